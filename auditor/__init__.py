@@ -1,0 +1,48 @@
+"""auditor: proves from the outside whether a target table still holds what its source table holds.
+
+``auditor.audit(("mysql://...", "orders"), ("redshift://...", "public.orders"), key=["id"])`` runs one audit without a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from auditor.model import Report
+
+__all__ = ["__version__", "audit"]
+__version__ = "0.1.0"
+
+
+def audit(source: tuple[str, str], target: tuple[str, str], *, key: Sequence[str] = (), name: str = "audit", **options: Any) -> Report:
+    """Compare two tables, each given as (connection URL, table name or path), and report.
+
+    ``key`` is the source's primary key by default. ``options`` are the settings of an audit in ``auditor.yaml``: ``method``,
+    ``k``, ``columns``, ``where``, ``partition``, ``threshold``, and so on; ``renamed`` maps source names to target names.
+    Raises ConfigError for settings that are wrong; whatever goes wrong after that is in the report.
+    """
+    from pydantic import ValidationError
+
+    from auditor.config import Settings
+    from auditor.errors import ConfigError
+    from auditor.service import run_audit
+
+    renamed = options.pop("renamed", {})
+    values = {
+        "connections": {"source": {"url": source[0]}, "target": {"url": target[0]}},
+        "audits": {
+            name: {
+                "source": {"connection": "source", "table": source[1]},
+                "target": {"connection": "target", "table": target[1], "columns": renamed},
+                "key": tuple(key),
+                **options,
+            }
+        },
+    }
+    try:
+        settings = Settings.model_validate(values)
+    except ValidationError as error:
+        told = "; ".join(f"{'.'.join(str(part) for part in mistake['loc'][2:])}: {mistake['msg']}" for mistake in error.errors())
+        raise ConfigError(told) from None
+    return run_audit(settings, name)

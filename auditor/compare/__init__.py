@@ -1,0 +1,1 @@
+"""Comparing two sides' summaries: pure functions over arrays, with no clock, socket or thread."""

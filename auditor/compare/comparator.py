@@ -1,0 +1,157 @@
+"""Two sides' summaries to a verdict: which partitions are equal, which are not, which could not be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from auditor.compare import minhash, score
+from auditor.model import NULL_PARTITION, SIDES, Comparison, Divergent, Side, Verdict
+from auditor.summary import Integers, Summaries
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class _Aligned:
+    """Both sides' summaries by partition: row i of either side is at ``at[side][i]``, or -1 where the side lacks it."""
+
+    partition: Integers
+    at: dict[Side, Integers]
+
+    def on(self, side: Side) -> Flags:
+        return self.at[side] >= 0
+
+
+def compare(
+    source: Summaries,
+    target: Summaries,
+    *,
+    threshold: float = 1.0,
+    allow_empty: bool = False,
+    measures: Sequence[str] = (),
+    label: Callable[[int | None], str] = str,
+) -> Comparison:
+    """Compare two sides of one plan.
+
+    ``threshold`` is the published score below which unequal partitions make a mismatch; ``measures`` names the columns of
+    counts summaries; ``label`` says for a person what a partition is. Two empty tables are equal only with ``allow_empty``.
+    """
+    sides: dict[Side, Summaries] = {"source": source, "target": target}
+    aligned = _align(sides)
+    both = aligned.on("source") & aligned.on("target")
+    skipped = _skipped(sides, aligned)
+    equal = np.zeros(len(both), np.bool_)
+    equal[both] = _equal(sides, aligned, both)
+    equal &= ~skipped
+    unequal = ~equal & ~skipped
+    k = source.minhashes.shape[1]
+    similar = np.zeros(len(both))
+    shared = unequal & both
+    similar[shared] = minhash.similarity(*(sides[s].minhashes[aligned.at[s][shared]] for s in SIDES)) if k else np.nan
+    rows = {side: int(sides[side].rows.sum()) for side in SIDES}
+    published = score.published(int(equal.sum()), similar[unequal], k)
+    verdict, reasons = _verdict(rows, equal, unequal, skipped, published.value if published else 0.0, threshold, allow_empty)
+    return Comparison(
+        verdict=verdict,
+        reasons=tuple(reasons),
+        published=published,
+        rows=rows,
+        total=len(both),
+        equal=int(equal.sum()),
+        source_only=int((unequal & ~aligned.on("target")).sum()),
+        target_only=int((unequal & ~aligned.on("source")).sum()),
+        skipped=int(skipped.sum()),
+        skipped_rows=int(sum(sides[s].rows[aligned.at[s][skipped & aligned.on(s)]].sum() for s in SIDES)),
+        divergent=tuple(_divergent(sides, aligned, int(i), similar[i], measures, label) for i in np.flatnonzero(unequal)),
+    )
+
+
+def _align(sides: dict[Side, Summaries]) -> _Aligned:
+    partition = np.union1d(sides["source"].partition, sides["target"].partition)
+    at: dict[Side, Integers] = {}
+    for side in SIDES:
+        here = np.full(len(partition), -1, np.int64)
+        here[np.searchsorted(partition, sides[side].partition)] = np.arange(len(sides[side]))
+        at[side] = here
+    return _Aligned(partition, at)
+
+
+def _skipped(sides: dict[Side, Summaries], aligned: _Aligned) -> Flags:
+    """Partitions with a row that an engine could not build the text of: nothing is claimed of them."""
+    skipped = np.zeros(len(aligned.partition), np.bool_)
+    for side in SIDES:
+        here = aligned.on(side)
+        found = sides[side]
+        skipped[here] |= (found.rows != found.hashed)[aligned.at[side][here]]
+    return skipped
+
+
+def _equal(sides: dict[Side, Summaries], aligned: _Aligned, both: Flags) -> Flags:
+    """Which of the partitions on both sides are equal in their row counts, signatures and measures."""
+    pairs: list[tuple[Any, Any]] = []
+    for name in ("rows", "words", "measures"):
+        mine, other = (getattr(sides[s], name)[aligned.at[s][both]] for s in SIDES)
+        pairs.append((mine, other))
+    equal = np.ones(int(both.sum()), np.bool_)
+    for mine, other in pairs:
+        same = np.asarray(mine == other, np.bool_)
+        equal &= same if same.ndim == 1 else same.all(axis=1)
+    return equal
+
+
+def _verdict(
+    rows: dict[Side, int], equal: Flags, unequal: Flags, skipped: Flags, value: float, threshold: float, allow_empty: bool
+) -> tuple[Verdict, list[str]]:
+    if not len(equal):
+        if allow_empty:
+            return Verdict.MATCH, ["both tables are empty, which the audit allows"]
+        return Verdict.UNKNOWN, ["both tables are empty, so nothing was compared; write allow_empty: true if that is right"]
+    reasons: list[str] = []
+    if skipped.any():
+        reasons.append(f"{int(skipped.sum()):,} partitions hold a row that could not be hashed, and were not compared")
+    if unequal.any():
+        reasons.append(f"{int(unequal.sum()):,} of {len(equal):,} partitions differ")
+        if rows["source"] != rows["target"]:
+            reasons.append(f"the source has {rows['source']:,} rows, the target {rows['target']:,}")
+        if value >= threshold and threshold < 1:
+            reasons.append(f"the score {value:.6g} is not below the threshold {threshold:g}")
+            return (Verdict.UNKNOWN if skipped.any() else Verdict.MATCH), reasons
+        return Verdict.MISMATCH, reasons
+    if skipped.any():
+        return Verdict.UNKNOWN, reasons
+    return Verdict.MATCH, [f"all {len(equal):,} partitions are equal"]
+
+
+def _divergent(
+    sides: dict[Side, Summaries],
+    aligned: _Aligned,
+    index: int,
+    similarity: float,
+    measures: Sequence[str],
+    label: Callable[[int | None], str],
+) -> Divergent:
+    number = int(aligned.partition[index])
+    partition = None if number == NULL_PARTITION else number
+    at = {side: int(aligned.at[side][index]) for side in SIDES}
+    keys = [key for s in SIDES if at[s] >= 0 for key in (sides[s].least[at[s]], sides[s].greatest[at[s]]) if key is not None]
+    return Divergent(
+        partition=partition,
+        key_range=(min(keys), max(keys)) if keys else None,
+        label=label(partition),
+        rows={side: int(sides[side].rows[at[side]]) if at[side] >= 0 else 0 for side in SIDES},
+        similarity=None if np.isnan(similarity) else float(similarity),
+        measures=_differing(sides, at, measures),
+    )
+
+
+def _differing(sides: dict[Side, Summaries], at: dict[Side, int], names: Sequence[str]) -> tuple[str, ...]:
+    """The measures that differ, as sentences."""
+    if min(at.values()) < 0:
+        return ()
+    mine, other = (sides[side].measures[at[side]] for side in SIDES)
+    return tuple(f"{name}: {a} in the source, {b} in the target" for name, a, b in zip(names, mine, other, strict=False) if a != b)

@@ -1,0 +1,289 @@
+"""``auditor.yaml`` and the environment, as typed settings, each declared once: here.
+
+A mistake is told with its file and line, and with what to write instead. ``${NAME}`` is an environment variable (an unset one
+is an error), ``${file:/path}`` the contents of a file without its last line break. Inside a longer ``url:`` they are
+percent-encoded, so that a password may hold any character.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from auditor import canonical
+from auditor.errors import ConfigError, UnknownAudit
+from auditor.model import Method
+from dialects import Place
+
+DEFAULT_FILE = "auditor.yaml"
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds(value: Any) -> Any:
+    """``90``, ``90s``, ``15m``, ``2h`` as seconds."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", str(value))
+    if not match:
+        raise ValueError(f"{value!r} is no duration; write 90s, 15m or 2h")
+    return float(match.group(1)) * _UNITS[match.group(2) or "s"]
+
+
+Duration = Annotated[float, BeforeValidator(seconds)]
+
+
+def _known_kind(text: str) -> str:
+    canonical.parse_kind(text)
+    return text
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Connection(_Settings):
+    """Where a database is."""
+
+    url: str = Field(repr=False)
+    statement_timeout: Duration = 3600.0
+    """A statement that runs longer is ended by the server."""
+
+
+class Per(_Settings):
+    """SQL for each side in that side's own dialect."""
+
+    source: str
+    target: str
+
+
+class Written(_Settings):
+    """SQL in a dialect that is named."""
+
+    sql: str
+    dialect: str
+
+
+Sql = str | Per | Written
+"""SQL in the source's dialect, or as ``Per`` or ``Written`` say; it is translated to what a side needs."""
+
+
+class TableRef(_Settings):
+    """A table of a connection, or files by their path, and (of the target) how its columns are called there."""
+
+    connection: str
+    table: str
+    format: Literal["parquet", "csv", "delta", "iceberg"] | None = None
+    version: int | None = None
+    timestamp: str | None = None
+    columns: dict[str, str] = {}
+    """Source's name to this side's name."""
+
+    @property
+    def place(self) -> Place:
+        """The table's name taken apart at its points; a path if it has a slash or a file's ending, or a format is given."""
+        is_path = self.format or "/" in self.table or re.search(r"\.(parquet|csv)(\.gz)?$", self.table)
+        if not is_path:
+            parts = tuple(part.strip('"`') for part in re.findall(r'"[^"]+"|`[^`]+`|[^.]+', self.table))
+            return Place(parts)
+        ending = "csv" if re.search(r"\.csv(\.gz)?$", self.table) else "parquet"
+        return Place((), self.table, self.format or ending, self.version, self.timestamp)
+
+
+class Override(_Settings):
+    """How one column is compared where the default is not what is wanted."""
+
+    kind: Annotated[str, AfterValidator(_known_kind)] | None = None
+    round: int | None = Field(None, ge=0, le=15)
+    trim: bool = False
+    case: Literal["lower", "upper"] | None = None
+    null_as: str | None = None
+    expr: Sql | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Override:
+        if self.expr is not None and self.kind is None:
+            raise ValueError("an expr needs its kind beside it, e.g. kind: integer")
+        if self.round is not None and self.kind is not None:
+            raise ValueError("write either round or kind; round: 2 is kind: rounded(2)")
+        return self
+
+
+class Columns(_Settings):
+    """Which columns are compared, by the source's names; all of the source's without this."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    override: dict[str, Override] = {}
+
+
+class Partition(_Settings):
+    """How rows are put into partitions; chosen from the key and the row count without this."""
+
+    strategy: Literal["range", "hash", "time"] | None = None
+    size: int | None = Field(None, ge=1)
+    buckets: int | None = Field(None, ge=1, le=1 << 20)
+    column: str | None = None
+    unit: Literal["hour", "day", "month"] = "day"
+    rows: int = Field(1024, ge=1)
+    """Rows a partition should hold."""
+    limit: int = Field(65536, ge=1, le=1 << 20)
+    """The most partitions there should be."""
+
+
+class Audit(_Settings):
+    """The standing definition of an audit."""
+
+    source: TableRef
+    target: TableRef
+    key: tuple[str, ...] = ()
+    columns: Columns = Columns()
+    where: Sql | None = None
+    method: Method = "minhash"
+    k: int = Field(16, ge=1, le=256)
+    hash: Literal["sha256", "md5"] = "sha256"
+    encoding: Literal["injective", "published"] = "injective"
+    partition: Partition = Partition()
+    threshold: float = Field(1.0, ge=0, le=1)
+    allow_empty: bool = False
+
+    @property
+    def algorithm(self) -> Literal["sha256", "md5"]:
+        """The row hash: the published encoding implies MD5."""
+        return "md5" if self.encoding == "published" else self.hash
+
+
+class Settings(_Settings):
+    """A whole configuration."""
+
+    connections: dict[str, Connection]
+    audits: dict[str, Audit]
+
+    @model_validator(mode="after")
+    def _connections_exist(self) -> Settings:
+        for name, audit in self.audits.items():
+            for side, ref in (("source", audit.source), ("target", audit.target)):
+                if ref.connection not in self.connections:
+                    hint = _closest(ref.connection, self.connections)
+                    raise ValueError(f"audits.{name}.{side}: there is no connection {ref.connection!r}{hint}")
+        return self
+
+    def audit(self, name: str) -> Audit:
+        """The audit of that name. Raises UnknownAudit."""
+        if name not in self.audits:
+            known = ", ".join(sorted(self.audits)) or "none"
+            raise UnknownAudit(f"there is no audit {name!r}{_closest(name, self.audits)} (audits here: {known})")
+        return self.audits[name]
+
+
+def find(given: str | None, environment: Mapping[str, str] = os.environ) -> Path:
+    """The configuration file: ``given``, else ``$AUDITOR_CONFIG``, else ``auditor.yaml`` here. Raises ConfigError."""
+    path = Path(given or environment.get("AUDITOR_CONFIG") or DEFAULT_FILE)
+    if not path.is_file():
+        raise ConfigError(f"there is no {path}; write one with: auditor init")
+    return path
+
+
+def load(path: Path, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Read and check a configuration file. Raises ConfigError that names every mistake with its line."""
+    try:
+        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    reader = _Reader(path, environment)
+    values = reader.value(node, ()) if node else {}
+    if reader.mistakes:
+        raise ConfigError("\n".join(reader.mistakes))
+    try:
+        return Settings.model_validate(values or {})
+    except ValidationError as error:
+        raise ConfigError("\n".join(reader.told(mistake) for mistake in error.errors())) from None
+
+
+class _Reader:
+    """Turns YAML nodes into plain values, remembering each one's line and filling in variables."""
+
+    def __init__(self, path: Path, environment: Mapping[str, str]) -> None:
+        self.path = path
+        self.environment = environment
+        self.lines: dict[tuple[str | int, ...], int] = {}
+        self.mistakes: list[str] = []
+
+    def value(self, node: yaml.Node, where: tuple[str | int, ...]) -> Any:
+        self.lines[where] = node.start_mark.line + 1
+        if isinstance(node, yaml.MappingNode):
+            mapping: dict[str, Any] = {}
+            for key_node, value_node in node.value:
+                key = str(key_node.value)
+                if key in mapping:
+                    self.mistakes.append(f"{self.path}:{key_node.start_mark.line + 1}: {key!r} is written twice")
+                mapping[key] = self.value(value_node, (*where, key))
+                self.lines[(*where, key)] = key_node.start_mark.line + 1
+            return mapping
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*where, index)) for index, item in enumerate(node.value)]
+        if node.tag == "tag:yaml.org,2002:str":
+            return self._filled(str(node.value), where)
+        return yaml.SafeLoader("").construct_object(node)
+
+    def _filled(self, text: str, where: tuple[str | int, ...]) -> str:
+        whole = re.fullmatch(r"\$\{[^}]+\}", text)
+
+        def variable(match: re.Match[str]) -> str:
+            found = self._variable(match.group(1), where)
+            return quote(found, safe="") if where[-1] == "url" and not whole else found
+
+        return re.sub(r"\$\{([^}]+)\}", variable, text)
+
+    def _variable(self, name: str, where: tuple[str | int, ...]) -> str:
+        if name.startswith("file:"):
+            try:
+                return Path(name.removeprefix("file:")).read_text(encoding="utf-8").removesuffix("\n")
+            except OSError as error:
+                self.mistakes.append(f"{self.path}:{self.lines[where]}: ${{{name}}}: {error.strerror}")
+                return ""
+        if name not in self.environment:
+            self.mistakes.append(f"{self.path}:{self.lines[where]}: the environment variable {name} is not set")
+        return self.environment.get(name, "")
+
+    def told(self, mistake: Any) -> str:
+        """One mistake as a sentence with file, line and what to write instead."""
+        where = tuple(part for part in mistake["loc"] if part not in ("str", "Per", "Written"))
+        if not where and (named := re.match(r"Value error, ([\w.-]+): ", mistake["msg"])):
+            line = self.lines.get(tuple(named.group(1).split(".")), 1)
+            return f"{self.path}:{line}: {_sentence(mistake, where)}"
+        known = where
+        while known and known not in self.lines:
+            known = known[:-1]
+        dotted = ".".join(str(part) for part in where)
+        return f"{self.path}:{self.lines.get(known, 1)}: {dotted}{': ' if dotted else ''}{_sentence(mistake, where)}"
+
+
+def _sentence(mistake: Any, where: tuple[Any, ...]) -> str:
+    match mistake["type"]:
+        case "missing":
+            return f"{where[-1]!r} is missing here"
+        case "extra_forbidden":
+            return f"there is no setting {where[-1]!r} here{_closest(str(where[-1]), _every_setting())}"
+        case "literal_error":
+            return f"write one of {mistake['ctx']['expected']}"
+        case _:
+            return str(mistake["msg"]).removeprefix("Value error, ")
+
+
+def _every_setting() -> set[str]:
+    models = (Settings, Connection, Audit, TableRef, Columns, Override, Partition, Per, Written)
+    return {name for model in models for name in model.model_fields}
+
+
+def _closest(name: str, known: Any) -> str:
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""

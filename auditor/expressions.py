@@ -1,0 +1,47 @@
+"""What a person writes in SQL (filters, computed columns), read in one dialect and written in another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from auditor.errors import BadExpression
+from dialects import Dialect
+
+
+def translate(sql: str, read: Dialect, write: Dialect, columns: Mapping[str, str], what: str) -> str:
+    """An expression over columns, as ``write`` spells it, every name quoted.
+
+    ``columns`` maps the names a person may write, in lower case, to the names on the side that it is written for. ``what``
+    says in messages what the expression is. Raises BadExpression for anything that is not one expression over these columns.
+    """
+    tree = _parsed(sql, read, what)
+    for column in list(tree.find_all(exp.Column)):
+        name = column.name.lower()
+        if name not in columns:
+            known = ", ".join(sorted(columns))
+            raise BadExpression(f"{what}: there is no column {column.name!r} (columns here: {known})")
+        column.replace(exp.column(exp.to_identifier(columns[name], quoted=True)))
+    if isinstance(tree, exp.Column):  # replacing the root leaves the variable behind
+        tree = exp.column(exp.to_identifier(columns[tree.name.lower()], quoted=True))
+    return str(tree.sql(dialect=write.sqlglot, identify=True, comments=False))
+
+
+def _parsed(sql: str, read: Dialect, what: str) -> exp.Expression:
+    try:
+        trees = sqlglot.parse(f"SELECT 1 WHERE {sql}", dialect=read.sqlglot)
+    except SqlglotError as error:
+        first = str(error).splitlines()[0]
+        raise BadExpression(f"{what} could not be understood as {read.name}'s SQL: {sql!r}: {first}") from None
+    tree = trees[0] if len(trees) == 1 else None
+    where = tree.args.get("where") if isinstance(tree, exp.Select) else None
+    extra = {name for name, value in tree.args.items() if value and name not in ("expressions", "where", "kind")} if tree else {"?"}
+    if where is None or extra:
+        raise BadExpression(f"{what} must be one expression, without other clauses: {sql!r}")
+    found: exp.Expression = where.this
+    if found.find(exp.Select, exp.Placeholder, exp.Parameter):
+        raise BadExpression(f"{what} may hold neither a subquery nor a parameter: {sql!r}")
+    return found

@@ -1,0 +1,1 @@
+"""A run's report for a person or a program: terminal, Markdown, JSON."""

@@ -1,0 +1,107 @@
+"""A report, and a plan, for a person at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from auditor.model import SIDES, Comparison, Divergent, Plan, Report, Verdict
+from auditor.report.json import coverage
+
+SHOWN = 20
+"""Divergent partitions that are shown; the JSON has more."""
+
+_COLOURS = {Verdict.MATCH: "green", Verdict.MISMATCH: "red", Verdict.UNKNOWN: "yellow"}
+
+
+def report(found: Report, verbose: bool = False) -> RenderableType:
+    """One run of one audit."""
+    head = Text.assemble((f"{found.verdict.value.upper()}", f"bold {_COLOURS[found.verdict]}"), f"  {found.audit}")
+    head.append(f"  ({found.state.value}, {found.seconds:.2f} s)", "dim")
+    parts: list[RenderableType] = [head, *(Text(f"  {reason}") for reason in found.reasons)]
+    if found.comparison:
+        parts.append(_figures(found.comparison))
+        if found.comparison.divergent:
+            parts.append(_divergent(found.comparison))
+    if found.plan:
+        parts += [Text(f"  cannot see: {sentence}", "yellow") for sentence in found.plan.lossy]
+    if verbose:
+        parts += [Text(f"  {line}", "dim") for line in _costs(found)]
+        parts += [Text(f"  {note}", "dim") for note in (found.plan.notes if found.plan else ())]
+    return Group(*parts)
+
+
+def _figures(found: Comparison) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    if found.published:
+        score = found.published
+        table.add_row("  score", f"{score.value:.6g} in [{score.lower:.6g}, {score.upper:.6g}]")
+    table.add_row("  rows", f"{found.rows['source']:,} in the source, {found.rows['target']:,} in the target")
+    sided = f", {found.source_only:,} in the source only, {found.target_only:,} in the target only"
+    table.add_row("  partitions", f"{found.equal:,} of {found.total:,} equal, {found.unequal:,} differ{sided if found.unequal else ''}")
+    if found.skipped:
+        table.add_row("  coverage", f"{coverage(found)['rows']:.2%} of rows; {found.skipped:,} partitions could not be compared")
+    return table
+
+
+def _divergent(found: Comparison) -> RenderableType:
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    table.add_column("  partition")
+    for name in ("rows in source", "rows in target", "similarity"):
+        table.add_column(name, justify="right")
+    for one in found.divergent[:SHOWN]:
+        table.add_row(f"  {_where(one)}", f"{one.rows['source']:,}", f"{one.rows['target']:,}", _similarity(one))
+        for measure in one.measures:
+            table.add_row(Text(f"    {measure}", "dim"))
+    if found.unequal > SHOWN:
+        table.add_row(Text(f"  and {found.unequal - SHOWN:,} more", "dim"))
+    return table
+
+
+def _where(one: Divergent) -> str:
+    keys = f" (keys {one.key_range[0]} to {one.key_range[1]})" if one.key_range and "keys" not in one.label else ""
+    return one.label + keys
+
+
+def _similarity(one: Divergent) -> str:
+    return "" if one.similarity is None else f"{one.similarity:.4g}"
+
+
+def _costs(found: Report) -> Iterator[str]:
+    partitions = found.comparison.total if found.comparison else 0
+    for side in SIDES:
+        if cost := found.cost.get(side):
+            each = f", {cost.scan_bytes / partitions:,.0f} bytes a partition" if partitions else ""
+            yield (
+                f"{side} ({found.servers.get(side, '')}): {cost.statements} statements, {cost.bytes:,} bytes received,"
+                f" {cost.scan_bytes:,} of them summaries{each}, {cost.seconds:.2f} s"
+            )
+
+
+def plan(found: Plan) -> RenderableType:
+    """How an audit will run: its strategy, and per column the kinds."""
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for name in ("  column", "source type", "target type", "compared as", "why"):
+        table.add_column(name, overflow="fold")
+    for index, column in enumerate(found.columns):
+        why = column.why + (f"; {column.lossy}" if column.lossy else "")
+        name = f"  {column.name}{' (key)' if index < found.key else ''}"
+        table.add_row(name, column.types["source"], column.types["target"], str(column.kind), why)
+    how = found.partitioning
+    k = f" with k = {found.k}" if found.k else ""
+    lines = [
+        f"  method {found.method}{k}, {found.hash} of the {found.encoding} row text",
+        f"  partitions: {how} ({how.why})",
+        *(f"  {side}: {found.sides[side].label}, about {found.sides[side].estimate:,} rows, {_statements(found, side)}" for side in SIDES),
+        *(f"  left out: {name}" for name in found.left_out),
+        *(f"  note: {note}" for note in found.notes),
+    ]
+    return Group(Text(found.audit, "bold"), *(Text(line) for line in lines), table)
+
+
+def _statements(found: Plan, side: str) -> str:
+    count = len(found.sides[side].chunks)  # type: ignore[index]
+    return f"{count:,} statements" if count > 1 else "one statement"

@@ -1,0 +1,134 @@
+"""Saved results: what a console's statement printed, read from a file, checked to be whole, and compared.
+
+CSV or TSV with a header as the engines' own clients write it, JSON lines or a JSON array, or Parquet.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from auditor import summary
+from auditor.compare.comparator import compare
+from auditor.errors import ResultError
+from auditor.model import SIDES, Comparison, Side
+from auditor.summary import Summaries
+
+NULLS = frozenset({"", "NULL", "null", "\\N", "None"})
+"""How clients write NULL; no column of a summary is text that could be one of these."""
+
+REQUIRED = ("partition_id", "row_count", "key_min", "key_max", "partition_count", "audit_plan")
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One side's saved result: its summaries, the names of its columns, and the plan it was made by (None if it is empty)."""
+
+    summaries: Summaries
+    names: tuple[str, ...]
+    audit: str | None
+    plan: str | None
+
+
+def compare_files(files: dict[Side, Path], *, threshold: float = 1.0, allow_empty: bool = False) -> tuple[str, Comparison]:
+    """The audit's name and the comparison of two saved results.
+
+    Raises ResultError for files that cannot be read, are cut short, or were not made by one plan.
+    """
+    saved = {side: load(files[side], side) for side in SIDES}
+    plans = {one.plan for one in saved.values() if one.plan}
+    if len(plans) > 1:
+        raise ResultError("the two files were made by different plans: print both statements again with auditor sql, and run both")
+    source, target = saved["source"], saved["target"]
+    if len(source.summaries) and len(target.summaries) and source.names != target.names:
+        raise ResultError("the two files have different columns: print both statements again with auditor sql, and run both")
+    names = [name for name in source.names if re.fullmatch(r"(nulls|sum|min|max|characters|true)_\d+", name)]
+    found = compare(
+        source.summaries,
+        target.summaries,
+        threshold=threshold,
+        allow_empty=allow_empty,
+        measures=names,
+        label=lambda partition: "no key (NULL)" if partition is None else f"partition {partition:,}",
+    )
+    return source.audit or target.audit or "saved results", found
+
+
+def load(path: Path, side: Side) -> Saved:
+    """Read one side's file. Raises ResultError."""
+    names, rows = _rows(path)
+    names = [name.strip().lower() for name in names]
+    missing = [name for name in REQUIRED if name not in names]
+    if missing:
+        raise ResultError(f"{path} lacks the column {missing[0]!r}: save the whole result of auditor sql's statement, with its header")
+    where = {name: index for index, name in enumerate(names)}
+    made_by = {str(row[where["audit_plan"]]) for row in rows}
+    counts = {str(row[where["partition_count"]]) for row in rows}
+    if len(made_by) > 1 or len(counts) > 1:
+        raise ResultError(f"{path} holds the results of more than one statement")
+    if rows and int(next(iter(counts))) != len(rows):
+        raise ResultError(f"{path} holds {len(rows):,} of {int(next(iter(counts))):,} partitions: it was cut short (a client's row limit?)")
+    audit, plan = _made_by(made_by, path, side)
+    kept = [name for name in names if name not in ("partition_count", "audit_plan")]
+    columns: list[Sequence[Any]] = [[row[where[name]] for row in rows] for name in kept]
+    try:
+        summaries = summary.read([columns] if rows else [], kept)
+    except (ValueError, TypeError) as error:
+        raise ResultError(f"{path} holds something that is not a number where one belongs: {error}") from None
+    return Saved(summaries, tuple(kept), audit, plan)
+
+
+def _made_by(made_by: set[str], path: Path, side: Side) -> tuple[str | None, str | None]:
+    if not made_by:
+        return None, None
+    audit, plan, made_for = next(iter(made_by)).rsplit("/", 2)
+    if made_for != side:
+        raise ResultError(f"{path} is the {made_for}'s result, given as the {side}'s")
+    return audit, plan
+
+
+def _rows(path: Path) -> tuple[list[str], list[Sequence[Any]]]:
+    try:
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            table = pq.read_table(path)
+            return list(table.column_names), list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise ResultError(f"{path} cannot be read: {error}") from None
+    return _json(text, path) if text.lstrip()[:1] in ("{", "[") else _delimited(text, path)
+
+
+def _json(text: str, path: Path) -> tuple[list[str], list[Sequence[Any]]]:
+    try:
+        found = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines() if line.strip()]
+    except json.JSONDecodeError as error:
+        raise ResultError(f"{path} is no JSON: {error}") from None
+    if not found:
+        return list(REQUIRED), []
+    names = list(found[0])
+    return names, [[record.get(name) for name in names] for record in found]
+
+
+def _delimited(text: str, path: Path) -> tuple[list[str], list[Sequence[Any]]]:
+    header = text.split("\n", 1)[0]
+    delimiter = max("\t,;|", key=header.count)
+    lines = list(csv.reader(io.StringIO(text), delimiter=delimiter))
+    if not lines:
+        raise ResultError(f"{path} is empty; save the statement's result with its header")
+    names = [name.strip() for name in lines[0]]
+    rows: list[Sequence[Any]] = []
+    for number, line in enumerate(lines[1:], start=2):
+        if not line or re.fullmatch(r"\(\d+ rows?\)", line[0].strip()):
+            continue
+        if len(line) != len(names):
+            raise ResultError(f"{path}:{number}: {len(line)} values under {len(names)} column names")
+        rows.append([None if value.strip() in NULLS else value.strip() for value in line])
+    return names, rows

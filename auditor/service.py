@@ -1,0 +1,123 @@
+"""The use cases: everything that the command line, the HTTP API and the Python package can do."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import dialects
+import sql_templates
+from auditor import render, results, run
+from auditor.config import Audit, Settings
+from auditor.errors import AuditorError
+from auditor.model import SIDES, Chunk, Method, Plan, Report, Side, State
+from auditor.run import Watcher, unwatched
+from dialects import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check found of one audit: its plan, or the error that keeps it from running."""
+
+    audit: str
+    plan: Plan | None
+    error: AuditorError | None
+
+
+def check(settings: Settings, names: Sequence[str] = ()) -> Iterator[Checked]:
+    """Connect and plan each audit (all of them without ``names``); every problem is told, none ends the check."""
+    for name in names or settings.audits:
+        try:
+            yield Checked(name, planned(settings, name, settings.audit(name)), None)
+        except AuditorError as error:
+            yield Checked(name, None, error)
+
+
+def planned(settings: Settings, name: str, audit: Audit) -> Plan:
+    """The plan of an audit as both databases are now. Raises errors of the tree."""
+    sides: dict[Side, Session] = {}
+    with run.opened(audit, settings.connections, sides, name):
+        return run.planned(name, audit, sides, snapshot=False)
+
+
+def run_audit(settings: Settings, name: str, watch: Watcher = unwatched) -> Report:
+    """Run one audit. Raises UnknownAudit; everything else that goes wrong is in the report."""
+    return run.run(name, settings.audit(name), settings.connections, watch)
+
+
+def sql(settings: Settings, name: str, wanted: Sequence[Side] = SIDES, method: Method | None = None) -> dict[Side, str]:
+    """What to paste into each side's console. Raises errors of the tree."""
+    audit = settings.audit(name)
+    if method:
+        audit = audit.model_copy(update={"method": method})
+    sides: dict[Side, Session] = {}
+    with run.opened(audit, settings.connections, sides, name):
+        plan = run.planned(name, audit, sides, snapshot=False)
+        limits = {side: settings.connections[plan.sides[side].connection].statement_timeout for side in SIDES}
+        return {side: console(plan, side, sides[side].dialect, limits[side]) for side in wanted}
+
+
+def console(plan: Plan, side: Side, dialect: dialects.Dialect, statement_timeout: float) -> str:
+    """A script for one side's console: what the session's results depend on is set, a snapshot opened and closed."""
+    here = plan.sides[side]
+    statement = render.summary(plan, side, dialect, Chunk(), console=f"{plan.audit}/{plan_name(plan)}")
+    columns = ", ".join(f"{column.name} ({column.kind})" for column in plan.columns)
+    other = "target" if side == "source" else "source"
+    comments = [
+        f"auditor: audit {plan.audit}, {side} ({here.label}), method {plan.method}, partitions {plan.partitioning}",
+        f"Compared: {columns}",
+        *(f"Left out: {name}" for name in plan.left_out),
+        f"{sql_templates.comment(dialect.template(plan.method))}",
+        "partition_count and audit_plan let the comparison see a result that was cut short or mistaken for another.",
+        f"Save the last result with its header, run the {other}'s statement too, then:",
+        "  auditor compare --source SOURCE_FILE --target TARGET_FILE",
+    ]
+    lines = [f"-- {' '.join(comment.split())}" for comment in comments]
+    statements = [*dialect.pins(statement_timeout), *dialect.BEGIN, statement, *dialect.END]
+    return "\n".join([*lines, "", *(f"{text};" for text in statements), ""])
+
+
+def plan_name(plan: Plan) -> str:
+    """A short name of what a plan asks both sides alike, so that results of different plans are told apart."""
+    asked: list[object] = [plan.method, plan.k, plan.hash, plan.encoding, plan.key, str(plan.partitioning)]
+    asked += [(c.name, str(c.kind), c.trim, c.case, c.null_as) for c in plan.columns]
+    return hashlib.sha256(repr(asked).encode()).hexdigest()[:12]
+
+
+def compare_files(source: Path, target: Path, audit: Audit | None = None) -> Report:
+    """The report of two saved results; ``audit`` gives the threshold. Raises ResultError."""
+    began = time.monotonic()
+    threshold = audit.threshold if audit else 1.0
+    name, comparison = results.compare_files(
+        {"source": source, "target": target}, threshold=threshold, allow_empty=bool(audit and audit.allow_empty)
+    )
+    return Report(
+        audit=name,
+        run=uuid.uuid4().hex,
+        state=State.DONE,
+        verdict=comparison.verdict,
+        reasons=comparison.reasons,
+        seconds=time.monotonic() - began,
+        exit_code=comparison.verdict.exit_code,
+        comparison=comparison,
+    )
+
+
+def tables_on_both(source_url: str, target_url: str) -> list[tuple[str, str]]:
+    """Tables with one name on both sides, as each side's audit would write it. Raises errors of the tree."""
+    found: dict[Side, dict[str, str]] = {}
+    for side, url in (("source", source_url), ("target", target_url)):
+        session = dialects.connect(url)
+        try:
+            listed = session.dialect.tables(session)
+        finally:
+            session.close()
+        schemas = {schema for schema, _ in listed}
+        found[side] = {table.lower(): table if len(schemas) == 1 else f"{schema}.{table}" for schema, table in listed}  # type: ignore[index]
+    return [(name, found["target"][low]) for low, name in found["source"].items() if low in found["target"]]
+
+

@@ -1,0 +1,74 @@
+"""``auditor init``: a commented configuration to start from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from auditor import service
+from auditor.errors import ConfigError
+
+_HEAD = """\
+# What to audit. A ${{NAME}} is an environment variable, ${{file:/path}} the contents of a file; an unset one is an error.
+# Check it with:  auditor check      Run it with:  auditor run AUDIT
+connections:
+  # Schemes: mysql, mariadb, postgresql, redshift, duckdb, spark (in this process), sc (Spark Connect).
+  source: {{url: "{source}"}}
+  target: {{url: "{target}"}}
+
+audits:
+"""
+
+_AUDIT = """\
+  {name}:
+    source: {{connection: source, table: {source}}}
+    target: {{connection: target, table: {target}}}
+"""
+
+_MORE = """\
+    # target: {connection: target, table: public.orders, columns: {order_id: id}}  # source name: target name
+    # key: [order_id]            # default: the source's primary key
+    # columns:
+    #   exclude: [etl_loaded_at] # every other column of the source is compared
+    #   override: {note: {trim: true}, price: {round: 2}}
+    # where: "status <> 'draft'" # in the source's dialect; translated to the target's
+    # method: minhash            # counts | signature | minhash
+    # k: 16                      # minhashes: more of them, a narrower bound
+    # hash: sha256               # or md5
+    # partition: {strategy: range, size: 1024}  # chosen from the key and the row count without this
+    # threshold: 0.999           # below it the verdict is mismatch; default 1.0
+    # allow_empty: false         # whether two empty tables are a match
+"""
+
+
+def write(path: Path, source: str | None = None, target: str | None = None) -> list[str]:
+    """Write a configuration and return the names of its audits. Raises ConfigError for a file that exists.
+
+    With both URLs the tables that both sides have become audits. A password in a URL is written as a variable, never itself.
+    """
+    if path.exists():
+        raise ConfigError(f"{path} exists and is left as it is; write elsewhere with --output FILE")
+    pairs = service.tables_on_both(source, target) if source and target else [("orders", "public.orders")]
+    if not pairs:
+        raise ConfigError("the two databases have no table of the same name; write the audits by hand: auditor init, without URLs")
+    head = _HEAD.format(
+        source=_without_password(source, "SOURCE_PASSWORD") or "mysql://reader:${SOURCE_PASSWORD}@db1:3306/shop",
+        target=_without_password(target, "TARGET_PASSWORD") or "redshift://auditor:${TARGET_PASSWORD}@wh:5439/analytics",
+    )
+    names = [_name(table) for table, _ in pairs]
+    audits = [_AUDIT.format(name=name, source=pair[0], target=pair[1]) for name, pair in zip(names, pairs, strict=True)]
+    audits.insert(1, _MORE)
+    path.write_text(head + "".join(audits), encoding="utf-8")
+    return names if source and target else []
+
+
+def _without_password(url: str | None, variable: str) -> str | None:
+    if url is None:
+        return None
+    password = urlsplit(url).password
+    return url.replace(f":{password}@", f":${{{variable}}}@", 1) if password else url
+
+
+def _name(table: str) -> str:
+    return re.sub(r"\W+", "_", table).strip("_")

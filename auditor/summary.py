@@ -1,0 +1,137 @@
+"""Engine rows to aligned arrays: what one side says of its partitions.
+
+Results come column by column in batches, and become arrays at once: 65,536 partitions at k = 64 are some 40 MB a side.
+Summaries are linear: those of chunks, even of overlapping partitions, add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from auditor.model import NULL_PARTITION
+from dialects import Columns
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Summaries:
+    """The summaries of one side, one row a partition, ascending by id.
+
+    ``partition``, ``rows`` and ``hashed`` are (n,) integers; a partition with fewer hashed rows than rows holds a row whose
+    text the engine could not build, and cannot be compared. ``least`` and ``greatest`` are (n,) keys as Python integers or
+    None. ``words`` is (n, words), ``minhashes`` (n, k), ``measures`` (n, m) texts.
+    """
+
+    partition: Integers
+    rows: Integers
+    hashed: Integers
+    least: npt.NDArray[np.object_]
+    greatest: npt.NDArray[np.object_]
+    words: Integers
+    minhashes: Integers
+    measures: npt.NDArray[np.object_]
+
+    def __len__(self) -> int:
+        return len(self.partition)
+
+
+def read(batches: Iterable[Columns], names: Sequence[str]) -> Summaries:
+    """The summaries in a result whose columns are ``names``, in that order."""
+    where = {name: index for index, name in enumerate(names)}
+    words = [name for name in names if name.startswith("word_")]
+    minima = [name for name in names if name.startswith("minhash_")]
+    standard = {"partition_id", "row_count", "hashed", "key_min", "key_max", *words, *minima}
+    measured = [name for name in names if name not in standard]
+    parts: list[Summaries] = []
+    for batch in batches:
+        rows = _integers(batch[where["row_count"]])
+        parts.append(
+            Summaries(
+                partition=_integers(batch[where["partition_id"]], NULL_PARTITION),
+                rows=rows,
+                hashed=_integers(batch[where["hashed"]]) if "hashed" in where else rows,
+                least=_keys(batch[where["key_min"]]),
+                greatest=_keys(batch[where["key_max"]]),
+                words=_table([_integers(batch[where[name]]) for name in words], len(rows)),
+                minhashes=_table([_integers(batch[where[name]]) for name in minima], len(rows)),
+                measures=_objects([batch[where[name]] for name in measured], len(rows)),
+            )
+        )
+    return _folded(_joined(parts, len(words), len(minima), len(measured)))
+
+
+def _integers(values: Sequence[Any], null: int = 0) -> Integers:
+    held: Any = values
+    if isinstance(held, np.ndarray) and held.dtype.kind in "iu":
+        return np.asarray(held, np.int64)
+    return np.fromiter((null if _is_null(value) else int(value) for value in values), np.int64, len(values))
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or value != value  # noqa: PLR0124 - Arrow's NULL in a column of integers becomes NaN
+
+
+def _keys(values: Sequence[Any]) -> npt.NDArray[np.object_]:
+    keys = np.empty(len(values), dtype=np.object_)
+    keys[:] = [None if _is_null(value) else int(value) for value in values]
+    return keys
+
+
+def _table(columns: list[Integers], rows: int) -> Integers:
+    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0), np.int64)
+
+
+def _objects(columns: list[Sequence[Any]], rows: int) -> npt.NDArray[np.object_]:
+    table = np.empty((rows, len(columns)), dtype=np.object_)
+    for index, column in enumerate(columns):
+        table[:, index] = [None if _is_null(value) else str(value) for value in column]
+    return table
+
+
+def _joined(parts: list[Summaries], words: int, minima: int, measured: int) -> Summaries:
+    if not parts:
+        none, nothing = np.zeros(0, np.int64), np.zeros(0, np.object_)
+        shaped = (np.zeros((0, words), np.int64), np.zeros((0, minima), np.int64), np.zeros((0, measured), np.object_))
+        return Summaries(none, none, none, nothing, nothing, *shaped)
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in Summaries.__slots__}
+    return Summaries(**columns)
+
+
+def _folded(found: Summaries) -> Summaries:
+    """Ascending by id; partitions that several chunks contributed to, added up."""
+    order = np.argsort(found.partition, kind="stable")
+    found = _taken(found, order)
+    starts = np.flatnonzero(np.diff(found.partition, prepend=found.partition[:1] - 1)) if len(found) else np.zeros(0, np.int64)
+    if len(starts) == len(found):
+        return found
+    if found.measures.shape[1]:
+        raise ValueError("measures of one partition came twice")
+    ends = np.append(starts[1:], len(found))
+    least, greatest = (_extremes(keys, starts, ends, pick) for keys, pick in ((found.least, min), (found.greatest, max)))
+    return Summaries(
+        partition=found.partition[starts],
+        rows=np.add.reduceat(found.rows, starts),
+        hashed=np.add.reduceat(found.hashed, starts),
+        least=least,
+        greatest=greatest,
+        words=np.add.reduceat(found.words, starts, axis=0),
+        minhashes=np.minimum.reduceat(found.minhashes, starts, axis=0) if found.minhashes.shape[1] else found.minhashes[starts],
+        measures=found.measures[starts],
+    )
+
+
+def _extremes(keys: npt.NDArray[np.object_], starts: Integers, ends: Integers, pick: Any) -> npt.NDArray[np.object_]:
+    folded = np.empty(len(starts), dtype=np.object_)
+    for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        folded[index] = pick((key for key in keys[start:end] if key is not None), default=None)
+    return folded
+
+
+def _taken(found: Summaries, rows: Integers) -> Summaries:
+    return Summaries(**{name: getattr(found, name)[rows] for name in Summaries.__slots__})

@@ -1,0 +1,51 @@
+"""Connection URLs: ``scheme://user:password@host:port/database?option=value``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from dialects._errors import BadUrl
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A connection URL, taken apart; its text never shows the password."""
+
+    scheme: str
+    user: str | None
+    password: str | None = field(repr=False)
+    host: str | None
+    port: int | None
+    database: str
+    options: Mapping[str, str]
+
+    def __str__(self) -> str:
+        user = f"{self.user}{':***' if self.password else ''}@" if self.user else ""
+        port = f":{self.port}" if self.port else ""
+        return f"{self.scheme}://{user}{self.host or ''}{port}/{self.database}"
+
+    def option(self, name: str, default: str) -> str:
+        """The value of ``?name=...``, or ``default``."""
+        return self.options.get(name, default)
+
+
+def parse(text: str) -> Url:
+    """Take a URL apart. Raises BadUrl, without repeating the text, which may hold a password."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise BadUrl(f"a connection URL is malformed ({error}); percent-encode special characters of the password") from None
+    if not parts.scheme or "://" not in text:
+        raise BadUrl("a connection URL must look like mysql://user:password@host:3306/database")
+    return Url(
+        scheme=parts.scheme,
+        user=unquote(parts.username) if parts.username else None,
+        password=unquote(parts.password) if parts.password else None,
+        host=parts.hostname,
+        port=port,
+        database=unquote(parts.path.removeprefix("/")),
+        options=dict(parse_qsl(parts.query)),
+    )

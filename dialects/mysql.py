@@ -1,0 +1,300 @@
+"""MySQL 8.0 to 9.x and MariaDB 10.6 and later.
+
+https://dev.mysql.com/doc/refman/9.4/en/functions.html
+https://mariadb.com/kb/en/built-in-functions/
+
+One module for both: what differs is stated as facts that ``for_server`` sets from the server's version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from dialects import _errors as errors
+from dialects._base import Algorithm, Dialect
+from dialects._kinds import Kind
+from dialects._session import BATCH_ROWS, DriverSession, Session
+from dialects._url import Url
+
+INTEGER = Kind("integer")
+UNSIGNED_64 = Kind("integer", unsigned=True)
+MD5_GONE = (9, 6)
+
+
+@dataclasses.dataclass(frozen=True)
+class MySQL(Dialect):
+    """MySQL and MariaDB."""
+
+    name = "mysql"
+    schemes = ("mysql", "mariadb")
+    sqlglot = "mysql"
+
+    FENCE = "LIMIT 18446744073709551615"
+    """Both merge a derived table into its outer query and then compute its columns once per use; a LIMIT forbids it.
+    https://dev.mysql.com/doc/refman/9.4/en/derived-table-optimization.html"""
+
+    BEGIN = (
+        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+    )
+    """The clause has no effect, and no warning, below REPEATABLE READ.
+    https://dev.mysql.com/doc/refman/9.4/en/commit.html"""
+
+    END = ("COMMIT",)
+    SNAPSHOT = "all statements read one InnoDB snapshot (tables of other storage engines are read as they are)"
+    LITERALS_NEED_CAST = False
+    MAX_DECIMAL_DIGITS = 65
+    GAPS = {
+        "nan": "FLOAT and DOUBLE hold finite numbers only",
+        "interval": "there is no interval type",
+        "years before 0001": "DATE starts at year 0000",
+        "timestamptz outside 1970-2038": "TIMESTAMP is 32 bits of seconds on older servers and 64-bit ones still stop early",
+        "schema change in a snapshot": "DDL on a table not yet read makes its snapshot fail (error 1412)",
+    }
+
+    mariadb: bool = False
+    """Whether the server is MariaDB."""
+
+    HAS_MD5: bool = True
+    """MySQL 9.6 moved MD5() to component_classic_hashing, which is off by default."""
+
+    TYPES = {
+        "tinyint": INTEGER, "smallint": INTEGER, "mediumint": INTEGER, "int": INTEGER, "bigint": INTEGER,
+        "decimal": Kind("decimal", 10, 0), "float": Kind("float32"), "double": Kind("float64"),
+        "varchar": Kind("text"), "char": Kind("char"), "tinytext": Kind("text"), "text": Kind("text"),
+        "mediumtext": Kind("text"), "longtext": Kind("text"), "enum": Kind("enum"), "set": Kind("set"),
+        "json": Kind("json"), "uuid": Kind("uuid"),
+        "binary": Kind("binary"), "varbinary": Kind("binary"), "tinyblob": Kind("binary"), "blob": Kind("binary"),
+        "mediumblob": Kind("binary"), "longblob": Kind("binary"), "bit": Kind("bit", 1), "year": Kind("year"),
+        "date": Kind("date"), "time": Kind("time", scale=0), "datetime": Kind("timestamp", scale=0),
+        "timestamp": Kind("timestamptz", scale=0),
+    }  # fmt: skip
+    """TIMESTAMP keeps UTC and shows the session's zone, hence timestamptz; DATETIME has no zone."""
+
+    NATIVE = {
+        "boolean": "TINYINT(1)", "integer": "BIGINT", "unsigned integer": "BIGINT UNSIGNED",
+        "decimal": "DECIMAL({digits},{scale})", "float32": "FLOAT", "float64": "DOUBLE", "text": "LONGTEXT CHARACTER SET utf8mb4",
+        "char": "CHAR({digits}) CHARACTER SET utf8mb4", "json": "JSON", "binary": "LONGBLOB", "bit": "BIT({digits})", "year": "YEAR",
+        "date": "DATE", "time": "TIME({scale})", "timestamp": "DATETIME({scale})", "timestamptz": "TIMESTAMP({scale})",
+        "uuid": "CHAR(36)",
+    }  # fmt: skip
+
+    def quote(self, identifier: str) -> str:
+        return "`" + identifier.replace("`", "``") + "`"
+
+    def string(self, value: str) -> str:
+        if value.isascii() and value.isprintable() and "\\" not in value:
+            return "'" + value.replace("'", "''") + "'"
+        return f"CONVERT(X'{value.encode().hex()}' USING utf8mb4)"
+
+    def binary(self, value: bytes) -> str:
+        return f"X'{value.hex()}'"
+
+    def kind(self, native: str) -> Kind | None:
+        if re.match(r"(enum|set)\(", native, re.IGNORECASE):
+            return Kind(native[:4].lower().rstrip("("))
+        known = super().kind(re.sub(r"\s*\b(unsigned|zerofill)\b", "", native, flags=re.IGNORECASE))
+        if known != INTEGER:
+            return known
+        return UNSIGNED_64 if re.match(r"bigint.*unsigned", native, re.IGNORECASE) else INTEGER
+
+    def for_server(self, version: str) -> MySQL:
+        numbers = tuple(int(n) for n in re.findall(r"\d+", version)[:2])
+        mariadb = "mariadb" in version.lower()
+        return MySQL(mariadb=mariadb, HAS_MD5=mariadb or numbers < MD5_GONE)
+
+    def number(self, c: str, native: Kind) -> str:
+        return f"({c} + 0)" if native.name in ("bit", "year") else c
+
+    def integer_text(self, c: str, native: Kind) -> str:
+        # ZEROFILL columns show their zeros as text; adding 0 takes them off.
+        return super().integer_text(f"({c} + 0)" if native.name == "integer" else c, native)
+
+    def as_text(self, c: str) -> str:
+        return f"CAST({c} AS CHAR)"
+
+    def decimal_text(self, c: str, scale: int, native: Kind) -> str:
+        return self.as_text(f"CAST({c} AS DECIMAL(65,{scale}))")
+
+    def not_finite(self, x: str) -> str:
+        return ""
+
+    def double(self, c: str) -> str:
+        # A cast of FLOAT to text shows six digits; arithmetic with a double shows what is stored.
+        return f"({c} + 0e0)"
+
+    def single(self, c: str) -> str:
+        return f"CAST({c} AS FLOAT)"
+
+    def double_literal(self, value: str) -> str:
+        return value if "e" in value else value + "e0"
+
+    def bigint(self, c: str) -> str:
+        return f"CAST({c} AS SIGNED)"
+
+    def hex_text(self, c: str) -> str:
+        return f"LOWER(HEX({c}))"
+
+    def date_text(self, c: str) -> str:
+        return f"DATE_FORMAT({c}, '%Y-%m-%d')"
+
+    def time_text(self, c: str) -> str:
+        return f"TIME_FORMAT({c}, '%H:%i:%s.%f')"
+
+    def timestamp_text(self, c: str, native: Kind) -> str:
+        return f"DATE_FORMAT({c}, '%Y-%m-%d %H:%i:%s.%f')"
+
+    def bit_text(self, c: str, native: Kind) -> str:
+        return f"LPAD(BIN({c} + 0), {native.digits or 1}, '0')"
+
+    def json_text(self, c: str, native: Kind) -> str:
+        # Keep string tokens whole, drop blanks between tokens. MariaDB's JSON is text; MySQL prints its own.
+        group = "\\\\1" if self.mariadb else "$1"
+        pattern = r'("(?:[^"\\\\]++|\\\\.)*+")|[ \\t\\r\\n]+'
+        return f"REGEXP_REPLACE({self.characters(c)}, '{pattern}', '{group}')"
+
+    def characters(self, c: str) -> str:
+        # The hash sees bytes, which depend on the column's character set unless converted.
+        return f"CONVERT({c} USING utf8mb4)"
+
+    def right_trimmed(self, c: str) -> str:
+        return f"TRIM(TRAILING ' ' FROM {c})"
+
+    def concat(self, parts: Sequence[str]) -> str:
+        return f"CONCAT({', '.join(parts)})" if len(parts) > 1 else parts[0]
+
+    def joined(self, parts: Sequence[str], separator: str) -> str:
+        return f"CONCAT_WS({self.string(separator)}, {', '.join(parts)})"
+
+    def row_hash(self, text: str, algorithm: Algorithm) -> str:
+        return f"MD5({text})" if algorithm == "md5" else f"SHA2({text}, 256)"
+
+    def word(self, digits: str, first: int, count: int) -> str:
+        # CONV yields text; without the cast a SUM over it would be a double.
+        return f"CAST(CONV(SUBSTR({digits}, {first}, {count}), 16, 10) AS SIGNED)"
+
+    def integer_sum(self, c: str) -> str:
+        return f"CAST(SUM({c}) AS SIGNED)"
+
+    def floor_divided(self, c: str, divisor: int, native: Kind) -> str:
+        if native.unsigned:
+            return f"CAST({c} DIV {divisor} AS SIGNED)"
+        return f"({c} DIV {divisor} - ({c} % {divisor} < 0))"
+
+    def day_index(self, c: str) -> str:
+        return f"DATEDIFF({c}, '1970-01-01')"
+
+    def pins(self, statement_timeout: float) -> list[str]:
+        milliseconds = max(1, round(statement_timeout * 1000))
+        limit = f"max_statement_time = {milliseconds / 1000}" if self.mariadb else f"max_execution_time = {milliseconds}"
+        return [
+            "SET NAMES utf8mb4",
+            "SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES'",
+            f"SET SESSION {limit}",
+            "SET SESSION lock_wait_timeout = 5, net_write_timeout = 600",
+        ]
+
+    def connect(self, url: Url, statement_timeout: float) -> Session:
+        import pymysql
+
+        options: dict[str, Any] = {}
+        if "ssl_ca" in url.options:
+            options["ssl_ca"] = url.options["ssl_ca"]
+        if url.option("ssl", "") in ("false", "0"):
+            options["ssl_disabled"] = True
+
+        def opened() -> Any:
+            return pymysql.connect(
+                host=url.host or "localhost",
+                port=url.port or 3306,
+                user=url.user or "",
+                password=url.password or "",
+                database=url.database or None,
+                unix_socket=url.options.get("unix_socket"),
+                charset="utf8mb4",
+                autocommit=True,
+                connect_timeout=int(url.option("connect_timeout", "10")),
+                **options,
+            )
+
+        try:
+            connection = opened()
+        except Exception as error:
+            raise _translated(error, str(url)) or error from error
+        version = str(connection.get_server_info())
+        dialect = self.for_server(version)
+        label = f"MariaDB {version}" if dialect.mariadb else f"MySQL {version}"
+        session = _MySQLSession(dialect, label, connection, opened)
+        for statement in dialect.pins(statement_timeout):
+            session.execute(statement)
+        session.statements = 0
+        if not dialect.HAS_MD5:
+            dialect = dataclasses.replace(dialect, HAS_MD5=_component_installed(session))
+            session.dialect = dialect
+        return session
+
+
+class _MySQLSession(DriverSession):
+    def __init__(self, dialect: Dialect, server: str, connection: Any, opened: Any) -> None:
+        super().__init__(dialect, server, connection, _translated, lambda: int(connection._sock.fileno()))
+        self._opened = opened
+
+    def batches(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+        from pymysql.cursors import SSCursor
+
+        cursor = self.connection.cursor(SSCursor)
+        try:
+            cursor.execute(sql)
+            while rows := cursor.fetchmany(BATCH_ROWS):
+                yield list(rows)
+        finally:
+            with suppress(Exception):  # closing reads the rest of the result, and the connection may be lost
+                cursor.close()
+
+    def cancel(self) -> None:
+        try:
+            helper = self._opened()
+        except Exception as error:
+            raise _translated(error, self.server) or error from error
+        with helper, helper.cursor() as cursor:
+            with suppress(Exception):  # the statement may have ended by itself
+                cursor.execute(f"KILL QUERY {self.connection.thread_id()}")
+
+
+def _component_installed(session: Session) -> bool:
+    try:
+        session.query("SELECT MD5('')")
+    except errors.AuditorError:
+        return False
+    finally:
+        session.statements = 0
+    return True
+
+
+_BY_CODE: dict[int, type[errors.AuditorError]] = {
+    1044: errors.AccessDenied, 1045: errors.AccessDenied, 1698: errors.AccessDenied, 1142: errors.AccessDenied,
+    1143: errors.AccessDenied, 1049: errors.NoSuchObject, 1054: errors.NoSuchObject, 1146: errors.NoSuchObject,
+    1969: errors.StatementTimeout, 3024: errors.StatementTimeout, 1205: errors.StatementTimeout,
+    1317: errors.StatementCancelled, 1927: errors.ConnectionLost, 1053: errors.ConnectionLost,
+    2002: errors.Unreachable, 2003: errors.Unreachable, 2005: errors.Unreachable,
+    2006: errors.ConnectionLost, 2013: errors.ConnectionLost, 2055: errors.ConnectionLost, 0: errors.ConnectionLost,
+    1040: errors.Unreachable, 4031: errors.ConnectionLost,
+}  # fmt: skip
+"""Error numbers of server and client. https://dev.mysql.com/doc/mysql-errors/9.4/en/"""
+
+
+def _translated(error: BaseException, where: str = "") -> errors.AuditorError | None:
+    """The error of the tree that a driver's exception means; None for any other exception."""
+    import pymysql
+
+    prefix = f"{where}: " if where else ""
+    if not isinstance(error, pymysql.err.Error):
+        return None
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else -1
+    text = str(error.args[1]) if len(error.args) > 1 else str(error)
+    known = _BY_CODE.get(code, errors.StatementRefused)
+    return known(f"{prefix}{text or 'the connection was lost'} (MySQL error {code})")

@@ -1,0 +1,274 @@
+"""Spark SQL 4: tables of a catalogue, and Parquet, CSV, Delta and Iceberg by path, in this process or by Spark Connect.
+
+https://spark.apache.org/docs/latest/api/sql/
+https://spark.apache.org/docs/latest/sql-ref-syntax-qry-select.html
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dialects import _errors as errors
+from dialects import _java
+from dialects._base import Algorithm, Column, Dialect, Place, Table
+from dialects._kinds import Kind
+from dialects._session import Columns, InProcessSession, Session
+from dialects._url import Url
+
+INTEGER = Kind("integer")
+
+
+class Spark(Dialect):
+    """Spark SQL."""
+
+    name = "spark"
+    schemes = ("spark", "sc")
+    sqlglot = "spark"
+
+    ROW_STORE = False
+    SNAPSHOT = "each statement reads the files it finds when it is planned; a version or timestamp to travel to fixes them"
+    GAPS = {
+        "uuid": "there is no uuid type; use STRING",
+        "bit": "there is no bit type",
+        "unsigned": "there are no unsigned integers; use DECIMAL(20,0)",
+        "years before 0001": "DATE_FORMAT writes no era",
+        "time": "TIME is not yet readable from every file format",
+    }
+
+    TYPES = {
+        "boolean": Kind("boolean"), "tinyint": INTEGER, "smallint": INTEGER, "int": INTEGER, "bigint": INTEGER,
+        "decimal": Kind("decimal", 10, 0), "float": Kind("float32"), "double": Kind("float64"), "string": Kind("text"),
+        "varchar": Kind("text"), "char": Kind("char"), "binary": Kind("binary"), "date": Kind("date"),
+        "timestamp": Kind("timestamptz"), "timestamp_ntz": Kind("timestamp"), "time": Kind("time"), "variant": Kind("json"),
+    }  # fmt: skip
+
+    NATIVE = {
+        "boolean": "BOOLEAN", "integer": "BIGINT", "unsigned integer": "DECIMAL(20,0)", "decimal": "DECIMAL({digits},{scale})",
+        "float32": "FLOAT", "float64": "DOUBLE", "text": "STRING", "char": "CHAR({digits})", "json": "STRING", "enum": "STRING",
+        "set": "STRING", "binary": "BINARY", "year": "SMALLINT", "date": "DATE", "timestamp": "TIMESTAMP_NTZ",
+        "timestamptz": "TIMESTAMP", "uuid": "STRING",
+    }  # fmt: skip
+
+    def quote(self, identifier: str) -> str:
+        return "`" + identifier.replace("`", "``") + "`"
+
+    def string(self, value: str) -> str:
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    def binary(self, value: bytes) -> str:
+        return f"X'{value.hex()}'"
+
+    def kind(self, native: str) -> Kind | None:
+        if native.startswith("interval"):
+            return Kind("interval", scale=0 if "month" in native or "year" in native else 6)
+        return super().kind(re.sub(r" collate .*", "", native))
+
+    def describe(self, session: Session, place: Place) -> list[Table]:
+        sql = self._from(place)
+        try:
+            rows = session.query(f"DESCRIBE QUERY SELECT * FROM {sql}" if place.path else f"DESCRIBE TABLE {sql}")
+        except errors.NoSuchObject:
+            return []
+        columns: list[Column] = []
+        for name, native, *_ in rows:
+            if not name or str(name).startswith("#"):  # partition columns are told again below the columns
+                break
+            columns.append(Column(str(name), str(native), self.kind(str(native)), nullable=True))
+        return [Table(sql, tuple(columns), (), int(session.query(f"SELECT COUNT(*) FROM {sql}")[0][0]))]
+
+    def _from(self, place: Place) -> str:
+        name = f"{place.format or 'parquet'}.{self.quote(place.path)}" if place.path else self.table(*place.parts)
+        if place.version is not None:
+            return f"{name} VERSION AS OF {self.literal(place.version)}"
+        return f"{name} TIMESTAMP AS OF {self.literal(place.timestamp)}" if place.timestamp else name
+
+    def as_text(self, c: str) -> str:
+        return f"CAST({c} AS STRING)"
+
+    def decimal_text(self, c: str, scale: int, native: Kind) -> str:
+        return self.as_text(f"CAST({c} AS DECIMAL(38,{scale}))")
+
+    def double(self, c: str) -> str:
+        return f"CAST({c} AS DOUBLE)"
+
+    def single(self, c: str) -> str:
+        return f"CAST({c} AS FLOAT)"
+
+    def double_literal(self, value: str) -> str:
+        return f"CAST('{value}' AS DOUBLE)"
+
+    def hex_text(self, c: str) -> str:
+        return f"LOWER(HEX({c}))"
+
+    def date_text(self, c: str) -> str:
+        return f"LTRIM('+', DATE_FORMAT({c}, 'yyyy-MM-dd'))"
+
+    def time_text(self, c: str) -> str:
+        return f"DATE_FORMAT({c}, 'HH:mm:ss.SSSSSS')"
+
+    def timestamp_text(self, c: str, native: Kind) -> str:
+        return f"LTRIM('+', DATE_FORMAT({c}, 'yyyy-MM-dd HH:mm:ss.SSSSSS'))"
+
+    def interval_text(self, c: str, native: Kind) -> str:
+        if native.scale == 0:
+            months = self.as_text(f"EXTRACT(YEAR FROM {c}) * 12 + EXTRACT(MONTH FROM {c})")
+            return self.concat([months, "'m0d0us'"])
+        micros = f"EXTRACT(HOUR FROM {c}) * 3600000000 + EXTRACT(MINUTE FROM {c}) * 60000000 + EXTRACT(SECOND FROM {c}) * 1000000"
+        days = self.as_text(f"EXTRACT(DAY FROM {c})")
+        return self.concat(["'0m'", days, "'d'", self.as_text(self.bigint(micros)), "'us'"])
+
+    def json_text(self, c: str, native: Kind) -> str:
+        if native.name == "json":
+            return f"TO_JSON({c})"
+        return rf"""REGEXP_REPLACE({c}, '("(?:[^"\\\\]|\\\\.)*+")|\\s+', '$1')"""
+
+    def row_hash(self, text: str, algorithm: Algorithm) -> str:
+        return f"MD5({text})" if algorithm == "md5" else f"SHA2({text}, 256)"
+
+    def concat(self, parts: Sequence[str]) -> str:
+        return f"CONCAT({', '.join(parts)})" if len(parts) > 1 else parts[0]
+
+    def word(self, digits: str, first: int, count: int) -> str:
+        return f"CAST(CONV(SUBSTR({digits}, {first}, {count}), 16, 10) AS BIGINT)"
+
+    def joined(self, parts: Sequence[str], separator: str) -> str:
+        return f"CONCAT_WS({self.string(separator)}, {', '.join(parts)})"
+
+    def shifted(self, c: str, bits: int) -> str:
+        return f"SHIFTRIGHT({c}, {bits})"
+
+    def floor_divided(self, c: str, divisor: int, native: Kind) -> str:
+        return f"({c} DIV {divisor} - CASE WHEN {c} % {divisor} < 0 THEN 1 ELSE 0 END)"
+
+    def day_index(self, c: str) -> str:
+        return f"DATEDIFF({c}, DATE'1970-01-01')"
+
+    def pins(self, statement_timeout: float) -> list[str]:
+        return [
+            "SET TIME ZONE 'UTC'",
+            "SET spark.sql.ansi.enabled = true",
+            "SET spark.sql.parser.escapedStringLiterals = false",
+            "SET spark.sql.timeType.enabled = true",
+            "SET spark.sql.legacy.timeParserPolicy = CORRECTED",
+        ]
+
+    def connect(self, url: Url, statement_timeout: float) -> Session:
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError:
+            raise errors.DriverMissing("Spark needs its package: pip install 'auditor[spark]'") from None
+        if url.scheme != "sc":
+            _prepare()
+        builder: Any = SparkSession.builder
+        options = dict(url.options)
+        try:
+            if url.scheme == "sc":
+                spark = builder.remote(f"sc://{url.host}:{url.port or 15002}").create()
+            else:
+                builder = builder.master(options.pop("master", "local[*]")).appName("auditor")
+                for option, value in {**_LOCAL, **options}.items():
+                    builder = builder.config(option, value)
+                spark = builder.getOrCreate().newSession()
+        except Exception as error:  # the driver's own class for this differs between Spark in process and Spark Connect
+            raise errors.Unreachable(f"{url}: {_first_line(error)}") from error
+        session = _SparkSession(self, f"Spark {spark.version}", spark, statement_timeout)
+        for statement in self.pins(statement_timeout):
+            session.execute(statement)
+        if url.database:
+            session.execute(f"USE {self.quote(url.database)}")
+        session.statements = 0
+        return session
+
+
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What a Spark in this process is started with unless the URL says otherwise: nothing that listens beyond the machine."""
+
+
+def _prepare() -> None:
+    """A Java and this very Python for a Spark in this process; PATH's own Python may lack our packages."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "auditor"
+    os.environ["JAVA_HOME"] = str(_java.find(cache)[0])
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+class _SparkSession(InProcessSession):
+    def __init__(self, dialect: Dialect, server: str, spark: Any, timeout: float) -> None:
+        super().__init__(dialect, server, timeout)
+        self.spark = spark
+        self._tag = f"auditor-{uuid.uuid4()}"
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        from pyspark.errors import AnalysisException, PySparkException
+
+        try:
+            with self.timed():
+                try:
+                    self.spark.addTag(self._tag)
+                    yield
+                except PySparkException as error:
+                    if "cancel" in str(error).lower():
+                        raise errors.StatementCancelled from error
+                    raise
+                finally:
+                    self.spark.removeTag(self._tag)
+        except AnalysisException as error:
+            missing = (error.getCondition() or "").startswith(("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "UNRESOLVED_COLUMN"))
+            raise (errors.NoSuchObject if missing else errors.StatementRefused)(_first_line(error)) from error
+        except PySparkException as error:
+            raise errors.StatementRefused(_first_line(error)) from error
+        except Exception as error:
+            raise _translated_other(error) from error
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        with self._translated():
+            rows = [tuple(row) for row in self.spark.sql(sql).collect()]
+        self._bytes += sum(len(str(value)) for row in rows for value in row)
+        return rows
+
+    def execute(self, sql: str) -> None:
+        with self._translated():
+            self.spark.sql(sql)
+
+    def stream(self, sql: str) -> Iterator[Columns]:
+        with self._translated():
+            table = self.spark.sql(sql).toArrow()
+        self._bytes += table.nbytes
+        for batch in table.to_batches():
+            yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+
+    def cancel(self) -> None:
+        self.spark.interruptTag(self._tag)
+
+    def close(self) -> None:
+        """The Spark process stays: other sessions may use it, and starting it takes seconds."""
+
+
+def _translated_other(error: Exception) -> errors.AuditorError | Exception:
+    """An error of the JVM or the network; anything already of the tree as it is."""
+    if isinstance(error, errors.AuditorError):
+        return error
+    if "cancelled" in str(error).lower():
+        return errors.StatementCancelled()
+    if type(error).__module__.split(".")[0] in ("py4j", "grpc", "pyspark"):
+        return errors.StatementRefused(_first_line(error))
+    return error
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

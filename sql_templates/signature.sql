@@ -1,0 +1,20 @@
+-- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key,
+-- and the signature: the sums of the two 30-bit words of the first 60 bits of each row's hash.
+SELECT
+  partition_id,
+  COUNT(*) AS row_count,
+  COUNT(v) AS hashed,
+  MIN(k) AS key_min,
+  MAX(k) AS key_max,
+  ${words}${console}
+FROM (
+  SELECT
+    ${partition} AS partition_id,
+    ${key} AS k,
+    ${word} AS v${fence_column}
+  FROM ${table}
+  WHERE ${where}
+  ${fence}
+) hashed_rows
+GROUP BY partition_id
+ORDER BY partition_id
