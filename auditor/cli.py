@@ -234,4 +234,4 @@ def _print_json(value: Any) -> None:
 def _printer() -> Any:
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 150)

@@ -52,8 +52,6 @@ def _bars() -> Iterator[Watcher]:
                 which = (now.audit, now.side)
                 if which not in tasks:
                     tasks[which] = bars.add_task("", total=None)
-                bars.update(
-                    tasks[which], description=f"{now.audit} {now.side}: {now.doing}", completed=now.done, total=now.total or None
-                )
+                bars.update(tasks[which], description=f"{now.audit} {now.side}: {now.doing}", completed=now.done, total=now.total or None)
 
         yield watch

@@ -119,5 +119,3 @@ def tables_on_both(source_url: str, target_url: str) -> list[tuple[str, str]]:
         schemas = {schema for schema, _ in listed}
         found[side] = {table.lower(): table if len(schemas) == 1 else f"{schema}.{table}" for schema, table in listed}  # type: ignore[index]
     return [(name, found["target"][low]) for low, name in found["source"].items() if low in found["target"]]
-
-

@@ -60,7 +60,8 @@ class Spark(Dialect):
         return "`" + identifier.replace("`", "``") + "`"
 
     def string(self, value: str) -> str:
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        # "${" would begin a variable, even inside a literal.
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{") + "'"
 
     def binary(self, value: bytes) -> str:
         return f"X'{value.hex()}'"
@@ -129,6 +130,9 @@ class Spark(Dialect):
             return f"TO_JSON({c})"
         return rf"""REGEXP_REPLACE({c}, '("(?:[^"\\\\]|\\\\.)*+")|\\s+', '$1')"""
 
+    def right_trimmed(self, c: str) -> str:
+        return f"TRIM(TRAILING ' ' FROM {c})"
+
     def row_hash(self, text: str, algorithm: Algorithm) -> str:
         return f"MD5({text})" if algorithm == "md5" else f"SHA2({text}, 256)"
 
@@ -154,6 +158,7 @@ class Spark(Dialect):
         return [
             "SET TIME ZONE 'UTC'",
             "SET spark.sql.ansi.enabled = true",
+            "SET spark.sql.variable.substitute = false",
             "SET spark.sql.parser.escapedStringLiterals = false",
             "SET spark.sql.timeType.enabled = true",
             "SET spark.sql.legacy.timeParserPolicy = CORRECTED",

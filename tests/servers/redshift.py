@@ -1,0 +1,129 @@
+"""The Redshift stand-in: a PostgreSQL set up as Redshift is, behind the front that Amazon's driver accepts.
+
+Nobody can start a Redshift locally, so without $AUDITOR_TEST_REDSHIFT_URL the tests run against PostgreSQL with
+Redshift's functions and system views defined (redshift_functions.sql), Redshift's session defaults (UTC, bytewise
+collation, backslash escapes in literals, snapshot isolation) and the real driver.
+
+What it proves: that the rendered SQL runs through redshift_connector, that it calls functions which Redshift documents
+with arguments of the documented types, and that canonical text and arithmetic come out right where PostgreSQL and
+Redshift agree.
+
+What it cannot prove:
+
+- that Redshift accepts the SQL: PostgreSQL also accepts what Redshift lacks (bit_xor, string_agg, FILTER, LATERAL,
+  ON CONFLICT, RETURNING, generate_series on compute nodes, casts to bit). Keep a deny-list beside it;
+- types: VARCHAR(n) counts characters here and bytes there; AVG of integers is an integer there; NUMERIC there ends at
+  38 digits, with its own scale for division; SUPER is jsonb here, so the order of keys and duplicates are lost; VARBYTE
+  is bytea; INTERVAL and the binary wire formats are PostgreSQL's;
+- keys: Redshift does not enforce PRIMARY KEY, UNIQUE and FOREIGN KEY;
+- plans, costs, distribution, sort keys, result cache, queueing, leader-node functions, serializable conflicts;
+- a session that changes its search_path without `redshift_functions` loses the functions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import redshift_connector
+from redshift_connector.core import Connection
+from redshift_connector.error import Error
+
+from tests.servers import postgres, redshift_front
+from tests.servers._process import Daemon, Server, Unavailable, free_port, given, own_directory
+
+VARIABLE = "AUDITOR_TEST_REDSHIFT_URL"
+FUNCTIONS = Path(__file__).with_name("redshift_functions.sql")
+CLUSTER = postgres.Cluster(
+    name="redshift",
+    # The method that both PostgreSQL and Amazon's driver know, whatever form the server stores the password in.
+    authentication="password",
+    settings={
+        "timezone": "UTC",
+        "datestyle": "ISO, MDY",
+        "extra_float_digits": "0",
+        "default_transaction_isolation": "repeatable read",
+        "search_path": "public, redshift_functions, pg_catalog",
+        "standard_conforming_strings": "off",
+        "backslash_quote": "on",
+        "escape_string_warning": "off",
+        "jit": "off",
+    },
+    locales=(("--locale=C",),),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandIn(Server):
+    """The stand-in, with the log of its front."""
+
+    log: Path
+
+    def statements(self) -> list[str]:
+        """What the clients sent, character by character, since the start or the last `forget`."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def forget(self) -> None:
+        """Begin the log anew."""
+        os.truncate(self.log, 0)
+
+
+def connect(url: str) -> Connection:
+    """A plain connection with Amazon's driver, for setting tests up."""
+    parts = urlsplit(url)
+    connection = redshift_connector.connect(
+        host=parts.hostname,
+        port=parts.port or 5439,
+        database=parts.path.lstrip("/"),
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        ssl=parse_qs(parts.query).get("sslmode") != ["disable"],
+    )
+    connection.autocommit = True
+    return connection
+
+
+def version(url: str) -> str:
+    """What the server calls itself."""
+    with closing(connect(url)) as connection:
+        cursor = connection.cursor()
+        cursor.execute("select version()")
+        row = cursor.fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def start(directory: Path) -> Server:
+    """Start the stand-in, or raise Unavailable."""
+    server = given(VARIABLE, version, Error)
+    if server is not None:
+        return server
+    behind = postgres.cluster(directory, CLUSTER)
+    with closing(postgres.connect(behind.url)) as connection:
+        connection.cursor().execute(FUNCTIONS.read_text())
+    try:
+        return _front(directory, behind)
+    except Unavailable:
+        behind.stop()
+        raise
+
+
+def _front(directory: Path, behind: Server) -> StandIn:
+    parts = urlsplit(behind.url)
+    home, port = own_directory(directory, "redshift-front"), free_port()
+    log = home / "statements.jsonl"
+    daemon = Daemon([sys.executable, redshift_front.__file__, str(port), str(parts.hostname), str(parts.port), log], home)
+    url = f"redshift://audit:audit@127.0.0.1:{port}/audit?sslmode=disable"
+    daemon.wait(lambda: version(url), Error)
+
+    def stop() -> None:
+        daemon.stop()
+        behind.stop()
+
+    name = f"stand-in on PostgreSQL {behind.version}"
+    return StandIn(url=url, version=name, how=behind.how, stopper=stop, log=log)

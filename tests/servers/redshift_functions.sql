@@ -1,0 +1,251 @@
+-- Redshift's functions and system views that PostgreSQL lacks, as far as an audit needs them.
+-- Run once, as superuser, in the stand-in's database; sessions find them through their search_path
+-- (public, redshift_functions, pg_catalog), so those defined here win over PostgreSQL's own.
+-- Each follows https://docs.aws.amazon.com/redshift/latest/dg/c_SQL_functions.html; where that page is silent, the comment says so.
+-- No backslashes in here: this database reads them as escapes.
+
+create schema redshift_functions;
+grant usage on schema redshift_functions to public;
+set search_path = redshift_functions, pg_catalog;
+
+-- Numbers and hashes --------------------------------------------------------------------------------------------
+
+-- Signed 64 bits. '' is 0; leading white space, one sign and, for base 16, 0x are allowed.
+create function strtol_of_any(digits text, base int) returns bigint language plpgsql immutable strict parallel safe as $$
+declare
+  rest text := lower(ltrim(digits, ' ' || chr(9) || chr(10) || chr(11) || chr(12) || chr(13)));
+  negative boolean := false;
+  value numeric := 0;
+  digit int;
+begin
+  if base not between 2 and 36 then
+    raise exception 'The base % is not between 2 and 36', base using errcode = '22023';
+  end if;
+  if left(rest, 1) in ('+', '-') then
+    negative := left(rest, 1) = '-';
+    rest := substr(rest, 2);
+  end if;
+  if base = 16 and left(rest, 2) = '0x' then
+    rest := substr(rest, 3);
+  end if;
+  for i in 1 .. length(rest) loop
+    digit := strpos('0123456789abcdefghijklmnopqrstuvwxyz', substr(rest, i, 1)) - 1;
+    if digit not between 0 and base - 1 then
+      raise exception 'The input % is not valid to be converted to base %', digits, base using errcode = '22P02';
+    end if;
+    value := value * base + digit;
+  end loop;
+  value := case when negative then -value else value end;
+  if value not between -9223372036854775808 and 9223372036854775807 then
+    raise exception 'The input % is out of the range of base % numbers', digits, base using errcode = '22003';
+  end if;
+  return value::bigint;
+end $$;
+-- Audits ask for up to 15 plain hexadecimal digits per row, which fit a positive bigint: one expression, so that it is quick.
+create function strtol(digits text, base int) returns bigint language plpgsql immutable strict parallel safe as $$
+begin
+  return case when base = 16 and length(digits) between 1 and 15 and digits !~ '[^0-9a-fA-F]'
+    then ('x' || lpad(digits, 16, '0'))::bit(64)::bigint
+    else redshift_functions.strtol_of_any(digits, base) end;
+end $$;
+
+-- 0 means 256; other lengths than SHA-2's give an empty string.
+create function sha2(value text, bits int) returns text language plpgsql immutable strict parallel safe as $$
+begin
+  return case when bits in (0, 256) then encode(sha256(convert_to(value, 'UTF8')), 'hex')
+    when bits = 224 then encode(sha224(convert_to(value, 'UTF8')), 'hex')
+    when bits = 384 then encode(sha384(convert_to(value, 'UTF8')), 'hex')
+    when bits = 512 then encode(sha512(convert_to(value, 'UTF8')), 'hex') else '' end;
+end $$;
+
+-- Bytes ---------------------------------------------------------------------------------------------------------
+
+create function to_varbyte(value text, format text) returns bytea language sql immutable strict as $$
+  select case lower(format) when 'hex' then decode(value, 'hex') when 'base64' then decode(value, 'base64')
+         when 'utf8' then convert_to(value, 'UTF8') when 'utf-8' then convert_to(value, 'UTF8') end $$;
+create function from_varbyte(value bytea, format text) returns text language sql immutable strict as $$
+  select case lower(format) when 'hex' then encode(value, 'hex')
+         when 'base64' then translate(encode(value, 'base64'), chr(10), '')
+         when 'utf8' then convert_from(value, 'UTF8') when 'utf-8' then convert_from(value, 'UTF8') end $$;
+create function from_hex(digits text) returns bytea language sql immutable strict as $$ select decode(digits, 'hex') $$;
+create function to_hex(value bytea) returns text language sql immutable strict as $$ select encode(value, 'hex') $$;
+
+-- A cast between text and VARBYTE goes through UTF-8; PostgreSQL would print its own escapes.
+create function text_to_varbyte(value text) returns bytea language sql immutable strict as $$ select convert_to(value, 'UTF8') $$;
+create function varbyte_to_text(value bytea) returns text language sql immutable strict as $$ select convert_from(value, 'UTF8') $$;
+create cast (text as bytea) with function text_to_varbyte(text);
+create cast (varchar as bytea) with function text_to_varbyte(text);
+create cast (bytea as text) with function varbyte_to_text(bytea);
+create cast (bytea as varchar) with function varbyte_to_text(bytea);
+
+-- Text and NULL -------------------------------------------------------------------------------------------------
+
+create function len(value text) returns int language sql immutable strict as $$ select char_length(value) $$;
+create function len(value bytea) returns int language sql immutable strict as $$ select octet_length(value) $$;
+-- NULL if either is NULL; PostgreSQL's own skips NULLs and takes any number of arguments.
+create function concat(a text, b text) returns text language sql immutable as $$ select a || b $$;
+create function charindex(part text, value text) returns int language sql immutable strict as $$ select strpos(value, part) $$;
+-- All occurrences, where PostgreSQL replaces the first.
+create function regexp_replace(value text, pattern text, replacement text default '') returns text language sql immutable strict
+  as $$ select pg_catalog.regexp_replace(value, pattern, replacement, 'g') $$;
+create function nvl2(tested anyelement, present anycompatible, absent anycompatible) returns anycompatible language sql immutable
+  as $$ select case when tested is not null then present else absent end $$;
+create function nvl2(tested text, present anycompatible, absent anycompatible) returns anycompatible language sql immutable
+  as $$ select case when tested is not null then present else absent end $$;
+
+-- Time: Redshift's clock is UTC ---------------------------------------------------------------------------------
+
+create function getdate() returns timestamp language sql stable
+  as $$ select date_trunc('second', statement_timestamp() at time zone 'UTC') $$;
+create function sysdate() returns timestamp language sql stable as $$ select transaction_timestamp() at time zone 'UTC' $$;
+create function convert_timezone(target text, value timestamp) returns timestamp language sql stable strict
+  as $$ select value at time zone 'UTC' at time zone target $$;
+create function convert_timezone(source text, target text, value timestamp) returns timestamp language sql stable strict
+  as $$ select value at time zone source at time zone target $$;
+create function convert_timezone(target text, value timestamptz) returns timestamp language sql stable strict
+  as $$ select value at time zone target $$;
+create function trunc(value timestamp) returns date language sql immutable strict as $$ select value::date $$;
+
+-- The date part under its full name, whichever of Redshift's abbreviations was used.
+create function date_part_name(part text) returns text language sql immutable strict as $$
+  select case
+    when p in ('y', 'yr', 'yrs', 'years') then 'year' when p in ('qtr', 'qtrs', 'quarters') then 'quarter'
+    when p in ('mon', 'mons', 'months') then 'month' when p in ('w', 'weeks') then 'week'
+    when p in ('d', 'days') then 'day' when p in ('h', 'hr', 'hrs', 'hours') then 'hour'
+    when p in ('m', 'min', 'mins', 'minutes') then 'minute' when p in ('s', 'sec', 'secs', 'seconds') then 'second'
+    when p in ('ms', 'msec', 'milliseconds') then 'millisecond' when p in ('us', 'usec', 'microseconds') then 'microsecond'
+    else p end
+  from lower(part) as p $$;
+create function dateadd(part text, number bigint, value timestamp) returns timestamp language sql immutable strict as $$
+  select value + number * case redshift_functions.date_part_name(part) when 'quarter' then interval '3 months'
+    else ('1 ' || redshift_functions.date_part_name(part))::interval end $$;
+create function date_add(part text, number bigint, value timestamp) returns timestamp language sql immutable strict
+  as $$ select redshift_functions.dateadd(part, number, value) $$;
+-- Boundaries crossed, not units elapsed. AWS does not say where a week starts: Monday here.
+create function datediff(part text, since timestamp, until timestamp) returns bigint language sql immutable strict as $$
+  select case p
+    when 'year' then extract(year from until) - extract(year from since)
+    when 'quarter' then 4 * (extract(year from until) - extract(year from since)) + extract(quarter from until) - extract(quarter from since)
+    when 'month' then 12 * (extract(year from until) - extract(year from since)) + extract(month from until) - extract(month from since)
+    when 'week' then (date_trunc('week', until)::date - date_trunc('week', since)::date) / 7
+    when 'day' then until::date - since::date
+    else extract(epoch from date_trunc(p, until) - date_trunc(p, since))
+       * case p when 'hour' then 1 / 3600.0 when 'minute' then 1 / 60.0 when 'second' then 1 when 'millisecond' then 1000 else 1000000 end
+    end::bigint
+  from redshift_functions.date_part_name(part) as p $$;
+create function date_diff(part text, since timestamp, until timestamp) returns bigint language sql immutable strict
+  as $$ select redshift_functions.datediff(part, since, until) $$;
+
+-- JSON and SUPER ------------------------------------------------------------------------------------------------
+
+create function json_parse(value text) returns jsonb language sql immutable strict as $$ select value::jsonb $$;
+create function can_json_parse(value text) returns boolean language plpgsql immutable strict as $$
+begin
+  perform value::jsonb;
+  return true;
+exception when invalid_text_representation or untranslatable_character then
+  return false;
+end $$;
+-- A JSON object; arrays have is_valid_json_array.
+create function is_valid_json(value text) returns boolean language sql immutable strict as $$
+  select case when redshift_functions.can_json_parse(value) then jsonb_typeof(value::jsonb) = 'object' else false end $$;
+create function is_valid_json_array(value text) returns boolean language sql immutable strict as $$
+  select case when redshift_functions.can_json_parse(value) then jsonb_typeof(value::jsonb) = 'array' else false end $$;
+-- Without the blanks that PostgreSQL prints.
+create function json_serialize(value jsonb) returns text language sql immutable strict as $$
+  select case jsonb_typeof(value)
+    when 'object' then '{' || coalesce((select string_agg(to_json(k)::text || ':' || redshift_functions.json_serialize(v), ',' order by i)
+                                        from jsonb_each(value) with ordinality as member(k, v, i)), '') || '}'
+    when 'array' then '[' || coalesce((select string_agg(redshift_functions.json_serialize(v), ',' order by i)
+                                       from jsonb_array_elements(value) with ordinality as item(v, i)), '') || ']'
+    else value::text end $$;
+create function json_extract_path_text(value text, variadic path text[]) returns text language sql immutable
+  as $$ select value::jsonb #>> path $$;
+create function json_array_length(value text) returns int language sql immutable strict as $$ select jsonb_array_length(value::jsonb) $$;
+
+-- What the server says of itself and of its tables --------------------------------------------------------------
+
+create function version() returns text language sql stable as $$
+  select 'PostgreSQL 8.0.2 on i686-pc-linux-gnu, compiled by GCC gcc (GCC) 3.4.2, Redshift 1.0.0 (stand-in on PostgreSQL '
+      || current_setting('server_version') || ')' $$;
+
+-- The names under which Redshift lists types that are spelled otherwise here.
+create function type_name(name text) returns text language sql immutable strict as $$
+  select case name when 'jsonb' then 'super' when 'bytea' then 'binary varying' when 'text' then 'character varying' else name end $$;
+-- Rows now: Redshift's figure does not wait for ANALYZE either. Dear, so that conditions on names are tried first.
+create function table_rows(name regclass) returns numeric language plpgsql stable strict cost 1000000 as $$
+declare
+  rows bigint;
+begin
+  execute 'select count(*) from ' || name::text into rows;
+  return rows;
+end $$;
+
+create view user_tables as
+  select c.oid, n.nspname, c.relname, c.relkind, n.oid as schema_oid
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where c.relkind in ('r', 'p', 'v') and n.nspname <> all (array['pg_catalog', 'information_schema', 'redshift_functions', 'pg_toast']);
+
+-- Only schemas of the search_path, as in Redshift.
+create view pg_table_def as
+  select t.nspname::text as schemaname, t.relname::text as tablename, a.attname::text as "column",
+         case when a.atttypid = 'text'::regtype then 'character varying(256)'
+              else redshift_functions.type_name(format_type(a.atttypid, a.atttypmod)) end as type,
+         'none'::text as encoding, false as distkey, 0 as sortkey, a.attnotnull as "notnull"
+  from user_tables t join pg_attribute a on a.attrelid = t.oid
+  where a.attnum > 0 and not a.attisdropped and t.nspname = any (current_schemas(false));
+
+-- Empty tables are not listed, as in Redshift.
+create view svv_table_info as
+  select current_database()::text as database, nspname::text as schema, oid as table_id, relname::text as "table", 'N'::text as encoded,
+         'AUTO(EVEN)'::text as diststyle, null::text as sortkey1, 0 as sortkey_num, greatest(1, pg_relation_size(oid) / 1048576) as size,
+         0::numeric as pct_used, 0::numeric as unsorted, 0::numeric as stats_off,
+         table_rows(oid)::numeric(38, 0) as tbl_rows, table_rows(oid)::numeric(38, 0) as estimated_visible_rows
+  from user_tables
+  where relkind in ('r', 'p') and table_rows(oid) > 0;
+
+create view svv_columns as
+  select table_catalog::text, table_schema::text, table_name::text, column_name::text, ordinal_position::int, column_default::text,
+         is_nullable::text, redshift_functions.type_name(data_type::text) as data_type,
+         case data_type when 'text' then 256 else character_maximum_length end::int as character_maximum_length,
+         numeric_precision::int, numeric_precision_radix::int, numeric_scale::int, datetime_precision::int, null::text as remarks
+  from information_schema.columns
+  where table_schema <> 'redshift_functions';
+create view svv_tables as
+  select table_catalog::text, table_schema::text, table_name::text, table_type::text, null::text as remarks
+  from information_schema.tables
+  where table_schema <> 'redshift_functions';
+create view svv_all_columns as
+  select table_catalog as database_name, table_schema as schema_name, table_name, column_name, ordinal_position, column_default, is_nullable,
+         data_type, character_maximum_length, numeric_precision, numeric_scale, remarks
+  from svv_columns;
+create view svv_redshift_columns as
+  select c.database_name, c.schema_name, c.table_name, c.column_name, c.ordinal_position, c.data_type, c.column_default, c.is_nullable,
+         'none'::text as encoding, false as distkey, 0 as sortkey, null::text as column_acl, c.remarks
+  from svv_all_columns c;
+create view svv_all_tables as
+  select table_catalog as database_name, table_schema as schema_name, table_name,
+         case table_type when 'BASE TABLE' then 'TABLE' else table_type end as table_type, null::text as table_acl, remarks
+  from svv_tables;
+create view svv_redshift_tables as select * from svv_all_tables;
+create view svv_external_tables as
+  select null::text as schemaname, null::text as tablename, null::text as location where false;
+
+-- What runs, for an auditor that waits while the cluster is busy.
+create view stv_recents as
+  select usesysid::int as userid, case state when 'active' then 'Running' else 'Done' end as status, query_start as starttime,
+         (extract(epoch from clock_timestamp() - query_start) * 1000000)::bigint as duration, usename::text as user_name,
+         datname::text as db_name, query::text, pid
+  from pg_stat_activity where datname = current_database();
+create view stv_sessions as
+  select backend_start as starttime, pid as process, usename::text as user_name, datname::text as db_name
+  from pg_stat_activity where datname = current_database();
+create view stv_inflight as
+  select userid, 0 as slice, pid::int as query, pid, starttime, query as text, 0 as suspended from stv_recents where status = 'Running';
+
+grant select on all tables in schema redshift_functions to public;
+
+-- Five arguments: source, pattern, replacement, where to start, and 'p' for Perl's patterns, in which $1 is the first group.
+create function regexp_replace(source text, pattern text, replacement text, start int, flags text) returns text
+language sql immutable strict parallel safe as $$
+  select pg_catalog.regexp_replace(substr(source, start), pattern, replace(replacement, '$', chr(92)), 'g') $$;
