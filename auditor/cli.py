@@ -28,7 +28,7 @@ exit codes:
 
 The configuration is auditor.yaml here, or $AUDITOR_CONFIG, or --config FILE. Start with: auditor init
 """
-METHODS = ("counts", "signature", "minhash")
+METHODS = ("counts", "signature", "minhash", "exact")
 WORST_LAST = (0, 1, 3, 2)
 """Exit codes of several audits fold into the last of these that any of them has."""
 
@@ -172,13 +172,18 @@ def _sql(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from auditor import service
+    from auditor.model import State
     from auditor.progress import watching
 
     settings = _settings(options)
     for name in options.audits:
         settings.audit(name)
+    reports: list[Report] = []
     with watching(options.quiet) as watch:
-        reports = [service.run_audit(settings, name, watch) for name in options.audits]
+        for name in options.audits:
+            reports.append(service.run_audit(settings, name, watch))
+            if reports[-1].state is State.CANCELLED:
+                break
     return _told(reports, options)
 
 
@@ -218,7 +223,7 @@ def _told(reports: list[Report], options: argparse.Namespace) -> int:
         for report in reports:
             _printer().print(text.report(report, options.verbose))
     for report in reports:
-        if report.comparison is None:
+        if report.verdict.value == "unknown":
             print(f"auditor: {report.audit}: {' '.join(report.reasons)}", file=sys.stderr)
     return _folded([report.exit_code for report in reports])
 

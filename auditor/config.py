@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from auditor import canonical
 from auditor.errors import ConfigError, UnknownAudit
@@ -69,7 +70,17 @@ class Written(_Settings):
     dialect: str
 
 
-Sql = str | Per | Written
+def _sql(value: Any) -> Any:
+    """One sentence for whatever is none of the three forms."""
+    if isinstance(value, str | Per | Written):
+        return value
+    if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
+        if set(value) in ({"source", "target"}, {"sql", "dialect"}):
+            return value
+    raise ValueError("write SQL as text in quotes, or {source: ..., target: ...}, or {sql: ..., dialect: ...}")
+
+
+Sql = Annotated[str | Per | Written, BeforeValidator(_sql)]
 """SQL in the source's dialect, or as ``Per`` or ``Written`` say; it is translated to what a side needs."""
 
 
@@ -103,6 +114,8 @@ class Override(_Settings):
     trim: bool = False
     case: Literal["lower", "upper"] | None = None
     null_as: str | None = None
+    mask: bool = False
+    """Show only that this column differs, never a value."""
     expr: Sql | None = None
 
     @model_validator(mode="after")
@@ -136,6 +149,19 @@ class Partition(_Settings):
     """The most partitions there should be."""
 
 
+class Limits(_Settings):
+    """How far the method exact goes to name differences; beyond, it estimates."""
+
+    max_rows_listed: int | None = Field(None, ge=0)
+    """Rows fetched of partitions that do not decode; by default 1 % of the table, and at least 100,000."""
+    max_differences: int = Field(10_000, ge=0)
+    """Differences that are kept by their keys; all are counted."""
+    max_seconds: Duration = 600.0
+    """Seconds spent on naming differences."""
+    value_length: int = Field(200, ge=1)
+    """Characters of a value that are shown."""
+
+
 class Audit(_Settings):
     """The standing definition of an audit."""
 
@@ -144,8 +170,17 @@ class Audit(_Settings):
     key: tuple[str, ...] = ()
     columns: Columns = Columns()
     where: Sql | None = None
-    method: Method = "minhash"
-    k: int = Field(16, ge=1, le=256)
+    method: Method = "exact"
+    k: int | None = Field(None, ge=1, le=256)
+    """Minhashes: 16 with the method minhash; none with the method exact, unless asked for here."""
+    t: int = Field(3, ge=1, le=16)
+    """Differences that the method exact names in one partition."""
+    bits: Literal[60, 120] = 60
+    """Bits of the row hash that enter the signature of the method exact."""
+    salt: str = Field("random", pattern=r"^[0-9A-Za-z]{0,64}$")
+    """What the row text begins with under the methods signature and exact: new for every connected run, nothing in SQL for
+    consoles (``random``), or these letters and digits."""
+    limits: Limits = Limits()
     hash: Literal["sha256", "md5"] = "sha256"
     encoding: Literal["injective", "published"] = "injective"
     partition: Partition = Partition()
@@ -166,11 +201,15 @@ class Settings(_Settings):
 
     @model_validator(mode="after")
     def _connections_exist(self) -> Settings:
-        for name, audit in self.audits.items():
-            for side, ref in (("source", audit.source), ("target", audit.target)):
-                if ref.connection not in self.connections:
-                    hint = _closest(ref.connection, self.connections)
-                    raise ValueError(f"audits.{name}.{side}: there is no connection {ref.connection!r}{hint}")
+        unknown = [
+            (("audits", name, side), f"there is no connection {ref.connection!r}{_closest(ref.connection, self.connections)}")
+            for name, audit in self.audits.items()
+            for side, ref in (("source", audit.source), ("target", audit.target))
+            if ref.connection not in self.connections
+        ]
+        if unknown:
+            told = "; ".join(f"{'.'.join(where)}: {sentence}" for where, sentence in unknown)
+            raise PydanticCustomError("unknown_connection", "{told}", {"told": told, "unknown": unknown})
         return self
 
     def audit(self, name: str) -> Audit:
@@ -193,19 +232,19 @@ def load(path: Path, environment: Mapping[str, str] = os.environ) -> Settings:
     """Read and check a configuration file. Raises ConfigError that names every mistake with its line."""
     try:
         node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        reader = _Reader(path, environment)
+        values = reader.value(node, ()) if node else {}
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
-    reader = _Reader(path, environment)
-    values = reader.value(node, ()) if node else {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
     if reader.mistakes:
         raise ConfigError("\n".join(reader.mistakes))
     try:
         return Settings.model_validate(values or {})
     except ValidationError as error:
-        raise ConfigError("\n".join(reader.told(mistake) for mistake in error.errors())) from None
+        raise ConfigError("\n".join(line for mistake in error.errors() for line in reader.told(mistake))) from None
 
 
 class _Reader:
@@ -232,14 +271,18 @@ class _Reader:
             return [self.value(item, (*where, index)) for index, item in enumerate(node.value)]
         if node.tag == "tag:yaml.org,2002:str":
             return self._filled(str(node.value), where)
-        return yaml.SafeLoader("").construct_object(node)
+        try:
+            return yaml.SafeLoader("").construct_object(node)
+        except ValueError as error:  # 2024-13-45 looks like a date
+            self.mistakes.append(f"{self.path}:{self.lines[where]}: {node.value!r}: {error}; write it in quotes")
+            return None
 
     def _filled(self, text: str, where: tuple[str | int, ...]) -> str:
         whole = re.fullmatch(r"\$\{[^}]+\}", text)
 
         def variable(match: re.Match[str]) -> str:
             found = self._variable(match.group(1), where)
-            return quote(found, safe="") if where[-1] == "url" and not whole else found
+            return quote(found, safe="") if where[-1:] == ("url",) and not whole else found
 
         return re.sub(r"\$\{([^}]+)\}", variable, text)
 
@@ -247,41 +290,71 @@ class _Reader:
         if name.startswith("file:"):
             try:
                 return Path(name.removeprefix("file:")).read_text(encoding="utf-8").removesuffix("\n")
-            except OSError as error:
-                self.mistakes.append(f"{self.path}:{self.lines[where]}: ${{{name}}}: {error.strerror}")
+            except (OSError, UnicodeDecodeError) as error:
+                why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+                self.mistakes.append(f"{self.path}:{self.lines[where]}: ${{{name}}}: {why}")
                 return ""
         if name not in self.environment:
             self.mistakes.append(f"{self.path}:{self.lines[where]}: the environment variable {name} is not set")
         return self.environment.get(name, "")
 
-    def told(self, mistake: Any) -> str:
-        """One mistake as a sentence with file, line and what to write instead."""
-        where = tuple(part for part in mistake["loc"] if part not in ("str", "Per", "Written"))
-        if not where and (named := re.match(r"Value error, ([\w.-]+): ", mistake["msg"])):
-            line = self.lines.get(tuple(named.group(1).split(".")), 1)
-            return f"{self.path}:{line}: {_sentence(mistake, where)}"
+    def told(self, mistake: Any) -> list[str]:
+        """One mistake as sentences with file, line and what to write instead."""
+        if mistake["type"] == "unknown_connection":
+            return [self._located(where, sentence) for where, sentence in mistake["ctx"]["unknown"]]
+        return [self._located(mistake["loc"], _sentence(mistake))]
+
+    def _located(self, where: tuple[str | int, ...], sentence: str) -> str:
         known = where
         while known and known not in self.lines:
             known = known[:-1]
         dotted = ".".join(str(part) for part in where)
-        return f"{self.path}:{self.lines.get(known, 1)}: {dotted}{': ' if dotted else ''}{_sentence(mistake, where)}"
+        return f"{self.path}:{self.lines.get(known, 1)}: {dotted}{': ' if dotted else ''}{sentence}"
 
 
-def _sentence(mistake: Any, where: tuple[Any, ...]) -> str:
+def _sentence(mistake: Any) -> str:
+    last = str(mistake["loc"][-1]) if mistake["loc"] else ""
     match mistake["type"]:
         case "missing":
-            return f"{where[-1]!r} is missing here"
+            return "this is missing"
         case "extra_forbidden":
-            return f"there is no setting {where[-1]!r} here{_closest(str(where[-1]), _every_setting())}"
+            return f"there is no setting {last!r} here{_instead(last)}"
         case "literal_error":
             return f"write one of {mistake['ctx']['expected']}"
+        case "model_type":
+            return f"write settings here: {{{': ..., '.join(_MODELS[mistake['ctx']['class_name']].model_fields)}: ...}}"
+        case "dict_type":
+            return "write names with their settings here: {name: ...}"
+        case "tuple_type":
+            return "write a list here: [...]"
+        case "string_type":
+            return "write text here, in quotes"
+        case "bool_type" | "bool_parsing":
+            return "write true or false"
+        case "int_type" | "int_parsing" | "int_from_float":
+            return "write a whole number"
         case _:
-            return str(mistake["msg"]).removeprefix("Value error, ")
+            return str(mistake["msg"]).removeprefix("Value error, ").replace("Input should", "this should")
 
 
-def _every_setting() -> set[str]:
-    models = (Settings, Connection, Audit, TableRef, Columns, Override, Partition, Per, Written)
-    return {name for model in models for name in model.model_fields}
+_MODELS: dict[str, type[_Settings]] = {model.__name__: model for model in _Settings.__subclasses__()}
+_PLACES = {
+    "Connection": "a connection",
+    "TableRef": "source: or target:",
+    "Columns": "columns:",
+    "Override": "columns: override: a column:",
+    "Partition": "partition:",
+    "Limits": "limits:",
+    "Audit": "an audit",
+    "Settings": "the top",
+}
+
+
+def _instead(name: str) -> str:
+    """Where a setting that is written in the wrong place belongs, or what it was perhaps meant to be."""
+    if homes := [place for model, place in _PLACES.items() if model in _MODELS and name in _MODELS[model].model_fields]:
+        return f"; it belongs in {' or '.join(homes)}"
+    return _closest(name, {field for model in _MODELS.values() for field in model.model_fields})
 
 
 def _closest(name: str, known: Any) -> str:

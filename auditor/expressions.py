@@ -34,8 +34,7 @@ def _parsed(sql: str, read: Dialect, what: str) -> exp.Expression:
     try:
         trees = sqlglot.parse(f"SELECT 1 WHERE {sql}", dialect=read.sqlglot)
     except SqlglotError as error:
-        first = str(error).splitlines()[0]
-        raise BadExpression(f"{what} could not be understood as {read.name}'s SQL: {sql!r}: {first}") from None
+        raise BadExpression(f"{what} could not be understood as {read.name}'s SQL{_near(error)}: {sql!r}") from None
     tree = trees[0] if len(trees) == 1 else None
     where = tree.args.get("where") if isinstance(tree, exp.Select) else None
     extra = {name for name, value in tree.args.items() if value and name not in ("expressions", "where", "kind")} if tree else {"?"}
@@ -45,3 +44,9 @@ def _parsed(sql: str, read: Dialect, what: str) -> exp.Expression:
     if found.find(exp.Select, exp.Placeholder, exp.Parameter):
         raise BadExpression(f"{what} may hold neither a subquery nor a parameter: {sql!r}")
     return found
+
+
+def _near(error: SqlglotError) -> str:
+    """Where the parser stopped; its own words speak of its classes."""
+    at = [str(one.get("highlight") or "") for one in getattr(error, "errors", [])]
+    return f", near {at[0]!r}" if at and at[0] else ""

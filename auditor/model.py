@@ -11,8 +11,8 @@ from dialects import Kind, Unit
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
-Method = Literal["counts", "signature", "minhash"]
-"""How much each summary carries. ``exact``, which names the rows that differ, joins these."""
+Method = Literal["counts", "signature", "minhash", "exact"]
+"""How much each summary carries."""
 
 NULL_PARTITION = -(2**63)
 """The id, in arrays, of the partition of rows whose key holds a NULL; the engines say NULL."""
@@ -57,6 +57,7 @@ class ColumnPlan:
     trim: bool = False
     case: Literal["lower", "upper"] | None = None
     null_as: str | None = None
+    masked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +140,9 @@ class Plan:
     hash: Literal["sha256", "md5"] = "sha256"
     encoding: Literal["injective", "published"] = "injective"
     k: int = 0
+    t: int = 0
+    bits: int = 60
+    salt: str = ""
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -196,6 +200,75 @@ class Comparison:
         return len(self.divergent)
 
 
+DifferenceKind = Literal["missing", "extra", "changed"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDifference:
+    """A column of a changed row: its canonical text on each side (None: NULL), shortened; hidden where it is masked."""
+
+    name: str
+    source: str | None
+    target: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A key whose rows are not equal. ``key`` holds the canonical texts of its columns; ``rows`` how many rows each side has over."""
+
+    kind: DifferenceKind
+    key: dict[str, str | None]
+    rows: dict[Side, int]
+    columns: tuple[ColumnDifference, ...] = ()
+
+    @property
+    def key_number(self) -> int:
+        """The key as a number, where it is one column of whole numbers."""
+        return int(next(iter(self.key.values())) or 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeDifference:
+    """Neighbouring rows that one side lacks altogether, counted and not enumerated; keys are None where they have no order."""
+
+    kind: DifferenceKind
+    first: int | None
+    last: int | None
+    label: str
+    rows: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differences:
+    """The differences of a run. Counts are of keys (of rows within ranges); ``exact`` says that nothing was estimated.
+
+    ``named`` is capped. ``partitions`` counts the unequal ones by how they were settled: ``one_sided``, ``accounted``,
+    ``listed``, or ``estimated``, for which ``why`` says the reason. ``unsettled`` partitions differed in the scan and not when listed.
+    """
+
+    missing: int
+    extra: int
+    changed: int
+    exact: bool
+    named: tuple[Difference, ...]
+    ranges: tuple[RangeDifference, ...]
+    partitions: dict[str, int]
+    unsettled: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jaccard:
+    """Row-weighted similarity |A and B| / |A or B|: an estimate with a 95 % interval, and bounds that hold for certain."""
+
+    score: Score
+    least: float
+    most: float
+    differing: float
+    """Rows that are on one side only, a changed row counting on both: exact or estimated."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideCost:
     """What one side of a run took."""
@@ -221,5 +294,7 @@ class Report:
     method: Method | None = None
     plan: Plan | None = None
     comparison: Comparison | None = None
+    differences: Differences | None = None
+    jaccard: Jaccard | None = None
     cost: dict[Side, SideCost] = field(default_factory=dict)
     servers: dict[Side, str] = field(default_factory=dict)

@@ -26,6 +26,12 @@ CHUNK_ROWS = 262144
 COUNTS_ROWS = 1 << 20
 """Rows a partition should hold under the counts method, whose summaries are large and cheap to compute."""
 
+SALTED = frozenset({"signature", "exact"})
+"""Methods whose row text may begin with a salt."""
+
+RANDOM = "random"
+"""The salt that is drawn anew for every connected run, and left out of SQL for consoles."""
+
 WIDEST = 64
 """How many possible keys there may be for each row before range partitions give way to hash partitions."""
 
@@ -77,7 +83,10 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint]) -> Plan:
         partitioning=Partitioning(strategy="hash", buckets=1),
         hash=audit.algorithm,
         encoding=audit.encoding,
-        k=audit.k if audit.method == "minhash" else 0,
+        k=(audit.k or (16 if audit.method == "minhash" else 0)) if audit.method in ("minhash", "exact") else 0,
+        t=audit.t if audit.method == "exact" else 0,
+        bits=audit.bits if audit.method == "exact" else 60,
+        salt=audit.salt if audit.method in SALTED and audit.salt != RANDOM and audit.encoding == "injective" else "",
         left_out=tuple(names.left_out),
     )
 
@@ -214,6 +223,7 @@ def _column(audit: Audit, ends: Mapping[Side, Endpoint], names: _Names, name: st
             trim=rule.trim,
             case=rule.case,
             null_as=rule.null_as,
+            masked=rule.mask,
         )
     both = {side: column for side, column in found.items() if column}
     native = {side: _native(column, name, side, ends[side]) for side, column in both.items()}
@@ -230,6 +240,7 @@ def _column(audit: Audit, ends: Mapping[Side, Endpoint], names: _Names, name: st
         trim=rule.trim,
         case=rule.case,
         null_as=rule.null_as,
+        masked=rule.mask,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import sqlglot
@@ -10,15 +11,19 @@ from sqlglot.errors import SqlglotError
 import sql_templates
 from auditor import canonical
 from auditor.compare.minhash import MASK, MODULUS, constants
-from auditor.model import Chunk, ColumnPlan, Method, Plan, Side
+from auditor.compare.syndromes import SPARES, P
+from auditor.model import Chunk, ColumnPlan, Partitioning, Plan, Side
 from dialects import Dialect, Kind
 from dialects._kinds import FREE_TEXT
 
-WORD_BITS = {"signature": 30, "minhash": 32}
+WORD_BITS = {"signature": 30, "minhash": 32, "exact": 30}
 """Bits of a signature word, by method."""
 
-WORDS = {"signature": 2, "minhash": 4}
-"""Words of a signature, by method."""
+INLINE_T = 4
+"""Up to this t the products are written out in every sum; beyond it a level of its own shares the powers."""
+
+NARROW = 1 << 15
+"""Positions up to here square to below 2^30, which needs no reduction."""
 
 NUMERIC = frozenset({"integer", "decimal", "year"})
 FLOATS = frozenset({"float32", "float64"})
@@ -33,7 +38,7 @@ def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str
     """
     fragments = {
         "partition": partition(plan, side, dialect),
-        "key": _least_key(plan, side),
+        "key": least_key(plan, side),
         "table": plan.sides[side].table,
         "where": where(plan, side, chunk),
         "fence": dialect.FENCE,
@@ -41,7 +46,43 @@ def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str
         "console": _console(dialect, side, console),
         **_METHODS[plan.method](plan, side, dialect),
     }
-    return checked(sql_templates.fill(dialect.template(plan.method), fragments), dialect)
+    template = dialect.template(template_name(plan))
+    wanted = sql_templates.holes(template)
+    return checked(sql_templates.fill(template, {name: text for name, text in fragments.items() if name in wanted}), dialect)
+
+
+def template_name(plan: Plan) -> str:
+    """The template of the plan's summaries."""
+    return "exact_levels" if plan.method == "exact" and (plan.t > INLINE_T or plan.bits > 60 or plan.k) else plan.method
+
+
+def rows(plan: Plan, side: Side, dialect: Dialect, which: str, texts: Sequence[str]) -> str:
+    """The statement that fetches rows of one side for which the condition ``which`` holds, with the texts asked for."""
+    fragments = {
+        "partition": partition(plan, side, dialect),
+        "hash": dialect.row_hash(row_text(plan, side, dialect), plan.hash),
+        "digits": str(plan.bits // 4),
+        "texts": _listed([f"{sql} AS t{index}" for index, sql in enumerate(texts)]),
+        "table": plan.sides[side].table,
+        "where": " AND ".join(f"({condition})" for condition in (plan.sides[side].where, which) if condition),
+    }
+    return checked(sql_templates.fill(dialect.template("rows"), fragments), dialect)
+
+
+def position(plan: Plan, side: Side, dialect: Dialect) -> str:
+    """SQL of a row's hashed position."""
+    return _position(key_word(plan, side, dialect))
+
+
+def shortened(column: ColumnPlan, side: Side, dialect: Dialect, length: int) -> str:
+    """SQL of the column's canonical text, or of its beginning and its hash where it is longer: equal where the texts are equal."""
+    sql = text(column, side, dialect)
+    if column.masked:
+        return dialect.row_hash(sql, "sha256")
+    if not column.kind.is_free_text and column.kind.name != "binary" and column.native[side].name not in FREE_TEXT:
+        return sql
+    cut = dialect.concat([f"LEFT({sql}, {length})", dialect.string("... sha256 "), f"LEFT({dialect.row_hash(sql, 'sha256')}, 16)"])
+    return f"CASE WHEN {dialect.length(sql)} > {length} THEN {cut} ELSE {sql} END"
 
 
 def bounds(column: ColumnPlan, side: Side, dialect: Dialect, table: str, condition: str) -> str:
@@ -96,7 +137,8 @@ def row_text(plan: Plan, side: Side, dialect: Dialect) -> str:
         null = dialect.string("NULL")
         return dialect.concat([f"COALESCE({text(column, side, dialect)}, {null})" for column in plan.columns])
     null = dialect.string(canonical.NULL)
-    return dialect.joined([f"COALESCE({escaped(c, side, dialect)}, {null})" for c in plan.columns], canonical.SEPARATOR)
+    texts = [f"COALESCE({escaped(c, side, dialect)}, {null})" for c in plan.columns]
+    return dialect.joined([dialect.string(plan.salt), *texts] if plan.salt else texts, canonical.SEPARATOR)
 
 
 def key_text(plan: Plan, side: Side, dialect: Dialect) -> str:
@@ -117,8 +159,21 @@ def partition(plan: Plan, side: Side, dialect: Dialect) -> str:
         return dialect.floor_divided(column.expression[side], how.size, column.native[side])
     if how.strategy == "time":
         return dialect.time_index(column.expression[side], how.unit)
-    bucket = dialect.word(dialect.row_hash(key_text(plan, side, dialect), plan.hash), 1, 8)
-    return f"({bucket} % {how.buckets})"
+    return _bucket(how, key_word(plan, side, dialect), dialect)
+
+
+def key_word(plan: Plan, side: Side, dialect: Dialect) -> str:
+    """SQL of the first 60 bits of the key's hash: the bucket is taken from its upper bits, the position from its lower 31."""
+    return dialect.word(dialect.row_hash(key_text(plan, side, dialect), plan.hash), 1, 15)
+
+
+def _bucket(how: Partitioning, key_word: str, dialect: Dialect) -> str:
+    return f"({dialect.shifted(key_word, 31)} % {how.buckets})"
+
+
+def _position(key_word: str) -> str:
+    """SQL of a position 1 .. p - 1 from a word of the key's hash."""
+    return f"(({key_word} & {P}) % {P - 1} + 1)"
 
 
 def where(plan: Plan, side: Side, chunk: Chunk) -> str:
@@ -140,7 +195,8 @@ def integer_key(plan: Plan) -> bool:
     return plan.key == 1 and column.kind.name == "integer" and not {n.name for n in column.native.values()} - NUMERIC
 
 
-def _least_key(plan: Plan, side: Side) -> str:
+def least_key(plan: Plan, side: Side) -> str:
+    """SQL of the key where it has a least value, NULL where it has none."""
     return plan.columns[0].expression[side] if integer_key(plan) else "NULL"
 
 
@@ -164,14 +220,17 @@ def _signature(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
 
 
 def _minhash(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
-    minima = [f"MIN(((w3 * {a} + {b}) % {MODULUS}) & {MASK}) AS minhash_{i}" for i, (a, b) in enumerate(constants(plan.k))]
     columns = [f"{dialect.word('h', 8 * j + 1, 8)} AS w{j}" for j in range(4)]
     return {
         "hash": dialect.row_hash(row_text(plan, side, dialect), plan.hash),
         "word_columns": ",\n    ".join(columns),
         "words": _listed([f"{dialect.integer_sum(f'w{j}')} AS word_{j}" for j in range(4)]),
-        "minhashes": _listed(minima),
+        "minhashes": _listed(_minima(plan.k, "w3")),
     }
+
+
+def _minima(k: int, seed: str) -> list[str]:
+    return [f"MIN((({seed} * {a} + {b}) % {MODULUS}) & {MASK}) AS minhash_{i}" for i, (a, b) in enumerate(constants(k))]
 
 
 def measures(column: ColumnPlan) -> list[str]:
@@ -217,7 +276,79 @@ def _measure(name: str, column: ColumnPlan, native: Kind, measured: str, dialect
     return dialect.decimal_text(folded, column.kind.scale or 0, Kind("decimal", 38, native.scale or 0))
 
 
-_METHODS = {"signature": _signature, "minhash": _minhash, "counts": _counts}
+def sums(plan: Plan) -> int:
+    """How many power sums a summary holds, S_0 (the first word of the signature) among them."""
+    return 2 * plan.t + (0 if plan.partitioning.strategy == "range" else SPARES)
+
+
+def _exact(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
+    how = plan.partitioning
+    digits = dialect.row_hash(row_text(plan, side, dialect), plan.hash)
+    shared = template_name(plan) == "exact_levels"
+    narrow = how.strategy == "range" and how.size <= NARROW
+    located, group, position = _located(plan, side, dialect)
+    x = "x" if shared else position
+    first = "w0" if shared else dialect.shifted("v", 30)
+    words = [first, "w1" if shared else f"(v & {2**30 - 1})", *(("w2", "w3") if plan.bits > 60 else ())]
+    terms = [_power_term(j, first, x, shared, narrow) for j in range(1, sums(plan))]
+    halves = [(dialect.shifted(v, 30), f"({v} & {2**30 - 1})") for v in ("v", "v1")[: plan.bits // 60]]
+    columns = [f"{sql} AS w{i}" for i, sql in enumerate(half for pair in halves for half in pair)]
+    whole = plan.bits > 60 or plan.k > 0
+    sources = [f"{dialect.word('h', 1 + 15 * i, 15)} AS v{i or ''}" for i in range(plan.bits // 60)] if whole else ["v"]
+    sources += [f"{dialect.word('h', 25, 8)} AS seed"] if plan.k else []
+    summed = [f"{dialect.integer_sum(term)} AS syndrome_{j}" for j, term in enumerate(terms, start=1)]
+    return {
+        "partition": group,
+        "located": located,
+        "position": position,
+        "word": dialect.word(digits, 1, 15),
+        "hashed": f"{digits} AS h" if whole else f"{dialect.word(digits, 1, 15)} AS v",
+        "word_sources": ",\n      ".join(sources),
+        "word_columns": ",\n    ".join([*columns, *(["seed"] if plan.k else [])]),
+        "powers": ",\n    ".join(f"{sql} AS {name}" for name, sql in _powers(sums(plan) - 1)),
+        "words": _listed([f"{dialect.integer_sum(word)} AS word_{j}" for j, word in enumerate(words)]),
+        "syndromes": _listed([*summed, *_minima(plan.k, "seed")]),
+    }
+
+
+def _located(plan: Plan, side: Side, dialect: Dialect) -> tuple[str, str, str]:
+    """The columns that locate a row, beside its hash; and from these its partition and its position."""
+    how = plan.partitioning
+    if how.strategy == "range":
+        column = plan.columns[how.column]
+        offset = dialect.remainder(column.expression[side], how.size, column.native[side])
+        return f"{partition(plan, side, dialect)} AS partition_id,\n    {offset} + 1 AS x", "partition_id", "x"
+    located = f"{key_word(plan, side, dialect)} AS kv"
+    if how.strategy == "time":
+        return f"{partition(plan, side, dialect)} AS partition_id,\n    {located}", "partition_id", _position("kv")
+    return located, _bucket(how, "kv", dialect), _position("kv")
+
+
+def _power_term(j: int, first: str, x: str, shared: bool, narrow: bool) -> str:
+    """SQL of w * x^j mod p, no intermediate of which exceeds 63 bits: x^j by the binary digits of j."""
+    term = first
+    for bit in range(j.bit_length()):
+        if j >> bit & 1:
+            power = (x if bit == 0 else f"x{1 << bit}") if shared else _inline_power(x, bit, narrow)
+            term = f"({term} * {power}) % {P}"
+            term = f"({term})" if j >> bit + 1 else term
+    return term
+
+
+def _inline_power(x: str, bit: int, narrow: bool) -> str:
+    """SQL of x^(2^bit), below 2^31."""
+    if bit == 0:
+        return x
+    half = _inline_power(x, bit - 1, narrow)
+    return f"({half} * {half})" if narrow and bit == 1 else f"(({half} * {half}) % {P})"
+
+
+def _powers(greatest: int) -> list[tuple[str, str]]:
+    """The columns x, x2, x4, .. that the sums share, each a square of a square of the position."""
+    return [("x" if bit == 0 else f"x{1 << bit}", _inline_power("x", bit, False)) for bit in range(greatest.bit_length())]
+
+
+_METHODS = {"signature": _signature, "minhash": _minhash, "counts": _counts, "exact": _exact}
 
 
 def result_columns(plan: Plan) -> list[str]:
@@ -225,9 +356,7 @@ def result_columns(plan: Plan) -> list[str]:
     if plan.method == "counts":
         named = [f"{name}_{i}" for i, column in enumerate(plan.columns) for name in measures(column)]
         return ["partition_id", "row_count", "key_min", "key_max", *named]
-    return ["partition_id", "row_count", "hashed", "key_min", "key_max", *summary_columns(plan.method, plan.k)]
-
-
-def summary_columns(method: Method, k: int) -> list[str]:
-    """The names of a summary's words and minhashes."""
-    return [f"word_{j}" for j in range(WORDS[method])] + [f"minhash_{i}" for i in range(k if method == "minhash" else 0)]
+    words = {"signature": 2, "minhash": 4, "exact": plan.bits // 30}[plan.method]
+    names = ["partition_id", "row_count", "hashed", "key_min", "key_max", *(f"word_{j}" for j in range(words))]
+    names += [f"syndrome_{j}" for j in range(1, sums(plan))] if plan.method == "exact" else []
+    return names + [f"minhash_{i}" for i in range(plan.k)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor import summary
-from auditor.compare.comparator import compare
+from auditor.compare.comparator import align, compare
 from auditor.errors import ResultError
 from auditor.model import SIDES, Comparison, Side
 from auditor.summary import Summaries
@@ -50,8 +50,7 @@ def compare_files(files: dict[Side, Path], *, threshold: float = 1.0, allow_empt
         raise ResultError("the two files have different columns: print both statements again with auditor sql, and run both")
     names = [name for name in source.names if re.fullmatch(r"(nulls|sum|min|max|characters|true)_\d+", name)]
     found = compare(
-        source.summaries,
-        target.summaries,
+        align(source.summaries, target.summaries),
         threshold=threshold,
         allow_empty=allow_empty,
         measures=names,
@@ -64,7 +63,7 @@ def load(path: Path, side: Side) -> Saved:
     """Read one side's file. Raises ResultError."""
     names, rows = _rows(path)
     names = [name.strip().lower() for name in names]
-    missing = [name for name in REQUIRED if name not in names]
+    missing = [name for name in _needed(names) if name not in names]
     if missing:
         raise ResultError(f"{path} lacks the column {missing[0]!r}: save the whole result of auditor sql's statement, with its header")
     where = {name: index for index, name in enumerate(names)}
@@ -72,8 +71,8 @@ def load(path: Path, side: Side) -> Saved:
     counts = {str(row[where["partition_count"]]) for row in rows}
     if len(made_by) > 1 or len(counts) > 1:
         raise ResultError(f"{path} holds the results of more than one statement")
-    if rows and int(next(iter(counts))) != len(rows):
-        raise ResultError(f"{path} holds {len(rows):,} of {int(next(iter(counts))):,} partitions: it was cut short (a client's row limit?)")
+    if rows:
+        _check_whole(path, len(rows), next(iter(counts)))
     audit, plan = _made_by(made_by, path, side)
     kept = [name for name in names if name not in ("partition_count", "audit_plan")]
     columns: list[Sequence[Any]] = [[row[where[name]] for row in rows] for name in kept]
@@ -84,10 +83,32 @@ def load(path: Path, side: Side) -> Saved:
     return Saved(summaries, tuple(kept), audit, plan)
 
 
+def _needed(names: Sequence[str]) -> list[str]:
+    """The columns without which a result would say less than its statement asked."""
+    if "hashed" not in names:
+        return [*REQUIRED, "nulls_0"] if "nulls_0" in names else [*REQUIRED, "hashed"]
+    words = 4 if any(name.startswith("minhash_") for name in names) else 2
+    return [*REQUIRED, *(f"word_{j}" for j in range(words))]
+
+
+def _check_whole(path: Path, rows: int, told: str) -> None:
+    """Whether the file has as many partitions as the statement counted."""
+    if not re.fullmatch(r"\d+(\.0)?", told):
+        raise ResultError(f"{path}: partition_count should be a number and is {told!r}")
+    count = int(float(told))
+    if rows < count:
+        raise ResultError(f"{path} holds {rows:,} of {count:,} partitions: it was cut short (a client's row limit?)")
+    if rows > count:
+        raise ResultError(f"{path} holds {rows:,} rows for {count:,} partitions: save the result of one statement only")
+
+
 def _made_by(made_by: set[str], path: Path, side: Side) -> tuple[str | None, str | None]:
     if not made_by:
         return None, None
-    audit, plan, made_for = next(iter(made_by)).rsplit("/", 2)
+    found = re.fullmatch(r"(.*)/(\w+)/(source|target)", next(iter(made_by)), re.DOTALL)
+    if not found:
+        raise ResultError(f"{path} was not made by auditor sql: its audit_plan is {next(iter(made_by))!r}")
+    audit, plan, made_for = found.groups()
     if made_for != side:
         raise ResultError(f"{path} is the {made_for}'s result, given as the {side}'s")
     return audit, plan
@@ -112,7 +133,9 @@ def _json(text: str, path: Path) -> tuple[list[str], list[Sequence[Any]]]:
     except json.JSONDecodeError as error:
         raise ResultError(f"{path} is no JSON: {error}") from None
     if not found:
-        return list(REQUIRED), []
+        return [*REQUIRED, "hashed", "word_0", "word_1"], []
+    if not all(isinstance(record, dict) for record in found):
+        raise ResultError(f"{path} should hold one JSON object for each partition")
     names = list(found[0])
     return names, [[record.get(name) for name in names] for record in found]
 
@@ -120,7 +143,10 @@ def _json(text: str, path: Path) -> tuple[list[str], list[Sequence[Any]]]:
 def _delimited(text: str, path: Path) -> tuple[list[str], list[Sequence[Any]]]:
     header = text.split("\n", 1)[0]
     delimiter = max("\t,;|", key=header.count)
-    lines = list(csv.reader(io.StringIO(text), delimiter=delimiter))
+    try:
+        lines = list(csv.reader(io.StringIO(text), delimiter=delimiter))
+    except csv.Error as error:
+        raise ResultError(f"{path} is no CSV: {error}") from None
     if not lines:
         raise ResultError(f"{path} is empty; save the statement's result with its header")
     names = [name.strip() for name in lines[0]]

@@ -6,6 +6,7 @@ A run always ends in a Report. A side that fails makes the verdict unknown, neve
 from __future__ import annotations
 
 import logging
+import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -15,12 +16,12 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import dialects
+from auditor import naming, render, summary
 from auditor import plan as planning
-from auditor import render, summary
-from auditor.compare.comparator import compare
+from auditor.compare.comparator import Aligned, align, compare
 from auditor.config import Audit, Connection
 from auditor.errors import AuditorError, NoSuchObject, PlanError
-from auditor.model import SIDES, Chunk, Comparison, Plan, Report, Side, SideCost, State, Verdict
+from auditor.model import SIDES, Chunk, Comparison, Differences, Jaccard, Plan, Report, Side, SideCost, State, Verdict
 from auditor.plan import Bounds, Endpoint
 from auditor.summary import Summaries
 from dialects import Place, Session
@@ -55,13 +56,13 @@ def run(name: str, audit: Audit, connections: Mapping[str, Connection], watch: W
     plan: Plan | None = None
     state, verdict, exit_code = State.DONE, Verdict.UNKNOWN, Verdict.UNKNOWN.exit_code
     reasons: tuple[str, ...] = ()
-    comparison: Comparison | None = None
+    found: _Found | None = None
     scans: dict[Side, SideCost] = {}
     try:
         with opened(audit, connections, sides, name, watch):
-            plan = planned(name, audit, sides, snapshot=True)
-            comparison = _compared(plan, audit, sides, watch, scans)
-        verdict, reasons = comparison.verdict, comparison.reasons
+            plan = _salted(planned(name, audit, sides, snapshot=True), audit)
+            found = _found(plan, audit, sides, watch, scans)
+        verdict, reasons = conclude(found.comparison, found.differences, found.jaccard, audit.threshold)
         exit_code = verdict.exit_code
     except AuditorError as error:
         state, reasons, exit_code = State.FAILED, (str(error),), error.exit_code
@@ -78,10 +79,39 @@ def run(name: str, audit: Audit, connections: Mapping[str, Connection], watch: W
         exit_code=exit_code,
         method=audit.method,
         plan=plan,
-        comparison=comparison,
+        comparison=found.comparison if found else None,
+        differences=found.differences if found else None,
+        jaccard=found.jaccard if found else None,
         cost={s: replace(scans.get(s, SideCost()), statements=o.statements, bytes=o.received()) for s, o in sides.items()},
         servers={side: session.server for side, session in sides.items()},
     )
+
+
+def conclude(
+    comparison: Comparison, differences: Differences | None, jaccard: Jaccard | None, threshold: float
+) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict, and the sentences that give its reasons, once differences were named.
+
+    Under the method exact the threshold is held against the row-weighted similarity, which differences decide.
+    """
+    if differences is None or jaccard is None or not comparison.unequal:
+        return comparison.verdict, comparison.reasons
+    told = [f"{getattr(differences, kind):,} {kind}" for kind in ("missing", "extra", "changed") if getattr(differences, kind)]
+    reasons = [*comparison.reasons[: 1 + (comparison.skipped > 0)], f"named: {', '.join(told) or 'nothing'}"]
+    if differences.partitions["estimated"]:
+        reasons.append(f"{differences.partitions['estimated']:,} partitions were estimated: {differences.why}")
+    if not told and not differences.partitions["estimated"]:
+        return Verdict.UNKNOWN, (*reasons, "what differed in the scan did not when it was looked at again: the tables were changing")
+    if threshold < 1 and jaccard.score.lower >= threshold and not comparison.skipped:
+        return Verdict.MATCH, (*reasons, f"the similarity {jaccard.score.value:.6g} is not below the threshold {threshold:g}")
+    return Verdict.MISMATCH, tuple(reasons)
+
+
+def _salted(plan: Plan, audit: Audit) -> Plan:
+    """The plan with a salt of this run alone, where the audit has its method salted at random."""
+    if audit.salt != planning.RANDOM or plan.method not in planning.SALTED or plan.encoding == "published":
+        return plan
+    return replace(plan, salt=secrets.token_hex(8))
 
 
 @contextmanager
@@ -157,24 +187,54 @@ def _bounds(plan: Plan, side: Side, session: Session) -> Bounds:
     return Bounds(rows) if least is None else Bounds(rows, int(least), int(greatest))
 
 
-def _compared(plan: Plan, audit: Audit, sides: Mapping[Side, Session], watch: Watcher, scans: dict[Side, SideCost]) -> Comparison:
-    def summarised(side: Side) -> Summaries:
-        began, before = time.monotonic(), sides[side].received()
-        with _named(side, plan.sides[side].connection):
-            found = summary.read(_batches(plan, side, sides[side], watch), render.result_columns(plan))
-            sides[side].end()
-        scans[side] = SideCost(scan_bytes=sides[side].received() - before, seconds=time.monotonic() - began)
-        return found
+@dataclass(slots=True)
+class _Found:
+    """What a run found, as far as it got."""
 
-    found = both(summarised, cancel=sides)
-    return compare(
-        found["source"],
-        found["target"],
+    comparison: Comparison
+    differences: Differences | None = None
+    jaccard: Jaccard | None = None
+
+
+def _found(plan: Plan, audit: Audit, sides: Mapping[Side, Session], watch: Watcher, scans: dict[Side, SideCost]) -> _Found:
+    def summarised(by: Plan) -> Aligned:
+        read = both(lambda side: _summaries(by, side, sides[side], watch, scans), cancel=sides)
+        return align(read["source"], read["target"])
+
+    aligned = summarised(plan)
+    comparison = compare(
+        aligned,
         threshold=audit.threshold,
         allow_empty=audit.allow_empty,
         measures=render.measure_names(plan),
         label=plan.partitioning.label,
     )
+    found = _Found(comparison)
+    if plan.method == "exact":
+
+        def fetched(work: Callable[[Side], T]) -> dict[Side, T]:
+            return both(lambda side: _in(side, plan, lambda: work(side)), cancel=sides)
+
+        watch(Progress(plan.audit, "source", "naming differences"))
+        found.differences, found.jaccard = naming.name_differences(plan, aligned, audit.limits, sides, fetched, summarised)
+    elif plan.method != "counts":
+        found.jaccard = naming.estimate(plan, aligned)
+    both(lambda side: _in(side, plan, sides[side].end))
+    return found
+
+
+def _in(side: Side, plan: Plan, work: Callable[[], T]) -> T:
+    with _named(side, plan.sides[side].connection):
+        return work()
+
+
+def _summaries(plan: Plan, side: Side, session: Session, watch: Watcher, scans: dict[Side, SideCost]) -> Summaries:
+    began, before = time.monotonic(), session.received()
+    with _named(side, plan.sides[side].connection):
+        read = summary.read(_batches(plan, side, session, watch), render.result_columns(plan))
+    earlier = scans.get(side, SideCost())
+    scans[side] = SideCost(scan_bytes=earlier.scan_bytes + session.received() - before, seconds=earlier.seconds + time.monotonic() - began)
+    return read
 
 
 def _batches(plan: Plan, side: Side, session: Session, watch: Watcher) -> Iterator[dialects.Columns]:

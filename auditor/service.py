@@ -71,7 +71,7 @@ def console(plan: Plan, side: Side, dialect: dialects.Dialect, statement_timeout
         f"auditor: audit {plan.audit}, {side} ({here.label}), method {plan.method}, partitions {plan.partitioning}",
         f"Compared: {columns}",
         *(f"Left out: {name}" for name in plan.left_out),
-        f"{sql_templates.comment(dialect.template(plan.method))}",
+        f"{sql_templates.comment(dialect.template(render.template_name(plan)))}",
         "partition_count and audit_plan let the comparison see a result that was cut short or mistaken for another.",
         f"Save the last result with its header, run the {other}'s statement too, then:",
         "  auditor compare --source SOURCE_FILE --target TARGET_FILE",
@@ -83,7 +83,7 @@ def console(plan: Plan, side: Side, dialect: dialects.Dialect, statement_timeout
 
 def plan_name(plan: Plan) -> str:
     """A short name of what a plan asks both sides alike, so that results of different plans are told apart."""
-    asked: list[object] = [plan.method, plan.k, plan.hash, plan.encoding, plan.key, str(plan.partitioning)]
+    asked: list[object] = [plan.method, plan.k, plan.t, plan.bits, plan.salt, plan.hash, plan.encoding, plan.key, str(plan.partitioning)]
     asked += [(c.name, str(c.kind), c.trim, c.case, c.null_as) for c in plan.columns]
     return hashlib.sha256(repr(asked).encode()).hexdigest()[:12]
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import yaml
+
+import dialects
 from auditor import service
 from auditor.errors import ConfigError
 
@@ -56,19 +60,36 @@ def write(path: Path, source: str | None = None, target: str | None = None) -> l
         source=_without_password(source, "SOURCE_PASSWORD") or "mysql://reader:${SOURCE_PASSWORD}@db1:3306/shop",
         target=_without_password(target, "TARGET_PASSWORD") or "redshift://auditor:${TARGET_PASSWORD}@wh:5439/analytics",
     )
-    names = [_name(table) for table, _ in pairs]
-    audits = [_AUDIT.format(name=name, source=pair[0], target=pair[1]) for name, pair in zip(names, pairs, strict=True)]
+    names = _names([table for table, _ in pairs])
+    audits = [_AUDIT.format(name=name, source=_quoted(pair[0]), target=_quoted(pair[1])) for name, pair in zip(names, pairs, strict=True)]
     audits.insert(1, _MORE)
-    path.write_text(head + "".join(audits), encoding="utf-8")
+    try:
+        path.write_text(head + "".join(audits), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
     return names if source and target else []
 
 
 def _without_password(url: str | None, variable: str) -> str | None:
     if url is None:
         return None
+    dialects.parse(url)  # refuses a URL whose password would be taken for something else
     password = urlsplit(url).password
     return url.replace(f":{password}@", f":${{{variable}}}@", 1) if password else url
 
 
-def _name(table: str) -> str:
-    return re.sub(r"\W+", "_", table).strip("_")
+def _names(tables: list[str]) -> list[str]:
+    """A name for each table's audit, no name twice."""
+    names: list[str] = []
+    for table in tables:
+        name = plain = re.sub(r"\W+", "_", table).strip("_") or "table"
+        while name in names:
+            name = f"{plain}_{names.count(plain) + len(names)}"
+        names.append(name)
+    return names
+
+
+def _quoted(table: str) -> str:
+    """The name as YAML that reads back as this text."""
+    simple = re.fullmatch(r"[\w.]+", table) and yaml.safe_load(table) == table
+    return table if simple else json.dumps(table, ensure_ascii=False)

@@ -25,7 +25,8 @@ class Summaries:
 
     ``partition``, ``rows`` and ``hashed`` are (n,) integers; a partition with fewer hashed rows than rows holds a row whose
     text the engine could not build, and cannot be compared. ``least`` and ``greatest`` are (n,) keys as Python integers or
-    None. ``words`` is (n, words), ``minhashes`` (n, k), ``measures`` (n, m) texts.
+    None. ``words`` is (n, words), ``syndromes`` (n, sums - 1) from S_1 on (S_0 is the first word), ``minhashes`` (n, k),
+    ``measures`` (n, m) texts.
     """
 
     partition: Integers
@@ -34,6 +35,7 @@ class Summaries:
     least: npt.NDArray[np.object_]
     greatest: npt.NDArray[np.object_]
     words: Integers
+    syndromes: Integers
     minhashes: Integers
     measures: npt.NDArray[np.object_]
 
@@ -45,8 +47,9 @@ def read(batches: Iterable[Columns], names: Sequence[str]) -> Summaries:
     """The summaries in a result whose columns are ``names``, in that order."""
     where = {name: index for index, name in enumerate(names)}
     words = [name for name in names if name.startswith("word_")]
+    powers = [name for name in names if name.startswith("syndrome_")]
     minima = [name for name in names if name.startswith("minhash_")]
-    standard = {"partition_id", "row_count", "hashed", "key_min", "key_max", *words, *minima}
+    standard = {"partition_id", "row_count", "hashed", "key_min", "key_max", *words, *powers, *minima}
     measured = [name for name in names if name not in standard]
     parts: list[Summaries] = []
     for batch in batches:
@@ -59,11 +62,12 @@ def read(batches: Iterable[Columns], names: Sequence[str]) -> Summaries:
                 least=_keys(batch[where["key_min"]]),
                 greatest=_keys(batch[where["key_max"]]),
                 words=_table([_integers(batch[where[name]]) for name in words], len(rows)),
+                syndromes=_table([_integers(batch[where[name]]) for name in powers], len(rows)),
                 minhashes=_table([_integers(batch[where[name]]) for name in minima], len(rows)),
                 measures=_objects([batch[where[name]] for name in measured], len(rows)),
             )
         )
-    return _folded(_joined(parts, len(words), len(minima), len(measured)))
+    return _folded(_joined(parts, (len(words), len(powers), len(minima)), len(measured)))
 
 
 def _integers(values: Sequence[Any], null: int = 0) -> Integers:
@@ -94,11 +98,11 @@ def _objects(columns: list[Sequence[Any]], rows: int) -> npt.NDArray[np.object_]
     return table
 
 
-def _joined(parts: list[Summaries], words: int, minima: int, measured: int) -> Summaries:
+def _joined(parts: list[Summaries], widths: tuple[int, int, int], measured: int) -> Summaries:
     if not parts:
         none, nothing = np.zeros(0, np.int64), np.zeros(0, np.object_)
-        shaped = (np.zeros((0, words), np.int64), np.zeros((0, minima), np.int64), np.zeros((0, measured), np.object_))
-        return Summaries(none, none, none, nothing, nothing, *shaped)
+        words, powers, minima = (np.zeros((0, width), np.int64) for width in widths)
+        return Summaries(none, none, none, nothing, nothing, words, powers, minima, np.zeros((0, measured), np.object_))
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in Summaries.__slots__}
     return Summaries(**columns)
 
@@ -121,6 +125,7 @@ def _folded(found: Summaries) -> Summaries:
         least=least,
         greatest=greatest,
         words=np.add.reduceat(found.words, starts, axis=0),
+        syndromes=np.add.reduceat(found.syndromes, starts, axis=0) if found.syndromes.shape[1] else found.syndromes[starts],
         minhashes=np.minimum.reduceat(found.minhashes, starts, axis=0) if found.minhashes.shape[1] else found.minhashes[starts],
         measures=found.measures[starts],
     )

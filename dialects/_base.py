@@ -421,6 +421,13 @@ class Dialect(ABC):
     def floor_divided(self, c: str, divisor: int, native: Kind) -> str:
         """floor(c / divisor) of an integer, exact over the type's whole range, as a signed 64-bit integer."""
 
+    def remainder(self, c: str, divisor: int, native: Kind) -> str:
+        """c - divisor * floor(c / divisor) of an integer, 0 .. divisor - 1, as a signed 64-bit integer."""
+        rest = f"{c} % {divisor}"
+        if not native.unsigned:
+            rest = f"({rest} + CASE WHEN {rest} < 0 THEN {divisor} ELSE 0 END)"
+        return self.bigint(rest) if native.unsigned or native.name == "decimal" else rest
+
     @abstractmethod
     def day_index(self, c: str) -> str:
         """Days from 1970-01-01 to a date or timestamp (negative before it)."""

@@ -5,6 +5,7 @@ Results come column by column in batches, so that a reader can turn them into ar
 
 from __future__ import annotations
 
+import itertools
 import socket
 import struct
 import threading
@@ -23,6 +24,8 @@ Columns = list[Sequence[Any]]
 
 BATCH_ROWS = 2048
 """Rows that a streaming cursor hands over at a time."""
+
+_CURSORS = itertools.count(1)
 
 _TCP_INFO_BYTES_RECEIVED = 128
 """Offset of tcpi_bytes_received in Linux's struct tcp_info (include/uapi/linux/tcp.h)."""
@@ -61,6 +64,16 @@ class Session(ABC):
     @abstractmethod
     def received(self) -> int:
         """Bytes that came over the wire so far (the results' own size for an engine inside the process)."""
+
+    def pin(self, statement_timeout: float) -> None:
+        """Fix what results depend on. A session that cannot be pinned is closed, and the error raised."""
+        try:
+            for statement in self.dialect.pins(statement_timeout):
+                self.execute(statement)
+        except AuditorError:
+            self.close()
+            raise
+        self.statements = 0
 
     def begin(self) -> None:
         """Open a consistent read-only snapshot, as far as the engine has them."""
@@ -175,22 +188,25 @@ def _text_size(rows: list[tuple[Any, ...]]) -> int:
     return sum(len(str(value)) for row in rows for value in row)
 
 
-def declared(cursor: Any, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+def declared(cursor: Any, sql: str, rows_at_once: int = BATCH_ROWS) -> Iterator[list[tuple[Any, ...]]]:
     """A result piece by piece through a cursor on the server, which needs an open transaction.
 
+    Each cursor has a name of its own: Amazon's driver keeps what it learned of a statement by its text, and would expect the
+    columns of an earlier result from a FETCH that reads the same.
     https://www.postgresql.org/docs/current/sql-declare.html, https://docs.aws.amazon.com/redshift/latest/dg/declare.html
     """
-    cursor.execute(f"DECLARE audit_rows CURSOR FOR {sql}")
+    name = f"audit_rows_{next(_CURSORS)}"
+    cursor.execute(f"DECLARE {name} CURSOR FOR {sql}")
     try:
         while True:
-            cursor.execute(f"FETCH FORWARD {BATCH_ROWS} FROM audit_rows")
+            cursor.execute(f"FETCH FORWARD {rows_at_once} FROM {name}")
             rows = [tuple(row) for row in cursor.fetchall()]
             if not rows:
                 break
             yield rows
     finally:
         with suppress(Exception):  # after an error the transaction, and the cursor with it, is gone
-            cursor.execute("CLOSE audit_rows")
+            cursor.execute(f"CLOSE {name}")
 
 
 class InProcessSession(Session):

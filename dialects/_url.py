@@ -30,16 +30,26 @@ class Url:
         """The value of ``?name=...``, or ``default``."""
         return self.options.get(name, default)
 
+    def number(self, name: str, default: int) -> int:
+        """The value of ``?name=...`` as a whole number, or ``default``. Raises BadUrl."""
+        text = self.options.get(name, str(default))
+        if not text.isdecimal():
+            raise BadUrl(f"{self}: {name} is not a whole number: {text!r}")
+        return int(text)
+
 
 def parse(text: str) -> Url:
     """Take a URL apart. Raises BadUrl, without repeating the text, which may hold a password."""
+    encode = "percent-encode special characters of the password: @ is %40, / is %2F, # is %23"
     try:
         parts = urlsplit(text)
         port = parts.port
-    except ValueError as error:
-        raise BadUrl(f"a connection URL is malformed ({error}); percent-encode special characters of the password") from None
+    except ValueError:  # its text would repeat a piece of the URL
+        raise BadUrl(f"a connection URL is malformed, its host or port cannot be read; {encode}") from None
     if not parts.scheme or "://" not in text:
         raise BadUrl("a connection URL must look like mysql://user:password@host:3306/database")
+    if parts.fragment or (":" in parts.netloc and "@" in parts.path):
+        raise BadUrl(f"a connection URL has a # or an @ behind its host; {encode}")
     return Url(
         scheme=parts.scheme,
         user=unquote(parts.username) if parts.username else None,

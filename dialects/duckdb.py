@@ -152,11 +152,10 @@ class DuckDB(Dialect):
         try:
             connection = duckdb.connect(path, read_only=mode.lower() == "read_only")
         except duckdb.Error as error:
-            raise errors.Unreachable(f"{url}: {_first_line(error)}") from error
+            missing = "database does not exist" in str(error)
+            raise (errors.NoSuchObject if missing else errors.Unreachable)(f"{url}: {_first_line(error)}") from error
         session = _DuckDBSession(self, f"DuckDB {duckdb.__version__}", connection, statement_timeout)
-        for statement in self.pins(statement_timeout):
-            session.execute(statement)
-        session.statements = 0
+        session.pin(statement_timeout)
         return session
 
 
@@ -178,7 +177,8 @@ class _DuckDBSession(InProcessSession):
         except (duckdb.CatalogException, duckdb.BinderException) as error:
             raise errors.NoSuchObject(_first_line(error)) from error
         except duckdb.Error as error:
-            raise errors.StatementRefused(_first_line(error)) from error
+            missing = "No files found" in str(error)
+            raise (errors.NoSuchObject if missing else errors.StatementRefused)(_first_line(error)) from error
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with self._translated():

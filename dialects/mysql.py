@@ -217,7 +217,7 @@ class MySQL(Dialect):
                 unix_socket=url.options.get("unix_socket"),
                 charset="utf8mb4",
                 autocommit=True,
-                connect_timeout=int(url.option("connect_timeout", "10")),
+                connect_timeout=url.number("connect_timeout", 10),
                 **options,
             )
 
@@ -229,9 +229,7 @@ class MySQL(Dialect):
         dialect = self.for_server(version)
         label = f"MariaDB {version}" if dialect.mariadb else f"MySQL {version}"
         session = _MySQLSession(dialect, label, connection, opened)
-        for statement in dialect.pins(statement_timeout):
-            session.execute(statement)
-        session.statements = 0
+        session.pin(statement_timeout)
         if not dialect.HAS_MD5:
             dialect = dataclasses.replace(dialect, HAS_MD5=_component_installed(session))
             session.dialect = dialect
@@ -292,6 +290,8 @@ def _translated(error: BaseException, where: str = "") -> errors.AuditorError | 
     import pymysql
 
     prefix = f"{where}: " if where else ""
+    if isinstance(error, RuntimeError) and "cryptography" in str(error):
+        return errors.DriverMissing(f"{prefix}without TLS this server's logins need: pip install cryptography; or do not switch TLS off")
     if not isinstance(error, pymysql.err.Error):
         return None
     code = error.args[0] if error.args and isinstance(error.args[0], int) else -1

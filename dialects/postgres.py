@@ -166,16 +166,14 @@ class Postgres(Dialect):
                 user=url.user,
                 password=url.password,
                 dbname=url.database or None,
-                connect_timeout=int(url.option("connect_timeout", "10")),
+                connect_timeout=url.number("connect_timeout", 10),
                 **options,
             )
         except psycopg2.Error as error:
             raise _translated(error, str(url)) or error from error
         connection.autocommit = True
         session = _PostgresSession(self, f"PostgreSQL {connection.info.server_version // 10000}", connection)
-        for statement in self.pins(statement_timeout):
-            session.execute(statement)
-        session.statements = 0
+        session.pin(statement_timeout)
         return session
 
 

@@ -136,6 +136,13 @@ class Redshift(Postgres):
         options: dict[str, Any] = {"sslmode": url.option("sslmode", "verify-ca")} if encrypted else {}
 
         def opened() -> Any:
+            try:
+                return login()
+            except Exception as error:
+                _hang_up_after(error)
+                raise
+
+        def login() -> Any:
             return redshift_connector.connect(
                 host=url.host,
                 port=url.port or 5439,
@@ -143,7 +150,7 @@ class Redshift(Postgres):
                 password=url.password,
                 database=url.database,
                 ssl=encrypted,
-                timeout=int(url.option("connect_timeout", "10")),
+                timeout=url.number("connect_timeout", 10),
                 **options,
             )
 
@@ -154,8 +161,7 @@ class Redshift(Postgres):
         connection.autocommit = True
         connection._usock.settimeout(None)  # the driver keeps its connect timeout for every statement
         session = _RedshiftSession(self, "Amazon Redshift", connection, opened)
-        for statement in self.pins(statement_timeout):
-            session.execute(statement)
+        session.pin(statement_timeout)
         session.pid = int(session.query("SELECT pg_backend_pid()")[0][0])
         session.statements = 0
         return session
@@ -169,8 +175,15 @@ class _RedshiftSession(DriverSession):
         self._opened = opened
 
     def batches(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
-        # The driver would hold a whole result.
-        yield from declared(self.connection.cursor(), sql)
+        # The driver would hold a whole result. A cluster of one node hands over at most 1,000 rows at a time.
+        # https://docs.aws.amazon.com/redshift/latest/dg/fetch.html
+        yield from declared(self.connection.cursor(), sql, rows_at_once=1000)
+
+    def close(self) -> None:
+        stream = self.connection._sock  # the driver forgets it, open, where saying goodbye fails
+        super().close()
+        with suppress(Exception):
+            stream.close()
 
     def cancel(self) -> None:
         # https://docs.aws.amazon.com/redshift/latest/dg/PG_CANCEL_BACKEND.html
@@ -184,6 +197,17 @@ class _RedshiftSession(DriverSession):
         helper.close()
 
 
+def _hang_up_after(error: BaseException) -> None:
+    """Close the sockets of a login that failed, which the driver leaves open in the connection that it never returned."""
+    trace = error.__traceback__
+    while trace:
+        connection = trace.tb_frame.f_locals.get("self")
+        for part in (getattr(connection, "_sock", None), getattr(connection, "_usock", None)):
+            with suppress(Exception):
+                part.close()  # type: ignore[union-attr]
+        trace = trace.tb_next
+
+
 def _translated(error: BaseException, where: str = "") -> errors.AuditorError | None:
     """The error of the tree that a driver's exception means; None for any other exception."""
     from redshift_connector.error import Error, InterfaceError
@@ -191,7 +215,7 @@ def _translated(error: BaseException, where: str = "") -> errors.AuditorError | 
     prefix = f"{where}: " if where else ""
     if isinstance(error, Error):
         facts = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
-        text, state = str(facts.get("M", error)), str(facts.get("C", ""))
+        text, state = str(facts.get("M", error.args[-1] if error.args else error)), str(facts.get("C", ""))
         if state:
             return by_state(state, text)(f"{prefix}{text} (SQLSTATE {state})")
         closed = isinstance(error, InterfaceError)

@@ -184,8 +184,7 @@ class Spark(Dialect):
         except Exception as error:  # the driver's own class for this differs between Spark in process and Spark Connect
             raise errors.Unreachable(f"{url}: {_first_line(error)}") from error
         session = _SparkSession(self, f"Spark {spark.version}", spark, statement_timeout)
-        for statement in self.pins(statement_timeout):
-            session.execute(statement)
+        session.pin(statement_timeout)
         if url.database:
             session.execute(f"USE {self.quote(url.database)}")
         session.statements = 0

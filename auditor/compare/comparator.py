@@ -17,85 +17,106 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class _Aligned:
-    """Both sides' summaries by partition: row i of either side is at ``at[side][i]``, or -1 where the side lacks it."""
+class Aligned:
+    """Both sides' summaries by partition: row i of either side is at ``at[side][i]``, or -1 where the side lacks it.
 
+    ``equal``, ``unequal`` and ``skipped`` flag each partition, exactly one of them.
+    """
+
+    sides: dict[Side, Summaries]
     partition: Integers
     at: dict[Side, Integers]
+    equal: Flags
+    unequal: Flags
+    skipped: Flags
 
     def on(self, side: Side) -> Flags:
+        """Which partitions a side has."""
         return self.at[side] >= 0
+
+    def rows(self, side: Side, index: int) -> int:
+        """The rows of a side's partition, 0 where it lacks it."""
+        at = int(self.at[side][index])
+        return int(self.sides[side].rows[at]) if at >= 0 else 0
+
+    @property
+    def skipped_rows(self) -> int:
+        """The rows of both sides in partitions that could not be compared."""
+        return int(sum(self.sides[s].rows[self.at[s][self.skipped & self.on(s)]].sum() for s in SIDES))
+
+    def words(self, chosen: Integers) -> Integers:
+        """Target minus source of the signatures' words of these partitions, both of which are on both sides."""
+        source, target = (self.sides[side].words[self.at[side][chosen]] for side in SIDES)
+        return np.asarray(target - source, np.int64)
+
+
+def align(source: Summaries, target: Summaries) -> Aligned:
+    """Lay two sides of one plan beside each other and see which partitions are equal."""
+    sides: dict[Side, Summaries] = {"source": source, "target": target}
+    partition = np.union1d(source.partition, target.partition)
+    at: dict[Side, Integers] = {}
+    for side in SIDES:
+        here = np.full(len(partition), -1, np.int64)
+        here[np.searchsorted(partition, sides[side].partition)] = np.arange(len(sides[side]))
+        at[side] = here
+    both = (at["source"] >= 0) & (at["target"] >= 0)
+    skipped = _skipped(sides, at)
+    equal = np.zeros(len(both), np.bool_)
+    equal[both] = _equal(sides, at, both)
+    equal &= ~skipped
+    return Aligned(sides, partition, at, equal, ~equal & ~skipped, skipped)
 
 
 def compare(
-    source: Summaries,
-    target: Summaries,
+    aligned: Aligned,
     *,
     threshold: float = 1.0,
     allow_empty: bool = False,
     measures: Sequence[str] = (),
     label: Callable[[int | None], str] = str,
 ) -> Comparison:
-    """Compare two sides of one plan.
+    """What the summaries say.
 
     ``threshold`` is the published score below which unequal partitions make a mismatch; ``measures`` names the columns of
     counts summaries; ``label`` says for a person what a partition is. Two empty tables are equal only with ``allow_empty``.
     """
-    sides: dict[Side, Summaries] = {"source": source, "target": target}
-    aligned = _align(sides)
-    both = aligned.on("source") & aligned.on("target")
-    skipped = _skipped(sides, aligned)
-    equal = np.zeros(len(both), np.bool_)
-    equal[both] = _equal(sides, aligned, both)
-    equal &= ~skipped
-    unequal = ~equal & ~skipped
-    k = source.minhashes.shape[1]
-    similar = np.zeros(len(both))
-    shared = unequal & both
+    sides, equal, unequal, skipped = aligned.sides, aligned.equal, aligned.unequal, aligned.skipped
+    k = sides["source"].minhashes.shape[1]
+    similar = np.zeros(len(equal))
+    shared = unequal & aligned.on("source") & aligned.on("target")
     similar[shared] = minhash.similarity(*(sides[s].minhashes[aligned.at[s][shared]] for s in SIDES)) if k else np.nan
     rows = {side: int(sides[side].rows.sum()) for side in SIDES}
     published = score.published(int(equal.sum()), similar[unequal], k)
-    verdict, reasons = _verdict(rows, equal, unequal, skipped, published.value if published else 0.0, threshold, allow_empty)
+    verdict, reasons = _verdict(rows, aligned, published.value if published else 0.0, threshold, allow_empty)
     return Comparison(
         verdict=verdict,
         reasons=tuple(reasons),
         published=published,
         rows=rows,
-        total=len(both),
+        total=len(equal),
         equal=int(equal.sum()),
         source_only=int((unequal & ~aligned.on("target")).sum()),
         target_only=int((unequal & ~aligned.on("source")).sum()),
         skipped=int(skipped.sum()),
-        skipped_rows=int(sum(sides[s].rows[aligned.at[s][skipped & aligned.on(s)]].sum() for s in SIDES)),
-        divergent=tuple(_divergent(sides, aligned, int(i), similar[i], measures, label) for i in np.flatnonzero(unequal)),
+        skipped_rows=aligned.skipped_rows,
+        divergent=tuple(_divergent(aligned, int(i), similar[i], measures, label) for i in np.flatnonzero(unequal)),
     )
 
 
-def _align(sides: dict[Side, Summaries]) -> _Aligned:
-    partition = np.union1d(sides["source"].partition, sides["target"].partition)
-    at: dict[Side, Integers] = {}
-    for side in SIDES:
-        here = np.full(len(partition), -1, np.int64)
-        here[np.searchsorted(partition, sides[side].partition)] = np.arange(len(sides[side]))
-        at[side] = here
-    return _Aligned(partition, at)
-
-
-def _skipped(sides: dict[Side, Summaries], aligned: _Aligned) -> Flags:
+def _skipped(sides: dict[Side, Summaries], at: dict[Side, Integers]) -> Flags:
     """Partitions with a row that an engine could not build the text of: nothing is claimed of them."""
-    skipped = np.zeros(len(aligned.partition), np.bool_)
+    skipped = np.zeros(len(at["source"]), np.bool_)
     for side in SIDES:
-        here = aligned.on(side)
-        found = sides[side]
-        skipped[here] |= (found.rows != found.hashed)[aligned.at[side][here]]
+        here = at[side] >= 0
+        skipped[here] |= (sides[side].rows != sides[side].hashed)[at[side][here]]
     return skipped
 
 
-def _equal(sides: dict[Side, Summaries], aligned: _Aligned, both: Flags) -> Flags:
+def _equal(sides: dict[Side, Summaries], at: dict[Side, Integers], both: Flags) -> Flags:
     """Which of the partitions on both sides are equal in their row counts, signatures and measures."""
     pairs: list[tuple[Any, Any]] = []
-    for name in ("rows", "words", "measures"):
-        mine, other = (getattr(sides[s], name)[aligned.at[s][both]] for s in SIDES)
+    for name in ("rows", "words", "syndromes", "measures"):
+        mine, other = (getattr(sides[s], name)[at[s][both]] for s in SIDES)
         pairs.append((mine, other))
     equal = np.ones(int(both.sum()), np.bool_)
     for mine, other in pairs:
@@ -104,9 +125,8 @@ def _equal(sides: dict[Side, Summaries], aligned: _Aligned, both: Flags) -> Flag
     return equal
 
 
-def _verdict(
-    rows: dict[Side, int], equal: Flags, unequal: Flags, skipped: Flags, value: float, threshold: float, allow_empty: bool
-) -> tuple[Verdict, list[str]]:
+def _verdict(rows: dict[Side, int], aligned: Aligned, value: float, threshold: float, allow_empty: bool) -> tuple[Verdict, list[str]]:
+    equal, unequal, skipped = aligned.equal, aligned.unequal, aligned.skipped
     if not len(equal):
         if allow_empty:
             return Verdict.MATCH, ["both tables are empty, which the audit allows"]
@@ -128,13 +148,13 @@ def _verdict(
 
 
 def _divergent(
-    sides: dict[Side, Summaries],
-    aligned: _Aligned,
+    aligned: Aligned,
     index: int,
     similarity: float,
     measures: Sequence[str],
     label: Callable[[int | None], str],
 ) -> Divergent:
+    sides = aligned.sides
     number = int(aligned.partition[index])
     partition = None if number == NULL_PARTITION else number
     at = {side: int(aligned.at[side][index]) for side in SIDES}

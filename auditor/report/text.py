@@ -53,7 +53,7 @@ def _divergent(found: Comparison) -> RenderableType:
     for name in ("rows in source", "rows in target", "similarity"):
         table.add_column(name, justify="right")
     for one in found.divergent[:SHOWN]:
-        table.add_row(f"  {_where(one)}", f"{one.rows['source']:,}", f"{one.rows['target']:,}", _similarity(one))
+        table.add_row(Text(f"  {_where(one)}"), f"{one.rows['source']:,}", f"{one.rows['target']:,}", _similarity(one))
         for measure in one.measures:
             table.add_row(Text(f"    {measure}", "dim"))
     if found.unequal > SHOWN:
@@ -89,7 +89,8 @@ def plan(found: Plan) -> RenderableType:
     for index, column in enumerate(found.columns):
         why = column.why + (f"; {column.lossy}" if column.lossy else "")
         name = f"  {column.name}{' (key)' if index < found.key else ''}"
-        table.add_row(name, column.types["source"], column.types["target"], str(column.kind), why)
+        # Text, because a string would be read as markup, and types have brackets.
+        table.add_row(*(Text(cell) for cell in (name, column.types["source"], column.types["target"], str(column.kind), why)))
     how = found.partitioning
     k = f" with k = {found.k}" if found.k else ""
     lines = [

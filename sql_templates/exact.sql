@@ -1,0 +1,22 @@
+-- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key,
+-- the signature (the sums of the 30-bit words of each row's hash) and the syndromes:
+-- the sums of the first word times a power of the row's position, modulo 2^31 - 1.
+SELECT
+  ${partition} AS partition_id,
+  COUNT(*) AS row_count,
+  COUNT(v) AS hashed,
+  MIN(k) AS key_min,
+  MAX(k) AS key_max,
+  ${words},
+  ${syndromes}${console}
+FROM (
+  SELECT
+    ${located},
+    ${key} AS k,
+    ${word} AS v${fence_column}
+  FROM ${table}
+  WHERE ${where}
+  ${fence}
+) hashed_rows
+GROUP BY ${partition}
+ORDER BY ${partition}
