@@ -28,6 +28,9 @@ NULL = "~N"
 
 SEPARATOR = "|"
 
+FINE_SCALE = 18
+"""Digits behind the point at which a decimal without a scale of its own is compared."""
+
 NUMBERS = frozenset({"integer", "decimal", "year", "boolean", "bit"})
 FLOATS = frozenset({"float32", "float64"})
 TIMESTAMPS = frozenset({"timestamp", "timestamptz"})
@@ -67,9 +70,7 @@ def share(source: Kind, target: Kind) -> Shared | None:
     if names <= {"integer", "year", "bit"}:
         return Shared(Kind("integer", unsigned=source.unsigned or target.unsigned), "whole numbers")
     if names <= {"integer", "decimal", "year"}:
-        if not source.scale and not target.scale:
-            return Shared(Kind("integer", unsigned=max(source.digits or 0, target.digits or 0) > 18), "whole numbers")
-        return _scaled(Kind("decimal", scale=source.scale or 0), Kind("decimal", target.digits, target.scale or 0))
+        return _numbers(_as_decimal(source), _as_decimal(target))
     if names == FLOATS:
         return Shared(Kind("float32"), "the narrower float", "the double is rounded to single precision")
     if names <= TIMESTAMPS:
@@ -82,8 +83,30 @@ def share(source: Kind, target: Kind) -> Shared | None:
     return _with_text(source, target)
 
 
+def _as_decimal(kind: Kind) -> Kind:
+    """An integer as the decimal that holds it; a decimal as it is."""
+    if kind.name == "decimal":
+        return kind
+    return Kind("decimal", 20 if kind.unsigned else 19, 0)
+
+
+def _numbers(source: Kind, target: Kind) -> Shared:
+    """Decimals at the target's scale; whole numbers of 64 bits as integers; at a fine scale where a column has none of its own."""
+    digits = max(source.digits or 38, target.digits or 38)
+    if source.scale == target.scale == 0 and digits <= 20:
+        return Shared(Kind("integer", unsigned=digits > 19), "whole numbers")
+    if source.scale is not None and target.scale is not None:
+        return _scaled(source, target)
+    whole = max((kind.digits or 0) - (kind.scale or 0) for kind in (source, target))
+    scale = max(source.scale or 0, target.scale or 0, min(FINE_SCALE, 38 - whole))
+    lossy = f"digits beyond {scale} behind the point are rounded"
+    return Shared(Kind("decimal", None, scale), "a fine scale, because a side has none of its own", lossy)
+
+
 def _same(source: Kind, target: Kind) -> Shared:
-    if source.name in ("decimal", "time", "timestamp", "timestamptz", "rounded"):
+    if source.name == "decimal":
+        return _numbers(source, target)
+    if source.name in ("time", "timestamp", "timestamptz", "rounded"):
         return _scaled(source, target)
     if source.name == "integer":
         return Shared(Kind("integer", unsigned=source.unsigned or target.unsigned), "the same kind")
@@ -93,7 +116,7 @@ def _same(source: Kind, target: Kind) -> Shared:
 
 
 def _scaled(source: Kind, target: Kind) -> Shared:
-    """Both at the target's scale; an unconstrained decimal takes the other side's."""
+    """Both at the target's scale."""
     scale = source.scale if target.scale is None else target.scale
     kind = Kind(target.name, target.digits, scale)
     if source.scale is not None and scale is not None and source.scale > scale:
@@ -234,6 +257,18 @@ def _fraction(whole: str, width: int, scale: int | None) -> str:
     if scale > 6:
         return whole + "0" * (scale - 6)
     return whole[: width + 1 + scale] if scale else whole[:width]
+
+
+def readable(kind: Kind, canonical: str | None) -> str | None:
+    """Canonical text as a person writes the value: floats as the shortest decimal that reads back as them, all else as it is."""
+    if kind.name not in FLOATS:
+        return canonical
+    match = re.fullmatch(r"(-?)(\d+)p(-?\d+)", canonical or "")
+    if match is None:
+        return "0.0" if canonical == "0" else canonical
+    sign, mantissa, exponent = match.groups()
+    value = math.ldexp(int(mantissa), int(exponent) - 53)
+    return sign + repr(value)
 
 
 def row_text(texts: Sequence[str | None]) -> str:

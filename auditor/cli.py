@@ -87,14 +87,18 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("audits", nargs="*", metavar="AUDIT", help="which audits (default: all)")
     made.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default: %(default)s)")
 
+    made = configured(command("plan", _check, "Explain how an audit will run: strategy, sizes, methods, expected costs"))
+    made.add_argument("audits", nargs=1, metavar="AUDIT")
+    made.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default: %(default)s)")
+
     made = configured(command("sql", _sql, "Print statements to paste into the engines' own consoles"))
-    made.add_argument("audit", metavar="AUDIT")
+    made.add_argument("audit", metavar="AUDIT", help="which audit")
     made.add_argument("--side", choices=("source", "target"), help="one side only (default: both)")
     made.add_argument("--method", choices=METHODS, help="another method than the audit's")
     made.add_argument("--console", action="store_true", help="whole scripts for a console, which is the default and only form")
 
     made = configured(command("run", _run, "Run audits and report"))
-    made.add_argument("audits", nargs="+", metavar="AUDIT")
+    made.add_argument("audits", nargs="+", metavar="AUDIT", help="which audits; several fold into the gravest exit code")
     _format(made)
 
     made = configured(command("compare", _compare, "Compare two saved results, without any connection"))

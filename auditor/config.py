@@ -170,7 +170,8 @@ class Audit(_Settings):
     key: tuple[str, ...] = ()
     columns: Columns = Columns()
     where: Sql | None = None
-    method: Method = "exact"
+    method: Method | Literal["auto"] = "exact"
+    """``auto`` chooses between exact and minhash from the differences that the last runs found."""
     k: int | None = Field(None, ge=1, le=256)
     """Minhashes: 16 with the method minhash; none with the method exact, unless asked for here."""
     t: int = Field(3, ge=1, le=16)
@@ -230,13 +231,16 @@ def find(given: str | None, environment: Mapping[str, str] = os.environ) -> Path
 
 def load(path: Path, environment: Mapping[str, str] = os.environ) -> Settings:
     """Read and check a configuration file. Raises ConfigError that names every mistake with its line."""
+    lines: list[str] = []
     try:
-        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        lines = (text := path.read_text(encoding="utf-8")).splitlines()
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
         reader = _Reader(path, environment)
         values = reader.value(node, ()) if node else {}
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}") from None
+        line = error.problem_mark.line if error.problem_mark else 0
+        hint = "; between braces, write what holds ${...} in quotes" if "${" in "".join(lines[line : line + 1]) else ""
+        raise ConfigError(f"{path}:{line + 1}: not YAML: {error.problem}{hint}") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
     if reader.mistakes:

@@ -143,6 +143,8 @@ class Plan:
     t: int = 0
     bits: int = 60
     salt: str = ""
+    span: int = 0
+    """How many keys there can be between the least and the greatest of both sides; 0 where keys have no order."""
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -150,6 +152,15 @@ class Plan:
     def key_columns(self) -> tuple[ColumnPlan, ...]:
         """The columns that identify a row, in order."""
         return self.columns[: self.key]
+
+    @property
+    def rows_each(self) -> int:
+        """About how many rows a partition holds."""
+        rows = max((side.estimate or 0) for side in self.sides.values())
+        how = self.partitioning
+        if how.strategy == "range" and self.span:
+            return max(1, min(how.size, rows * how.size // self.span))
+        return max(1, rows // how.buckets) if how.strategy == "hash" else max(1, rows)
 
     @property
     def lossy(self) -> list[str]:

@@ -25,11 +25,11 @@ from auditor.compare.comparator import Aligned
 from auditor.compare.jaccard import Rest
 from auditor.compare.ranges import Stretch
 from auditor.config import Limits
-from auditor.model import NULL_PARTITION, SIDES, Difference, Differences, Jaccard, Plan, Side
+from auditor.model import NULL_PARTITION, SIDES, ColumnDifference, Difference, Differences, Jaccard, Plan, Side
 from auditor.render import WORD_BITS
 from auditor.rows import Fetcher
 from auditor.summary import Integers
-from dialects import Session
+from dialects import Kind, Session
 
 Both = Callable[[Callable[[Side], Any]], dict[Side, Any]]
 """Does a piece of work for both sides at once."""
@@ -166,8 +166,15 @@ def _accounted(naming: Naming, decoded: Mapping[int, tuple[int, ...] | None]) ->
 
 def _differences(plan: Plan, rows: Mapping[Side, Sequence[Row]]) -> list[Difference]:
     names = [column.name for column in plan.columns]
+    kinds = {column.name: column.kind for column in plan.columns}
     masked = {column.name for column in plan.columns if column.masked}
-    return account.differences(rows, names[: plan.key], names[plan.key :], masked)
+    found = account.differences(rows, names[: plan.key], names[plan.key :], masked)
+    return [dataclasses.replace(one, columns=tuple(_readable(column, kinds[column.name]) for column in one.columns)) for one in found]
+
+
+def _readable(column: ColumnDifference, kind: Kind) -> ColumnDifference:
+    source, target = (canonical.readable(kind, text) for text in (column.source, column.target))
+    return ColumnDifference(column.name, source, target)
 
 
 def _fetched(naming: Naming, positions: Mapping[int, Sequence[int]]) -> dict[int, dict[Side, list[Row]]]:

@@ -16,7 +16,8 @@ from auditor import canonical, expressions
 from auditor.canonical import Shared
 from auditor.config import Audit, Override, Per, Sql, Written
 from auditor.errors import ColumnRefused, HashMissing, NoKey, NoSuchObject, PlanError
-from auditor.model import SIDES, Chunk, ColumnPlan, Partitioning, Plan, Side, SidePlan
+from auditor.expectation import choose
+from auditor.model import SIDES, Chunk, ColumnPlan, Method, Partitioning, Plan, Side, SidePlan
 from auditor.render import integer_key
 from dialects import Column, Dialect, Kind, Table, get
 
@@ -61,6 +62,7 @@ class Bounds:
 def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint]) -> Plan:
     """The plan without its partitions: which columns are compared and as what. Raises PlanError with everything that is wrong."""
     _check_hash(audit, ends)
+    method: Method = choose((), audit.t, audit.partition.rows) if audit.method == "auto" else audit.method
     names = _Names(audit, ends)
     key = names.key()
     wanted = names.compared(key)
@@ -76,17 +78,17 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint]) -> Plan:
         raise ColumnRefused(f"audit {name} cannot run as it is:\n" + "\n".join(f"  - {problem}" for problem in problems))
     return Plan(
         audit=name,
-        method=audit.method,
+        method=method,
         sides=sides,
         columns=tuple(columns),
         key=len(key),
         partitioning=Partitioning(strategy="hash", buckets=1),
         hash=audit.algorithm,
         encoding=audit.encoding,
-        k=(audit.k or (16 if audit.method == "minhash" else 0)) if audit.method in ("minhash", "exact") else 0,
-        t=audit.t if audit.method == "exact" else 0,
-        bits=audit.bits if audit.method == "exact" else 60,
-        salt=audit.salt if audit.method in SALTED and audit.salt != RANDOM and audit.encoding == "injective" else "",
+        k=(audit.k or (16 if method == "minhash" else 0)) if method in ("minhash", "exact") else 0,
+        t=audit.t if method == "exact" else 0,
+        bits=audit.bits if method == "exact" else 60,
+        salt=audit.salt if method in SALTED and audit.salt != RANDOM and audit.encoding == "injective" else "",
         left_out=tuple(names.left_out),
     )
 
@@ -288,7 +290,7 @@ def finish(plan: Plan, audit: Audit, ends: Mapping[Side, Endpoint], bounds: Mapp
     """The plan with its partitions and chunks. Raises PlanError where the asked partitioning does not fit the key."""
     how = _partitioning(plan, audit, bounds)
     _check_size(plan, how, ends)
-    whole = dataclasses.replace(plan, partitioning=how)
+    whole = dataclasses.replace(plan, partitioning=how, span=_span(bounds) if integer_key(plan) else 0)
     sides = {
         side: dataclasses.replace(plan.sides[side], chunks=_chunks(whole, ends[side], bounds, side), estimate=bounds[side].rows)
         for side in SIDES

@@ -77,7 +77,7 @@ def run(name: str, audit: Audit, connections: Mapping[str, Connection], watch: W
         reasons=reasons,
         seconds=time.monotonic() - began,
         exit_code=exit_code,
-        method=audit.method,
+        method=plan.method if plan else None if audit.method == "auto" else audit.method,
         plan=plan,
         comparison=found.comparison if found else None,
         differences=found.differences if found else None,

@@ -345,7 +345,7 @@ class Dialect(ABC):
         if native.name == "binary":
             digits = self.hex_text(c)
             cuts = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
-            pieces = [f"SUBSTR({digits}, {first}, {length})" for first, length in cuts]
+            pieces = [f"SUBSTRING({digits}, {first}, {length})" for first, length in cuts]
             return self.concat([part for piece in pieces for part in (piece, "'-'")][:-1])
         return self.lower(self.as_text(c))
 

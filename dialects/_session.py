@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from dialects._errors import AuditorError, StatementCancelled, StatementTimeout
+from dialects._errors import AuditorError, StatementTimeout
 
 if TYPE_CHECKING:
     from dialects._base import Dialect
@@ -219,24 +219,29 @@ class InProcessSession(Session):
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Cancel what runs in this block when its time is up; StatementTimeout then, StatementCancelled otherwise."""
-        over = threading.Event()
+        """Cancel what runs in this block when its time is up; whatever error it ends with then is a StatementTimeout."""
+        over, ended = threading.Event(), threading.Event()
 
-        def stop() -> None:
+        def watch() -> None:
+            if ended.wait(self._timeout):
+                return
             over.set()
-            self.cancel()
+            while not ended.is_set():
+                with suppress(Exception):  # what the statement itself ends with is what counts
+                    self.cancel()
+                ended.wait(0.5)  # then again: one that came before the statement had begun is lost
 
-        timer = threading.Timer(self._timeout, stop)
-        timer.daemon = True
-        timer.start()
+        watchman = threading.Thread(target=watch, daemon=True)
+        watchman.start()
         try:
             yield
-        except StatementCancelled:
+        except AuditorError:
             if over.is_set():
                 raise StatementTimeout(f"a statement ran longer than {self._timeout:g} s and was cancelled") from None
             raise
         finally:
-            timer.cancel()
+            ended.set()
+            watchman.join()
         self.statements += 1
 
     def received(self) -> int:

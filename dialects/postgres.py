@@ -186,7 +186,8 @@ class _PostgresSession(DriverSession):
             yield from declared(cursor, sql)
 
     def cancel(self) -> None:
-        self.connection.cancel()
+        with self.translated():  # a connection that is lost refuses to cancel
+            self.connection.cancel()
 
 
 BY_STATE: dict[str, type[errors.AuditorError]] = {
@@ -212,14 +213,14 @@ def _translated(error: BaseException, where: str = "") -> errors.AuditorError | 
     if not isinstance(error, psycopg2.Error):
         return None
     prefix = f"{where}: " if where else ""
-    text = (error.diag.message_primary or str(error)).strip()
+    text = " ".join((error.diag.message_primary or str(error)).split())
     if error.pgcode:
         return by_state(error.pgcode, text)(f"{prefix}{text} (SQLSTATE {error.pgcode})")
     if where:
         denied = "password" in text or "authentication" in text
         missing = "does not exist" in text
         kind = errors.AccessDenied if denied else errors.NoSuchObject if missing else errors.Unreachable
-        return kind(f"{prefix}{' '.join(text.split())}")
+        return kind(f"{prefix}{text}")
     if isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError):
         return errors.ConnectionLost(text or None)
     return errors.StatementRefused(text)

@@ -6,10 +6,10 @@ https://spark.apache.org/docs/latest/sql-ref-syntax-qry-select.html
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -166,9 +166,12 @@ class Spark(Dialect):
 
     def connect(self, url: Url, statement_timeout: float) -> Session:
         try:
+            from pyspark.logger import PySparkLogger
             from pyspark.sql import SparkSession
         except ImportError:
             raise errors.DriverMissing("Spark needs its package: pip install 'auditor[spark]'") from None
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # they would print each error as JSON on standard error
         if url.scheme != "sc":
             _prepare()
         builder: Any = SparkSession.builder
@@ -213,30 +216,17 @@ class _SparkSession(InProcessSession):
     def __init__(self, dialect: Dialect, server: str, spark: Any, timeout: float) -> None:
         super().__init__(dialect, server, timeout)
         self.spark = spark
-        self._tag = f"auditor-{uuid.uuid4()}"
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        from pyspark.errors import AnalysisException, PySparkException
-
-        try:
-            with self.timed():
-                try:
-                    self.spark.addTag(self._tag)
-                    yield
-                except PySparkException as error:
-                    if "cancel" in str(error).lower():
-                        raise errors.StatementCancelled from error
+        with self.timed():
+            try:
+                yield
+            except Exception as error:
+                known = _translated(error)
+                if known is None:
                     raise
-                finally:
-                    self.spark.removeTag(self._tag)
-        except AnalysisException as error:
-            missing = (error.getCondition() or "").startswith(("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "UNRESOLVED_COLUMN"))
-            raise (errors.NoSuchObject if missing else errors.StatementRefused)(_first_line(error)) from error
-        except PySparkException as error:
-            raise errors.StatementRefused(_first_line(error)) from error
-        except Exception as error:
-            raise _translated_other(error) from error
+                raise known from error
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with self._translated():
@@ -256,21 +246,26 @@ class _SparkSession(InProcessSession):
             yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
 
     def cancel(self) -> None:
-        self.spark.interruptTag(self._tag)
+        # All of this session's, which nobody shares. A tag belongs to the thread that set it, and this is another one.
+        self.spark.interruptAll()
 
     def close(self) -> None:
         """The Spark process stays: other sessions may use it, and starting it takes seconds."""
 
 
-def _translated_other(error: Exception) -> errors.AuditorError | Exception:
-    """An error of the JVM or the network; anything already of the tree as it is."""
-    if isinstance(error, errors.AuditorError):
-        return error
-    if "cancelled" in str(error).lower():
-        return errors.StatementCancelled()
-    if type(error).__module__.split(".")[0] in ("py4j", "grpc", "pyspark"):
-        return errors.StatementRefused(_first_line(error))
-    return error
+_CANCELLED = re.compile(r"JOB_CANCELLED|OPERATION_CANCELL?ED|OPERATION_INTERRUPTED|\bJob \d+ cancelled|InterruptedException")
+
+
+def _translated(error: Exception) -> errors.AuditorError | None:
+    """The error of the tree that an exception of Spark, its JVM or its network means; None for any other exception."""
+    from pyspark.errors import AnalysisException
+
+    if isinstance(error, AnalysisException):
+        missing = (error.getCondition() or "").startswith(("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "UNRESOLVED_COLUMN"))
+        return (errors.NoSuchObject if missing else errors.StatementRefused)(_first_line(error))
+    if type(error).__module__.split(".")[0] not in ("py4j", "grpc", "pyspark"):
+        return None
+    return errors.StatementCancelled() if _CANCELLED.search(str(error)) else errors.StatementRefused(_first_line(error))
 
 
 def _first_line(error: BaseException) -> str:

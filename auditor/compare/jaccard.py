@@ -35,6 +35,10 @@ from auditor.summary import Integers
 Z = 1.959963984540054
 """The 97.5 % point of the normal distribution."""
 
+CAUTION = 2.0
+"""What the estimated variance is multiplied by: where one partition holds most of the differences, its own sums are the only
+witness of that, and by chance say too little. Simulated, the interval then holds the truth for 97 % of tables (94 % without)."""
+
 MINHASH_BELOW = 1 / 3
 """Below this similarity minhash has the smaller variance (the two cross near 0.35)."""
 
@@ -125,7 +129,7 @@ def _estimated(rest: Rest) -> tuple[float, float, float]:
     rows = float((rest.source + rest.target).sum())
     if rest.k and _of(int(rows), min(estimate, rows)) < MINHASH_BELOW:
         return _by_minhash(rest)
-    spread = (2.8 * estimate + 2 * max(squares - 2 * estimate, 0.0)) / words
+    spread = CAUTION * (2.8 * estimate + 2 * max(squares - 2 * estimate, 0.0)) / words
     return estimate, *_interval(estimate, spread, len(rest.source) * words)
 
 

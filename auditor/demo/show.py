@@ -13,7 +13,7 @@ from auditor import service
 from auditor.config import Settings
 from auditor.demo import damage, flights, load
 from auditor.errors import ConfigError
-from auditor.model import Comparison, Report
+from auditor.model import Differences, Report
 from auditor.run import Watcher
 from dialects import Place
 
@@ -34,7 +34,7 @@ class Shown:
         """What was done to the target beside what the audit found, and the statement that one side ran."""
         sql = service.sql(self.settings, AUDIT, ("source",))["source"]
         return Group(
-            Text("\nWhat was done to the target, and whether its partitions were found\n", "bold"),
+            Text("\nWhat was done to the target, and what of it the audit named\n", "bold"),
             _faults(self),
             Text("\nWhat the source was asked (auditor sql prints it for your console)\n", "bold"),
             Text(sql),
@@ -75,16 +75,21 @@ def _settings(urls: tuple[str, str], places: tuple[Place, Place]) -> Settings:
 
 def _faults(shown: Shown) -> RenderableType:
     table = Table(box=None, padding=(0, 2), header_style="dim")
-    for name in ("  fault", "what", "rows", "found in"):
+    for name in ("  fault", "what", "rows", "named by the audit"):
         table.add_column(name, justify="right" if name == "rows" else "left")
     for one in shown.damages:
-        table.add_row(f"  {one.name}", one.what, f"{len(one.keys):,}", _found(one, shown.report.comparison))
+        table.add_row(f"  {one.name}", one.what, f"{len(one.keys):,}", _named(one, shown.report.differences))
     return table
 
 
-def _found(one: damage.Damage, comparison: Comparison | None) -> str:
-    if comparison is None:
-        return "nothing was compared"
-    ranges = [part.key_range for part in comparison.divergent if part.key_range]
-    missed = [key for key in one.keys if not any(low <= key <= high for low, high in ranges)]
-    return f"{len(missed):,} of its rows lie in no unequal partition" if missed else "unequal partitions"
+def _named(one: damage.Damage, differences: Differences | None) -> str:
+    """How many of a fault's rows the audit named, each as what it is."""
+    if differences is None:
+        return "nothing was named"
+    kind = {"missing": "missing", "changed": "changed", "duplicated": "extra"}[one.kind]
+    named = {difference.key_number for difference in differences.named if difference.kind == kind}
+    spans = [(span.first, span.last) for span in differences.ranges if span.kind == kind]
+    within = [key for key in one.keys if any(first is not None and last is not None and first <= key <= last for first, last in spans)]
+    found = len(named.intersection(one.keys).union(within))
+    how = " as a range" if within else ""
+    return f"all{how}" if found == len(one.keys) else f"{found:,} of {len(one.keys):,}"

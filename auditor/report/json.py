@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from auditor.model import SIDES, Comparison, Plan, Report, Score
+from auditor.model import SIDES, Comparison, Jaccard, Plan, Report, Score
 
 MOST_DIVERGENT = 1000
 """Divergent partitions that are listed; ``unequal`` counts them all."""
@@ -20,11 +20,11 @@ def report(found: Report) -> dict[str, Any]:
         "verdict": found.verdict.value,
         "method": found.method,
         "reasons": list(found.reasons),
-        "score": {"published": _score(comparison.published), "jaccard": None} if comparison else None,
+        "score": {"published": _score(comparison.published), "jaccard": _jaccard(found.jaccard)} if comparison else None,
         "coverage": coverage(comparison) if comparison else {"rows": 0.0, "partitions": 0.0},
         "rows": dict(comparison.rows) if comparison else None,
         "partitions": _partitions(comparison) if comparison else None,
-        "differences": None,
+        "differences": _differences(found) if found.differences else None,
         "plan": plan(found.plan) if found.plan else None,
         "servers": dict(found.servers),
         "cost": {
@@ -49,6 +49,48 @@ def coverage(comparison: Comparison) -> dict[str, float]:
 
 def _score(score: Score | None) -> dict[str, float] | None:
     return {"value": score.value, "lower": score.lower, "upper": score.upper} if score else None
+
+
+def _jaccard(found: Jaccard | None) -> dict[str, float] | None:
+    if found is None:
+        return None
+    return {
+        "value": found.score.value,
+        "lower": found.score.lower,
+        "upper": found.score.upper,
+        "least": found.least,
+        "most": found.most,
+        "differing_rows": found.differing,
+    }
+
+
+def _differences(report: Report) -> dict[str, Any] | None:
+    found = report.differences
+    if found is None:
+        return None
+    numbers = {column.name for column in report.plan.key_columns if column.kind.name == "integer"} if report.plan else set()
+    return {
+        "missing": found.missing,
+        "extra": found.extra,
+        "changed": found.changed,
+        "exact": found.exact,
+        "partitions": dict(found.partitions),
+        "unsettled": found.unsettled,
+        "why": found.why,
+        "ranges": [
+            {"kind": one.kind, "first": one.first, "last": one.last, "label": one.label, "rows": one.rows, "partitions": one.partitions}
+            for one in found.ranges
+        ],
+        "sample": [
+            {
+                "kind": one.kind,
+                "key": {name: int(text) if name in numbers and text is not None else text for name, text in one.key.items()},
+                "rows": dict(one.rows),
+                "columns": [{"name": c.name, "source": c.source, "target": c.target} for c in one.columns],
+            }
+            for one in found.named
+        ],
+    }
 
 
 def _partitions(found: Comparison) -> dict[str, Any]:
@@ -81,6 +123,9 @@ def plan(plan: Plan) -> dict[str, Any]:
         "hash": plan.hash,
         "encoding": plan.encoding,
         "k": plan.k,
+        "t": plan.t,
+        "bits": plan.bits,
+        "salt": plan.salt,
         "key": [column.name for column in plan.key_columns],
         "columns": [
             {

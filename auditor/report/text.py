@@ -8,7 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from auditor.model import SIDES, Comparison, Divergent, Plan, Report, Verdict
+from auditor.expectation import exact_load, expected
+from auditor.model import SIDES, Comparison, Differences, Divergent, Jaccard, Plan, Report, Verdict
 from auditor.report.json import coverage
 
 SHOWN = 20
@@ -23,8 +24,10 @@ def report(found: Report, verbose: bool = False) -> RenderableType:
     head.append(f"  ({found.state.value}, {found.seconds:.2f} s)", "dim")
     parts: list[RenderableType] = [head, *(Text(f"  {reason}") for reason in found.reasons)]
     if found.comparison:
-        parts.append(_figures(found.comparison))
-        if found.comparison.divergent:
+        parts.append(_figures(found, found.comparison))
+        if found.differences and found.comparison.divergent:
+            parts.append(_differences(found.differences))
+        if found.comparison.divergent and (verbose or not found.differences or not found.differences.exact):
             parts.append(_divergent(found.comparison))
     if found.plan:
         parts += [Text(f"  cannot see: {sentence}", "yellow") for sentence in found.plan.lossy]
@@ -34,17 +37,52 @@ def report(found: Report, verbose: bool = False) -> RenderableType:
     return Group(*parts)
 
 
-def _figures(found: Comparison) -> RenderableType:
+def _figures(report: Report, found: Comparison) -> RenderableType:
     table = Table.grid(padding=(0, 2))
+    if report.jaccard:
+        table.add_row("  similarity", f"{similarity(report.jaccard)} of all rows are in both tables")
     if found.published:
         score = found.published
-        table.add_row("  score", f"{score.value:.6g} in [{score.lower:.6g}, {score.upper:.6g}]")
+        table.add_row("  published score", f"{score.value:.6g} in [{score.lower:.6g}, {score.upper:.6g}] over partitions")
     table.add_row("  rows", f"{found.rows['source']:,} in the source, {found.rows['target']:,} in the target")
     sided = f", {found.source_only:,} in the source only, {found.target_only:,} in the target only"
     table.add_row("  partitions", f"{found.equal:,} of {found.total:,} equal, {found.unequal:,} differ{sided if found.unequal else ''}")
     if found.skipped:
         table.add_row("  coverage", f"{coverage(found)['rows']:.2%} of rows; {found.skipped:,} partitions could not be compared")
     return table
+
+
+def similarity(found: Jaccard) -> str:
+    """The row-weighted similarity with its interval; a single number where it is exact."""
+    score = found.score
+    if found.least == found.most:
+        return f"exactly {score.value:.9g}"
+    return f"{score.value:.6g} in [{score.lower:.6g}, {score.upper:.6g}] (surely in [{found.least:.6g}, {found.most:.6g}])"
+
+
+def _differences(found: Differences) -> RenderableType:
+    """Ranges, then named rows, then how many more there are."""
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for name in ("  difference", "key", "column", "in the source", "in the target"):
+        table.add_column(name, overflow="fold")
+    for span in found.ranges[:SHOWN]:
+        sides = (f"{span.rows:,} rows more", "")
+        table.add_row(f"  {span.kind}", Text(span.label), "", *(sides if span.kind == "missing" else sides[::-1]))
+    for one in found.named[:SHOWN]:
+        key = Text(", ".join("NULL" if text is None else text for text in one.key.values()))
+        over = [f"{count:,} more" if (count := one.rows[side]) and one.kind != "changed" else "" for side in SIDES]
+        cells = [(Text(c.name), _value(c.source), _value(c.target)) for c in one.columns] or [(Text(""), Text(over[0]), Text(over[1]))]
+        for index, (column, mine, other) in enumerate(cells):
+            table.add_row(f"  {one.kind}" if index == 0 else "", key if index == 0 else "", column, mine, other)
+    more = len(found.named) - SHOWN
+    if more > 0:
+        table.add_row(Text(f"  and {more:,} more", "dim"))
+    return table
+
+
+def _value(text: str | None) -> Text:
+    """A value as it is told apart: NULL is not the word NULL, and blanks show."""
+    return Text("NULL", "dim italic") if text is None else Text(repr(text) if text == "" or text != text.strip() else text)
 
 
 def _divergent(found: Comparison) -> RenderableType:
@@ -92,17 +130,17 @@ def plan(found: Plan) -> RenderableType:
         # Text, because a string would be read as markup, and types have brackets.
         table.add_row(*(Text(cell) for cell in (name, column.types["source"], column.types["target"], str(column.kind), why)))
     how = found.partitioning
-    k = f" with k = {found.k}" if found.k else ""
+    k = ", ".join(f"{name} = {value}" for name, value in (("k", found.k), ("t", found.t)) if value)
+    k = f" with {k}" if k else ""
+    load = exact_load(found)
+    costs = {side: expected(found, side) for side in SIDES}
     lines = [
         f"  method {found.method}{k}, {found.hash} of the {found.encoding} row text",
         f"  partitions: {how} ({how.why})",
-        *(f"  {side}: {found.sides[side].label}, about {found.sides[side].estimate:,} rows, {_statements(found, side)}" for side in SIDES),
+        *(f"  {side}: {found.sides[side].label}, about {found.sides[side].estimate:,} rows" for side in SIDES),
+        *(f"  {side} is expected to send {cost.bytes:,} bytes in {cost.statements:,} statements" for side, cost in costs.items()),
+        *([f"  names every difference from one scan up to {load:,.0f} scattered ones in a million rows"] if load else []),
         *(f"  left out: {name}" for name in found.left_out),
         *(f"  note: {note}" for note in found.notes),
     ]
     return Group(Text(found.audit, "bold"), *(Text(line) for line in lines), table)
-
-
-def _statements(found: Plan, side: str) -> str:
-    count = len(found.sides[side].chunks)  # type: ignore[index]
-    return f"{count:,} statements" if count > 1 else "one statement"
