@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit slow deep golden clean
+.PHONY: help demo test check unit slow deep golden bench clean
 
 help: ## What there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,10 @@ deep: $(VENV)/.test ## Let Hypothesis look for counterexamples much longer
 
 golden: $(VENV)/.test ## Write the golden SQL anew, to be read before it is committed
 	$(BIN)/pytest --update-golden tests/test_golden.py
+
+bench: $(VENV)/.test ## Measure the methods and the rivals; writes benchmarks/RESULTS.md (BENCH='--quick' for a first look)
+	scripts/engines.sh
+	$(BIN)/python -m benchmarks $(BENCH)
 
 clean: ## Remove the environment and everything made
 	rm -rf $(VENV) demo-data build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

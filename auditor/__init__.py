@@ -22,10 +22,7 @@ def audit(source: tuple[str, str], target: tuple[str, str], *, key: Sequence[str
     ``k``, ``columns``, ``where``, ``partition``, ``threshold``, and so on; ``renamed`` maps source names to target names.
     Raises ConfigError for settings that are wrong; whatever goes wrong after that is in the report.
     """
-    from pydantic import ValidationError
-
-    from auditor.config import Settings
-    from auditor.errors import ConfigError
+    from auditor.config import checked
     from auditor.service import run_audit
 
     renamed = options.pop("renamed", {})
@@ -40,9 +37,4 @@ def audit(source: tuple[str, str], target: tuple[str, str], *, key: Sequence[str
             }
         },
     }
-    try:
-        settings = Settings.model_validate(values)
-    except ValidationError as error:
-        told = "; ".join(f"{'.'.join(str(part) for part in mistake['loc'][2:])}: {mistake['msg']}" for mistake in error.errors())
-        raise ConfigError(told) from None
-    return run_audit(settings, name)
+    return run_audit(checked(values), name)

@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default: %(default)s)")
 
     made = configured(command("plan", _check, "Explain how an audit will run: strategy, sizes, methods, expected costs"))
-    made.add_argument("audits", nargs=1, metavar="AUDIT")
+    made.add_argument("audits", nargs=1, metavar="AUDIT", help="which audit")
     made.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default: %(default)s)")
 
     made = configured(command("sql", _sql, "Print statements to paste into the engines' own consoles"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -74,9 +74,9 @@ def _sql(value: Any) -> Any:
     """One sentence for whatever is none of the three forms."""
     if isinstance(value, str | Per | Written):
         return value
-    if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
-        if set(value) in ({"source", "target"}, {"sql", "dialect"}):
-            return value
+    forms = ({"source", "target"}, {"sql", "dialect"})
+    if isinstance(value, dict) and set(value) in forms and all(isinstance(text, str) for text in value.values()):
+        return value
     raise ValueError("write SQL as text in quotes, or {source: ..., target: ...}, or {sql: ..., dialect: ...}")
 
 
@@ -170,7 +170,7 @@ class Audit(_Settings):
     key: tuple[str, ...] = ()
     columns: Columns = Columns()
     where: Sql | None = None
-    method: Method | Literal["auto"] = "exact"
+    method: Literal[Method, "auto"] = "exact"
     """``auto`` chooses between exact and minhash from the differences that the last runs found."""
     k: int | None = Field(None, ge=1, le=256)
     """Minhashes: 16 with the method minhash; none with the method exact, unless asked for here."""
@@ -245,10 +245,24 @@ def load(path: Path, environment: Mapping[str, str] = os.environ) -> Settings:
         raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
     if reader.mistakes:
         raise ConfigError("\n".join(reader.mistakes))
+    return _checked(values or {}, reader.located)
+
+
+def checked(values: Mapping[str, Any]) -> Settings:
+    """A configuration that was written in Python and not in a file. Raises ConfigError that names every mistake."""
+    return _checked(values, lambda where, sentence: f"{'.'.join(str(part) for part in where)}: {sentence}")
+
+
+def _checked(values: Mapping[str, Any], located: Callable[[tuple[str | int, ...], str], str]) -> Settings:
     try:
-        return Settings.model_validate(values or {})
+        return Settings.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("\n".join(line for mistake in error.errors() for line in reader.told(mistake))) from None
+        told: list[str] = []
+        for mistake in error.errors():
+            unknown = mistake["type"] == "unknown_connection"
+            places = mistake["ctx"]["unknown"] if unknown else [(mistake["loc"], _sentence(mistake))]
+            told += [located(where, sentence) for where, sentence in places]
+        raise ConfigError("\n".join(told)) from None
 
 
 class _Reader:
@@ -302,13 +316,8 @@ class _Reader:
             self.mistakes.append(f"{self.path}:{self.lines[where]}: the environment variable {name} is not set")
         return self.environment.get(name, "")
 
-    def told(self, mistake: Any) -> list[str]:
-        """One mistake as sentences with file, line and what to write instead."""
-        if mistake["type"] == "unknown_connection":
-            return [self._located(where, sentence) for where, sentence in mistake["ctx"]["unknown"]]
-        return [self._located(mistake["loc"], _sentence(mistake))]
-
-    def _located(self, where: tuple[str | int, ...], sentence: str) -> str:
+    def located(self, where: tuple[str | int, ...], sentence: str) -> str:
+        """A sentence with its file, line and setting in front."""
         known = where
         while known and known not in self.lines:
             known = known[:-1]

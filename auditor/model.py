@@ -103,12 +103,13 @@ def _moment(unit: Unit, index: int) -> str:
 class Chunk:
     """Consecutive partitions that one statement summarises: keys from ``first`` (inclusive) to ``end`` (exclusive).
 
-    None is no bound. ``null_key`` makes it the rows without a key instead.
+    None is no bound. ``null_key`` makes it the rows without a key instead; ``within`` is a further condition in the side's SQL.
     """
 
     first: int | None = None
     end: int | None = None
     null_key: bool = False
+    within: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

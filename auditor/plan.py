@@ -75,7 +75,8 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint]) -> Plan:
             problems.append(str(error))
     sides = {side: _side(audit, ends, names, side, problems) for side in SIDES}
     if problems:
-        raise ColumnRefused(f"audit {name} cannot run as it is:\n" + "\n".join(f"  - {problem}" for problem in problems))
+        told = "\n".join(f"  - {problem}" for problem in dict.fromkeys(problems))
+        raise ColumnRefused(f"audit {name} cannot run as it is:\n{told}")
     return Plan(
         audit=name,
         method=method,
@@ -353,7 +354,9 @@ def _chunks(plan: Plan, end: Endpoint, bounds: Mapping[Side, Bounds], side: Side
     """
     least = [b.least for b in bounds.values() if b.least is not None]
     rows = bounds[side].rows
-    if not end.dialect.ROW_STORE or not integer_key(plan) or not least or rows <= CHUNK_ROWS or plan.partitioning.strategy == "time":
+    how = plan.partitioning
+    adds_up = how.strategy == "range" or (how.strategy == "hash" and plan.method != "counts")  # measures do not
+    if not end.dialect.ROW_STORE or not integer_key(plan) or not least or rows <= CHUNK_ROWS or not adds_up:
         return (Chunk(),)
     span = _span(bounds)
     size = plan.partitioning.size or 1

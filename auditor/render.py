@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 
 import sqlglot
 from sqlglot.errors import SqlglotError
@@ -11,8 +12,9 @@ from sqlglot.errors import SqlglotError
 import sql_templates
 from auditor import canonical
 from auditor.compare.minhash import MASK, MODULUS, constants
-from auditor.compare.syndromes import SPARES, P
+from auditor.compare.syndromes import SPARES
 from auditor.model import Chunk, ColumnPlan, Partitioning, Plan, Side
+from auditor.summary import P
 from dialects import Dialect, Kind
 from dialects._kinds import FREE_TEXT
 
@@ -120,7 +122,7 @@ def text(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
         sql = dialect.trimmed(sql)
     if column.case:
         sql = dialect.lower(sql) if column.case == "lower" else dialect.upper(sql)
-    return f"COALESCE({sql}, {dialect.string(column.null_as)})" if column.null_as is not None else sql
+    return _or_null(column, side, sql, dialect.string(column.null_as)) if column.null_as is not None else sql
 
 
 def escaped(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
@@ -131,13 +133,22 @@ def escaped(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
     return dialect.replaced(dialect.replaced(sql, "~", "~0"), canonical.SEPARATOR, "~1")
 
 
+def _or_null(column: ColumnPlan, side: Side, sql: str, null: str) -> str:
+    """SQL of a text, or what stands for NULL where the column itself is NULL.
+
+    Not COALESCE: a text that the engine could not build (too long for it, say) is NULL as well, and has to make the row text
+    NULL, so that the row counts as not hashed.
+    """
+    return f"CASE WHEN {column.expression[side]} IS NULL THEN {null} ELSE {sql} END"
+
+
 def row_text(plan: Plan, side: Side, dialect: Dialect) -> str:
-    """SQL of the row's text in the plan's encoding; never NULL."""
+    """SQL of the row's text in the plan's encoding; NULL only where the engine could not build it."""
     if plan.encoding == "published":
         null = dialect.string("NULL")
-        return dialect.concat([f"COALESCE({text(column, side, dialect)}, {null})" for column in plan.columns])
+        return dialect.concat([_or_null(column, side, text(column, side, dialect), null) for column in plan.columns])
     null = dialect.string(canonical.NULL)
-    texts = [f"COALESCE({escaped(c, side, dialect)}, {null})" for c in plan.columns]
+    texts = [_or_null(column, side, escaped(column, side, dialect), null) for column in plan.columns]
     return dialect.joined([dialect.string(plan.salt), *texts] if plan.salt else texts, canonical.SEPARATOR)
 
 
@@ -186,7 +197,33 @@ def where(plan: Plan, side: Side, chunk: Chunk) -> str:
         conditions.append(f"{key} >= {chunk.first}")
     if chunk.end is not None:
         conditions.append(f"{key} < {chunk.end}")
+    if chunk.within:
+        conditions.append(f"({chunk.within})")
     return " AND ".join(condition for condition in conditions if condition) or "1 = 1"
+
+
+def of_partitions(plan: Plan, side: Side, dialect: Dialect, numbers: Sequence[int], most: int) -> list[str]:
+    """Conditions that together hold for the rows of these partitions: of ``most`` key ranges each, which an index serves, or
+    one condition that takes a scan where partitions are no key ranges."""
+    if plan.partitioning.strategy != "range":
+        return [f"{partition(plan, side, dialect)} IN ({', '.join(str(n) for n in numbers)})"]
+    key, size = plan.columns[0].expression[side], plan.partitioning.size
+    spans = [f"({key} >= {first * size} AND {key} < {(last + 1) * size})" for first, last in runs(numbers)]
+    return [" OR ".join(spans[start : start + most]) for start in range(0, len(spans), most)]
+
+
+def runs(numbers: Sequence[int], most: int | None = None) -> list[tuple[int, int]]:
+    """Numbers as runs of consecutive ones, (first, last); at most so many, the smallest gaps between them taken in."""
+    ordered = sorted(numbers)
+    gaps = sorted((b - a for a, b in pairwise(ordered) if b - a > 1), reverse=True)
+    widest = 1 if most is None or len(gaps) < most else gaps[most - 1]
+    found: list[tuple[int, int]] = []
+    for number in ordered:
+        if found and number - found[-1][1] <= widest:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
 
 
 def integer_key(plan: Plan) -> bool:
@@ -296,7 +333,7 @@ def _exact(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     whole = plan.bits > 60 or plan.k > 0
     sources = [f"{dialect.word('h', 1 + 15 * i, 15)} AS v{i or ''}" for i in range(plan.bits // 60)] if whole else ["v"]
     sources += [f"{dialect.word('h', 25, 8)} AS seed"] if plan.k else []
-    summed = [f"{dialect.integer_sum(term)} AS syndrome_{j}" for j, term in enumerate(terms, start=1)]
+    summed = [f"{dialect.integer_sum(term)} % {P} AS syndrome_{j}" for j, term in enumerate(terms, start=1)]
     return {
         "partition": group,
         "located": located,

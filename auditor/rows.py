@@ -45,16 +45,9 @@ class Fetcher:
         numbers = sorted(p for p in partitions if p != NULL_PARTITION)
         if len(numbers) < len(partitions):
             yield from self._rows(self._null(), texts)
-        if self.plan.partitioning.strategy == "range":
-            for some in _batched(_runs(numbers), RANGES_A_STATEMENT):
-                yield from self._rows(" OR ".join(self._between(first, last) for first, last in some), texts)
-        elif numbers:
-            where = render.partition(self.plan, self.side, self.session.dialect)
-            yield from self._rows(f"{where} IN ({', '.join(str(p) for p in numbers)})", texts)
-
-    def _between(self, first: int, last: int) -> str:
-        key, size = self.plan.columns[0].expression[self.side], self.plan.partitioning.size
-        return f"({key} >= {first * size} AND {key} < {(last + 1) * size})"
+        if numbers:
+            for where in render.of_partitions(self.plan, self.side, self.session.dialect, numbers, RANGES_A_STATEMENT):
+                yield from self._rows(where, texts)
 
     def _null(self) -> str:
         how = self.plan.partitioning
@@ -72,17 +65,6 @@ class Fetcher:
 
     def _text(self, column: ColumnPlan, dialect: Dialect) -> str:
         return render.shortened(column, self.side, dialect, self.length)
-
-
-def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Ascending numbers as runs of consecutive ones: (first, last)."""
-    runs: list[tuple[int, int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    return runs
 
 
 def _batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

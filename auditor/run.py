@@ -41,6 +41,9 @@ class Progress:
     total: int = 0
 
 
+CANCEL_AGAIN = 0.5
+"""Seconds after which a statement that still runs is cancelled again."""
+
 Watcher = Callable[[Progress], None]
 
 
@@ -255,9 +258,11 @@ def both(work: Callable[[Side], T], cancel: Mapping[Side, Session] | None = None
         except KeyboardInterrupt as interrupt:
             first, running = interrupt, set(futures.values())
         if first:
-            for session in (cancel or {}).values() if running else ():
-                with suppress(AuditorError):
-                    session.cancel()
+            while running and cancel:  # a cancel that comes before the statement began is lost, so it is repeated
+                for session in cancel.values():
+                    with suppress(AuditorError):
+                        session.cancel()
+                running = wait(running, timeout=CANCEL_AGAIN).not_done
             raise first
         return {side: future.result() for side, future in futures.items()}
 

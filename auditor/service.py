@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -110,12 +111,18 @@ def compare_files(source: Path, target: Path, audit: Audit | None = None) -> Rep
 def tables_on_both(source_url: str, target_url: str) -> list[tuple[str, str]]:
     """Tables with one name on both sides, as each side's audit would write it. Raises errors of the tree."""
     found: dict[Side, dict[str, str]] = {}
-    for side, url in (("source", source_url), ("target", target_url)):
+    urls: dict[Side, str] = {"source": source_url, "target": target_url}
+    for side, url in urls.items():
         session = dialects.connect(url)
         try:
             listed = session.dialect.tables(session)
         finally:
             session.close()
-        schemas = {schema for schema, _ in listed}
-        found[side] = {table.lower(): table if len(schemas) == 1 else f"{schema}.{table}" for schema, table in listed}  # type: ignore[index]
+        one_schema = len({schema for schema, _ in listed}) == 1
+        found[side] = {table.lower(): _written(*((table,) if one_schema else (schema, table))) for schema, table in listed}
     return [(name, found["target"][low]) for low, name in found["source"].items() if low in found["target"]]
+
+
+def _written(*parts: str) -> str:
+    """A table's name as a configuration holds it: parts that could be misread are quoted."""
+    return ".".join(part if re.fullmatch(r"\w+", part) else f'"{part}"' for part in parts)

@@ -7,7 +7,7 @@ Summaries are linear: those of chunks, even of overlapping partitions, add up.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,9 @@ from dialects import Columns
 
 Integers = npt.NDArray[np.int64]
 
+P = 2147483647
+"""2^31 - 1, prime: the field of positions and symbols, modulo which power sums are taken."""
+
 
 @dataclass(frozen=True, slots=True)
 class Summaries:
@@ -25,7 +28,7 @@ class Summaries:
 
     ``partition``, ``rows`` and ``hashed`` are (n,) integers; a partition with fewer hashed rows than rows holds a row whose
     text the engine could not build, and cannot be compared. ``least`` and ``greatest`` are (n,) keys as Python integers or
-    None. ``words`` is (n, words), ``syndromes`` (n, sums - 1) from S_1 on (S_0 is the first word), ``minhashes`` (n, k),
+    None. ``words`` is (n, words), ``syndromes`` (n, sums - 1) modulo P from S_1 on (S_0 is the first word), ``minhashes`` (n, k),
     ``measures`` (n, m) texts.
     """
 
@@ -67,7 +70,8 @@ def read(batches: Iterable[Columns], names: Sequence[str]) -> Summaries:
                 measures=_objects([batch[where[name]] for name in measured], len(rows)),
             )
         )
-    return _folded(_joined(parts, (len(words), len(powers), len(minima)), len(measured)))
+    found = _folded(_joined(parts, (len(words), len(powers), len(minima)), len(measured)))
+    return replace(found, syndromes=found.syndromes % P)
 
 
 def _integers(values: Sequence[Any], null: int = 0) -> Integers:
@@ -103,14 +107,15 @@ def _joined(parts: list[Summaries], widths: tuple[int, int, int], measured: int)
         none, nothing = np.zeros(0, np.int64), np.zeros(0, np.object_)
         words, powers, minima = (np.zeros((0, width), np.int64) for width in widths)
         return Summaries(none, none, none, nothing, nothing, words, powers, minima, np.zeros((0, measured), np.object_))
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in Summaries.__slots__}
-    return Summaries(**columns)
+    pieces = {name: [getattr(part, name) for part in parts] for name in Summaries.__slots__}
+    parts.clear()  # a column's pieces go as it is joined, so that both are held of one column only
+    return Summaries(**{name: np.concatenate(pieces.pop(name)) for name in Summaries.__slots__})
 
 
 def _folded(found: Summaries) -> Summaries:
     """Ascending by id; partitions that several chunks contributed to, added up."""
-    order = np.argsort(found.partition, kind="stable")
-    found = _taken(found, order)
+    if len(found) > 1 and not (np.diff(found.partition) > 0).all():
+        found = _taken(found, np.argsort(found.partition, kind="stable"))
     starts = np.flatnonzero(np.diff(found.partition, prepend=found.partition[:1] - 1)) if len(found) else np.zeros(0, np.int64)
     if len(starts) == len(found):
         return found

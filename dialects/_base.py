@@ -387,11 +387,11 @@ class Dialect(ABC):
     # rows, hashes, words
 
     def concat(self, parts: Sequence[str]) -> str:
-        """Texts one after another; none of them is NULL where the row encoding calls it."""
+        """Texts one after another; NULL where one of them is NULL."""
         return "(" + " || ".join(parts) + ")" if len(parts) > 1 else parts[0]
 
     def joined(self, parts: Sequence[str], separator: str) -> str:
-        """Texts with a separator between them; none of them is NULL."""
+        """Texts with a separator between them; NULL where one of them is NULL."""
         between = self.string(separator)
         return self.concat([piece for part in parts for piece in (between, part)][1:])
 

@@ -167,9 +167,6 @@ class MySQL(Dialect):
     def concat(self, parts: Sequence[str]) -> str:
         return f"CONCAT({', '.join(parts)})" if len(parts) > 1 else parts[0]
 
-    def joined(self, parts: Sequence[str], separator: str) -> str:
-        return f"CONCAT_WS({self.string(separator)}, {', '.join(parts)})"
-
     def row_hash(self, text: str, algorithm: Algorithm) -> str:
         return f"MD5({text})" if algorithm == "md5" else f"SHA2({text}, 256)"
 

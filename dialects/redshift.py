@@ -123,7 +123,6 @@ class Redshift(Postgres):
 
     def pins(self, statement_timeout: float) -> list[str]:
         return [
-            "SET client_encoding TO 'UTF8'",
             "SET timezone TO 'UTC'",
             "SET datestyle TO 'ISO, YMD'",
             f"SET statement_timeout TO {max(1, round(statement_timeout * 1000))}",

@@ -142,9 +142,6 @@ class Spark(Dialect):
     def word(self, digits: str, first: int, count: int) -> str:
         return f"CAST(CONV(SUBSTR({digits}, {first}, {count}), 16, 10) AS BIGINT)"
 
-    def joined(self, parts: Sequence[str], separator: str) -> str:
-        return f"CONCAT_WS({self.string(separator)}, {', '.join(parts)})"
-
     def shifted(self, c: str, bits: int) -> str:
         return f"SHIFTRIGHT({c}, {bits})"
 

@@ -24,9 +24,10 @@ settings.register_profile("deep", deadline=None, max_examples=5_000)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The two switches that make a run longer."""
+    """The switches that make a run longer, and the one that writes the golden files anew."""
     group = parser.getgroup("auditor")
     group.addoption("--slow", action="store_true", help="also run the tests that are marked slow")
+    group.addoption("--update-golden", action="store_true", help="write the golden SQL anew instead of comparing it")
     group.addoption("--deep", action="store_true", help="let hypothesis look for counterexamples much longer")
 
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.compare import syndromes
-from auditor.compare.syndromes import P, decode, power_sums
+from auditor.compare.syndromes import decode, power_sums
+from auditor.summary import P
 
 WIDTH = 1024
 Rows = dict[int, int]

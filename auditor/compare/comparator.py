@@ -30,6 +30,11 @@ class Aligned:
     unequal: Flags
     skipped: Flags
 
+    def only(self, kept: Flags) -> Aligned:
+        """These partitions alone."""
+        at = {side: self.at[side][kept] for side in SIDES}
+        return Aligned(self.sides, self.partition[kept], at, self.equal[kept], self.unequal[kept], self.skipped[kept])
+
     def on(self, side: Side) -> Flags:
         """Which partitions a side has."""
         return self.at[side] >= 0

@@ -76,6 +76,19 @@ def rest_of(aligned: Aligned, indices: Integers, at_least: Mapping[int, int], bi
     )
 
 
+def together(first: Rest, second: Rest) -> Rest:
+    """Partitions of two scans as one rest; minhashes count only where both have them."""
+    return Rest(
+        words=np.concatenate([first.words, second.words]),
+        source=np.concatenate([first.source, second.source]),
+        target=np.concatenate([first.target, second.target]),
+        at_least=np.concatenate([first.at_least, second.at_least]),
+        minhash=np.concatenate([first.minhash, second.minhash]),
+        k=min(first.k, second.k),
+        bits=first.bits,
+    )
+
+
 def differing(rest: Rest) -> float:
     """An estimate of how many rows of these partitions are on one side only."""
     return _estimated(rest)[0]

@@ -68,12 +68,17 @@ def within(index: int, rows: Mapping[Side, Iterable[Row]], differences: Sequence
     return found, [difference for difference in differences if difference.key_number not in taken]
 
 
-def joined(stretches: Sequence[Stretch], how: Partitioning, partitions: Sequence[int]) -> list[RangeDifference]:
-    """Stretches as ranges: those that touch across the edge of neighbouring partitions are one."""
+def joined(stretches: Sequence[Stretch], how: Partitioning, partitions: Sequence[int], whole: bool) -> list[RangeDifference]:
+    """Stretches as ranges: those that touch across the edge of neighbouring partitions are one.
+
+    ``whole`` says that ``partitions`` are all there are, so that no row lies between two of them that follow one another.
+    """
     found: list[Stretch] = []
     for stretch in sorted(stretches, key=lambda s: (s.begins, s.first or 0)):
         before = found[-1] if found else None
-        touches = before and before.at_end and stretch.at_start and stretch.begins == before.ends + 1
+        follows = before is not None and stretch.begins == before.ends + 1
+        near = follows and before is not None and (whole or partitions[stretch.begins] == partitions[before.ends] + 1)
+        touches = near and before is not None and before.at_end and stretch.at_start
         if before and touches and before.kind == stretch.kind and partitions[before.begins] != NULL_PARTITION:
             rows = before.rows + stretch.rows
             found[-1] = dataclasses.replace(before, last=stretch.last, rows=rows, ends=stretch.ends, at_end=stretch.at_end)

@@ -17,10 +17,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from auditor.summary import Integers
-
-P = 2147483647
-"""2^31 - 1, prime: the field of positions and symbols."""
+from auditor.summary import Integers, P
 
 SPARES = 2
 """Power sums beyond 2t that hashed positions carry."""

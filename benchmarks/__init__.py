@@ -1,0 +1,1 @@
+"""What the auditor costs, and how it does beside other tools: ``python -m benchmarks``."""

@@ -1,0 +1,153 @@
+"""What was measured, as tables for a person: on the terminal, and in RESULTS.md."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks import plots
+from benchmarks.cost import BARE, PRINTED, Cost
+from benchmarks.duel import Row
+from benchmarks.rivals import Tool
+from benchmarks.servers import CONDITIONS
+
+OURS = "auditor"
+HOW = f"""\
+{CONDITIONS}
+Every tool runs as a process of its own, its start included, and talks to both servers through the same counting proxy
+(`benchmarks/wire.py`), so bytes, statements and connections are counted at the socket. Memory is the peak of the resident bytes of
+the process tree. Before each scenario the servers write out what they hold back and read the tables once; the tools take turns. A
+measurement of less than 10 s is repeated and the median shown. Each answer is compared with the rows that
+were really damaged; "right" means exactly those keys. Every tool compares all five columns beside the key unless it says otherwise,
+with its default settings and the same number of connections.
+"""
+COST_HOW = """\
+Seconds of one connection running the method's statements, as a multiple of a bare scan of the same engine: count, least and greatest
+key and least SHA-256 of the same row text by partition, behind the same barrier and in the same chunks. DuckDB and Spark have one
+thread. The published statement is one statement over the whole table, as printed.
+"""
+
+
+@dataclass
+class Results:
+    """Everything that one call measured."""
+
+    rows: int
+    repeat: int
+    machine: str
+    costs: list[Cost] = field(default_factory=list)
+    duels: list[Row] = field(default_factory=list)
+    growth: list[Row] = field(default_factory=list)
+    threads: list[Row] = field(default_factory=list)
+    servers: list[str] = field(default_factory=list)
+    tools: Sequence[Tool] = ()
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def markdown(self) -> str:
+        """The whole document."""
+        when = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+        parts = ["# Benchmarks", f"{when}; `python -m benchmarks`; {self.rows:,} rows; up to {self.repeat} runs each.", self.machine]
+        parts.append("Servers: " + "; ".join(self.servers) + ".")
+        parts += [f"Left out: {name}: {why}." for name, why in self.missing.items()]
+        if self.costs:
+            parts += ["## Cost of each method", COST_HOW, self._cost_table()]
+        if self.duels:
+            parts += ["## The duel", HOW, "\n".join(f"- {tool.name}: {tool.about}" for tool in self.tools)]
+            for pair in dict.fromkeys(row.pair for row in self.duels):
+                parts += [f"### {pair}", _duel_table([row for row in self.duels if row.pair == pair])]
+            parts.append("![seconds](duel-seconds.svg)\n\n![bytes](duel-bytes.svg)")
+        if self.growth:
+            parts += ["## Growth", "Ten scattered updates, whatever the size.", _sizes_table(self.growth), "![growth](growth.svg)"]
+        if self.threads:
+            parts += ["## Connections a side", _threads_table(self.threads)]
+        return "\n\n".join(part.strip() for part in parts) + "\n"
+
+    def write(self, directory: Path) -> None:
+        """RESULTS.md and its drawings."""
+        first = self.duels[0].pair if self.duels else ""
+        duels = [row for row in self.duels if row.pair == first and row.seconds is not None]
+        drawings = {
+            "duel-seconds.svg": plots.dots(f"{first}, {self.rows:,} rows", "seconds", _by(duels, "seconds")),
+            "duel-bytes.svg": plots.dots(f"{first}, {self.rows:,} rows", "bytes over the wire", _by(duels, "bytes")),
+            "growth.svg": plots.dots("10 scattered updates", "seconds", _by(self.growth, "seconds", "rows")),
+        }
+        (directory / "RESULTS.md").write_text(self.markdown(), encoding="utf-8")
+        for name, drawing in drawings.items():
+            if drawing:
+                (directory / name).write_text(drawing, encoding="utf-8")
+
+    def _cost_table(self) -> str:
+        ran = [cost for cost in self.costs if cost.seconds]
+        labels = list(dict.fromkeys(label for cost in ran for label in cost.seconds))
+        body = [[label, *(_ratio(cost, label) for cost in ran)] for label in labels]
+        bare = [["bare scan in seconds", *(f"{cost.seconds[BARE]:.2f}" for cost in ran)]]
+        exact = next((label for label in labels if label == "exact, t = 3"), None)
+        if exact:
+            body.append([
+                "exact, t = 3: times cheaper than as printed",
+                *(f"{cost.seconds[PRINTED] / cost.seconds[exact]:.1f}" for cost in ran),
+            ])  # fmt: skip
+        else:
+            body.append(["exact", *("not there yet" for _ in ran)])
+        left = "".join(f"\n\n{cost.engine}: not run: {cost.why}." for cost in self.costs if cost.why)
+        return _table(["multiple of a bare scan", *(cost.engine for cost in ran)], bare + body) + left
+
+
+def _ratio(cost: Cost, label: str) -> str:
+    return f"{cost.seconds[label] / cost.seconds[BARE]:.2f}" if label in cost.seconds else ""
+
+
+def _duel_table(rows: Sequence[Row]) -> str:
+    head = ["scenario", "tool", "seconds", "x auditor", "bytes", "x auditor", "statements", "connections", "peak memory", "answer"]
+    body = []
+    for row in rows:
+        ours = next((one for one in rows if one.scenario == row.scenario and one.tool == OURS), None)
+        if row.seconds is None:
+            body.append([row.scenario, row.tool, *[""] * 7, row.why])
+            continue
+        body.append([
+            row.scenario, row.tool, f"{row.seconds:.2f}", _times(row.seconds, ours.seconds if ours else None), f"{row.bytes:,}",
+            _times(row.bytes, ours.bytes if ours and ours.seconds else None), f"{row.wire.statements:,}", str(row.wire.connections),
+            f"{row.memory / 2**20:,.0f} MB", row.verdict,
+        ])  # fmt: skip
+    return _table(head, body)
+
+
+def _times(value: float, ours: float | None) -> str:
+    return f"{value / ours:.1f}" if ours else ""
+
+
+def _sizes_table(rows: Sequence[Row]) -> str:
+    body = [[f"{row.rows:,}", row.tool, *_figures(row)] for row in rows]
+    return _table(["rows", "tool", "seconds", "bytes", "statements", "peak memory", "answer"], body)
+
+
+def _threads_table(rows: Sequence[Row]) -> str:
+    body = [[row.scenario, row.tool, str(row.threads), *_figures(row)] for row in rows]
+    return _table(["scenario", "tool", "asked for", "seconds", "bytes", "statements", "peak memory", "answer"], body)
+
+
+def _figures(row: Row) -> list[str]:
+    if row.seconds is None:
+        return ["", "", "", "", row.why]
+    return [f"{row.seconds:.2f}", f"{row.bytes:,}", f"{row.wire.statements:,}", f"{row.memory / 2**20:,.0f} MB", row.verdict]
+
+
+def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    """A Markdown table whose columns are aligned in the source too."""
+    rows = [list(head), *(list(row) for row in body)]
+    rows = [[cell.replace("|", "/").replace("\n", " ") for cell in row] for row in rows]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(head))]
+    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
+
+
+def _by(rows: Iterable[Row], figure: str, label: str = "scenario") -> Mapping[str, Mapping[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row.seconds is not None:
+            name = getattr(row, label)
+            found.setdefault(f"{name:,} rows" if isinstance(name, int) else name, {})[row.tool] = getattr(row, figure)
+    return found

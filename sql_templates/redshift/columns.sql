@@ -1,0 +1,14 @@
+-- One row per column of a table: schema, table, column, native type, whether it may be NULL; in the table's order.
+SELECT
+  table_schema,
+  table_name,
+  column_name,
+  data_type || CASE
+    WHEN data_type = 'numeric' THEN '(' || numeric_precision || ',' || numeric_scale || ')'
+    WHEN data_type LIKE 'character%' THEN '(' || character_maximum_length || ')'
+    ELSE ''
+  END,
+  is_nullable = 'YES'
+FROM svv_columns
+WHERE LOWER(table_name) = LOWER(${table}) AND (table_schema = ${schema} OR (${schema} IS NULL AND table_schema = CURRENT_SCHEMA()))
+ORDER BY table_schema, table_name, ordinal_position

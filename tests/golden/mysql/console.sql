@@ -1,0 +1,35 @@
+-- auditor: audit orders, source (shop: orders), method signature, partitions range of 1,024 keys
+-- Compared: id (integer), name (text), price (decimal(10,2)), weight (float64), shipped (timestamp(6)), paid (integer)
+-- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key, and the signature: the sums of the two 30-bit words of the first 60 bits of each row's hash.
+-- partition_count and audit_plan let the comparison see a result that was cut short or mistaken for another.
+-- Save the last result with its header, run the target's statement too, then:
+-- auditor compare --source SOURCE_FILE --target TARGET_FILE
+
+SET NAMES utf8mb4;
+SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES';
+SET SESSION max_execution_time = 3600000;
+SET SESSION lock_wait_timeout = 5, net_write_timeout = 600;
+SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY;
+SELECT
+  partition_id,
+  COUNT(*) AS row_count,
+  COUNT(v) AS hashed,
+  MIN(k) AS key_min,
+  MAX(k) AS key_max,
+  CAST(SUM((v >> 30)) AS SIGNED) AS word_0,
+  CAST(SUM((v & 1073741823)) AS SIGNED) AS word_1,
+  COUNT(*) OVER () AS partition_count,
+  'orders/c5e6d4e404a1/source' AS audit_plan
+FROM (
+  SELECT
+    (`id` DIV 1024 - (`id` % 1024 < 0)) AS partition_id,
+    `id` AS k,
+    CAST(CONV(SUBSTR(SHA2(CONCAT_WS('|', COALESCE(CAST((`id` + 0) AS CHAR), '~N'), COALESCE(REPLACE(REPLACE(CONVERT(`name` USING utf8mb4), '~', '~0'), '|', '~1'), '~N'), COALESCE(CAST(CAST(`price` AS DECIMAL(65,2)) AS CHAR), '~N'), COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '~N'), COALESCE(DATE_FORMAT(`shipped`, '%Y-%m-%d %H:%i:%s.%f'), '~N'), COALESCE(CAST((`paid` + 0) AS CHAR), '~N')), 256), 1, 15), 16, 10) AS SIGNED) AS v
+  FROM `shop`.`orders`
+  WHERE 1 = 1
+  LIMIT 18446744073709551615
+) hashed_rows
+GROUP BY partition_id
+ORDER BY partition_id;
+COMMIT;

@@ -1,0 +1,55 @@
+SELECT
+  partition_id,
+  COUNT(*) AS row_count,
+  COUNT(w0) AS hashed,
+  MIN(k) AS key_min,
+  MAX(k) AS key_max,
+  CAST(SUM(w0) AS SIGNED) AS word_0,
+  CAST(SUM(w1) AS SIGNED) AS word_1,
+  CAST(SUM((w0 * x) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_1,
+  CAST(SUM((w0 * x2) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_2,
+  CAST(SUM((((w0 * x) % 2147483647) * x2) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_3,
+  CAST(SUM((w0 * x4) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_4,
+  CAST(SUM((((w0 * x) % 2147483647) * x4) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_5,
+  CAST(SUM((((w0 * x2) % 2147483647) * x4) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_6,
+  CAST(SUM((((((w0 * x) % 2147483647) * x2) % 2147483647) * x4) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_7,
+  CAST(SUM((w0 * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_8,
+  CAST(SUM((((w0 * x) % 2147483647) * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_9,
+  CAST(SUM((((w0 * x2) % 2147483647) * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_10,
+  CAST(SUM((((((w0 * x) % 2147483647) * x2) % 2147483647) * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_11,
+  CAST(SUM((((w0 * x4) % 2147483647) * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_12,
+  CAST(SUM((((((w0 * x) % 2147483647) * x4) % 2147483647) * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_13,
+  CAST(SUM((((((w0 * x2) % 2147483647) * x4) % 2147483647) * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_14,
+  CAST(SUM((((((((w0 * x) % 2147483647) * x2) % 2147483647) * x4) % 2147483647) * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_15
+FROM (
+  SELECT
+    partition_id,
+    k,
+    (v >> 30) AS w0,
+    (v & 1073741823) AS w1,
+    x AS x,
+    ((x * x) % 2147483647) AS x2,
+    ((((x * x) % 2147483647) * ((x * x) % 2147483647)) % 2147483647) AS x4,
+    ((((((x * x) % 2147483647) * ((x * x) % 2147483647)) % 2147483647) * ((((x * x) % 2147483647) * ((x * x) % 2147483647)) % 2147483647)) % 2147483647) AS x8
+  FROM (
+    SELECT
+      partition_id AS partition_id,
+      k,
+      x AS x,
+      v
+    FROM (
+      SELECT
+        (`id` DIV 1024 - (`id` % 1024 < 0)) AS partition_id,
+    (`id` % 1024 + CASE WHEN `id` % 1024 < 0 THEN 1024 ELSE 0 END) + 1 AS x,
+        `id` AS k,
+        CAST(CONV(SUBSTR(SHA2(CONCAT_WS('|', COALESCE(CAST((`id` + 0) AS CHAR), '~N'), COALESCE(REPLACE(REPLACE(CONVERT(`name` USING utf8mb4), '~', '~0'), '|', '~1'), '~N'), COALESCE(CAST(CAST(`price` AS DECIMAL(65,2)) AS CHAR), '~N'), COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '~N'), COALESCE(DATE_FORMAT(`shipped`, '%Y-%m-%d %H:%i:%s.%f'), '~N'), COALESCE(CAST((`paid` + 0) AS CHAR), '~N')), 256), 1, 15), 16, 10) AS SIGNED) AS v
+      FROM `shop`.`orders`
+      WHERE `id` >= 1024 AND `id` < 4096
+      LIMIT 18446744073709551615
+    ) hashed_rows
+    LIMIT 18446744073709551615
+  ) located_rows
+  LIMIT 18446744073709551615
+) row_words
+GROUP BY partition_id
+ORDER BY partition_id

@@ -1,0 +1,11 @@
+SELECT
+  (`id` DIV 1024 - (`id` % 1024 < 0)) AS partition_id,
+  LEFT(SHA2(CONCAT_WS('|', COALESCE(CAST((`id` + 0) AS CHAR), '~N'), COALESCE(REPLACE(REPLACE(CONVERT(`name` USING utf8mb4), '~', '~0'), '|', '~1'), '~N'), COALESCE(CAST(CAST(`price` AS DECIMAL(65,2)) AS CHAR), '~N'), COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '~N'), COALESCE(DATE_FORMAT(`shipped`, '%Y-%m-%d %H:%i:%s.%f'), '~N'), COALESCE(CAST((`paid` + 0) AS CHAR), '~N')), 256), 15) AS row_hash,
+  CAST((`id` + 0) AS CHAR) AS t0,
+  CASE WHEN CHAR_LENGTH(CONVERT(`name` USING utf8mb4)) > 200 THEN CONCAT(LEFT(CONVERT(`name` USING utf8mb4), 200), '... sha256 ', LEFT(SHA2(CONVERT(`name` USING utf8mb4), 256), 16)) ELSE CONVERT(`name` USING utf8mb4) END AS t1,
+  CAST(CAST(`price` AS DECIMAL(65,2)) AS CHAR) AS t2,
+  CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END AS t3,
+  DATE_FORMAT(`shipped`, '%Y-%m-%d %H:%i:%s.%f') AS t4,
+  CAST((`paid` + 0) AS CHAR) AS t5
+FROM `shop`.`orders`
+WHERE (`id` IN (16, 24))

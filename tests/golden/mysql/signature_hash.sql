@@ -1,0 +1,19 @@
+SELECT
+  partition_id,
+  COUNT(*) AS row_count,
+  COUNT(v) AS hashed,
+  MIN(k) AS key_min,
+  MAX(k) AS key_max,
+  CAST(SUM((v >> 30)) AS SIGNED) AS word_0,
+  CAST(SUM((v & 1073741823)) AS SIGNED) AS word_1
+FROM (
+  SELECT
+    ((CAST(CONV(SUBSTR(SHA2(CAST((`id` + 0) AS CHAR), 256), 1, 15), 16, 10) AS SIGNED) >> 31) % 64) AS partition_id,
+    `id` AS k,
+    CAST(CONV(SUBSTR(SHA2(CONCAT_WS('|', COALESCE(CAST((`id` + 0) AS CHAR), '~N'), COALESCE(REPLACE(REPLACE(CONVERT(`name` USING utf8mb4), '~', '~0'), '|', '~1'), '~N'), COALESCE(CAST(CAST(`price` AS DECIMAL(65,2)) AS CHAR), '~N'), COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '~N'), COALESCE(DATE_FORMAT(`shipped`, '%Y-%m-%d %H:%i:%s.%f'), '~N'), COALESCE(CAST((`paid` + 0) AS CHAR), '~N')), 256), 1, 15), 16, 10) AS SIGNED) AS v
+  FROM `shop`.`orders`
+  WHERE 1 = 1
+  LIMIT 18446744073709551615
+) hashed_rows
+GROUP BY partition_id
+ORDER BY partition_id

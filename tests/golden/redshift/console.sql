@@ -1,0 +1,34 @@
+-- auditor: audit orders, source (shop: orders), method signature, partitions range of 1,024 keys
+-- Compared: id (integer), name (text), price (decimal(10,2)), weight (float64), shipped (timestamp(6)), paid (boolean)
+-- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key, and the signature: the sums of the two 30-bit words of the first 60 bits of each row's hash.
+-- partition_count and audit_plan let the comparison see a result that was cut short or mistaken for another.
+-- Save the last result with its header, run the target's statement too, then:
+-- auditor compare --source SOURCE_FILE --target TARGET_FILE
+
+SET client_encoding TO 'UTF8';
+SET timezone TO 'UTC';
+SET datestyle TO 'ISO, YMD';
+SET statement_timeout TO 3600000;
+BEGIN READ ONLY;
+SELECT
+  partition_id,
+  COUNT(*) AS row_count,
+  COUNT(v) AS hashed,
+  MIN(k) AS key_min,
+  MAX(k) AS key_max,
+  CAST(SUM((v >> 30)) AS BIGINT) AS word_0,
+  CAST(SUM((v & 1073741823)) AS BIGINT) AS word_1,
+  COUNT(*) OVER () AS partition_count,
+  'orders/760d7aec937e/source' AS audit_plan
+FROM (
+  SELECT
+    ("id" / 1024 - CASE WHEN "id" % 1024 < 0 THEN 1 ELSE 0 END) AS partition_id,
+    "id" AS k,
+    STRTOL(SUBSTRING(SHA2((COALESCE(CAST("id" AS VARCHAR(41)), '~N') || '|' || COALESCE(REPLACE(REPLACE("name", '~', '~0'), '|', '~1'), '~N') || '|' || COALESCE(CAST(CAST(ROUND("price", 2) AS DECIMAL(19,2)) AS VARCHAR(41)), '~N') || '|' || COALESCE(CASE WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('NaN' AS DOUBLE PRECISION) THEN 'NaN' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('Infinity' AS DOUBLE PRECISION) THEN 'Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('-Infinity' AS DOUBLE PRECISION) THEN '-Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = 0 THEN '0' ELSE (CASE WHEN CAST("weight" AS DOUBLE PRECISION) < 0 THEN '-' ELSE '' END || CAST(CAST((CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) * POWER(CAST('2' AS DOUBLE PRECISION), 53 - FLOOR((LN(NULLIF(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END, 0)) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION))) AS BIGINT) AS VARCHAR(41)) || 'p' || CAST(CAST(FLOOR((LN(NULLIF(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END, 0)) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION)) - CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN 1000 ELSE 0 END AS BIGINT) AS VARCHAR(41))) END, '~N') || '|' || COALESCE(TO_CHAR("shipped", 'YYYY-MM-DD HH24:MI:SS.US'), '~N') || '|' || COALESCE(CASE WHEN "paid" THEN '1' WHEN NOT "paid" THEN '0' END, '~N')), 256), 1, 15), 16) AS v,
+      RANDOM() AS fence
+  FROM "shop"."orders"
+  WHERE 1 = 1
+) hashed_rows
+GROUP BY partition_id
+ORDER BY partition_id;
+COMMIT;

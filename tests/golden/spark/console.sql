@@ -1,0 +1,33 @@
+-- auditor: audit orders, source (shop: orders), method signature, partitions range of 1,024 keys
+-- Compared: id (integer), name (text), price (decimal(10,2)), weight (float64), shipped (timestamp(6)), paid (boolean)
+-- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key, and the signature: the sums of the two 30-bit words of the first 60 bits of each row's hash.
+-- partition_count and audit_plan let the comparison see a result that was cut short or mistaken for another.
+-- Save the last result with its header, run the target's statement too, then:
+-- auditor compare --source SOURCE_FILE --target TARGET_FILE
+
+SET TIME ZONE 'UTC';
+SET spark.sql.ansi.enabled = true;
+SET spark.sql.variable.substitute = false;
+SET spark.sql.parser.escapedStringLiterals = false;
+SET spark.sql.timeType.enabled = true;
+SET spark.sql.legacy.timeParserPolicy = CORRECTED;
+SELECT
+  partition_id,
+  COUNT(*) AS row_count,
+  COUNT(v) AS hashed,
+  MIN(k) AS key_min,
+  MAX(k) AS key_max,
+  CAST(SUM(SHIFTRIGHT(v, 30)) AS BIGINT) AS word_0,
+  CAST(SUM((v & 1073741823)) AS BIGINT) AS word_1,
+  COUNT(*) OVER () AS partition_count,
+  'orders/760d7aec937e/source' AS audit_plan
+FROM (
+  SELECT
+    (`id` DIV 1024 - CASE WHEN `id` % 1024 < 0 THEN 1 ELSE 0 END) AS partition_id,
+    `id` AS k,
+    CAST(CONV(SUBSTR(SHA2(CONCAT_WS('|', COALESCE(CAST(`id` AS STRING), '~N'), COALESCE(REPLACE(REPLACE(`name`, '~', '~0'), '|', '~1'), '~N'), COALESCE(CAST(CAST(`price` AS DECIMAL(38,2)) AS STRING), '~N'), COALESCE(CASE WHEN CAST(`weight` AS DOUBLE) = CAST('NaN' AS DOUBLE) THEN 'NaN' WHEN CAST(`weight` AS DOUBLE) = CAST('Infinity' AS DOUBLE) THEN 'Infinity' WHEN CAST(`weight` AS DOUBLE) = CAST('-Infinity' AS DOUBLE) THEN '-Infinity' WHEN CAST(`weight` AS DOUBLE) = 0 THEN '0' ELSE CONCAT(CASE WHEN CAST(`weight` AS DOUBLE) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) * POWER(CAST('2' AS DOUBLE), 53 - FLOOR(LOG2(CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) + CAST('0.3721' AS DOUBLE))) AS BIGINT) AS STRING), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) + CAST('0.3721' AS DOUBLE)) - CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN 1000 ELSE 0 END AS BIGINT) AS STRING)) END, '~N'), COALESCE(LTRIM('+', DATE_FORMAT(`shipped`, 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '~N'), COALESCE(CASE WHEN `paid` THEN '1' WHEN NOT `paid` THEN '0' END, '~N')), 256), 1, 15), 16, 10) AS BIGINT) AS v
+  FROM `shop`.`orders`
+  WHERE 1 = 1
+) hashed_rows
+GROUP BY partition_id
+ORDER BY partition_id;

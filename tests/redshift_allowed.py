@@ -1,0 +1,138 @@
+"""What Redshift has, as far as an audit uses it, each entry with the page of the manual that says so; nothing else may be sent.
+
+PostgreSQL stands in for Redshift in the tests and accepts much that Redshift refuses, so every statement is walked word by
+word: `violations` names whatever is not listed here. Extend a list only with the manual open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import sqlglot
+from sqlglot import Token, TokenType, exp
+
+MANUAL = "https://docs.aws.amazon.com/redshift/latest/dg/"
+
+FUNCTIONS: Mapping[str, str] = {
+    # aggregates and windows
+    "COUNT": "r_COUNT.html", "SUM": "r_SUM.html", "MIN": "r_MIN.html", "MAX": "r_MAX.html", "OVER": "r_WF_COUNT.html",
+    # conditions and conversions
+    "COALESCE": "r_NVL_function.html", "NULLIF": "r_NULLIF_function.html", "CAST": "r_CAST_function.html",
+    # hashes and words
+    "MD5": "r_MD5.html", "SHA2": "SHA2.html", "STRTOL": "r_STRTOL.html",
+    # text
+    "SUBSTRING": "r_SUBSTRING.html", "LEFT": "r_LEFT.html", "REPLACE": "r_REPLACE.html", "LOWER": "r_LOWER.html",
+    "UPPER": "r_UPPER.html", "TRIM": "r_TRIM.html", "RTRIM": "r_RTRIM.html", "CHR": "r_CHR.html",
+    "CHAR_LENGTH": "r_CHAR_LENGTH.html", "TO_CHAR": "r_TO_CHAR.html", "REGEXP_REPLACE": "REGEXP_REPLACE.html",
+    "JSON_SERIALIZE": "JSON_SERIALIZE.html", "FROM_VARBYTE": "r_FROM_VARBYTE.html", "TO_VARBYTE": "r_TO_VARBYTE.html",
+    # numbers and dates
+    "ABS": "r_ABS.html", "FLOOR": "r_FLOOR.html", "ROUND": "r_ROUND.html", "MOD": "r_MOD.html", "LN": "r_LN.html",
+    "POWER": "r_POWER.html", "RANDOM": "r_RANDOM.html", "EXTRACT": "r_EXTRACT_function.html",
+    # the session
+    "PG_BACKEND_PID": "PG_BACKEND_PID.html", "PG_CANCEL_BACKEND": "PG_CANCEL_BACKEND.html",
+}  # fmt: skip
+"""Functions that compute nodes have. SUBSTR and LOG2 are not among them: the first runs on the leader node only.
+https://docs.aws.amazon.com/redshift/latest/dg/c_SQL_functions_leader_node_only.html"""
+
+CATALOGUE_FUNCTIONS: Mapping[str, str] = {
+    "FORMAT_TYPE": "c_join_PG.html",
+    "PG_TABLE_IS_VISIBLE": "c_join_PG.html",
+    "ANY": "c_join_PG.html",
+    "CURRENT_SCHEMA": "r_CURRENT_SCHEMA.html",
+}
+"""What the leader node has for statements that read nothing but the catalogue. The manual promises CURRENT_SCHEMA of these; Amazon's own
+SQLAlchemy dialect reads the catalogue by them. https://github.com/sqlalchemy-redshift/sqlalchemy-redshift"""
+
+TYPES: Mapping[str, str] = {
+    "BIGINT": "r_Numeric_types201.html", "DECIMAL": "r_Numeric_types201.html", "NUMERIC": "r_Numeric_types201.html",
+    "REAL": "r_Numeric_types201.html", "DOUBLE PRECISION": "r_Numeric_types201.html", "VARCHAR": "r_Character_types.html",
+    "DATE": "r_Datetime_types.html",
+}  # fmt: skip
+"""Types that an expression is cast to."""
+
+KEYWORDS: Mapping[str, str] = {
+    **dict.fromkeys(("SELECT", "AS", "FROM", "WHERE"), "r_SELECT_synopsis.html"),
+    "LIKE": "r_patternmatching_condition_like.html", "GROUP BY": "r_GROUP_BY_clause.html", "ORDER BY": "r_ORDER_BY_clause.html",
+    **dict.fromkeys(("JOIN", "ON"), "r_Join_examples.html"),
+    **dict.fromkeys(("AND", "OR", "NOT"), "r_logical_condition.html"), "IN": "r_in_condition.html",
+    **dict.fromkeys(("IS", "NULL"), "r_null_condition.html"),
+    **dict.fromkeys(("CASE", "WHEN", "THEN", "ELSE", "END"), "r_CASE_function.html"), "BOTH": "r_TRIM.html",
+    **dict.fromkeys(("DATE", "INTEGER"), "r_Date_and_time_literals.html"),
+    **dict.fromkeys(("YEAR", "MONTH", "DAY", "HOUR"), "r_Dateparts_for_datetime_functions.html"),
+    **dict.fromkeys(("BIGINT", "REAL", "DOUBLE PRECISION", "VARCHAR", "DECIMAL", "NUMERIC"), "c_Supported_data_types.html"),
+}  # fmt: skip
+"""Words that are neither names nor functions."""
+
+OPERATORS: Mapping[str, str] = {
+    **dict.fromkeys(("+", "-", "*", "/", "%", "&", ">>"), "r_OPERATOR_SYMBOLS.html"),
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), "r_comparison_condition.html"),
+    "||": "r_concat_op.html",
+    **dict.fromkeys(("(", ")", ",", "."), "r_names.html"),
+}
+
+STATEMENTS: Mapping[str, str] = {
+    r"BEGIN READ ONLY": "r_BEGIN.html",
+    r"COMMIT": "r_COMMIT.html",
+    r"ROLLBACK": "r_ROLLBACK.html",
+    r"SET timezone TO '[\w/]+'": "r_timezone_config.html",
+    r"SET datestyle TO 'ISO, YMD'": "r_datestyle.html",
+    r"SET statement_timeout TO [1-9]\d*": "r_statement_timeout.html",
+    r"SET client_encoding TO 'UTF8'": "r_SET.html",
+    r"FETCH FORWARD (1000|[1-9]\d{0,2}) FROM \w+": "fetch.html",  # a cluster of one node allows no more
+    r"CLOSE \w+": "close.html",
+}
+"""Whole statements that sqlglot does not take apart."""
+
+_DECLARE = re.compile(r"DECLARE \w+ CURSOR FOR (.*)", re.DOTALL)  # declare.html
+_TEXT = {TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER}
+
+
+def violations(sql: str) -> list[str]:
+    """What of a statement is not on the lists."""
+    whole = sql.strip().rstrip(";")
+    if any(re.fullmatch(pattern, whole) for pattern in STATEMENTS):
+        return []
+    declared = _DECLARE.fullmatch(whole)
+    return list(_walk(declared.group(1) if declared else whole))
+
+
+def _walk(sql: str) -> Iterator[str]:
+    try:
+        tree = sqlglot.parse_one(sql, dialect="redshift")
+    except sqlglot.errors.SqlglotError as error:
+        yield f"not understood: {error}"
+        return
+    if not isinstance(tree, exp.Select):
+        yield f"a statement of the kind {type(tree).__name__}"
+        return
+    tables = [table for table in tree.find_all(exp.Table) if table.name]
+    functions = set(FUNCTIONS)
+    if tables and all(table.db == "pg_catalog" or table.name.lower().startswith("svv_") for table in tables):
+        functions |= set(CATALOGUE_FUNCTIONS)
+    names = {name.name.upper() for name in tree.find_all(exp.Identifier) if not name.args.get("quoted")}
+    # What sqlglot takes for a function without brackets, or for a type, is no name.
+    names -= {word.upper() for node in tree.find_all(exp.Anonymous) for word in [node.name]}
+    yield from (f"a cast to {kind}" for kind in _casts(tree) if kind not in TYPES)
+    tokens = sqlglot.tokenize(sql, dialect="redshift")
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        yield from _token(token, following, functions, names)
+
+
+def _casts(tree: exp.Expression) -> Iterator[str]:
+    for node in tree.find_all(exp.Cast):
+        yield str(node.to.sql(dialect="redshift")).split("(")[0].upper()
+
+
+def _token(token: Token, following: Token | None, functions: set[str], names: set[str]) -> Iterator[str]:
+    if token.token_type in _TEXT:
+        return
+    word = " ".join(token.text.upper().split())
+    if not re.match(r"[A-Z_]", word):
+        if word not in OPERATORS:
+            yield f"the operator {word}"
+    elif following is not None and following.token_type == TokenType.L_PAREN:
+        if word not in functions | set(KEYWORDS):
+            yield f"the function {word}"
+    elif word not in KEYWORDS and word not in names:
+        yield f"the word {word}"
