@@ -16,10 +16,11 @@ import dialects
 from auditor import canonical, plan, render, run, summary
 from auditor.compare import syndromes
 from auditor.config import Audit, Connection
-from auditor.model import Chunk, Plan, Report, Side, Verdict
+from auditor.model import Chunk, Plan, Report, Score, Side, Verdict
 from auditor.summary import P
 from dialects import Kind, Session
 from tests import tables
+from tests import test_published_example as example
 from tests.engines import LiveEngine, LivePair, pair_params
 
 COLUMNS = [("label", Kind("text")), ("price", Kind("decimal", 12, 2)), ("seen", Kind("timestamp", scale=6))]
@@ -228,3 +229,19 @@ def oracle(made: Plan, rows: list[Row]) -> dict[int, tuple[int, list[int], list[
         powers = syndromes.power_sums([(x, canonical.word(d, 1, 15) >> 30) for d, x in found], render.sums(made))
         result[partition] = (len(found), sums, powers)
     return result
+
+
+def test_the_worked_example(pair: LivePair) -> None:
+    """Two of 32 rows differ: a similarity of exactly 30/34, beside the published figures."""
+    words = example.WORDS
+    damaged = ["JPARKIE" if n in (16, 24) else word for n, word in enumerate(words)]
+    columns = [("id", Kind("integer")), ("text", Kind("text"))]
+    filled(pair, columns, list(enumerate(words)), list(enumerate(damaged)))
+    report = audited(pair, ["id"], {"size": 8}, k=4, salt="")
+    assert report.jaccard and report.differences and report.comparison and report.comparison.published
+    assert report.jaccard.score == Score(30 / 34, 30 / 34, 30 / 34)
+    assert [(one.key, [(c.name, c.source, c.target) for c in one.columns]) for one in report.differences.named] == [
+        ({"id": "16"}, [("text", "QUEBEC", "JPARKIE")]),
+        ({"id": "24"}, [("text", "YANKEE", "JPARKIE")]),
+    ]
+    assert report.comparison.published == Score(0.9375, 0.6875, 1.0)
