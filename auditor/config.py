@@ -54,6 +54,8 @@ class Connection(_Settings):
     url: str = Field(repr=False)
     statement_timeout: Duration = 3600.0
     """A statement that runs longer is ended by the server."""
+    connections: int = Field(1, ge=1, le=16)
+    """Connections that read one table's chunks side by side, where the engine lets them share a snapshot."""
 
 
 class Per(_Settings):

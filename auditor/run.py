@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import secrets
+import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import dialects
@@ -20,7 +21,7 @@ from auditor import naming, render, summary
 from auditor import plan as planning
 from auditor.compare.comparator import Aligned, align, compare
 from auditor.config import Audit, Connection
-from auditor.errors import AuditorError, NoSuchObject, PlanError
+from auditor.errors import AuditorError, NoSuchObject, PlanError, StatementCancelled
 from auditor.model import SIDES, Chunk, Comparison, Differences, Jaccard, Plan, Report, Side, SideCost, State, Verdict
 from auditor.plan import Bounds, Endpoint
 from auditor.summary import Summaries
@@ -60,11 +61,11 @@ def run(name: str, audit: Audit, connections: Mapping[str, Connection], watch: W
     state, verdict, exit_code = State.DONE, Verdict.UNKNOWN, Verdict.UNKNOWN.exit_code
     reasons: tuple[str, ...] = ()
     found: _Found | None = None
-    scans: dict[Side, SideCost] = {}
+    scan = _Scan(sides, {side: connections[getattr(audit, side).connection].connections for side in SIDES}, watch)
     try:
         with opened(audit, connections, sides, name, watch):
             plan = _salted(planned(name, audit, sides, snapshot=True), audit)
-            found = _found(plan, audit, sides, watch, scans)
+            found = _found(plan, audit, scan)
         verdict, reasons = conclude(found.comparison, found.differences, found.jaccard, audit.threshold)
         exit_code = verdict.exit_code
     except AuditorError as error:
@@ -85,7 +86,7 @@ def run(name: str, audit: Audit, connections: Mapping[str, Connection], watch: W
         comparison=found.comparison if found else None,
         differences=found.differences if found else None,
         jaccard=found.jaccard if found else None,
-        cost={s: replace(scans.get(s, SideCost()), statements=o.statements, bytes=o.received()) for s, o in sides.items()},
+        cost={side: _cost(side, session, scan) for side, session in sides.items()},
         servers={side: session.server for side, session in sides.items()},
     )
 
@@ -199,9 +200,11 @@ class _Found:
     jaccard: Jaccard | None = None
 
 
-def _found(plan: Plan, audit: Audit, sides: Mapping[Side, Session], watch: Watcher, scans: dict[Side, SideCost]) -> _Found:
+def _found(plan: Plan, audit: Audit, scan: _Scan) -> _Found:
+    sides, watch = scan.sides, scan.watch
+
     def summarised(by: Plan) -> Aligned:
-        read = both(lambda side: _summaries(by, side, sides[side], watch, scans), cancel=sides)
+        read = both(lambda side: _summaries(by, side, scan), scan.cancel)
         return align(read["source"], read["target"])
 
     aligned = summarised(plan)
@@ -216,7 +219,7 @@ def _found(plan: Plan, audit: Audit, sides: Mapping[Side, Session], watch: Watch
     if plan.method == "exact":
 
         def fetched(work: Callable[[Side], T]) -> dict[Side, T]:
-            return both(lambda side: _in(side, plan, lambda: work(side)), cancel=sides)
+            return both(lambda side: _in(side, plan, lambda: work(side)), scan.cancel)
 
         watch(Progress(plan.audit, "source", "naming differences"))
         found.differences, found.jaccard = naming.name_differences(plan, aligned, audit.limits, sides, fetched, summarised)
@@ -226,30 +229,85 @@ def _found(plan: Plan, audit: Audit, sides: Mapping[Side, Session], watch: Watch
     return found
 
 
+def _cost(side: Side, session: Session, scan: _Scan) -> SideCost:
+    cost = scan.costs.get(side, SideCost())
+    return replace(cost, statements=session.statements, bytes=cost.bytes + session.received())
+
+
 def _in(side: Side, plan: Plan, work: Callable[[], T]) -> T:
     with _named(side, plan.sides[side].connection):
         return work()
 
 
-def _summaries(plan: Plan, side: Side, session: Session, watch: Watcher, scans: dict[Side, SideCost]) -> Summaries:
+@dataclass(slots=True)
+class _Scan:
+    """The scans of one run: each side's sessions, and what they have cost."""
+
+    sides: Mapping[Side, Session]
+    connections: Mapping[Side, int]
+    watch: Watcher
+    costs: dict[Side, SideCost] = field(default_factory=dict)
+    more: list[Session] = field(default_factory=list)
+    """Sessions beside the sides' own that read now."""
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def cancel(self) -> None:
+        """End what runs on both sides, and begin no further chunk."""
+        self.stopped.set()
+        for session in (*self.sides.values(), *self.more):
+            with suppress(AuditorError):
+                session.cancel()
+
+
+def _summaries(plan: Plan, side: Side, scan: _Scan) -> Summaries:
+    """One side's summaries, its chunks read by as many connections as may be."""
+    session, chunks = scan.sides[side], plan.sides[side].chunks
     began, before = time.monotonic(), session.received()
+    names = render.result_columns(plan)
     with _named(side, plan.sides[side].connection):
-        read = summary.read(_batches(plan, side, session, watch), render.result_columns(plan))
-    earlier = scans.get(side, SideCost())
-    scans[side] = SideCost(scan_bytes=earlier.scan_bytes + session.received() - before, seconds=earlier.seconds + time.monotonic() - began)
-    return read
+        wanted = min(scan.connections[side], len(chunks)) - 1
+        readers = [session, *(session.siblings(wanted, plan.sides[side].table) if wanted else [])]
+        scan.more += readers[1:]
+        done: list[int] = []
+
+        def read(number: int) -> Summaries:
+            try:
+                return summary.read(_batches(plan, side, readers[number], chunks[number :: len(readers)], done, scan), names)
+            except AuditorError:
+                scan.stopped.set()
+                raise
+
+        try:
+            with ThreadPoolExecutor(len(readers), thread_name_prefix=side) as pool:
+                found = summary.together(list(pool.map(read, range(len(readers)))))
+        finally:
+            extra = sum(reader.received() for reader in readers[1:])
+            for reader in readers[1:]:
+                session.statements += reader.statements
+                reader.close()
+                scan.more.remove(reader)
+    scan.watch(Progress(plan.audit, side, "done", len(chunks), len(chunks)))
+    earlier = scan.costs.get(side, SideCost())
+    scan.costs[side] = SideCost(
+        bytes=earlier.bytes + extra,
+        scan_bytes=earlier.scan_bytes + session.received() - before + extra,
+        seconds=earlier.seconds + time.monotonic() - began,
+    )
+    return found
 
 
-def _batches(plan: Plan, side: Side, session: Session, watch: Watcher) -> Iterator[dialects.Columns]:
-    chunks: tuple[Chunk, ...] = plan.sides[side].chunks
-    for index, chunk in enumerate(chunks):
-        watch(Progress(plan.audit, side, "summarising", index, len(chunks)))
+def _batches(plan: Plan, side: Side, session: Session, chunks: Sequence[Chunk], done: list[int], scan: _Scan) -> Iterator[dialects.Columns]:
+    total = len(plan.sides[side].chunks)
+    for chunk in chunks:
+        if scan.stopped.is_set():
+            raise StatementCancelled
+        scan.watch(Progress(plan.audit, side, "summarising", len(done), total))
         yield from session.stream(render.summary(plan, side, session.dialect, chunk))
-    watch(Progress(plan.audit, side, "done", len(chunks), len(chunks)))
+        done.append(1)
 
 
-def both(work: Callable[[Side], T], cancel: Mapping[Side, Session] | None = None) -> dict[Side, T]:
-    """``work`` for both sides at once. The first error is raised, after the other side's statement was cancelled."""
+def both(work: Callable[[Side], T], cancel: Callable[[], None] | None = None) -> dict[Side, T]:
+    """``work`` for both sides at once. The first error is raised, after ``cancel`` ended what the other side was doing."""
     with ThreadPoolExecutor(2, thread_name_prefix="side") as pool:
         futures: dict[Side, Future[T]] = {side: pool.submit(work, side) for side in SIDES}
         try:
@@ -259,9 +317,7 @@ def both(work: Callable[[Side], T], cancel: Mapping[Side, Session] | None = None
             first, running = interrupt, set(futures.values())
         if first:
             while running and cancel:  # a cancel that comes before the statement began is lost, so it is repeated
-                for session in cancel.values():
-                    with suppress(AuditorError):
-                        session.cancel()
+                cancel()
                 running = wait(running, timeout=CANCEL_AGAIN).not_done
             raise first
         return {side: future.result() for side, future in futures.items()}

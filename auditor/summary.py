@@ -74,6 +74,15 @@ def read(batches: Iterable[Columns], names: Sequence[str]) -> Summaries:
     return replace(found, syndromes=found.syndromes % P)
 
 
+def together(parts: list[Summaries]) -> Summaries:
+    """The summaries of several readers of one side, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    widths = (parts[0].words.shape[1], parts[0].syndromes.shape[1], parts[0].minhashes.shape[1])
+    found = _folded(_joined(parts, widths, parts[0].measures.shape[1]))
+    return replace(found, syndromes=found.syndromes % P)
+
+
 def _integers(values: Sequence[Any], null: int = 0) -> Integers:
     held: Any = values
     if isinstance(held, np.ndarray) and held.dtype.kind in "iu":

@@ -75,6 +75,13 @@ class Session(ABC):
             raise
         self.statements = 0
 
+    def siblings(self, count: int, table: str) -> list[Session]:
+        """Up to ``count`` further sessions inside this one's snapshot of ``table``; none where the engine cannot share one.
+
+        Called inside the snapshot, which may be replaced by a younger one that all of them read.
+        """
+        return []
+
     def begin(self) -> None:
         """Open a consistent read-only snapshot, as far as the engine has them."""
         for statement in self.dialect.BEGIN:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -225,7 +225,7 @@ class MySQL(Dialect):
         version = str(connection.get_server_info())
         dialect = self.for_server(version)
         label = f"MariaDB {version}" if dialect.mariadb else f"MySQL {version}"
-        session = _MySQLSession(dialect, label, connection, opened)
+        session = _MySQLSession(dialect, label, connection, opened, lambda: self.connect(url, statement_timeout))
         session.pin(statement_timeout)
         if not dialect.HAS_MD5:
             dialect = dataclasses.replace(dialect, HAS_MD5=_component_installed(session))
@@ -234,9 +234,28 @@ class MySQL(Dialect):
 
 
 class _MySQLSession(DriverSession):
-    def __init__(self, dialect: Dialect, server: str, connection: Any, opened: Any) -> None:
+    def __init__(self, dialect: Dialect, server: str, connection: Any, opened: Any, another: Callable[[], Session]) -> None:
         super().__init__(dialect, server, connection, _translated, lambda: int(connection._sock.fileno()))
         self._opened = opened
+        self._another = another
+
+    def siblings(self, count: int, table: str) -> list[Session]:
+        # There is no snapshot to export: a momentary lock keeps writers out while every session opens its own, all alike.
+        # https://dev.mysql.com/doc/refman/9.4/en/lock-tables.html
+        lock = self._another()
+        found: list[Session] = []
+        try:
+            lock.execute(f"LOCK TABLES {table} READ")
+            self.end()
+            self.begin()
+            for _ in range(count):
+                found.append(self._another())
+                found[-1].begin()
+        except (errors.AccessDenied, errors.StatementTimeout):  # no right to lock, or a writer would not let go
+            return found
+        finally:
+            lock.close()
+        return found
 
     def batches(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
         from pymysql.cursors import SSCursor

@@ -5,7 +5,7 @@ https://www.postgresql.org/docs/current/functions.html
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from dialects import _errors as errors
@@ -172,14 +172,31 @@ class Postgres(Dialect):
         except psycopg2.Error as error:
             raise _translated(error, str(url)) or error from error
         connection.autocommit = True
-        session = _PostgresSession(self, f"PostgreSQL {connection.info.server_version // 10000}", connection)
+        label = f"PostgreSQL {connection.info.server_version // 10000}"
+        session = _PostgresSession(self, label, connection, lambda: self.connect(url, statement_timeout))
         session.pin(statement_timeout)
         return session
 
 
 class _PostgresSession(DriverSession):
-    def __init__(self, dialect: Dialect, server: str, connection: Any) -> None:
+    def __init__(self, dialect: Dialect, server: str, connection: Any, another: Callable[[], Session]) -> None:
         super().__init__(dialect, server, connection, _translated, connection.fileno)
+        self._another = another
+
+    def siblings(self, count: int, table: str) -> list[Session]:
+        # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
+        snapshot = self.dialect.string(str(self.query("SELECT pg_export_snapshot()")[0][0]))
+        found: list[Session] = []
+        try:
+            for _ in range(count):
+                found.append(self._another())
+                found[-1].begin()
+                found[-1].execute(f"SET TRANSACTION SNAPSHOT {snapshot}")
+        except errors.AuditorError:
+            for session in found:
+                session.close()
+            raise
+        return found
 
     def batches(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
         with self.connection.cursor() as cursor:
