@@ -230,9 +230,11 @@ def _divisor(how: Partitioning, wanted: int) -> int | None:
 def _within(again: Aligned, naming: Naming, refined: Sequence[int], finer: Plan) -> Aligned:
     """The second scan's partitions that lie within the refined ones; it may have seen others between these."""
     coarse, fine = naming.plan.partitioning, finer.partitioning
-    keyed = again.partition != NULL_PARTITION
     parents = again.partition // (coarse.size // fine.size) if coarse.strategy == "range" else again.partition % coarse.buckets
-    return again.only(keyed & np.isin(parents, naming.aligned.partition[list(refined)]))
+    wanted = naming.aligned.partition[list(refined)]
+    kept = (again.partition != NULL_PARTITION) & np.isin(parents, wanted)
+    naming.found.unsettled += len(wanted) - len(np.unique(parents[kept & ~again.equal]))  # they no longer differ
+    return again.only(kept)
 
 
 def _accounted(naming: Naming, decoded: Mapping[int, tuple[int, ...] | None]) -> list[int]:
@@ -369,7 +371,7 @@ def _concluded(naming: Naming) -> Differences:
         missing=found.counts["missing"],
         extra=found.counts["extra"],
         changed=found.counts["changed"],
-        exact=not found.partitions["estimated"] and not naming.aligned.skipped.any(),
+        exact=not found.partitions["estimated"] and not found.unsettled and not naming.aligned.skipped.any(),
         named=tuple(found.named),
         ranges=tuple(sorted(found.ranges, key=lambda one: (one.first is None, one.first or 0))),
         partitions=dict(found.partitions),

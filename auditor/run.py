@@ -104,8 +104,10 @@ def conclude(
     reasons = [*comparison.reasons[: 1 + (comparison.skipped > 0)], f"named: {', '.join(told) or 'nothing'}"]
     if differences.partitions["estimated"]:
         reasons.append(f"{differences.partitions['estimated']:,} partitions were estimated: {differences.why}")
+    if differences.unsettled:
+        reasons.append(f"{differences.unsettled:,} partitions differed in the scan and no longer did when they were looked at again")
     if not told and not differences.partitions["estimated"]:
-        return Verdict.UNKNOWN, (*reasons, "what differed in the scan did not when it was looked at again: the tables were changing")
+        return Verdict.UNKNOWN, (*reasons, "nothing is claimed: the tables were changing")
     if threshold < 1 and jaccard.score.lower >= threshold and not comparison.skipped:
         return Verdict.MATCH, (*reasons, f"the similarity {jaccard.score.value:.6g} is not below the threshold {threshold:g}")
     return Verdict.MISMATCH, tuple(reasons)

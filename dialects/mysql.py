@@ -51,9 +51,6 @@ class MySQL(Dialect):
     GAPS = {
         "nan": "FLOAT and DOUBLE hold finite numbers only",
         "interval": "there is no interval type",
-        "years before 0001": "DATE starts at year 0000",
-        "timestamptz outside 1970-2038": "TIMESTAMP is 32 bits of seconds on older servers and 64-bit ones still stop early",
-        "schema change in a snapshot": "DDL on a table not yet read makes its snapshot fail (error 1412)",
     }
 
     mariadb: bool = False

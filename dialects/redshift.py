@@ -39,7 +39,7 @@ class Redshift(Postgres):
     SNAPSHOT = "all statements read the snapshot of the transaction's first one (serializable or snapshot isolation)"
     MAX_DECIMAL_DIGITS = 38
     GAPS = {
-        "NUL in text": "COPY and INSERT end text at U+0000",
+        "NUL in text": "text ends at, or refuses, the character U+0000",
         "interval": "EXTRACT of an INTERVAL column is not documented for all parts",
         "uuid": "there is no uuid type; use VARCHAR(36)",
         "bit": "there is no bit type",

@@ -37,9 +37,8 @@ class Spark(Dialect):
     GAPS = {
         "uuid": "there is no uuid type; use STRING",
         "bit": "there is no bit type",
-        "unsigned": "there are no unsigned integers; use DECIMAL(20,0)",
-        "years before 0001": "DATE_FORMAT writes no era",
         "time": "TIME is not yet readable from every file format",
+        "interval": "a column is of months or of seconds, never of both",
     }
 
     TYPES = {

@@ -19,6 +19,7 @@ from auditor import canonical, render
 from auditor.errors import AuditorError
 from auditor.model import SIDES, ColumnPlan, Partitioning, Plan, Side, SidePlan
 from dialects import Algorithm, Dialect, Kind, Session
+from dialects._kinds import NAMES
 from tests import tables
 from tests.engines import LiveEngine, LivePair
 from tests.values import EXTREMES, FAMILIES, Family, adapt
@@ -198,16 +199,37 @@ def plan_of(session: Session, columns: list[ColumnPlan]) -> Plan:
     )
 
 
+def test_a_kind_without_a_native_type_is_a_stated_gap(engine: LiveEngine) -> None:
+    dialect = dialects.get(engine.dialect)
+    for name in NAMES - {"rounded", "enum", "set"}:
+        if name not in dialect.NATIVE:
+            assert dialect.GAPS.get(name), f"{engine.dialect} has no type for {name} and does not say so"
+
+
+def test_a_nul_in_text_is_kept_or_a_stated_gap(engine: LiveEngine) -> None:
+    dialect = dialects.get(engine.dialect)
+    column = [("n", Kind("integer")), ("x", Kind("text"))]
+    if "NUL in text" in dialect.GAPS:
+        with pytest.raises((AuditorError, ValueError)):
+            tables.make(engine, "nul", column, [(1, "a\0b")])
+        return
+    tables.make(engine, "nul", column, [(1, "a\0b")])
+    hashed = dialect.row_hash(dialect.text(Kind("text"), dialect.quote("x"), Kind("text")), "sha256")
+    assert tables.query(engine, f"SELECT {hashed} FROM {dialect.quote('nul')}") == [(canonical.row_hash("a\0b"),)]
+
+
 def test_values_an_engine_cannot_hold_are_stated_gaps(engine: LiveEngine) -> None:
     """NaN and the infinities: an engine yields the oracle's text of them, or refuses them and says so among its gaps."""
     dialect = dialects.get(engine.dialect)
     kind = Kind("float64")
     values = EXTREMES["double"]
+    columns = [("n", Kind("integer")), ("x", kind)]
     if "nan" in dialect.GAPS:
-        with pytest.raises(AuditorError):
-            tables.query(engine, f"SELECT {dialect.double_literal('NaN')} FROM no_such_table_{engine.name}")
+        for value in values:
+            with pytest.raises(AuditorError):
+                tables.make(engine, "extremes", columns, [(0, value)])
         return
-    tables.make(engine, "extremes", [("n", Kind("integer")), ("x", kind)], list(enumerate(values)))
+    tables.make(engine, "extremes", columns, list(enumerate(values)))
     text = dialect.text(kind, dialect.quote("x"), kind)
     got = tables.query(engine, f"SELECT {text} FROM {dialect.quote('extremes')} ORDER BY n")
     assert [row[0] for row in got] == [canonical.text(kind, value) for value in values]
