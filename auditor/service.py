@@ -125,4 +125,4 @@ def tables_on_both(source_url: str, target_url: str) -> list[tuple[str, str]]:
 
 def _written(*parts: str) -> str:
     """A table's name as a configuration holds it: parts that could be misread are quoted."""
-    return ".".join(part if re.fullmatch(r"\w+", part) else f'"{part}"' for part in parts)
+    return ".".join(part if re.fullmatch(r"[^.\"`]+", part) else f'"{part}"' for part in parts)

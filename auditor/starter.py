@@ -37,11 +37,11 @@ _MORE = """\
     #   exclude: [etl_loaded_at] # every other column of the source is compared
     #   override: {note: {trim: true}, price: {round: 2}}
     # where: "status <> 'draft'" # in the source's dialect; translated to the target's
-    # method: minhash            # counts | signature | minhash
-    # k: 16                      # minhashes: more of them, a narrower bound
-    # hash: sha256               # or md5
+    # method: exact              # counts | signature | minhash | exact | auto
+    # t: 3                       # differences that exact names in one partition
     # partition: {strategy: range, size: 1024}  # chosen from the key and the row count without this
-    # threshold: 0.999           # below it the verdict is mismatch; default 1.0
+    # limits: {max_differences: 10000, max_seconds: 10m}
+    # threshold: 0.999           # a similarity below it is a mismatch; default 1.0
     # allow_empty: false         # whether two empty tables are a match
 """
 
