@@ -1,10 +1,13 @@
-SELECT n.nspname, c.relname, a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull
-FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
-WHERE a.attnum > 0
-  AND NOT a.attisdropped
-  AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
-  AND LOWER(c.relname) = LOWER('orders')
-  AND (n.nspname = 'shop' OR ('shop' IS NULL AND pg_table_is_visible(c.oid)))
-ORDER BY n.nspname, c.relname, a.attnum
+SELECT
+  table_schema,
+  table_name,
+  column_name,
+  data_type || CASE
+    WHEN data_type = 'numeric' THEN '(' || numeric_precision || ',' || numeric_scale || ')'
+    WHEN data_type LIKE 'character%' THEN '(' || character_maximum_length || ')'
+    ELSE ''
+  END,
+  is_nullable = 'YES'
+FROM svv_columns
+WHERE LOWER(table_name) = LOWER('orders') AND (table_schema = 'shop' OR ('shop' IS NULL AND table_schema = CURRENT_SCHEMA()))
+ORDER BY table_schema, table_name, ordinal_position
