@@ -188,7 +188,7 @@ def text(kind: Kind, value: Any) -> str | None:
         case "date":
             return f"{value.year:04}-{value.month:02}-{value.day:02}"
         case "time":
-            return _fraction(_clock(value), 8, kind.scale)
+            return _fraction(clock := _clock(value), len(clock) - 7, kind.scale)
         case "timestamp" | "timestamptz":
             return _fraction(_timestamp(value), 19, kind.scale)
         case "uuid":

@@ -36,6 +36,9 @@ RANDOM = "random"
 WIDEST = 64
 """How many possible keys there may be for each row before range partitions give way to hash partitions."""
 
+PROBES = 16
+"""Places at which sparse keys are counted, to see whether they lie evenly."""
+
 SPARSE_KEYS = 2**31 - 2
 """The widest a range partition may be."""
 
@@ -52,11 +55,15 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one side says of its rows: about how many, and the least and greatest key (None for no rows or no integer key)."""
+    """What one side says of its rows: about how many, and the least and greatest key (None for no rows or no integer key).
+
+    ``even`` says of sparse keys whether they lie about evenly between these; None where nobody looked.
+    """
 
     rows: int
     least: int | None = None
     greatest: int | None = None
+    even: bool | None = None
 
 
 def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint]) -> Plan:
@@ -317,7 +324,8 @@ def _partitioning(plan: Plan, audit: Audit, bounds: Mapping[Side, Bounds]) -> Pa
         return Partitioning(strategy="range", size=asked.size, why="the audit says so")
     span = _span(bounds)
     size = max(1, math.ceil(aim * span / max(rows, 1)))
-    if asked.strategy == "range" or size <= min(aim * WIDEST, SPARSE_KEYS):
+    even = bounds["source"].even and bounds["target"].even is not False
+    if asked.strategy == "range" or size <= min(aim * WIDEST, SPARSE_KEYS) or (even and size <= SPARSE_KEYS):
         size = max(size, math.ceil(span / asked.limit))
         return Partitioning(strategy="range", size=max(2, size), why=f"an integer key, {span:,} possible values for about {rows:,} rows")
     return Partitioning(strategy="hash", buckets=buckets, why=f"the key is sparse: {span:,} possible values for about {rows:,} rows")
@@ -328,6 +336,23 @@ def _span(bounds: Mapping[Side, Bounds]) -> int:
     least = [b.least for b in bounds.values() if b.least is not None]
     greatest = [b.greatest for b in bounds.values() if b.greatest is not None]
     return max(greatest) - min(least) + 1 if least and greatest else 1
+
+
+def probes(bounds: Bounds, aim: int) -> list[tuple[int, int]]:
+    """Key ranges of one side's sparse keys that should hold ``aim`` rows each if these lay evenly; none for dense keys."""
+    if bounds.least is None or bounds.greatest is None or not bounds.rows:
+        return []
+    span = bounds.greatest - bounds.least + 1
+    width = aim * span // bounds.rows
+    if span <= bounds.rows * WIDEST or width * PROBES > span:
+        return []
+    step = span // PROBES
+    return [(bounds.least + i * step, bounds.least + i * step + width) for i in range(PROBES)]
+
+
+def lie_evenly(counts: Sequence[int], aim: int) -> bool:
+    """Whether so many rows in each probe are about what was expected, in three probes of four."""
+    return 4 * sum(aim // 4 <= count <= aim * 4 for count in counts) >= 3 * len(counts)
 
 
 def _by_time(plan: Plan, audit: Audit) -> Partitioning:

@@ -166,7 +166,7 @@ def planned(name: str, audit: Audit, sides: Mapping[Side, Session], *, snapshot:
         with _named(side, ends[side].connection):
             if snapshot:
                 sides[side].begin()
-            return _bounds(draft, side, sides[side])
+            return _bounds(draft, side, sides[side], audit.partition.rows)
 
     return planning.finish(draft, audit, ends, both(bounded))
 
@@ -181,7 +181,7 @@ def _chosen(found: list[dialects.Table], place: Place, side: Side) -> dialects.T
     return (exact or found)[0]
 
 
-def _bounds(plan: Plan, side: Side, session: Session) -> Bounds:
+def _bounds(plan: Plan, side: Side, session: Session, aim: int) -> Bounds:
     here = plan.sides[side]
     rows = here.estimate
     condition = here.where or "1 = 1"
@@ -190,7 +190,18 @@ def _bounds(plan: Plan, side: Side, session: Session) -> Bounds:
     if not render.integer_key(plan):
         return Bounds(rows)
     least, greatest = session.query(render.bounds(plan.columns[0], side, session.dialect, here.table, condition))[0]
-    return Bounds(rows) if least is None else Bounds(rows, int(least), int(greatest))
+    if least is None:
+        return Bounds(rows)
+    bounds = Bounds(rows, int(least), int(greatest))
+    probes = planning.probes(bounds, aim) if session.dialect.ROW_STORE else []  # an index finds so few rows at once
+    if not probes:
+        return bounds
+    key = plan.columns[0].expression[side]
+    counts = []
+    for first, end in probes:
+        where = f"{condition} AND {key} >= {first} AND {key} < {end}"
+        counts.append(int(session.query(render.count(session.dialect, here.table, where))[0][0]))
+    return replace(bounds, even=planning.lie_evenly(counts, aim))
 
 
 @dataclass(slots=True)

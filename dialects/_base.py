@@ -226,12 +226,6 @@ class Dialect(CanonicalText):
                 index = f"(EXTRACT(YEAR FROM {c}) - 1970) * 12 + EXTRACT(MONTH FROM {c}) - 1"
         return self.bigint(index)
 
-    # measures of the counts method
-
-    def length(self, c: str) -> str:
-        """How many characters (code points) a text has."""
-        return f"CHAR_LENGTH({c})"
-
     # the connection
 
     def for_server(self, version: str) -> Dialect:

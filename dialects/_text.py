@@ -36,6 +36,10 @@ class CanonicalText(ABC):
         """``c`` with every ``old`` replaced by ``new``, both plain characters, matched byte by byte."""
         return f"REPLACE({c}, {self.string(old)}, {self.string(new)})"
 
+    def length(self, c: str) -> str:
+        """How many characters (code points) a text has."""
+        return f"CHAR_LENGTH({c})"
+
     def text(self, kind: Kind, c: str, native: Kind) -> str:
         """Canonical text of ``c`` as ``kind``; auditor.canonical has the characters of every kind in plain Python."""
         if native.name in FREE_TEXT and kind.name not in FREE_TEXT:
@@ -56,7 +60,7 @@ class CanonicalText(ABC):
             case "date":
                 return self.date_text(c) if native.name == "date" else f"LEFT({self.timestamp_text(c, native)}, 10)"
             case "time":
-                return self.fraction(self.time_text(c), 8, kind.scale)
+                return self._time(self.time_text(c), kind.scale)
             case "timestamp" | "timestamptz":
                 return self._timestamp(kind, c, native)
             case "uuid":
@@ -77,6 +81,12 @@ class CanonicalText(ABC):
             zeros = "." + "0" * kind.scale if kind.scale else ""
             return self.concat([self.date_text(c), self.string(" 00:00:00" + zeros)])
         return self.fraction(self.timestamp_text(c, native), 19, kind.scale, max(6, native.scale or 0))
+
+    def _time(self, text: str, wanted: int | None) -> str:
+        """``text`` with ``wanted`` digits of the fraction; cut from its end, for hours can be more than two digits."""
+        if wanted is None or wanted >= 6:
+            return self.fraction(text, 8, wanted)
+        return f"LEFT({text}, {self.length(text)} - {6 - wanted if wanted else 7})"
 
     def fraction(self, text: str, whole: int, wanted: int | None, held: int = 6) -> str:
         """``text`` (``whole`` characters, a point, ``held`` digits) with ``wanted`` digits of the fraction, cut or padded.

@@ -21,7 +21,6 @@ from dialects._session import BATCH_ROWS, DriverSession, Session
 from dialects._url import Url
 
 INTEGER = Kind("integer")
-UNSIGNED_64 = Kind("integer", unsigned=True)
 MD5_GONE = (9, 6)
 
 
@@ -97,7 +96,8 @@ class MySQL(Dialect):
         known = super().kind(re.sub(r"\s*\b(unsigned|zerofill)\b", "", native, flags=re.IGNORECASE))
         if known != INTEGER:
             return known
-        return UNSIGNED_64 if re.match(r"bigint.*unsigned", native, re.IGNORECASE) else INTEGER
+        width = 20 if "zerofill" in native.lower() else None
+        return Kind("integer", digits=width, unsigned=bool(re.match(r"bigint.*unsigned", native, re.IGNORECASE)))
 
     def for_server(self, version: str) -> MySQL:
         numbers = tuple(int(n) for n in re.findall(r"\d+", version)[:2])
@@ -108,14 +108,15 @@ class MySQL(Dialect):
         return f"({c} + 0)" if native.name in ("bit", "year") else c
 
     def integer_text(self, c: str, native: Kind) -> str:
-        # ZEROFILL columns show their zeros as text; adding 0 takes them off.
-        return super().integer_text(f"({c} + 0)" if native.name == "integer" else c, native)
+        # ZEROFILL columns, whose kind keeps their width, show their zeros as text; adding 0 takes them off.
+        return super().integer_text(f"({c} + 0)" if native.digits else c, native)
 
     def as_text(self, c: str) -> str:
         return f"CAST({c} AS CHAR)"
 
     def decimal_text(self, c: str, scale: int, native: Kind) -> str:
-        return self.as_text(f"CAST({c} AS DECIMAL(65,{scale}))")
+        held = native.name == "decimal" and native.scale == scale
+        return self.as_text(c if held else f"CAST({c} AS DECIMAL(65,{scale}))")
 
     def not_finite(self, x: str) -> str:
         return ""
@@ -137,13 +138,14 @@ class MySQL(Dialect):
         return f"LOWER(HEX({c}))"
 
     def date_text(self, c: str) -> str:
-        return f"DATE_FORMAT({c}, '%Y-%m-%d')"
+        return self.as_text(c)
 
     def time_text(self, c: str) -> str:
         return f"TIME_FORMAT({c}, '%H:%i:%s.%f')"
 
     def timestamp_text(self, c: str, native: Kind) -> str:
-        return f"DATE_FORMAT({c}, '%Y-%m-%d %H:%i:%s.%f')"
+        # A cast shows as many digits as the type holds, and is quicker than DATE_FORMAT.
+        return self.as_text(c) if native.scale == 6 else f"DATE_FORMAT({c}, '%Y-%m-%d %H:%i:%s.%f')"
 
     def bit_text(self, c: str, native: Kind) -> str:
         return f"LPAD(BIN({c} + 0), {native.digits or 1}, '0')"

@@ -120,7 +120,7 @@ FAMILIES = (
     Family("instant", st.datetimes(dt.datetime(1970, 1, 2), dt.datetime(2038, 1, 18)) | st.sampled_from(
         [dt.datetime(2024, 3, 10, 7, 30), dt.datetime(2024, 11, 3, 5, 30), dt.datetime(2024, 11, 3, 6, 30)]),
         (Kind("timestamptz", scale=6), Kind("timestamp", scale=6))),
-    Family("clock", st.times(), (Kind("time", scale=6),)),
+    Family("clock", st.times(), (Kind("time", scale=6), Kind("time", scale=3), Kind("time", scale=0))),
     Family("id", st.uuids().filter(lambda u: u.version is None) | st.uuids(version=4), (Kind("uuid"), Kind("text"))),
     Family("flags", st.integers(0, 2**12 - 1), (Kind("bit", 12),)),
     Family("year", st.integers(1901, 2155), (Kind("year"), Kind("integer"))),
@@ -138,7 +138,7 @@ def adapt(family: Family, value: Any, kind: Kind) -> Any:
     """The family's value as a column of that kind holds it."""
     if value is None:
         return None
-    if family.name in ("moment", "instant"):
+    if family.name in ("moment", "instant", "clock"):
         return _adapted_moment(value, kind)
     if kind.name == "text":
         native = family.kinds[0]
