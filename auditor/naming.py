@@ -372,12 +372,19 @@ def _concluded(naming: Naming) -> Differences:
         extra=found.counts["extra"],
         changed=found.counts["changed"],
         exact=not found.partitions["estimated"] and not found.unsettled and not naming.aligned.skipped.any(),
-        named=tuple(found.named),
+        named=tuple(_in_order(naming.plan, found.named)),
         ranges=tuple(sorted(found.ranges, key=lambda one: (one.first is None, one.first or 0))),
         partitions=dict(found.partitions),
         unsettled=found.unsettled,
         why=found.why,
     )
+
+
+def _in_order(plan: Plan, named: list[Difference]) -> list[Difference]:
+    """Differences in the order of their keys, where these are numbers; those without a key last."""
+    if plan.key > 1 or plan.columns[0].kind.name != "integer":
+        return named
+    return sorted(named, key=lambda one: (None in one.key.values(), one.key_number))
 
 
 def estimate(plan: Plan, aligned: Aligned) -> Jaccard | None:
