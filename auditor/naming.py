@@ -39,7 +39,7 @@ from auditor.model import (
     RangeDifference,
     Side,
 )
-from auditor.render import WORD_BITS, of_partitions, runs
+from auditor.render import WORD_BITS, of_partitions
 from auditor.rows import Fetcher
 from auditor.summary import Integers, P
 from dialects import Kind, Session
@@ -207,7 +207,7 @@ def _finer(naming: Naming, overloaded: Sequence[int]) -> tuple[list[int], Plan |
     smaller = dataclasses.replace(how, why=why, size=how.size // times, buckets=how.buckets * times)
     numbers = [int(aligned.partition[index]) for index in chosen]
     if how.strategy == "range":
-        numbers = [number for first, last in runs(numbers, FINER_RANGES) for number in range(first, last + 1)]
+        numbers = [number for first, last in ranges.runs(numbers, FINER_RANGES) for number in range(first, last + 1)]
     sides = {
         side: dataclasses.replace(
             naming.plan.sides[side],

@@ -36,9 +36,6 @@ RANDOM = "random"
 WIDEST = 64
 """How many possible keys there may be for each row before range partitions give way to hash partitions."""
 
-PROBES = 16
-"""Places at which sparse keys are counted, to see whether they lie evenly."""
-
 SPARSE_KEYS = 2**31 - 2
 """The widest a range partition may be."""
 
@@ -336,23 +333,6 @@ def _span(bounds: Mapping[Side, Bounds]) -> int:
     least = [b.least for b in bounds.values() if b.least is not None]
     greatest = [b.greatest for b in bounds.values() if b.greatest is not None]
     return max(greatest) - min(least) + 1 if least and greatest else 1
-
-
-def probes(bounds: Bounds, aim: int) -> list[tuple[int, int]]:
-    """Key ranges of one side's sparse keys that should hold ``aim`` rows each if these lay evenly; none for dense keys."""
-    if bounds.least is None or bounds.greatest is None or not bounds.rows:
-        return []
-    span = bounds.greatest - bounds.least + 1
-    width = aim * span // bounds.rows
-    if span <= bounds.rows * WIDEST or width * PROBES > span:
-        return []
-    step = span // PROBES
-    return [(bounds.least + i * step, bounds.least + i * step + width) for i in range(PROBES)]
-
-
-def lie_evenly(counts: Sequence[int], aim: int) -> bool:
-    """Whether so many rows in each probe are about what was expected, in three probes of four."""
-    return 4 * sum(aim // 4 <= count <= aim * 4 for count in counts) >= 3 * len(counts)
 
 
 def _by_time(plan: Plan, audit: Audit) -> Partitioning:

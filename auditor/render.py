@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
 
 import sqlglot
 from sqlglot.errors import SqlglotError
 
 import sql_templates
 from auditor import canonical
+from auditor.compare import ranges
 from auditor.compare.minhash import MASK, MODULUS, constants
 from auditor.compare.syndromes import SPARES
 from auditor.model import Chunk, ColumnPlan, Partitioning, Plan, Side
@@ -212,22 +212,8 @@ def of_partitions(plan: Plan, side: Side, dialect: Dialect, numbers: Sequence[in
     if plan.partitioning.strategy != "range":
         return [f"{partition(plan, side, dialect)} IN ({', '.join(str(n) for n in numbers)})"]
     key, size = plan.columns[0].expression[side], plan.partitioning.size
-    spans = [f"({key} >= {first * size} AND {key} < {(last + 1) * size})" for first, last in runs(numbers)]
+    spans = [f"({key} >= {first * size} AND {key} < {(last + 1) * size})" for first, last in ranges.runs(numbers)]
     return [" OR ".join(spans[start : start + most]) for start in range(0, len(spans), most)]
-
-
-def runs(numbers: Sequence[int], most: int | None = None) -> list[tuple[int, int]]:
-    """Numbers as runs of consecutive ones, (first, last); at most so many, the smallest gaps between them taken in."""
-    ordered = sorted(numbers)
-    gaps = sorted((b - a for a, b in pairwise(ordered) if b - a > 1), reverse=True)
-    widest = 1 if most is None or len(gaps) < most else gaps[most - 1]
-    found: list[tuple[int, int]] = []
-    for number in ordered:
-        if found and number - found[-1][1] <= widest:
-            found[-1] = (found[-1][0], number)
-        else:
-            found.append((number, number))
-    return found
 
 
 def integer_key(plan: Plan) -> bool:

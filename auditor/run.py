@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import dialects
-from auditor import naming, render, summary
+from auditor import evenness, naming, render, summary
 from auditor import plan as planning
 from auditor.compare.comparator import Aligned, align, compare
 from auditor.config import Audit, Connection
@@ -193,7 +193,7 @@ def _bounds(plan: Plan, side: Side, session: Session, aim: int) -> Bounds:
     if least is None:
         return Bounds(rows)
     bounds = Bounds(rows, int(least), int(greatest))
-    probes = planning.probes(bounds, aim) if session.dialect.ROW_STORE else []  # an index finds so few rows at once
+    probes = evenness.probes(bounds, aim) if session.dialect.ROW_STORE else []  # an index finds so few rows at once
     if not probes:
         return bounds
     key = plan.columns[0].expression[side]
@@ -201,7 +201,7 @@ def _bounds(plan: Plan, side: Side, session: Session, aim: int) -> Bounds:
     for first, end in probes:
         where = f"{condition} AND {key} >= {first} AND {key} < {end}"
         counts.append(int(session.query(render.count(session.dialect, here.table, where))[0][0]))
-    return replace(bounds, even=planning.lie_evenly(counts, aim))
+    return replace(bounds, even=evenness.lie_evenly(counts, aim))
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -102,3 +103,17 @@ def _label(one: Stretch, how: Partitioning, partitions: Sequence[int]) -> str:
         return f"keys {one.first:,} to {one.last:,}"
     first, last = (how.label(None if (p := int(partitions[i])) == NULL_PARTITION else p) for i in (one.begins, one.ends))
     return first if one.begins == one.ends else f"{first} to {last}"
+
+
+def runs(numbers: Sequence[int], most: int | None = None) -> list[tuple[int, int]]:
+    """Numbers as runs of consecutive ones, (first, last); at most so many, the smallest gaps between them taken in."""
+    ordered = sorted(numbers)
+    gaps = sorted((b - a for a, b in pairwise(ordered) if b - a > 1), reverse=True)
+    widest = 1 if most is None or len(gaps) < most else gaps[most - 1]
+    found: list[tuple[int, int]] = []
+    for number in ordered:
+        if found and number - found[-1][1] <= widest:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
