@@ -10,8 +10,8 @@ product from), with
 * the methods that return SQL text, whose contracts are their docstrings, in output characters;
 * ``pins`` and ``connect``, which imports the driver on its first line and not before.
 
-Its catalogue statements go to ``sql_templates/<name>/``: ``columns.sql``, ``primary_key.sql`` and ``estimate.sql``. An entry
-in the list of engines under test makes the whole suite run on it.
+Its catalogue statements go to ``sql_templates/<name>/``: ``columns.sql``, ``primary_key.sql`` and ``estimate.sql``, and what it
+can say of its load. An entry in the list of engines under test makes the whole suite run on it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import importlib
 import pkgutil
 from functools import cache
 
-from dialects._base import Algorithm, Column, Dialect, Place, Table, Unit
+from dialects._base import Algorithm, Column, Dialect, Place, Reading, Table, Unit
 from dialects._errors import BadUrl
 from dialects._kinds import Kind
 from dialects._session import Columns, Session
 from dialects._url import Url, parse
 
 __all__ = [
-    "Algorithm", "Column", "Columns", "Dialect", "Kind", "Place", "Session",
+    "Algorithm", "Column", "Columns", "Dialect", "Kind", "Place", "Reading", "Session",
     "Table", "Unit", "Url", "by_scheme", "connect", "get", "names", "parse",
 ]  # fmt: skip
 
@@ -51,15 +51,14 @@ def get(name: str) -> Dialect:
 
 def by_scheme(scheme: str) -> Dialect:
     """The dialect that a URL's scheme means. Raises BadUrl where there is none."""
-    every = [get(name) for name in names()]
-    for dialect in every:
-        if scheme in dialect.schemes:
-            return dialect
-    known = ", ".join(sorted(s for d in every for s in d.schemes))
+    for name in sorted(names(), key=lambda name: not scheme.startswith(name)):  # most are found without loading the others
+        if scheme in get(name).schemes:
+            return get(name)
+    known = ", ".join(sorted(s for name in names() for s in get(name).schemes))
     raise BadUrl(f"{scheme}:// is no engine known here; write one of {known}")
 
 
-def connect(url: str, statement_timeout: float = 3600.0) -> Session:
-    """Open a pinned, read-only session at ``url``; ``statement_timeout`` is in seconds."""
+def connect(url: str, statement_timeout: float = 3600.0, lock_timeout: float = 10.0) -> Session:
+    """Open a pinned, read-only session at ``url``; the limits of a statement, and of its wait for a lock, are in seconds."""
     parsed = parse(url)
-    return by_scheme(parsed.scheme).connect(parsed, statement_timeout)
+    return by_scheme(parsed.scheme).connect(parsed, statement_timeout, lock_timeout)

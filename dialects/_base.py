@@ -6,8 +6,9 @@ the kind that the engine's own type of it stands for. Expressions yield SQL NULL
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -60,6 +61,14 @@ class Table:
     estimate: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an engine's planner expects of a SELECT: about how many rows it reads, and whether a table or an index from end to end."""
+
+    rows: int
+    full: bool
+
+
 class Dialect(CanonicalText):
     """One engine. See the package's docstring for how to write another."""
 
@@ -72,8 +81,14 @@ class Dialect(CanonicalText):
     ancestors: ClassVar[tuple[str, ...]] = ()
     """Engines whose templates serve where this one has no file of its own, nearest first."""
 
+    WITHOUT: ClassVar[frozenset[str]] = frozenset()
+    """Templates of its ancestors that mean nothing on this engine."""
+
     ROW_STORE: ClassVar[bool] = True
     """Whether rows lie together and a key range is read through an index, so that a scan is cut into chunks."""
+
+    SPILLS: ClassVar[bool] = False
+    """Whether a derived table of more than some hundred thousand rows goes to disk, so that statements have to stay below."""
 
     FENCE: ClassVar[str] = ""
     """What ends a derived table so that the optimiser computes its columns once instead of once per use."""
@@ -89,6 +104,15 @@ class Dialect(CanonicalText):
 
     SNAPSHOT: ClassVar[str] = "each statement reads its own consistent state"
     """What a run's statements on this engine see, in a sentence."""
+
+    NOW: ClassVar[str] = "CURRENT_TIMESTAMP"
+    """The present moment in UTC, as a timestamp without a time zone."""
+
+    LOADS: ClassVar[tuple[str, ...]] = ()
+    """The measures of its load that this engine can say, of ``threads_running``, ``active_sessions``, ``queued`` and ``lag``."""
+
+    SMALL_SUM: ClassVar[int | None] = None
+    """The most integers that ``small_sum`` adds up exactly; None for any number."""
 
     HAS_MD5: bool = True
     """Whether the server has MD5()."""
@@ -124,6 +148,10 @@ class Dialect(CanonicalText):
     def binary(self, value: bytes) -> str:
         """A literal of these bytes."""
 
+    def moment(self, text: str) -> str:
+        """A literal of a moment in UTC, written ``2001-02-03 04:05:06.000007``."""
+        return f"TIMESTAMP {self.string(text)}"
+
     def table(self, *parts: str) -> str:
         """A table name of the given parts (catalogue, schema, table), each quoted."""
         return ".".join(self.quote(part) for part in parts)
@@ -131,7 +159,9 @@ class Dialect(CanonicalText):
     # the catalogue
 
     def template(self, name: str) -> str:
-        """The text of a template for this engine."""
+        """The text of a template for this engine. Raises LookupError where it has none."""
+        if name in self.WITHOUT:
+            raise LookupError(f"{self.name} has no use for the template {name}")
         return sql_templates.load(name, (self.name, *self.ancestors))
 
     def describe(self, session: Session, place: Place) -> list[Table]:
@@ -190,6 +220,10 @@ class Dialect(CanonicalText):
     def word(self, digits: str, first: int, count: int) -> str:
         """The ``count`` (at most 15) hexadecimal digits from the 1-based ``first`` on, as a signed 64-bit integer."""
 
+    def row_word(self, text: str, algorithm: Algorithm) -> str:
+        """The first 60 bits of the hash of a text, as a signed 64-bit integer: ``word(row_hash(text), 1, 15)``."""
+        return self.word(self.row_hash(text, algorithm), 1, 15)
+
     def shifted(self, c: str, bits: int) -> str:
         """A non-negative integer without its lowest ``bits`` bits."""
         return f"({c} >> {bits})"
@@ -197,6 +231,14 @@ class Dialect(CanonicalText):
     def integer_sum(self, c: str) -> str:
         """The sum of 64-bit integers, exact, as a signed 64-bit integer."""
         return f"CAST(SUM({c}) AS BIGINT)"
+
+    def number_sum(self, c: str, native: Kind) -> str:
+        """The sum of integers or decimals of that kind, exact, as a number that may exceed 64 bits."""
+        return f"SUM({c})"
+
+    def small_sum(self, c: str) -> str:
+        """The sum of integers 0 .. 2^31 - 1 as a signed 64-bit integer, exact for up to SMALL_SUM of them."""
+        return self.integer_sum(c)
 
     # partitions
 
@@ -226,6 +268,41 @@ class Dialect(CanonicalText):
                 index = f"(EXTRACT(YEAR FROM {c}) - 1970) * 12 + EXTRACT(MONTH FROM {c}) - 1"
         return self.bigint(index)
 
+    # how busy the server is, and how it reads
+
+    def load(self, session: Session, names: Iterable[str], own: int = 0) -> dict[str, float]:
+        """How busy the server is, by measure; the asking session is left out, and so are the ``own`` statements that the caller runs.
+
+        ``threads_running`` and ``active_sessions`` count sessions that run a statement, ``queued`` statements that wait for
+        their turn. ``lag`` is the seconds that a replica is behind: 0 on a server that replicates nothing, infinite on a replica
+        that does not replicate now. Raises LookupError for a name that is not in LOADS.
+        """
+        return {name: self._measured(session, name, own) for name in names}
+
+    def _measured(self, session: Session, name: str, own: int) -> float:
+        raise LookupError(f"{self.name} cannot say {name}")
+
+    def heartbeat_age(self, session: Session, place: Place, column: str) -> float:
+        """Seconds by the server's clock since the latest time in a column; infinite where there is none, negative for the future.
+
+        A column whose type has no time zone is taken to hold UTC.
+        """
+        latest = self.seconds_since(f"MAX({self.quote(column)})")
+        age = session.query(self._catalogue("heartbeat_age", {"age": latest, "table": self.table(*place.parts)}))[0][0]
+        return math.inf if age is None else float(age)
+
+    @abstractmethod
+    def seconds_since(self, c: str) -> str:
+        """Seconds from a date and time until now by the server's clock, as a number; a time without a zone is UTC."""
+
+    def leading_indexes(self, session: Session, table: str) -> set[str] | None:
+        """The first column of each index that serves key ranges of a table, its SQL name given; None where no engine's index does."""
+        return None
+
+    def expected_reading(self, session: Session, sql: str) -> Reading | None:
+        """What the planner expects a SELECT to read of tables, derived ones aside; None where the engine does not say."""
+        return None
+
     # the connection
 
     def for_server(self, version: str) -> Dialect:
@@ -233,11 +310,11 @@ class Dialect(CanonicalText):
         return self
 
     @abstractmethod
-    def pins(self, statement_timeout: float) -> list[str]:
-        """Statements that fix what a session's results depend on, and its time limit in seconds."""
+    def pins(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
+        """Statements that fix what a session's results depend on, and its limits in seconds: of a statement, of its wait for a lock."""
 
     @abstractmethod
-    def connect(self, url: Url, statement_timeout: float) -> Session:
+    def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         """Open a connection, pin it, and return it. Raises errors of ``dialects._errors``."""
 
 

@@ -50,6 +50,13 @@ class StatementTimeout(EngineError):
     retryable = True
 
 
+class LockTimeout(EngineError):
+    """A statement waited too long for a lock that another session holds; try again later, or raise lock_timeout."""
+
+    http_status = 504
+    retryable = True
+
+
 class StatementCancelled(EngineError):
     """A statement was cancelled on the server."""
 

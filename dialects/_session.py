@@ -65,10 +65,10 @@ class Session(ABC):
     def received(self) -> int:
         """Bytes that came over the wire so far (the results' own size for an engine inside the process)."""
 
-    def pin(self, statement_timeout: float) -> None:
+    def pin(self, statement_timeout: float, lock_timeout: float) -> None:
         """Fix what results depend on. A session that cannot be pinned is closed, and the error raised."""
         try:
-            for statement in self.dialect.pins(statement_timeout):
+            for statement in self.dialect.pins(statement_timeout, lock_timeout):
                 self.execute(statement)
         except AuditorError:
             self.close()
@@ -141,16 +141,25 @@ class DriverSession(Session):
             raise known from error
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
+        return self._asked(sql)[1]
+
+    def named(self, sql: str) -> list[dict[str, Any]]:
+        """The rows of a statement by their columns' names, for what shows other columns from version to version."""
+        names, rows = self._asked(sql)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _asked(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         with self.translated():
             cursor = self.connection.cursor()
             try:
                 cursor.execute(sql)
                 rows = [tuple(row) for row in cursor.fetchall()]
+                names = [str(column[0]) for column in cursor.description or ()]
             finally:
                 with suppress(Exception):  # the statement's own error matters more than a failed clean-up
                     cursor.close()
         self._count(rows)
-        return rows
+        return names, rows
 
     def execute(self, sql: str) -> None:
         with self.translated():

@@ -36,6 +36,10 @@ class CanonicalText(ABC):
         """``c`` with every ``old`` replaced by ``new``, both plain characters, matched byte by byte."""
         return f"REPLACE({c}, {self.string(old)}, {self.string(new)})"
 
+    def bytewise(self, c: str) -> str:
+        """A text that is compared, grouped and ordered by its UTF-8 bytes, whatever its column's collation."""
+        return c
+
     def length(self, c: str) -> str:
         """How many characters (code points) a text has."""
         return f"CHAR_LENGTH({c})"

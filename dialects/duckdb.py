@@ -30,6 +30,7 @@ class DuckDB(Dialect):
     BEGIN = ("BEGIN TRANSACTION READ ONLY",)
     END = ("COMMIT",)
     SNAPSHOT = "all statements read one MVCC snapshot"
+    NOW = "MAKE_TIMESTAMP(EPOCH_US(NOW()))"
 
     TYPES = {
         "boolean": Kind("boolean"), "tinyint": INTEGER, "smallint": INTEGER, "integer": INTEGER, "bigint": INTEGER,
@@ -121,6 +122,9 @@ class DuckDB(Dialect):
     def characters(self, c: str) -> str:
         return f"CAST({c} AS VARCHAR)"
 
+    def bytewise(self, c: str) -> str:
+        return f"({c} COLLATE C)"
+
     def trimmed(self, c: str) -> str:
         return f"TRIM({c}, ' ')"
 
@@ -139,10 +143,14 @@ class DuckDB(Dialect):
     def day_index(self, c: str) -> str:
         return f"DATE_DIFF('day', DATE '1970-01-01', CAST({c} AS DATE))"
 
-    def pins(self, statement_timeout: float) -> list[str]:
+    def seconds_since(self, c: str) -> str:
+        return f"EPOCH(NOW()) - EPOCH({c})"
+
+    def pins(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
+        # Readers wait for no lock. https://duckdb.org/docs/stable/connect/concurrency
         return ["SET TimeZone = 'UTC'", "SET enable_progress_bar = false"]
 
-    def connect(self, url: Url, statement_timeout: float) -> Session:
+    def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         try:
             import duckdb
         except ImportError:
@@ -155,7 +163,7 @@ class DuckDB(Dialect):
             missing = "database does not exist" in str(error)
             raise (errors.NoSuchObject if missing else errors.Unreachable)(f"{url}: {_first_line(error)}") from error
         session = _DuckDBSession(self, f"DuckDB {duckdb.__version__}", connection, statement_timeout)
-        session.pin(statement_timeout)
+        session.pin(statement_timeout, lock_timeout)
         return session
 
 
@@ -173,6 +181,10 @@ class _DuckDBSession(InProcessSession):
                 try:
                     yield
                 except duckdb.InterruptException:
+                    raise errors.StatementCancelled from None
+                except OSError as error:  # what Arrow makes of an interrupt while a result is read
+                    if "INTERRUPT" not in str(error):
+                        raise
                     raise errors.StatementCancelled from None
         except (duckdb.CatalogException, duckdb.BinderException) as error:
             raise errors.NoSuchObject(_first_line(error)) from error

@@ -9,13 +9,14 @@ One module for both: what differs is stated as facts that ``for_server`` sets fr
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from dialects import _errors as errors
-from dialects._base import Algorithm, Dialect
+from dialects._base import Algorithm, Dialect, Reading
 from dialects._kinds import Kind
 from dialects._session import BATCH_ROWS, DriverSession, Session
 from dialects._url import Url
@@ -32,6 +33,7 @@ class MySQL(Dialect):
     schemes = ("mysql", "mariadb")
     sqlglot = "mysql"
 
+    SPILLS = True
     FENCE = "LIMIT 18446744073709551615"
     """Both merge a derived table into its outer query and then compute its columns once per use; a LIMIT forbids it.
     https://dev.mysql.com/doc/refman/9.4/en/derived-table-optimization.html"""
@@ -45,6 +47,9 @@ class MySQL(Dialect):
 
     END = ("COMMIT",)
     SNAPSHOT = "all statements read one InnoDB snapshot (tables of other storage engines are read as they are)"
+    NOW = "UTC_TIMESTAMP(6)"
+    LOADS = ("threads_running", "lag")
+    SMALL_SUM = 1 << 22
     LITERALS_NEED_CAST = False
     MAX_DECIMAL_DIGITS = 65
     GAPS = {
@@ -160,6 +165,10 @@ class MySQL(Dialect):
         # The hash sees bytes, which depend on the column's character set unless converted.
         return f"CONVERT({c} USING utf8mb4)"
 
+    def bytewise(self, c: str) -> str:
+        # Even the binary collations ignore blanks at the end; binary strings do not.
+        return f"CAST({c} AS BINARY)"
+
     def right_trimmed(self, c: str) -> str:
         return f"TRIM(TRAILING ' ' FROM {c})"
 
@@ -176,6 +185,10 @@ class MySQL(Dialect):
     def integer_sum(self, c: str) -> str:
         return f"CAST(SUM({c}) AS SIGNED)"
 
+    def small_sum(self, c: str) -> str:
+        # SUM over integers adds up decimals, which takes three times as long as doubles; these are exact below 2^53.
+        return f"CAST(SUM({c} + 0e0) AS SIGNED)"
+
     def floor_divided(self, c: str, divisor: int, native: Kind) -> str:
         if native.unsigned:
             return f"CAST({c} DIV {divisor} AS SIGNED)"
@@ -184,17 +197,55 @@ class MySQL(Dialect):
     def day_index(self, c: str) -> str:
         return f"DATEDIFF({c}, '1970-01-01')"
 
-    def pins(self, statement_timeout: float) -> list[str]:
+    def _measured(self, session: Session, name: str, own: int) -> float:
+        assert isinstance(session, DriverSession)
+        if name == "threads_running":
+            # Threads that are not asleep; the one that asks is among them, and on MySQL one of the server's own.
+            # https://dev.mysql.com/doc/refman/9.4/en/server-status-variables.html#statvar_Threads_running
+            return float(max(0, int(session.query(self._catalogue("threads_running", {}))[0][1]) - 1 - own))
+        if name == "lag":
+            return _behind(session.named(self._catalogue("replicas_mariadb" if self.mariadb else "replicas", {})))
+        return super()._measured(session, name, own)
+
+    def seconds_since(self, c: str) -> str:
+        # TIMESTAMP shows the session's zone, which is pinned to UTC.
+        return f"TIMESTAMPDIFF(MICROSECOND, {c}, UTC_TIMESTAMP(6)) / 1000000"
+
+    def leading_indexes(self, session: Session, table: str) -> set[str] | None:
+        # https://dev.mysql.com/doc/refman/9.4/en/show-index.html; MariaDB calls an invisible index ignored.
+        assert isinstance(session, DriverSession)
+        return {
+            str(part["Column_name"])
+            for part in session.named(self._catalogue("indexes", {"table": table}))
+            if int(part["Seq_in_index"]) == 1
+            and part["Column_name"] is not None  # an expression's has none
+            and part["Index_type"] == "BTREE"
+            and part.get("Visible", "YES") == "YES"
+            and part.get("Ignored", "NO") == "NO"
+        }
+
+    def expected_reading(self, session: Session, sql: str) -> Reading | None:
+        # A line of the table is a table that is read; names in angle brackets are derived ones.
+        # https://dev.mysql.com/doc/refman/9.4/en/explain-output.html
+        assert isinstance(session, DriverSession)
+        lines = session.named(f"EXPLAIN FORMAT=TRADITIONAL {sql}")
+        read = [line for line in lines if line["table"] and not str(line["table"]).startswith("<")]
+        return Reading(sum(int(line["rows"] or 0) for line in read), any(line["type"] in ("ALL", "index") for line in read))
+
+    def pins(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
+        # The one limit is of locks on tables and their definitions, the other of locks on rows; both are whole seconds, at least 1.
+        # https://dev.mysql.com/doc/refman/9.4/en/server-system-variables.html#sysvar_lock_wait_timeout
+        lock = max(1, math.ceil(lock_timeout))
         milliseconds = max(1, round(statement_timeout * 1000))
         limit = f"max_statement_time = {milliseconds / 1000}" if self.mariadb else f"max_execution_time = {milliseconds}"
         return [
             "SET NAMES utf8mb4",
             "SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES'",
             f"SET SESSION {limit}",
-            "SET SESSION lock_wait_timeout = 5, net_write_timeout = 600",
+            f"SET SESSION lock_wait_timeout = {lock}, innodb_lock_wait_timeout = {lock}, net_write_timeout = 600",
         ]
 
-    def connect(self, url: Url, statement_timeout: float) -> Session:
+    def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         import pymysql
 
         options: dict[str, Any] = {}
@@ -204,7 +255,7 @@ class MySQL(Dialect):
             options["ssl_disabled"] = True
 
         def opened() -> Any:
-            return pymysql.connect(
+            made: Any = pymysql.connect(
                 host=url.host or "localhost",
                 port=url.port or 3306,
                 user=url.user or "",
@@ -214,8 +265,12 @@ class MySQL(Dialect):
                 charset="utf8mb4",
                 autocommit=True,
                 connect_timeout=url.number("connect_timeout", 10),
+                read_timeout=url.number("connect_timeout", 10),
                 **options,
             )
+            # A server that is gone without a word would be waited for for ever; one that works answers within a statement's limit.
+            made._read_timeout = statement_timeout + 30
+            return made
 
         try:
             connection = opened()
@@ -224,8 +279,8 @@ class MySQL(Dialect):
         version = str(connection.get_server_info())
         dialect = self.for_server(version)
         label = f"MariaDB {version}" if dialect.mariadb else f"MySQL {version}"
-        session = _MySQLSession(dialect, label, connection, opened, lambda: self.connect(url, statement_timeout))
-        session.pin(statement_timeout)
+        session = _MySQLSession(dialect, label, connection, opened, lambda: self.connect(url, statement_timeout, lock_timeout))
+        session.pin(statement_timeout, lock_timeout)
         if not dialect.HAS_MD5:
             dialect = dataclasses.replace(dialect, HAS_MD5=_component_installed(session))
             session.dialect = dialect
@@ -250,7 +305,7 @@ class _MySQLSession(DriverSession):
             for _ in range(count):
                 found.append(self._another())
                 found[-1].begin()
-        except (errors.AccessDenied, errors.StatementTimeout):  # no right to lock, or a writer would not let go
+        except (errors.AccessDenied, errors.StatementTimeout, errors.LockTimeout):  # no right to lock, or a writer would not let go
             return found
         finally:
             lock.close()
@@ -278,6 +333,16 @@ class _MySQLSession(DriverSession):
                 cursor.execute(f"KILL QUERY {self.connection.thread_id()}")
 
 
+def _behind(channels: Sequence[Mapping[str, Any]]) -> float:
+    """Seconds that a replica is behind, of its slowest channel; NULL is one that does not replicate now.
+
+    The server compares what it applies with what it has received: a slow network does not show. A heartbeat sees that too.
+    https://dev.mysql.com/doc/refman/9.4/en/show-replica-status.html, https://mariadb.com/kb/en/show-replica-status/
+    """
+    lags = [channel.get("Seconds_Behind_Source", channel.get("Seconds_Behind_Master")) for channel in channels]
+    return max((math.inf if lag is None else float(lag) for lag in lags), default=0.0)
+
+
 def _component_installed(session: Session) -> bool:
     try:
         session.query("SELECT MD5('')")
@@ -290,8 +355,8 @@ def _component_installed(session: Session) -> bool:
 
 _BY_CODE: dict[int, type[errors.AuditorError]] = {
     1044: errors.AccessDenied, 1045: errors.AccessDenied, 1698: errors.AccessDenied, 1142: errors.AccessDenied,
-    1143: errors.AccessDenied, 1049: errors.NoSuchObject, 1054: errors.NoSuchObject, 1146: errors.NoSuchObject,
-    1969: errors.StatementTimeout, 3024: errors.StatementTimeout, 1205: errors.StatementTimeout,
+    1143: errors.AccessDenied, 1227: errors.AccessDenied, 1049: errors.NoSuchObject, 1054: errors.NoSuchObject, 1146: errors.NoSuchObject,
+    1969: errors.StatementTimeout, 3024: errors.StatementTimeout, 1205: errors.LockTimeout,
     1317: errors.StatementCancelled, 1927: errors.ConnectionLost, 1053: errors.ConnectionLost,
     2002: errors.Unreachable, 2003: errors.Unreachable, 2005: errors.Unreachable,
     2006: errors.ConnectionLost, 2013: errors.ConnectionLost, 2055: errors.ConnectionLost, 0: errors.ConnectionLost,

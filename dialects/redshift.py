@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from dialects import _errors as errors
-from dialects._base import Algorithm, Dialect
+from dialects._base import Algorithm, Dialect, Reading
 from dialects._kinds import Kind
 from dialects._session import DriverSession, Session, declared
 from dialects._url import Url
@@ -28,6 +28,7 @@ class Redshift(Postgres):
     sqlglot = "redshift"
     ancestors = ("postgres",)
 
+    WITHOUT = frozenset({"active_sessions", "indexes", "lag"})
     ROW_STORE = False
 
     FENCE = ""
@@ -37,6 +38,8 @@ class Redshift(Postgres):
 
     BEGIN = ("BEGIN READ ONLY",)
     SNAPSHOT = "all statements read the snapshot of the transaction's first one (serializable or snapshot isolation)"
+    NOW = "GETDATE()"
+    LOADS = ("queued",)
     MAX_DECIMAL_DIGITS = 38
     GAPS = {
         "NUL in text": "text ends at, or refuses, the character U+0000",
@@ -115,20 +118,50 @@ class Redshift(Postgres):
     def characters(self, c: str) -> str:
         return c
 
+    def bytewise(self, c: str) -> str:
+        # There is no COLLATE clause; only a database made case-insensitive compares otherwise.
+        # https://docs.aws.amazon.com/redshift/latest/dg/c_collation_sequences.html
+        return c
+
     def row_hash(self, text: str, algorithm: Algorithm) -> str:
         return f"MD5({text})" if algorithm == "md5" else f"SHA2({text}, 256)"
+
+    def row_word(self, text: str, algorithm: Algorithm) -> str:
+        return self.word(self.row_hash(text, algorithm), 1, 15)
 
     def word(self, digits: str, first: int, count: int) -> str:
         return f"STRTOL(SUBSTRING({digits}, {first}, {count}), 16)"
 
-    def pins(self, statement_timeout: float) -> list[str]:
+    def _measured(self, session: Session, name: str, own: int) -> float:
+        # A statement of ours that waits says just as well that the queues are full. A user without SYSLOG ACCESS UNRESTRICTED
+        # sees its own statements alone, and nothing tells it so.
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_STV_WLM_QUERY_STATE.html
+        # https://docs.aws.amazon.com/redshift/latest/dg/cm_chap_system-tables.html#c_visibility-of-data
+        if name != "queued":
+            raise LookupError(f"{self.name} cannot say {name}")
+        return float(session.query(self._catalogue("queued", {}))[0][0])
+
+    def seconds_since(self, c: str) -> str:
+        return f"EXTRACT(EPOCH FROM GETDATE()) - EXTRACT(EPOCH FROM {c})"
+
+    def leading_indexes(self, session: Session, table: str) -> set[str] | None:
+        # Blocks are left out by their least and greatest values; there is no index.
+        # https://docs.aws.amazon.com/redshift/latest/dg/t_Sorting_data.html
+        return None
+
+    def expected_reading(self, session: Session, sql: str) -> Reading | None:
+        return None
+
+    def pins(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
+        # No parameter limits the wait for a lock; the statement's limit includes it.
+        # https://docs.aws.amazon.com/redshift/latest/dg/cm_chap_ConfigurationRef.html
         return [
             "SET timezone TO 'UTC'",
             "SET datestyle TO 'ISO, YMD'",
             f"SET statement_timeout TO {max(1, round(statement_timeout * 1000))}",
         ]
 
-    def connect(self, url: Url, statement_timeout: float) -> Session:
+    def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         import redshift_connector
 
         encrypted = url.option("sslmode", "verify-ca") != "disable"
@@ -160,7 +193,7 @@ class Redshift(Postgres):
         connection.autocommit = True
         connection._usock.settimeout(None)  # the driver keeps its connect timeout for every statement
         session = _RedshiftSession(self, "Amazon Redshift", connection, opened)
-        session.pin(statement_timeout)
+        session.pin(statement_timeout, lock_timeout)
         session.pid = int(session.query("SELECT pg_backend_pid()")[0][0])
         session.statements = 0
         return session

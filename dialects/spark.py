@@ -34,6 +34,7 @@ class Spark(Dialect):
 
     ROW_STORE = False
     SNAPSHOT = "each statement reads the files it finds when it is planned; a version or timestamp to travel to fixes them"
+    NOW = "CURRENT_TIMESTAMP()"
     GAPS = {
         "uuid": "there is no uuid type; use STRING",
         "bit": "there is no bit type",
@@ -144,13 +145,24 @@ class Spark(Dialect):
     def shifted(self, c: str, bits: int) -> str:
         return f"SHIFTRIGHT({c}, {bits})"
 
+    def number_sum(self, c: str, native: Kind) -> str:
+        # A sum of integers would be one of 64 bits.
+        return f"SUM(CAST({c} AS DECIMAL(20,0)))" if native.name in ("integer", "year") else f"SUM({c})"
+
+    def bytewise(self, c: str) -> str:
+        return f"({c} COLLATE UTF8_BINARY)"
+
     def floor_divided(self, c: str, divisor: int, native: Kind) -> str:
         return f"({c} DIV {divisor} - CASE WHEN {c} % {divisor} < 0 THEN 1 ELSE 0 END)"
 
     def day_index(self, c: str) -> str:
         return f"DATEDIFF({c}, DATE'1970-01-01')"
 
-    def pins(self, statement_timeout: float) -> list[str]:
+    def seconds_since(self, c: str) -> str:
+        return f"(UNIX_MICROS(CURRENT_TIMESTAMP()) - UNIX_MICROS(CAST({c} AS TIMESTAMP))) / 1000000"
+
+    def pins(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
+        # Readers wait for no lock: they read the files that the table consists of at the moment.
         return [
             "SET TIME ZONE 'UTC'",
             "SET spark.sql.ansi.enabled = true",
@@ -160,7 +172,7 @@ class Spark(Dialect):
             "SET spark.sql.legacy.timeParserPolicy = CORRECTED",
         ]
 
-    def connect(self, url: Url, statement_timeout: float) -> Session:
+    def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         try:
             from pyspark.logger import PySparkLogger
             from pyspark.sql import SparkSession
@@ -183,7 +195,7 @@ class Spark(Dialect):
         except Exception as error:  # the driver's own class for this differs between Spark in process and Spark Connect
             raise errors.Unreachable(f"{url}: {_first_line(error)}") from error
         session = _SparkSession(self, f"Spark {spark.version}", spark, statement_timeout)
-        session.pin(statement_timeout)
+        session.pin(statement_timeout, lock_timeout)
         if url.database:
             session.execute(f"USE {self.quote(url.database)}")
         session.statements = 0

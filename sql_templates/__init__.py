@@ -59,5 +59,6 @@ def fill(template: str, fragments: Mapping[str, str]) -> str:
     wanted = holes(template)
     if wanted != set(fragments):
         raise ValueError(f"unfilled: {sorted(wanted - set(fragments))}; unused: {sorted(set(fragments) - wanted)}")
-    filled = _HOLE.sub(lambda hole: fragments[hole.group(1)], body(template))
-    return "\n".join(line.rstrip() for line in filled.splitlines() if line.strip())
+    # Line by line of the template: what looks like the end of a line within a fragment may stand in a literal.
+    filled = (_HOLE.sub(lambda hole: fragments[hole.group(1)], line).rstrip() for line in body(template).split("\n"))
+    return "\n".join(line for line in filled if line)

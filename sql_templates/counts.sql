@@ -1,19 +1,26 @@
 -- One row per partition: its id, its rows, its least and greatest key, and the measures of each column:
 -- how many NULLs; the sum, least and greatest of numbers; the least and greatest of dates and times; the characters of text.
 SELECT
-  partition_id,
-  COUNT(*) AS row_count,
-  MIN(k) AS key_min,
-  MAX(k) AS key_max,
+  m.partition_id,
+  m.row_count,
+  m.key_min,
+  m.key_max,
   ${measures}${console}
 FROM (
   SELECT
-    ${partition} AS partition_id,
-    ${key} AS k,
-    ${columns}${fence_column}
-  FROM ${table}
-  WHERE ${where}
-  ${fence}
-) measured_rows
-GROUP BY partition_id
-ORDER BY partition_id
+    partition_id,
+    COUNT(*) AS row_count,
+    MIN(k) AS key_min,
+    MAX(k) AS key_max,
+    ${folded}
+  FROM (
+    SELECT
+      ${partition} AS partition_id,
+      ${key} AS k,
+      ${columns}
+    FROM ${table}
+    WHERE ${where}
+  ) read_rows
+  GROUP BY partition_id
+) m
+ORDER BY m.partition_id

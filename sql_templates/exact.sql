@@ -4,7 +4,7 @@
 SELECT
   ${partition} AS partition_id,
   COUNT(*) AS row_count,
-  COUNT(v) AS hashed,
+  ${counted} AS hashed,
   MIN(k) AS key_min,
   MAX(k) AS key_max,
   ${words},

@@ -28,7 +28,7 @@ FUNCTIONS: Mapping[str, str] = {
     "JSON_SERIALIZE": "JSON_SERIALIZE.html", "FROM_VARBYTE": "r_FROM_VARBYTE.html", "TO_VARBYTE": "r_TO_VARBYTE.html",
     # numbers and dates
     "ABS": "r_ABS.html", "FLOOR": "r_FLOOR.html", "ROUND": "r_ROUND.html", "MOD": "r_MOD.html", "LN": "r_LN.html",
-    "POWER": "r_POWER.html", "RANDOM": "r_RANDOM.html", "EXTRACT": "r_EXTRACT_function.html",
+    "GETDATE": "r_GETDATE.html", "POWER": "r_POWER.html", "RANDOM": "r_RANDOM.html", "EXTRACT": "r_EXTRACT_function.html",
     # the session
     "PG_BACKEND_PID": "PG_BACKEND_PID.html", "PG_CANCEL_BACKEND": "PG_CANCEL_BACKEND.html",
 }  # fmt: skip
@@ -59,7 +59,7 @@ KEYWORDS: Mapping[str, str] = {
     **dict.fromkeys(("IS", "NULL"), "r_null_condition.html"),
     **dict.fromkeys(("CASE", "WHEN", "THEN", "ELSE", "END"), "r_CASE_function.html"), "BOTH": "r_TRIM.html",
     **dict.fromkeys(("DATE", "INTEGER"), "r_Date_and_time_literals.html"),
-    **dict.fromkeys(("YEAR", "MONTH", "DAY", "HOUR"), "r_Dateparts_for_datetime_functions.html"),
+    **dict.fromkeys(("YEAR", "MONTH", "DAY", "HOUR", "EPOCH"), "r_Dateparts_for_datetime_functions.html"),
     **dict.fromkeys(("BIGINT", "REAL", "DOUBLE PRECISION", "VARCHAR", "DECIMAL", "NUMERIC"), "c_Supported_data_types.html"),
 }  # fmt: skip
 """Words that are neither names nor functions."""

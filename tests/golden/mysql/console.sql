@@ -8,7 +8,7 @@
 SET NAMES utf8mb4;
 SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES';
 SET SESSION max_execution_time = 3600000;
-SET SESSION lock_wait_timeout = 5, net_write_timeout = 600;
+SET SESSION lock_wait_timeout = 10, innodb_lock_wait_timeout = 10, net_write_timeout = 600;
 SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ;
 START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY;
 SELECT
@@ -25,7 +25,7 @@ FROM (
   SELECT
     (`id` DIV 1024 - (`id` % 1024 < 0)) AS partition_id,
     `id` AS k,
-    CAST(CONV(SUBSTR(SHA2(CONCAT(CASE WHEN `id` IS NULL THEN '~N' ELSE CAST(`id` AS CHAR) END, '|', CASE WHEN `name` IS NULL THEN '~N' ELSE REPLACE(REPLACE(CONVERT(`name` USING utf8mb4), '~', '~0'), '|', '~1') END, '|', CASE WHEN `price` IS NULL THEN '~N' ELSE CAST(`price` AS CHAR) END, '|', CASE WHEN `weight` IS NULL THEN '~N' ELSE CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END END, '|', CASE WHEN `shipped` IS NULL THEN '~N' ELSE CAST(`shipped` AS CHAR) END, '|', CASE WHEN `paid` IS NULL THEN '~N' ELSE CAST(`paid` AS CHAR) END), 256), 1, 15), 16, 10) AS SIGNED) AS v
+    CAST(CONV(SUBSTR(SHA2(CONCAT(CASE WHEN `id` IS NULL THEN '|2' ELSE CAST(`id` AS CHAR) END, '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(CONVERT(`name` USING utf8mb4), '|', '|0') END, '|1', CASE WHEN `price` IS NULL THEN '|2' ELSE CAST(`price` AS CHAR) END, '|1', CASE WHEN `weight` IS NULL THEN '|2' ELSE CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END END, '|1', CASE WHEN `shipped` IS NULL THEN '|2' ELSE CAST(`shipped` AS CHAR) END, '|1', CASE WHEN `paid` IS NULL THEN '|2' ELSE CAST(`paid` AS CHAR) END), 256), 1, 15), 16, 10) AS SIGNED) AS v
   FROM `shop`.`orders`
   WHERE 1 = 1
   LIMIT 18446744073709551615

@@ -1,26 +1,26 @@
 SELECT
   partition_id,
   COUNT(*) AS row_count,
-  COUNT(w0) AS hashed,
+  CASE WHEN COUNT(*) <= 4194304 THEN COUNT(w0) ELSE 0 END AS hashed,
   MIN(k) AS key_min,
   MAX(k) AS key_max,
-  CAST(SUM(w0) AS SIGNED) AS word_0,
-  CAST(SUM(w1) AS SIGNED) AS word_1,
-  CAST(SUM((w0 * x) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_1,
-  CAST(SUM((w0 * x2) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_2,
-  CAST(SUM((((w0 * x) % 2147483647) * x2) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_3,
-  CAST(SUM((w0 * x4) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_4,
-  CAST(SUM((((w0 * x) % 2147483647) * x4) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_5,
-  CAST(SUM((((w0 * x2) % 2147483647) * x4) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_6,
-  CAST(SUM((((((w0 * x) % 2147483647) * x2) % 2147483647) * x4) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_7,
-  CAST(SUM((w0 * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_8,
-  CAST(SUM((((w0 * x) % 2147483647) * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_9,
-  CAST(SUM((((w0 * x2) % 2147483647) * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_10,
-  CAST(SUM((((((w0 * x) % 2147483647) * x2) % 2147483647) * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_11,
-  CAST(SUM((((w0 * x4) % 2147483647) * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_12,
-  CAST(SUM((((((w0 * x) % 2147483647) * x4) % 2147483647) * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_13,
-  CAST(SUM((((((w0 * x2) % 2147483647) * x4) % 2147483647) * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_14,
-  CAST(SUM((((((((w0 * x) % 2147483647) * x2) % 2147483647) * x4) % 2147483647) * x8) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_15
+  CAST(SUM(w0 + 0e0) AS SIGNED) AS word_0,
+  CAST(SUM(w1 + 0e0) AS SIGNED) AS word_1,
+  CAST(SUM((w0 * x) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_1,
+  CAST(SUM((w0 * x2) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_2,
+  CAST(SUM((((w0 * x) % 2147483647) * x2) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_3,
+  CAST(SUM((w0 * x4) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_4,
+  CAST(SUM((((w0 * x) % 2147483647) * x4) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_5,
+  CAST(SUM((((w0 * x2) % 2147483647) * x4) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_6,
+  CAST(SUM((((((w0 * x) % 2147483647) * x2) % 2147483647) * x4) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_7,
+  CAST(SUM((w0 * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_8,
+  CAST(SUM((((w0 * x) % 2147483647) * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_9,
+  CAST(SUM((((w0 * x2) % 2147483647) * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_10,
+  CAST(SUM((((((w0 * x) % 2147483647) * x2) % 2147483647) * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_11,
+  CAST(SUM((((w0 * x4) % 2147483647) * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_12,
+  CAST(SUM((((((w0 * x) % 2147483647) * x4) % 2147483647) * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_13,
+  CAST(SUM((((((w0 * x2) % 2147483647) * x4) % 2147483647) * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_14,
+  CAST(SUM((((((((w0 * x) % 2147483647) * x2) % 2147483647) * x4) % 2147483647) * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_15
 FROM (
   SELECT
     partition_id,
@@ -42,7 +42,7 @@ FROM (
         (`id` DIV 1024 - (`id` % 1024 < 0)) AS partition_id,
     (`id` % 1024 + CASE WHEN `id` % 1024 < 0 THEN 1024 ELSE 0 END) + 1 AS x,
         `id` AS k,
-        CAST(CONV(SUBSTR(SHA2(CONCAT(CASE WHEN `id` IS NULL THEN '~N' ELSE CAST(`id` AS CHAR) END, '|', CASE WHEN `name` IS NULL THEN '~N' ELSE REPLACE(REPLACE(CONVERT(`name` USING utf8mb4), '~', '~0'), '|', '~1') END, '|', CASE WHEN `price` IS NULL THEN '~N' ELSE CAST(`price` AS CHAR) END, '|', CASE WHEN `weight` IS NULL THEN '~N' ELSE CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END END, '|', CASE WHEN `shipped` IS NULL THEN '~N' ELSE CAST(`shipped` AS CHAR) END, '|', CASE WHEN `paid` IS NULL THEN '~N' ELSE CAST(`paid` AS CHAR) END), 256), 1, 15), 16, 10) AS SIGNED) AS v
+        CAST(CONV(SUBSTR(SHA2(CONCAT(CASE WHEN `id` IS NULL THEN '|2' ELSE CAST(`id` AS CHAR) END, '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(CONVERT(`name` USING utf8mb4), '|', '|0') END, '|1', CASE WHEN `price` IS NULL THEN '|2' ELSE CAST(`price` AS CHAR) END, '|1', CASE WHEN `weight` IS NULL THEN '|2' ELSE CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END END, '|1', CASE WHEN `shipped` IS NULL THEN '|2' ELSE CAST(`shipped` AS CHAR) END, '|1', CASE WHEN `paid` IS NULL THEN '|2' ELSE CAST(`paid` AS CHAR) END), 256), 1, 15), 16, 10) AS SIGNED) AS v
       FROM `shop`.`orders`
       WHERE `id` >= 1024 AND `id` < 4096
       LIMIT 18446744073709551615

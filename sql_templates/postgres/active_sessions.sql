@@ -1,0 +1,7 @@
+-- One row: how many clients' sessions run a statement, the auditor's own aside, and whether this user may see what others do.
+SELECT COUNT(*), pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')
+FROM pg_catalog.pg_stat_activity
+WHERE state = 'active'
+  AND backend_type = 'client backend'
+  AND application_name <> 'auditor'
+  AND pid <> pg_backend_pid()
