@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import datetime as dt
+import shlex
 import signal
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import cost, data, duel, process
+from benchmarks import cost, data, duel, kept, process
 from benchmarks.ours import Auditor
 from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
@@ -30,9 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     repeat = options.repeat or (1 if options.quick else 3)
     parts = options.only or list(PARTS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))  # what was measured is written, and the servers are stopped
-    found = Results(rows, repeat, process.machine())
+    when = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    called = shlex.join(["python", "-m", "benchmarks", *(sys.argv[1:] if arguments is None else arguments)])
+    found = Results(process.machine(), calls=[f"{when}, {process.load()}: `{called}`; {rows:,} rows, up to {repeat} runs each"])
     tools = _chosen(options.tools, found) if parts != ["cost"] else []
-    found.tools = tools
+    found.tools = {tool.name: tool.about for tool in tools}
     with tempfile.TemporaryDirectory(prefix="auditor-bench-") as scratch, open_servers() as servers:
         directory = Path(scratch)
         directory.chmod(0o755)
@@ -41,12 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for engine in options.engines or cost.ENGINES:
                     found.costs.append(cost.measure(servers, engine, rows, directory, repeat))
             if "duel" in parts:
-                _duels(found, servers, options.pairs, options.scenarios, directory, tools)
+                for pair in options.pairs:
+                    _duels(found, servers, pair, rows, repeat, options.scenarios, directory, tools)
             if "growth" in parts:
                 sizes = (rows // 10, rows, rows * 10) if options.full else (rows // 10, rows)
-                _growth(found, servers, options.pairs[0], sizes, directory, tools)
+                _growth(found, servers, options.pairs[0], sizes, repeat, directory, tools)
             if "threads" in parts:
-                _threads(found, servers, options.pairs[0], directory, tools)
+                _threads(found, servers, options.pairs[0], rows, repeat, directory, tools)
         finally:
             found.servers = servers.versions()
             _written(found, output)
@@ -57,7 +62,9 @@ def _written(found: Results, output: Path | None) -> None:
     print(found.markdown())
     if output:
         output.mkdir(parents=True, exist_ok=True)
-        found.write(output)
+        every = kept.joined(found, output)
+        kept.write(every, output)
+        every.write(output)
         print(f"wrote {output}/RESULTS.md", file=sys.stderr)
 
 
@@ -66,17 +73,18 @@ def _chosen(names: Sequence[str] | None, found: Results) -> list[Tool]:
     return duel.prepared([tool for tool in every if not names or any(tool.name.startswith(name) for name in names)], found.missing)
 
 
-def _duels(found: Results, servers: Servers, pairs: Sequence[str], wanted: Sequence[str], directory: Path, tools: Sequence[Tool]) -> None:
-    for pair in pairs:
-        source, target = pair.split("-")
-        try:
-            with duel.arena(servers, (source, target), directory) as arena:
-                able = _asked(tools, (source, target), found.missing)
-                for damage in data.damages(found.rows):
-                    if not wanted or any(word in damage.name for word in wanted):
-                        found.duels += arena.duel(damage, found.rows, able, repeat=found.repeat)
-        except Unavailable as reason:
-            found.missing[pair] = str(reason)
+def _duels(
+    found: Results, servers: Servers, pair: str, rows: int, repeat: int, wanted: Sequence[str], directory: Path, tools: Sequence[Tool]
+) -> None:
+    source, target = pair.split("-")
+    try:
+        with duel.arena(servers, (source, target), directory) as arena:
+            able = _asked(tools, (source, target), found.missing)
+            for damage in data.damages(rows):
+                if not wanted or any(word in damage.name for word in wanted):
+                    found.duels += arena.duel(damage, rows, able, repeat=repeat)
+    except Unavailable as reason:
+        found.missing[pair] = str(reason)
 
 
 def _asked(tools: Sequence[Tool], pair: Pair, missing: dict[str, str]) -> list[Tool]:
@@ -86,26 +94,26 @@ def _asked(tools: Sequence[Tool], pair: Pair, missing: dict[str, str]) -> list[T
     return [tool for tool in tools if not reasons[tool.name]]
 
 
-def _growth(found: Results, servers: Servers, pair: str, sizes: Sequence[int], directory: Path, tools: Sequence[Tool]) -> None:
+def _growth(found: Results, servers: Servers, pair: str, sizes: Sequence[int], repeat: int, directory: Path, tools: Sequence[Tool]) -> None:
     source, target = pair.split("-")
     rivals = [tool for tool in tools if tool.name in (Auditor.name, RELADIFF.name)]
     try:
         with duel.arena(servers, (source, target), directory) as arena:
             for size in sizes:
                 damage = data.damages(size)[1]
-                found.growth += arena.duel(damage, size, rivals, repeat=found.repeat)
+                found.growth += arena.duel(damage, size, rivals, repeat=repeat)
     except Unavailable as reason:
         found.missing["growth"] = str(reason)
 
 
-def _threads(found: Results, servers: Servers, pair: str, directory: Path, tools: Sequence[Tool]) -> None:
+def _threads(found: Results, servers: Servers, pair: str, rows: int, repeat: int, directory: Path, tools: Sequence[Tool]) -> None:
     source, target = pair.split("-")
     rivals = [tool for tool in tools if tool.name in (Auditor.name, RELADIFF.name, DATA_DIFF.name)]
     try:
         with duel.arena(servers, (source, target), directory) as arena:
-            for damage in data.damages(found.rows)[:3]:
+            for damage in data.damages(rows)[:3]:
                 for threads in (1, 2):
-                    found.threads += arena.duel(damage, found.rows, rivals, repeat=found.repeat, threads=threads)
+                    found.threads += arena.duel(damage, rows, rivals, repeat=repeat, threads=threads)
     except Unavailable as reason:
         found.missing["threads"] = str(reason)
 
@@ -122,7 +130,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--scenarios", nargs="+", default=[], metavar="WORD", help="only scenarios whose name holds one of these")
     parser.add_argument("--tools", nargs="+", metavar="NAME", help="only these tools")
     parser.add_argument("--engines", nargs="+", choices=cost.ENGINES, help="only these engines in part cost")
-    parser.add_argument("--output", metavar="DIR", help="where RESULTS.md goes (default: benchmarks/, with --quick nowhere)")
+    parser.add_argument(
+        "--output",
+        metavar="DIR",
+        help="where RESULTS.md goes, beside what was measured before (default: benchmarks/, with --quick nowhere)",
+    )
     return parser
 
 

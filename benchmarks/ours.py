@@ -57,7 +57,7 @@ class Auditor(Tool):
 
     def commands(self, job: Job) -> list[list[str]]:
         config = str(job.directory / "auditor.yaml")
-        return [[sys.executable, "-m", "auditor", "run", "duel", "--config", config, "--format", "json", "--quiet"]]
+        return [[sys.executable, "-m", "auditor", "run", "duel", "--config", config, "--format", "json", "--quiet", "--no-store"]]
 
     def answer(self, job: Job, ran: Ran) -> Answer:
         if ran.code not in (0, 1):

@@ -105,14 +105,18 @@ def _high_water(pid: int) -> int:
     return 0
 
 
+def load() -> str:
+    """How busy the machine is."""
+    return f"load {os.getloadavg()[0]:.1f} at the start"
+
+
 def machine() -> str:
-    """Processor, cores, memory, system, load: in a line."""
+    """Processor, cores, memory, system: in a line."""
     model = "an unknown processor"
     with suppress(OSError):
         if found := re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()):
             model = found.group(1).strip()
     memory = os.sysconf("SC_PHYS_PAGES") * PAGE / 2**30
-    load = os.getloadavg()[0]
     cores = len(os.sched_getaffinity(0))
     system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
-    return f"{cores} cores of {model}, {memory:.0f} GB, {system}, load {load:.1f} at the start"
+    return f"{cores} cores of {model}, {memory:.0f} GB, {system}"

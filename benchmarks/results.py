@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 from benchmarks import plots
 from benchmarks.cost import BARE, PRINTED, Cost
 from benchmarks.duel import Row
-from benchmarks.rivals import Tool
 from benchmarks.servers import CONDITIONS
 
 OURS = "auditor"
@@ -32,45 +30,55 @@ thread. The published statement is one statement over the whole table, as printe
 
 @dataclass
 class Results:
-    """Everything that one call measured."""
+    """Everything that was measured, by one call or by several.
 
-    rows: int
-    repeat: int
+    ``servers`` and ``tools`` say of each name which it was and how it works; ``missing`` why something was left out; ``calls`` when
+    and how this module was called.
+    """
+
     machine: str
     costs: list[Cost] = field(default_factory=list)
     duels: list[Row] = field(default_factory=list)
     growth: list[Row] = field(default_factory=list)
     threads: list[Row] = field(default_factory=list)
-    servers: list[str] = field(default_factory=list)
-    tools: Sequence[Tool] = ()
+    servers: dict[str, str] = field(default_factory=dict)
+    tools: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
 
     def markdown(self) -> str:
         """The whole document."""
-        when = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
-        parts = ["# Benchmarks", f"{when}; `python -m benchmarks`; {self.rows:,} rows; up to {self.repeat} runs each.", self.machine]
-        parts.append("Servers: " + "; ".join(self.servers) + ".")
-        parts += [f"Left out: {name}: {why}." for name, why in self.missing.items()]
+        parts = ["# Benchmarks", self.machine]
+        parts.append("Measured by:\n\n" + "\n".join(f"- {call}" for call in self.calls))
+        parts.append("Servers: " + "; ".join(f"{name} {version}" for name, version in self.servers.items()) + ".")
+        if self.missing:
+            parts.append("Left out:\n\n" + "\n".join(f"- {name}: {why.rstrip('.')}." for name, why in self.missing.items()))
         if self.costs:
             parts += ["## Cost of each method", COST_HOW, self._cost_table()]
         if self.duels:
-            parts += ["## The duel", HOW, "\n".join(f"- {tool.name}: {tool.about}" for tool in self.tools)]
-            for pair in dict.fromkeys(row.pair for row in self.duels):
-                parts += [f"### {pair}", _duel_table([row for row in self.duels if row.pair == pair])]
+            parts += ["## The duel", HOW, "\n".join(f"- {name}: {about}" for name, about in self.tools.items())]
+            for pair, rows in dict.fromkeys((row.pair, row.rows) for row in self.duels):
+                parts += [f"### {pair}, {rows:,} rows", _duel_table([row for row in self.duels if (row.pair, row.rows) == (pair, rows)])]
             parts.append("![seconds](duel-seconds.svg)\n\n![bytes](duel-bytes.svg)")
         if self.growth:
-            parts += ["## Growth", "Ten scattered updates, whatever the size.", _sizes_table(self.growth), "![growth](growth.svg)"]
+            parts += [
+                "## Growth",
+                f"{self.growth[0].pair}; ten scattered updates, whatever the size.",
+                _sizes_table(self.growth),
+                "![growth](growth.svg)",
+            ]
         if self.threads:
-            parts += ["## Connections a side", _threads_table(self.threads)]
+            rows = self.threads[0].rows
+            parts += ["## Connections a side", f"{self.threads[0].pair}, {rows:,} rows.", _threads_table(self.threads)]
         return "\n\n".join(part.strip() for part in parts) + "\n"
 
     def write(self, directory: Path) -> None:
         """RESULTS.md and its drawings."""
-        first = self.duels[0].pair if self.duels else ""
+        first, rows = (self.duels[0].pair, self.duels[0].rows) if self.duels else ("", 0)
         duels = [row for row in self.duels if row.pair == first and row.seconds is not None]
         drawings = {
-            "duel-seconds.svg": plots.dots(f"{first}, {self.rows:,} rows", "seconds", _by(duels, "seconds")),
-            "duel-bytes.svg": plots.dots(f"{first}, {self.rows:,} rows", "bytes over the wire", _by(duels, "bytes")),
+            "duel-seconds.svg": plots.dots(f"{first}, {rows:,} rows", "seconds", _by(duels, "seconds")),
+            "duel-bytes.svg": plots.dots(f"{first}, {rows:,} rows", "bytes over the wire", _by(duels, "bytes")),
             "growth.svg": plots.dots("10 scattered updates", "seconds", _by(self.growth, "seconds", "rows")),
         }
         (directory / "RESULTS.md").write_text(self.markdown(), encoding="utf-8")
