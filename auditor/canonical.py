@@ -23,10 +23,17 @@ from typing import Any
 from dialects import Algorithm, Kind
 from dialects._kinds import FREE_TEXT, NAMES
 
-NULL = "~N"
-"""What stands for NULL in a row's text; escaped text never holds it."""
+BAR = "|"
+"""The character that the row encoding keeps for itself: what follows it says what it is."""
 
-SEPARATOR = "|"
+ESCAPED = "|0"
+"""A bar in a column's own text."""
+
+SEPARATOR = "|1"
+"""What is between two columns of a row's text; escaped text never holds it."""
+
+NULL = "|2"
+"""What stands for NULL in a row's text; escaped text never holds it."""
 
 FINE_SCALE = 18
 """Digits behind the point at which a decimal without a scale of its own is compared."""
@@ -273,7 +280,7 @@ def readable(kind: Kind, canonical: str | None) -> str | None:
 
 def row_text(texts: Sequence[str | None]) -> str:
     """The injective row text: each canonical text escaped, NULL its own mark, joined by a separator no text can hold."""
-    return SEPARATOR.join(NULL if t is None else t.replace("~", "~0").replace(SEPARATOR, "~1") for t in texts)
+    return SEPARATOR.join(NULL if t is None else t.replace(BAR, ESCAPED) for t in texts)
 
 
 def published_row_text(texts: Sequence[str | None]) -> str:

@@ -8,6 +8,7 @@
     │   ├── AccessDenied
     │   ├── ConnectionLost            retryable
     │   ├── StatementTimeout          504, retryable
+    │   ├── LockTimeout               504, retryable
     │   ├── StatementCancelled        retryable
     │   ├── StatementRefused
     │   ├── NoSuchObject              exit 2, 422
@@ -20,7 +21,22 @@
     │   ├── ColumnRefused
     │   ├── BadExpression
     │   └── HashMissing
+    │   ├── SchemaChanged             409           schema: strict, and a column is not what it was
+    │   └── ScanRefused               409           a large table, a key without an index, and no force
     ├── ResultError                   exit 3, 422   saved results that cannot be compared
+    ├── GuestWaited                   exit 3, 503   retryable   a database was too busy for too long
+    ├── StoreError                    exit 3, 503   what is kept cannot be read or written
+    │   ├── StoreUnavailable          retryable
+    │   ├── StoreReadOnly
+    │   ├── StoreFull
+    │   ├── StoreTooNew
+    │   ├── UnknownRun                exit 2, 404
+    │   ├── AlreadyRunning            exit 2, 409
+    │   ├── NotResumable              exit 2, 409
+    │   └── QueueFull                 exit 3, 429   retryable
+    ├── Forbidden                     exit 2, 403   a token that may not do this
+    │   └── Unauthorised              401           no token, or one that is not known, expired or revoked
+    ├── NotifyError                   exit 3, 502   a channel could not be told
     ├── DemoDataMissing               exit 2
     └── NotOurTable                   exit 2, 409
 
@@ -36,6 +52,7 @@ from dialects._errors import (
     ConnectionLost,
     DriverMissing,
     EngineError,
+    LockTimeout,
     NoSuchObject,
     StatementCancelled,
     StatementRefused,
@@ -44,9 +61,43 @@ from dialects._errors import (
 )
 
 __all__ = [
-    "AccessDenied", "AuditorError", "BadExpression", "BadUrl", "ColumnRefused", "ConfigError", "ConnectionLost",
-    "DemoDataMissing", "DriverMissing", "EngineError", "HashMissing", "NoKey", "NoSuchObject", "NotOurTable", "PlanError",
-    "ResultError", "StatementCancelled", "StatementRefused", "StatementTimeout", "UnknownAudit", "Unreachable",
+    "AccessDenied",
+    "AlreadyRunning",
+    "AuditorError",
+    "BadExpression",
+    "BadUrl",
+    "ColumnRefused",
+    "ConfigError",
+    "ConnectionLost",
+    "DemoDataMissing",
+    "DriverMissing",
+    "EngineError",
+    "Forbidden",
+    "GuestWaited",
+    "HashMissing",
+    "LockTimeout",
+    "NoKey",
+    "NoSuchObject",
+    "NotOurTable",
+    "NotResumable",
+    "NotifyError",
+    "PlanError",
+    "QueueFull",
+    "ResultError",
+    "ScanRefused",
+    "SchemaChanged",
+    "StatementCancelled",
+    "StatementRefused",
+    "StatementTimeout",
+    "StoreError",
+    "StoreFull",
+    "StoreReadOnly",
+    "StoreTooNew",
+    "StoreUnavailable",
+    "Unauthorised",
+    "UnknownAudit",
+    "UnknownRun",
+    "Unreachable",
 ]  # fmt: skip
 
 
@@ -84,6 +135,96 @@ class BadExpression(PlanError):
 
 class HashMissing(PlanError):
     """The server has no MD5(), which the audit's encoding or hash needs."""
+
+
+class SchemaChanged(PlanError):
+    """A column is not what it was at the last run, and the audit's schema is strict."""
+
+    http_status = 409
+
+
+class ScanRefused(PlanError):
+    """The table is large and no index begins with the key; add one, or write force: true under the connection's limits."""
+
+    http_status = 409
+
+
+class GuestWaited(AuditorError):
+    """A database was too busy for too long; auditor resume goes on from what was done."""
+
+    http_status = 503
+    retryable = True
+
+
+class StoreError(AuditorError):
+    """What is kept of runs cannot be read or written."""
+
+    http_status = 503
+
+
+class StoreUnavailable(StoreError):
+    """The store could not be reached; check store: url, and that its server runs."""
+
+    retryable = True
+
+
+class StoreReadOnly(StoreError):
+    """The store may not be written; check the rights of the file, its directory, or the database's user."""
+
+
+class StoreFull(StoreError):
+    """The store's disk is full; make room, or run: auditor prune."""
+
+
+class StoreTooNew(StoreError):
+    """The store was made by a newer version of the auditor; use that version, or another store."""
+
+
+class UnknownRun(StoreError):
+    """There is no such run; see: auditor runs."""
+
+    exit_code = 2
+    http_status = 404
+
+
+class AlreadyRunning(StoreError):
+    """This audit is being run already."""
+
+    exit_code = 2
+    http_status = 409
+
+
+class NotResumable(StoreError):
+    """This run cannot be resumed; start a new one."""
+
+    exit_code = 2
+    http_status = 409
+
+
+class QueueFull(StoreError):
+    """Too many runs are waiting already; try again later, or raise service: queue."""
+
+    http_status = 429
+    retryable = True
+
+
+class Forbidden(AuditorError):
+    """The token's scope does not allow this."""
+
+    exit_code = 2
+    http_status = 403
+
+
+class Unauthorised(Forbidden):
+    """There is no valid token; make one with: auditor token create --scope read --name NAME."""
+
+    http_status = 401
+
+
+class NotifyError(AuditorError):
+    """A channel could not be told."""
+
+    http_status = 502
 
 
 class ResultError(AuditorError):

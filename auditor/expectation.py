@@ -37,7 +37,9 @@ def expected(plan: Plan, side: Side) -> Expectation:
     columns = render.result_columns(plan)
     # A word summed over a partition has its own bits and those of the rows' number; a column of text costs a length beside.
     digits = sum(math.ceil((31 + math.log2(max(2, plan.rows_each))) * math.log10(2)) + 4 for _ in columns)
-    return Expectation(partitions, partitions * digits, len(plan.sides[side].chunks))
+    here = plan.sides[side]
+    statements = math.ceil(plan.span / here.chunk_keys) if here.chunk_keys else len(here.chunks)
+    return Expectation(partitions, partitions * digits, statements)
 
 
 def exact_load(plan: Plan) -> float | None:

@@ -8,24 +8,33 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from auditor import canonical, expressions
-from auditor.canonical import Shared
-from auditor.config import Audit, Override, Per, Sql, Written
-from auditor.errors import ColumnRefused, HashMissing, NoKey, NoSuchObject, PlanError
+from auditor import measures, tolerance
+from auditor.columns import Endpoint, Names, column_plan, written
+from auditor.config import Audit
+from auditor.errors import ColumnRefused, HashMissing, NoSuchObject, PlanError
 from auditor.expectation import choose
 from auditor.model import SIDES, Chunk, ColumnPlan, Method, Partitioning, Plan, Side, SidePlan
 from auditor.render import integer_key
-from dialects import Column, Dialect, Kind, Table, get
+from dialects import Column
 
 CHUNK_ROWS = 262144
-"""Rows of one statement on a row store: beyond about 400,000 MariaDB spills its derived table to disk."""
+"""The most rows of one statement on a row store: beyond about 400,000 MariaDB spills its derived table to disk."""
+
+COLUMN_CHUNK_ROWS = 1 << 26
+"""The most rows of one statement on a column store."""
+
+SNAPSHOT_ROWS = 1 << 23
+"""Rows up to which one snapshot is held while a whole side is read."""
+
+LARGER_CHUNK = 4
+"""How many times as many rows one statement has where nothing spills: a chunk costs a plan, and its expressions compiled."""
 
 COUNTS_ROWS = 1 << 20
-"""Rows a partition should hold under the counts method, whose summaries are large and cheap to compute."""
+"""Rows a partition should hold under the counts method where partitions are asked for without their size: its summaries are
+large and cheap to compute."""
 
 SALTED = frozenset({"signature", "exact"})
 """Methods whose row text may begin with a salt."""
@@ -36,18 +45,11 @@ RANDOM = "random"
 WIDEST = 64
 """How many possible keys there may be for each row before range partitions give way to hash partitions."""
 
-SPARSE_KEYS = 2**31 - 2
-"""The widest a range partition may be."""
+DIVISIBLE = 32
+"""What the width of large range partitions is a multiple of, so that a second scan can cut them evenly."""
 
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """One side as it was found: its connection's name, the dialect its server speaks, the table."""
-
-    connection: str
-    label: str
-    dialect: Dialect
-    table: Table
+SPARSE_KEYS = 2**31 - DIVISIBLE
+"""The widest a range partition may be: narrower than the field that positions are taken from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +65,26 @@ class Bounds:
     even: bool | None = None
 
 
-def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint]) -> Plan:
-    """The plan without its partitions: which columns are compared and as what. Raises PlanError with everything that is wrong."""
+def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method | None = None) -> Plan:
+    """The plan without its partitions: which columns are compared and as what, by ``method`` or else the audit's.
+
+    Raises PlanError with everything that is wrong.
+    """
     _check_hash(audit, ends)
-    method: Method = choose((), audit.t, audit.partition.rows) if audit.method == "auto" else audit.method
-    names = _Names(audit, ends)
+    if method is None:
+        method = choose((), audit.t, audit.partition.rows) if audit.method == "auto" else audit.method
+    names = Names(audit, ends)
     key = names.key()
     wanted = names.compared(key)
     problems: list[str] = list(names.problems)
     columns: list[ColumnPlan] = []
     for column in wanted:
         try:
-            columns.append(_column(audit, ends, names, column))
+            columns.append(column_plan(audit, ends, names, column, method))
         except PlanError as error:
             problems.append(str(error))
     sides = {side: _side(audit, ends, names, side, problems) for side in SIDES}
+    problems += measures.problems(columns, audit.counts) if not problems else []
     if problems:
         told = "\n".join(f"  - {problem}" for problem in dict.fromkeys(problems))
         raise ColumnRefused(f"audit {name} cannot run as it is:\n{told}")
@@ -94,8 +101,19 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint]) -> Plan:
         t=audit.t if method == "exact" else 0,
         bits=audit.bits if method == "exact" else 60,
         salt=audit.salt if method in SALTED and audit.salt != RANDOM and audit.encoding == "injective" else "",
+        snapshot=audit.snapshot or ("whole" if max((end.table.estimate or 0) for end in ends.values()) <= SNAPSHOT_ROWS else "per_chunk"),
         left_out=tuple(names.left_out),
     )
+
+
+def columns_named(audit: Audit, ends: Mapping[Side, Endpoint], name: str, what: str) -> dict[Side, Column]:
+    """Both sides' columns that the source's ``name`` stands for. Raises NoSuchObject, in which ``what`` is the setting."""
+    names = Names(audit, ends)
+    found = {side: names.find(side, name) for side in SIDES}
+    for side, column in found.items():
+        if column is None:
+            raise NoSuchObject(f"{what}: the column {name!r} is not in the {side} ({ends[side].label}){names.hint(side)}")
+    return {side: column for side, column in found.items() if column}
 
 
 def _check_hash(audit: Audit, ends: Mapping[Side, Endpoint]) -> None:
@@ -107,83 +125,12 @@ def _check_hash(audit: Audit, ends: Mapping[Side, Endpoint]) -> None:
             )
 
 
-class _Names:
-    """The audit's names, found in the two catalogues: exactly as written, else whatever their letters' case."""
-
-    def __init__(self, audit: Audit, ends: Mapping[Side, Endpoint]) -> None:
-        self.audit = audit
-        self.ends = ends
-        self.problems: list[str] = []
-        self.left_out: list[str] = []
-        self.renamed = {a.lower(): b for a, b in audit.target.columns.items()}
-
-    def find(self, side: Side, name: str) -> Column | None:
-        """The column of a side that the source's ``name`` stands for."""
-        wanted = self.renamed.get(name.lower(), name) if side == "target" else name
-        columns = self.ends[side].table.columns
-        exact = [c for c in columns if c.name == wanted]
-        loose = [c for c in columns if c.name.lower() == wanted.lower()]
-        return exact[0] if exact else loose[0] if len(loose) == 1 else None
-
-    def key(self) -> list[str]:
-        """The key's columns by the source's names. Raises NoKey, or NoSuchObject for a column that a side does not have."""
-        key = self.audit.key or self.ends["source"].table.primary_key
-        if not key:
-            raise NoKey(f"{self.ends['source'].label} has no primary key: write key: [column, ...] in the audit")
-        for name in key:
-            for side in SIDES:
-                if not self.find(side, name):
-                    raise NoSuchObject(f"the key's column {name!r} is not in the {side} ({self.ends[side].label}){self.hint(side)}")
-        return [column.name for name in key if (column := self.find("source", name))]
-
-    def compared(self, key: Sequence[str]) -> list[str]:
-        """The compared columns by the source's names, the key's first; notes what is left out and what is missing."""
-        rules = self.audit.columns
-        excluded = {name.lower() for name in rules.exclude}
-        included = {name.lower() for name in rules.include}
-        computed = {name.lower(): name for name, rule in rules.override.items() if rule.expr is not None}
-        here = [column.name for column in self.ends["source"].table.columns]
-        every = [*here, *(name for low, name in computed.items() if low not in {h.lower() for h in here})]
-        self._check_written([*rules.exclude, *rules.include, *rules.override, *self.audit.target.columns], every)
-        wanted = list(key)
-        for name in every:
-            low = name.lower()
-            if name in wanted:
-                continue
-            if low in excluded or (included and low not in included):
-                self.left_out.append(f"{name}: left out by the audit")
-            elif low not in computed and not self.find("target", name):
-                self.problems.append(f"column {name!r} is not in the target ({self.ends['target'].label}){self.hint('target')}")
-            else:
-                wanted.append(name)
-        used = {column.name for name in wanted if (column := self.find("target", name))}
-        extra = [c.name for c in self.ends["target"].table.columns if c.name not in used and c.name.lower() not in excluded]
-        self.left_out += [f"{name}: only in the target" for name in extra]
-        return wanted
-
-    def hint(self, side: Side) -> str:
-        return "; map it under target: columns: {source name: target name}, or exclude it" if side == "target" else ""
-
-    def _check_written(self, written: Sequence[str], every: Sequence[str]) -> None:
-        known = {name.lower() for side in SIDES for name in (c.name for c in self.ends[side].table.columns)}
-        known |= {name.lower() for name in every}
-        self.problems += [f"the audit names a column {name!r} that neither side has" for name in written if name.lower() not in known]
-
-    def for_expressions(self, side: Side) -> dict[str, str]:
-        """Names a person may write in a filter, in lower case, to this side's names."""
-        found = {c.name.lower(): c.name for c in self.ends[side].table.columns}
-        for column in self.ends["source"].table.columns:
-            if there := self.find(side, column.name):
-                found[column.name.lower()] = there.name
-        return found
-
-
-def _side(audit: Audit, ends: Mapping[Side, Endpoint], names: _Names, side: Side, problems: list[str]) -> SidePlan:
+def _side(audit: Audit, ends: Mapping[Side, Endpoint], names: Names, side: Side, problems: list[str]) -> SidePlan:
     end = ends[side]
     condition = ""
     if audit.where is not None:
         try:
-            condition = f"({_written(audit.where, 'where', ends, names, side)})"
+            condition = f"({written(audit.where, 'where', ends, names, side)})"
         except PlanError as error:
             problems.append(str(error))
     return SidePlan(
@@ -196,116 +143,23 @@ def _side(audit: Audit, ends: Mapping[Side, Endpoint], names: _Names, side: Side
     )
 
 
-def _written(sql: Sql, what: str, ends: Mapping[Side, Endpoint], names: _Names, side: Side) -> str:
-    """A person's SQL, as this side has to spell it."""
-    write = ends[side].dialect
-    match sql:
-        case Per():
-            text, read = (sql.source if side == "source" else sql.target), write
-        case Written():
-            try:
-                text, read = sql.sql, get(sql.dialect)
-            except LookupError as error:
-                raise PlanError(f"{what}: {error}") from None
-        case _:
-            text, read = sql, ends["source"].dialect
-    return expressions.translate(text, read, write, names.for_expressions(side), what)
-
-
-def _column(audit: Audit, ends: Mapping[Side, Endpoint], names: _Names, name: str) -> ColumnPlan:
-    rules = {key.lower(): rule for key, rule in audit.columns.override.items()}
-    rule = rules.get(name.lower(), Override())
-    found = {side: names.find(side, name) for side in SIDES}
-    asked = canonical.parse_kind(rule.kind) if rule.kind else None
-    if rule.round is not None:
-        asked = Kind("rounded", scale=rule.round)
-    if rule.expr is not None and asked:
-        return ColumnPlan(
-            name=name,
-            kind=asked,
-            native=dict.fromkeys(SIDES, asked),
-            expression={side: f"({_written(rule.expr, f'expr of {name}', ends, names, side)})" for side in SIDES},
-            types=dict.fromkeys(SIDES, "an expression"),
-            why="the audit's expression",
-            trim=rule.trim,
-            case=rule.case,
-            null_as=rule.null_as,
-            masked=rule.mask,
-        )
-    both = {side: column for side, column in found.items() if column}
-    native = {side: _native(column, name, side, ends[side]) for side, column in both.items()}
-    shared = _asked(asked, native, name, both) if asked else _negotiated(native, name, both)
-    _check_digits(shared, native, name, ends)
-    return ColumnPlan(
-        name=name,
-        kind=shared.kind,
-        native=native,
-        expression={side: ends[side].dialect.quote(column.name) for side, column in both.items()},
-        types={side: column.native for side, column in both.items()},
-        why=shared.why,
-        lossy=shared.lossy,
-        trim=rule.trim,
-        case=rule.case,
-        null_as=rule.null_as,
-        masked=rule.mask,
-    )
-
-
-def _native(column: Column, name: str, side: Side, end: Endpoint) -> Kind:
-    if column.kind is None:
-        raise ColumnRefused(
-            f"column {name!r}: {end.dialect.name}'s type {column.native!r} of the {side} has no canonical text;"
-            f" exclude it, or write columns: override: {{{name}: {{expr: ..., kind: ...}}}}"
-        )
-    return column.kind
-
-
-def _negotiated(native: Mapping[Side, Kind], name: str, both: Mapping[Side, Column]) -> Shared:
-    shared = canonical.share(native["source"], native["target"])
-    if shared is None:
-        types = " and ".join(both[side].native for side in SIDES)
-        raise ColumnRefused(
-            f"column {name!r}: {types} share no kind; exclude it, or write columns: override: {{{name}: {{kind: ...}}}} (or round:, expr:)"
-        )
-    return shared
-
-
-def _asked(kind: Kind, native: Mapping[Side, Kind], name: str, both: Mapping[Side, Column]) -> Shared:
-    for side in SIDES:
-        if not canonical.can_render(kind, native[side]):
-            raise ColumnRefused(f"column {name!r}: the {side}'s {both[side].native} cannot be compared as {kind}")
-    lossy = f"values are rounded to {kind.scale} digits behind the point" if kind.name == "rounded" else None
-    return Shared(kind, "the audit says so", lossy)
-
-
-def _check_digits(shared: Shared, native: Mapping[Side, Kind], name: str, ends: Mapping[Side, Endpoint]) -> None:
-    if shared.kind.name != "decimal":
-        return
-    for side in SIDES:
-        whole = (native[side].digits or 0) - (native[side].scale or 0)
-        most = ends[side].dialect.MAX_DECIMAL_DIGITS
-        if whole + (shared.kind.scale or 0) > most:
-            raise ColumnRefused(
-                f"column {name!r}: {whole} digits before the point and {shared.kind.scale} behind it are more than the {most} that"
-                f" {ends[side].dialect.name} computes with; write columns: override: {{{name}: {{kind: 'decimal(38,{most - whole})'}}}}"
-            )
-
-
 def finish(plan: Plan, audit: Audit, ends: Mapping[Side, Endpoint], bounds: Mapping[Side, Bounds]) -> Plan:
     """The plan with its partitions and chunks. Raises PlanError where the asked partitioning does not fit the key."""
     how = _partitioning(plan, audit, bounds)
     _check_size(plan, how, ends)
-    whole = dataclasses.replace(plan, partitioning=how, span=_span(bounds) if integer_key(plan) else 0)
-    sides = {
-        side: dataclasses.replace(plan.sides[side], chunks=_chunks(whole, ends[side], bounds, side), estimate=bounds[side].rows)
-        for side in SIDES
-    }
+    ordered = integer_key(plan)
+    least = [b.least for b in bounds.values() if b.least is not None and ordered]
+    greatest = [b.greatest for b in bounds.values() if b.greatest is not None and ordered]
+    whole = dataclasses.replace(plan, partitioning=how, least=min(least, default=None), greatest=max(greatest, default=None))
+    sides = {side: _chunked(whole, ends[side], bounds[side].rows, side) for side in SIDES}
     return dataclasses.replace(whole, sides=sides, notes=tuple(_notes(whole, ends)))
 
 
 def _partitioning(plan: Plan, audit: Audit, bounds: Mapping[Side, Bounds]) -> Partitioning:
     asked = audit.partition
-    aim = max(asked.rows, COUNTS_ROWS) if audit.method == "counts" else asked.rows
+    if plan.method == "counts" and not (asked.strategy or asked.size or asked.buckets or asked.column):
+        return Partitioning(strategy="whole", why="the method counts measures the whole table")
+    aim = max(asked.rows, COUNTS_ROWS) if plan.method == "counts" else asked.rows
     rows = max(b.rows for b in bounds.values())
     aim = max(aim, math.ceil(rows / asked.limit))
     if asked.strategy == "time" or (asked.column and asked.strategy is None):
@@ -322,8 +176,12 @@ def _partitioning(plan: Plan, audit: Audit, bounds: Mapping[Side, Bounds]) -> Pa
     span = _span(bounds)
     size = max(1, math.ceil(aim * span / max(rows, 1)))
     even = bounds["source"].even and bounds["target"].even is not False
+    if even and span <= SPARSE_KEYS * asked.limit:
+        size = min(size, SPARSE_KEYS)
     if asked.strategy == "range" or size <= min(aim * WIDEST, SPARSE_KEYS) or (even and size <= SPARSE_KEYS):
         size = max(size, math.ceil(span / asked.limit))
+        if DIVISIBLE**2 < size < SPARSE_KEYS:
+            size = math.ceil(size / DIVISIBLE) * DIVISIBLE
         return Partitioning(strategy="range", size=max(2, size), why=f"an integer key, {span:,} possible values for about {rows:,} rows")
     return Partitioning(strategy="hash", buckets=buckets, why=f"the key is sparse: {span:,} possible values for about {rows:,} rows")
 
@@ -352,31 +210,30 @@ def _check_size(plan: Plan, how: Partitioning, ends: Mapping[Side, Endpoint]) ->
         raise PlanError(f"audit {plan.audit}: partitions of an unsigned key hold at least 2 keys; write size: 2 or more")
 
 
-def _chunks(plan: Plan, end: Endpoint, bounds: Mapping[Side, Bounds], side: Side) -> tuple[Chunk, ...]:
-    """Row stores with an integer key are read in chunks of whole key ranges through its index; all else in one statement.
+def _chunked(plan: Plan, end: Endpoint, rows: int, side: Side) -> SidePlan:
+    """A side with its chunks: with an integer key a long table is read in key ranges, on a row store through its index.
 
-    The ranges cover both sides' keys, so that the same chunks serve both; the first and the last are open at their ends.
+    A column store reads much at once and finds a key range by its sort key at best, so its chunks are larger.
     """
-    least = [b.least for b in bounds.values() if b.least is not None]
-    rows = bounds[side].rows
-    how = plan.partitioning
-    adds_up = how.strategy == "range" or (how.strategy == "hash" and plan.method != "counts")  # measures do not
-    if not end.dialect.ROW_STORE or not integer_key(plan) or not least or rows <= CHUNK_ROWS or not adds_up:
-        return (Chunk(),)
-    span = _span(bounds)
-    size = plan.partitioning.size or 1
-    width = max(size, math.ceil(span * CHUNK_ROWS / rows / size) * size)
-    first = min(least) // size * size
-    cuts = list(range(first + width, first + span, width))
-    edges: list[Any] = [None, *cuts, None]
-    chunks = [Chunk(first=edges[i], end=edges[i + 1]) for i in range(len(edges) - 1)]
+    here = dataclasses.replace(plan.sides[side], estimate=rows)
+    most = COLUMN_CHUNK_ROWS if not end.dialect.ROW_STORE else CHUNK_ROWS if end.dialect.SPILLS else CHUNK_ROWS * LARGER_CHUNK
+    if not plan.span or rows <= (CHUNK_ROWS if end.dialect.ROW_STORE else COLUMN_CHUNK_ROWS):
+        return here
     column = plan.columns[0]
     nullable = any(c.nullable for c in end.table.columns if end.dialect.quote(c.name) == column.expression[side])
-    return tuple([*chunks, Chunk(null_key=True)] if nullable and cuts else chunks)
+    middle = (plan.least or 0) + plan.span // 2
+    middle -= middle % (plan.partitioning.size or 1)
+    # A chunk without any bound would hold the rows without a key too.
+    chunks = (Chunk(end=middle), Chunk(first=middle), Chunk(null_key=True)) if nullable else (Chunk(),)
+    return dataclasses.replace(here, chunks=chunks, chunk_keys=math.ceil(plan.span * most / rows))
 
 
 def _notes(plan: Plan, ends: Mapping[Side, Endpoint]) -> list[str]:
     notes = [f"{side}: {ends[side].dialect.SNAPSHOT}" for side in SIDES]
+    if plan.snapshot == "per_chunk":
+        notes = ["each chunk reads a snapshot of its own: a row that changes meanwhile is seen as it was when its chunk was read"]
+    if plan.watermark:
+        notes.append(f"rows from {plan.watermark} UTC on are left out on both sides")
     if plan.encoding == "published":
         notes.append("the published row text cannot tell NULL from the word NULL, nor where one column ends and the next begins")
-    return notes
+    return notes + tolerance.notes(plan)

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from auditor.run import Progress, Watcher, unwatched
+from auditor.link import Watcher, unwatched
+from auditor.model import Progress
 
 
 @contextmanager
@@ -30,7 +31,7 @@ def _plain() -> Watcher:
         step = (now.audit, now.side, now.doing, tenth)
         if step not in told:
             told.add(step)
-            share = f" {now.done}/{now.total} statements" if now.total > 1 else ""
+            share = f" {now.done:,} of about {now.total:,} rows" if 0 < now.done < now.total else ""
             print(f"{now.audit}: {now.side}: {now.doing}{share}", file=sys.stderr, flush=True)
 
     return watch

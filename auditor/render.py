@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from functools import cache
-
-import sqlglot
-from sqlglot.errors import SqlglotError
+from collections.abc import Callable, Sequence
 
 import sql_templates
-from auditor import canonical
+from auditor import canonical, measuring
 from auditor.compare import ranges
 from auditor.compare.minhash import MASK, MODULUS, constants
-from auditor.compare.syndromes import SPARES
+from auditor.expressions import checked
+from auditor.field import SPARES, P
 from auditor.model import Chunk, ColumnPlan, Partitioning, Plan, Side
-from auditor.summary import P
 from dialects import Dialect, Kind
 from dialects._kinds import FREE_TEXT
 
@@ -29,8 +24,6 @@ NARROW = 1 << 15
 """Positions up to here square to below 2^30, which needs no reduction."""
 
 NUMERIC = frozenset({"integer", "decimal", "year"})
-FLOATS = frozenset({"float32", "float64"})
-ORDERED = frozenset({"date", "time", "timestamp", "timestamptz"})
 
 
 def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str = "") -> str:
@@ -67,7 +60,7 @@ def rows(plan: Plan, side: Side, dialect: Dialect, which: str, texts: Sequence[s
         "digits": str(plan.bits // 4),
         "texts": _listed([f"{sql} AS t{index}" for index, sql in enumerate(texts)]),
         "table": plan.sides[side].table,
-        "where": " AND ".join(f"({condition})" for condition in (plan.sides[side].where, which) if condition),
+        "where": " AND ".join(f"({condition})" for condition in (*plan.sides[side].conditions, which) if condition),
     }
     return checked(sql_templates.fill(dialect.template("rows"), fragments), dialect)
 
@@ -99,29 +92,14 @@ def count(dialect: Dialect, table: str, condition: str) -> str:
     return checked(sql_templates.fill(dialect.template("count"), {"table": table, "where": condition}), dialect)
 
 
-def checked(sql: str, dialect: Dialect) -> str:
-    """``sql`` itself, which sqlglot could parse. Raises ValueError: a statement that it cannot is a slip of ours.
-
-    Parsing takes as long as a small scan, so statements that differ in large numbers alone are parsed once.
-    """
-    _parse(re.sub(r"\b\d{4,}\b", "1111", sql), dialect.sqlglot)
-    return sql
-
-
-@cache
-def _parse(sql: str, sqlglot_name: str) -> None:
-    try:
-        sqlglot.parse_one(sql, dialect=sqlglot_name)
-    except SqlglotError as error:
-        raise ValueError(f"rendered SQL is malformed: {error}\n{sql}") from error
-
-
 # the columns of a row
 
 
 def text(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
     """SQL of the column's canonical text, with what the audit asks to be done to it; NULL for NULL."""
     sql = dialect.text(column.kind, column.expression[side], column.native[side])
+    if column.tolerance and column.kind.name == "float32" and column.native[side].name != "float32":
+        sql = _single(sql, column, side, dialect)
     if column.trim:
         sql = dialect.trimmed(sql)
     if column.case:
@@ -129,12 +107,20 @@ def text(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
     return _or_null(column, side, sql, dialect.string(column.null_as)) if column.null_as is not None else sql
 
 
+def _single(sql: str, column: ColumnPlan, side: Side, dialect: Dialect) -> str:
+    """SQL of a double's text in single precision; as it is where it is too small or too large for that, which engines refuse."""
+    x = dialect.double(column.expression[side])
+    fits = f"ABS({x}) > {dialect.double_literal('1e-37')} AND ABS({x}) < {dialect.double_literal('3e38')}"
+    whole = dialect.text(Kind("float64"), column.expression[side], column.native[side])
+    return f"CASE WHEN {fits} THEN {sql} ELSE {whole} END"
+
+
 def escaped(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
-    """The column's canonical text with the row encoding's own characters escaped, where it can hold them; NULL for NULL."""
+    """The column's canonical text with the row encoding's own character escaped, where it can hold them; NULL for NULL."""
     sql = text(column, side, dialect)
     if not (column.kind.is_free_text or column.native[side].name in FREE_TEXT or column.null_as):
         return sql
-    return dialect.replaced(dialect.replaced(sql, "~", "~0"), canonical.SEPARATOR, "~1")
+    return dialect.replaced(sql, canonical.BAR, canonical.ESCAPED)
 
 
 def _or_null(column: ColumnPlan, side: Side, sql: str, null: str) -> str:
@@ -153,7 +139,9 @@ def row_text(plan: Plan, side: Side, dialect: Dialect) -> str:
         return dialect.concat([_or_null(column, side, text(column, side, dialect), null) for column in plan.columns])
     null = dialect.string(canonical.NULL)
     texts = [_or_null(column, side, escaped(column, side, dialect), null) for column in plan.columns]
-    return dialect.joined([dialect.string(plan.salt), *texts] if plan.salt else texts, canonical.SEPARATOR)
+    between = dialect.string(canonical.SEPARATOR)
+    pieces = [piece for text in texts for piece in (between, text)]
+    return dialect.concat([dialect.string(plan.salt + canonical.SEPARATOR), *pieces[1:]] if plan.salt else pieces[1:])
 
 
 def key_text(plan: Plan, side: Side, dialect: Dialect) -> str:
@@ -179,7 +167,7 @@ def partition(plan: Plan, side: Side, dialect: Dialect) -> str:
 
 def key_word(plan: Plan, side: Side, dialect: Dialect) -> str:
     """SQL of the first 60 bits of the key's hash: the bucket is taken from its upper bits, the position from its lower 31."""
-    return dialect.word(dialect.row_hash(key_text(plan, side, dialect), plan.hash), 1, 15)
+    return dialect.row_word(key_text(plan, side, dialect), plan.hash)
 
 
 def _bucket(how: Partitioning, key_word: str, dialect: Dialect) -> str:
@@ -193,8 +181,8 @@ def _position(key_word: str) -> str:
 
 def where(plan: Plan, side: Side, chunk: Chunk) -> str:
     """The condition of a chunk: the audit's filter and plain comparisons of the key, which an index serves."""
-    key = plan.columns[plan.partitioning.column].expression[side]
-    conditions = [plan.sides[side].where]
+    key = plan.columns[0].expression[side]
+    conditions = plan.sides[side].conditions
     if chunk.null_key:
         conditions.append(f"{key} IS NULL")
     if chunk.first is not None:
@@ -238,10 +226,9 @@ def _listed(items: list[str]) -> str:
 
 
 def _signature(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
-    digits = dialect.row_hash(row_text(plan, side, dialect), plan.hash)
     words = [dialect.shifted("v", 30), f"(v & {2**30 - 1})"]
     return {
-        "word": dialect.word(digits, 1, 15),
+        "word": dialect.row_word(row_text(plan, side, dialect), plan.hash),
         "words": _listed([f"{dialect.integer_sum(word)} AS word_{j}" for j, word in enumerate(words)]),
     }
 
@@ -260,47 +247,8 @@ def _minima(k: int, seed: str) -> list[str]:
     return [f"MIN((({seed} * {a} + {b}) % {MODULUS}) & {MASK}) AS minhash_{i}" for i, (a, b) in enumerate(constants(k))]
 
 
-def measures(column: ColumnPlan) -> list[str]:
-    """The measures of a column under the counts method, the same on both sides."""
-    if column.kind.name in (*NUMERIC, *FLOATS) and {n.name for n in column.native.values()} <= NUMERIC | FLOATS:
-        return ["nulls", "min", "max"] if column.kind.name in FLOATS else ["nulls", "sum", "min", "max"]
-    if column.kind.name in ORDERED:
-        return ["nulls", "min", "max"]
-    return ["nulls", "true"] if column.kind.name == "boolean" else ["nulls", "characters"]
-
-
-def measure_names(plan: Plan) -> list[str]:
-    """The measures of a counts summary for a person, in the result's order: ``price sum``."""
-    return [f"{column.name} {name}" for column in plan.columns for name in measures(column)] if plan.method == "counts" else []
-
-
 def _counts(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
-    columns: list[str] = []
-    wanted: list[str] = []
-    for index, column in enumerate(plan.columns):
-        names = measures(column)
-        as_number = "max" in names and column.kind.name not in ORDERED
-        native = column.native[side]
-        measured = dialect.number(column.expression[side], native) if as_number else text(column, side, dialect)
-        columns.append(f"{measured} AS c{index}")
-        wanted += [f"{_measure(name, column, native, f'c{index}', dialect)} AS {name}_{index}" for name in names]
-    return {"columns": ",\n    ".join(columns), "measures": _listed(wanted)}
-
-
-def _measure(name: str, column: ColumnPlan, native: Kind, measured: str, dialect: Dialect) -> str:
-    """SQL of one measure as text that both sides spell alike."""
-    if name == "nulls":
-        return dialect.as_text(f"COUNT(*) - COUNT({measured})")
-    if name == "characters":
-        return dialect.as_text(dialect.integer_sum(dialect.length(measured)))
-    if name == "true":
-        return dialect.as_text(dialect.integer_sum(f"CASE WHEN {measured} = '1' THEN 1 ELSE 0 END"))
-    folded = f"{name.upper()}({measured})"
-    if column.kind.name in ORDERED:
-        return folded
-    if column.kind.name in FLOATS:
-        return dialect.float_text(folded, column.kind, native)
-    return dialect.decimal_text(folded, column.kind.scale or 0, Kind("decimal", 38, native.scale or 0))
+    return measuring.fragments(plan, side, dialect, [text(column, side, dialect) for column in plan.columns])
 
 
 def sums(plan: Plan) -> int:
@@ -310,7 +258,8 @@ def sums(plan: Plan) -> int:
 
 def _exact(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     how = plan.partitioning
-    digits = dialect.row_hash(row_text(plan, side, dialect), plan.hash)
+    row = row_text(plan, side, dialect)
+    add, counted = _adding(plan, dialect)
     shared = template_name(plan) == "exact_levels"
     narrow = how.strategy == "range" and how.size <= NARROW
     located, group, position = _located(plan, side, dialect)
@@ -323,19 +272,32 @@ def _exact(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     whole = plan.bits > 60 or plan.k > 0
     sources = [f"{dialect.word('h', 1 + 15 * i, 15)} AS v{i or ''}" for i in range(plan.bits // 60)] if whole else ["v"]
     sources += [f"{dialect.word('h', 25, 8)} AS seed"] if plan.k else []
-    summed = [f"{dialect.integer_sum(term)} % {P} AS syndrome_{j}" for j, term in enumerate(terms, start=1)]
+    summed = [f"{add(term)} % {P} AS syndrome_{j}" for j, term in enumerate(terms, start=1)]
     return {
         "partition": group,
         "located": located,
         "position": position,
-        "word": dialect.word(digits, 1, 15),
-        "hashed": f"{digits} AS h" if whole else f"{dialect.word(digits, 1, 15)} AS v",
+        "counted": counted("w0" if shared else "v"),
+        "word": dialect.row_word(row, plan.hash),
+        "hashed": f"{dialect.row_hash(row, plan.hash)} AS h" if whole else f"{dialect.row_word(row, plan.hash)} AS v",
         "word_sources": ",\n      ".join(sources),
         "word_columns": ",\n    ".join([*columns, *(["seed"] if plan.k else [])]),
         "powers": ",\n    ".join(f"{sql} AS {name}" for name, sql in _powers(sums(plan) - 1)),
-        "words": _listed([f"{dialect.integer_sum(word)} AS word_{j}" for j, word in enumerate(words)]),
+        "words": _listed([f"{add(word)} AS word_{j}" for j, word in enumerate(words)]),
         "syndromes": _listed([*summed, *_minima(plan.k, "seed")]),
     }
+
+
+def _adding(plan: Plan, dialect: Dialect) -> tuple[Callable[[str], str], Callable[[str], str]]:
+    """How the words and power sums of a partition are added up, and its hashed rows counted.
+
+    Where quick sums are exact for so many rows only, a partition that holds more, which its plan did not expect, counts as
+    not hashed: it is left out by name instead of compared by sums that were rounded.
+    """
+    most = dialect.SMALL_SUM
+    if most is None or plan.partitioning.strategy == "time" or plan.rows_each > most // 4:
+        return dialect.integer_sum, "COUNT({})".format
+    return dialect.small_sum, f"CASE WHEN COUNT(*) <= {most} THEN COUNT({{}}) ELSE 0 END".format
 
 
 def _located(plan: Plan, side: Side, dialect: Dialect) -> tuple[str, str, str]:
@@ -381,8 +343,7 @@ _METHODS = {"signature": _signature, "minhash": _minhash, "counts": _counts, "ex
 def result_columns(plan: Plan) -> list[str]:
     """The names of the columns of a summary's result, in order, the console's own aside."""
     if plan.method == "counts":
-        named = [f"{name}_{i}" for i, column in enumerate(plan.columns) for name in measures(column)]
-        return ["partition_id", "row_count", "key_min", "key_max", *named]
+        return ["partition_id", "row_count", "key_min", "key_max", *measuring.result_columns(plan)]
     words = {"signature": 2, "minhash": 4, "exact": plan.bits // 30}[plan.method]
     names = ["partition_id", "row_count", "hashed", "key_min", "key_max", *(f"word_{j}" for j in range(words))]
     names += [f"syndrome_{j}" for j in range(1, sums(plan))] if plan.method == "exact" else []

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from auditor import render
-from auditor.compare.account import Row
-from auditor.model import NULL_PARTITION, ColumnPlan, Plan, Side
+from auditor import canonical, render
+from auditor.compare.account import Key, Row
+from auditor.model import NULL_PARTITION, ColumnPlan, Plan, RangeDifference, Side
 from dialects import Dialect, Session
 
 T = TypeVar("T")
@@ -18,6 +19,12 @@ KEYS_A_STATEMENT = 1000
 
 RANGES_A_STATEMENT = 100
 """Key ranges that one statement asks for."""
+
+SAME_AS_ITS_TEXT = frozenset({"integer", "text", "char", "uuid", "date"})
+"""Kinds of which a column equals the literal of its canonical text, so that an index finds it."""
+
+Young = bool
+"""Whether a row is younger than the watermark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,35 @@ class Fetcher:
         key = self.plan.columns[0].expression[self.side]
         for some in _batched(list(keys), KEYS_A_STATEMENT):
             yield from self._rows(f"{key} IN ({', '.join(str(k) for k in some)})", texts=True)
+
+    def again(self, keys: Sequence[Key], settled: str) -> Iterator[tuple[Row, Young]]:
+        """The rows of these keys (canonical texts) as they are now, and whether ``settled`` does not hold of them.
+
+        Served by an index as far as the key's columns equal literals; one scan where none does.
+        """
+        held = [key for key in keys if self._can_hold(key)]
+        wanted = set(held)
+        young = [f"CASE WHEN {settled} THEN '0' ELSE '1' END"] if settled else []
+        for some in _batched(held, KEYS_A_STATEMENT):
+            for row in self._rows(self._of_keys(some), texts=True, more=young):
+                if row.key in wanted:
+                    flag = row.texts[-1:] == ("1",) if settled else False
+                    texts = row.texts[:-1] if settled else row.texts
+                    yield Row(row.partition, row.digits, row.key, texts), flag
+
+    def counted(self, span: RangeDifference, settled: str) -> tuple[int, int]:
+        """The rows of a range as they are now, and how many of them are younger than ``settled`` allows."""
+        dialect = self.session.dialect
+        where = " AND ".join(f"({one})" for one in (*self.plan.sides[self.side].conditions, self._of_range(span)))
+        rows = int(self.session.query(render.count(dialect, self.plan.sides[self.side].table, where))[0][0])
+        if not rows or not settled:
+            return rows, 0
+        old = int(self.session.query(render.count(dialect, self.plan.sides[self.side].table, f"{where} AND {settled}"))[0][0])
+        return rows, rows - old
+
+    def within(self, span: RangeDifference) -> Iterator[Row]:
+        """The rows of a range as they are now; with texts only where tolerances need them."""
+        yield from self._rows(self._of_range(span), texts=self.plan.is_tolerant)
 
     def by_position(self, positions: Sequence[int]) -> Iterator[Row]:
         """The rows at these hashed positions (of any partition) with the texts of all columns, in one scan."""
@@ -54,17 +90,72 @@ class Fetcher:
         columns = self.plan.key_columns if how.strategy == "hash" else (self.plan.columns[how.column],)
         return " OR ".join(f"{column.expression[self.side]} IS NULL" for column in columns)
 
-    def _rows(self, where: str, texts: bool) -> Iterator[Row]:
+    def _of_keys(self, keys: Collection[Key]) -> str:
+        """A condition that holds for the rows of these keys, and perhaps for others."""
+        columns = self.plan.key_columns
+        served = [
+            index
+            for index, column in enumerate(columns)
+            if self._equals_its_text(column) and all(_is_literal(column, key[index]) for key in keys)
+        ]
+        if not served:
+            dialect = self.session.dialect
+            found = [f"{render.key_text(self.plan, self.side, dialect)} IN ({', '.join(dialect.string(_written(key)) for key in keys)})"]
+            without = " OR ".join(f"{column.expression[self.side]} IS NULL" for column in columns)
+            found += [f"({without})"] if any(None in key for key in keys) else []
+            return " OR ".join(found)
+        if len(columns) == 1 and all(key[0] is not None for key in keys):
+            return f"{columns[0].expression[self.side]} IN ({', '.join(self._literal(columns[0], str(key[0])) for key in keys)})"
+        return " OR ".join(f"({' AND '.join(self._equal(columns[index], key[index]) for index in served)})" for key in keys)
+
+    def _can_hold(self, key: Key) -> bool:
+        """Whether the engine can hold a key at all: the other one's texts may have characters that it refuses even in literals."""
+        return "NUL in text" not in self.session.dialect.GAPS or not any("\0" in (text or "") for text in key)
+
+    def _equals_its_text(self, column: ColumnPlan) -> bool:
+        plain = not (column.trim or column.case or column.null_as is not None)
+        return plain and column.kind.name in SAME_AS_ITS_TEXT and column.native[self.side].name == column.kind.name
+
+    def _equal(self, column: ColumnPlan, text: str | None) -> str:
+        expression = column.expression[self.side]
+        return f"{expression} IS NULL" if text is None else f"{expression} = {self._literal(column, text)}"
+
+    def _literal(self, column: ColumnPlan, text: str) -> str:
+        return text if column.kind.name == "integer" else self.session.dialect.string(text)
+
+    def _of_range(self, span: RangeDifference) -> str:
+        """A condition that holds for the rows of a range."""
+        if span.first is not None and span.last is not None:
+            key = self.plan.columns[0].expression[self.side]
+            return f"{key} >= {span.first} AND {key} <= {span.last}"
+        first, last = span.ids
+        if first is None or last is None:
+            return self._null()
+        id_ = render.partition(self.plan, self.side, self.session.dialect)
+        return f"{id_} >= {first} AND {id_} <= {last}"
+
+    def _rows(self, where: str, texts: bool, more: Sequence[str] = ()) -> Iterator[Row]:
         dialect, key = self.session.dialect, self.plan.key
         columns = [render.text(column, self.side, dialect) for column in self.plan.key_columns]
         columns += [self._text(column, dialect) for column in self.plan.columns[key:]] if texts else []
+        columns += more
         for batch in self.session.stream(render.rows(self.plan, self.side, dialect, where, columns)):
             for partition, digits, *found in zip(*batch, strict=True):
                 number = None if partition is None or partition != partition else int(partition)  # noqa: PLR0124 - Arrow's NULL
                 yield Row(number, str(digits), tuple(found[:key]), tuple(found[key:]))
 
     def _text(self, column: ColumnPlan, dialect: Dialect) -> str:
-        return render.shortened(column, self.side, dialect, self.length)
+        return render.shortened(column.finely(self.side), self.side, dialect, self.length)
+
+
+def _is_literal(column: ColumnPlan, text: str | None) -> bool:
+    """Whether every engine reads a canonical text as the literal it stands for: years before Christ, each writes in its own way."""
+    return text is None or column.kind.name != "date" or re.fullmatch(r"\d{4}-\d\d-\d\d", text) is not None
+
+
+def _written(key: Key) -> str:
+    """The text of a key without NULLs, as the key's SQL text has it."""
+    return canonical.row_text(tuple("" if text is None else text for text in key))
 
 
 def _batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

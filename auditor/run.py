@@ -1,4 +1,4 @@
-"""One run of one audit: connect, describe, plan, summarise both sides at once inside snapshots, compare, conclude.
+"""One run of one audit: connect, describe, plan, settle, summarise both sides, compare, name, look again, conclude.
 
 A run always ends in a Report. A side that fails makes the verdict unknown, never match.
 """
@@ -10,72 +10,105 @@ import secrets
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
-import dialects
-from auditor import evenness, naming, render, summary
-from auditor import plan as planning
-from auditor.compare.comparator import Aligned, align, compare
+from auditor import chunks, drawing, drift, guest, ladder, measures, naming, recheck, render, survey
+from auditor import plan as plans
+from auditor.columns import Endpoint
+from auditor.compare.comparator import Aligned, compare
 from auditor.config import Audit, Connection
-from auditor.errors import AuditorError, NoSuchObject, PlanError, StatementCancelled
-from auditor.model import SIDES, Chunk, Comparison, Differences, Jaccard, Plan, Report, Side, SideCost, State, Verdict
-from auditor.plan import Bounds, Endpoint
-from auditor.summary import Summaries
-from dialects import Place, Session
+from auditor.errors import AuditorError, NotResumable, SchemaChanged
+from auditor.keeping import Keeper, Nothing
+from auditor.link import Link, Watcher, unwatched
+from auditor.model import SIDES, Comparison, Differences, Jaccard, Measure, Method, Plan, Progress, Report, Side, State, Step, Verdict
+from auditor.packed import Picture
+from auditor.scan import Reading
+from auditor.verdict import conclude
+from dialects import Session
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far one side is: ``done`` of ``total`` chunks, and what it does now."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """What earlier runs of an audit left for this one.
 
-    audit: str
-    side: Side
-    doing: str
-    done: int = 0
-    total: int = 0
+    ``shares`` are the shares of rows that differed, the latest last; ``schema`` both sides' columns then; ``plan`` that of a run
+    that is resumed; ``part`` chooses the partitions of a rolling audit, and ``size`` is how many keys each of them has.
+    """
+
+    runs: int = 0
+    shares: tuple[float, ...] = ()
+    schema: Mapping[str, Any] | None = None
+    plan: Plan | None = None
+    part: Callable[[Plan], tuple[tuple[int, int], ...]] | None = None
+    size: int | None = None
 
 
-CANCEL_AGAIN = 0.5
-"""Seconds after which a statement that still runs is cancelled again."""
+@dataclass(slots=True)
+class Outcome:
+    """What a run found, as far as it got: its report, the picture of the whole table, both sides' columns."""
 
-Watcher = Callable[[Progress], None]
+    report: Report
+    picture: Picture | None = None
+    schema: Mapping[str, Any] = field(default_factory=dict)
 
 
-def unwatched(_: Progress) -> None:
-    """The watcher of a run that nobody watches."""
+@dataclass(slots=True)
+class _Found:
+    comparison: Comparison
+    aligned: Aligned
+    differences: Differences | None = None
+    jaccard: Jaccard | None = None
+    states: Mapping[int, str] = field(default_factory=dict)
+    measures: tuple[Measure, ...] = ()
+    verdict: Verdict = Verdict.UNKNOWN
+    reasons: tuple[str, ...] = ()
 
 
 def run(name: str, audit: Audit, connections: Mapping[str, Connection], watch: Watcher = unwatched) -> Report:
-    """Run an audit once. Never raises an error of the tree: a run that could not compare says why in its report."""
-    identity = uuid.uuid4().hex
-    began = time.monotonic()
-    sides: dict[Side, Session] = {}
-    plan: Plan | None = None
+    """Run an audit once and keep nothing of it. Never raises an error of the tree: its report says why it could not compare."""
+    return perform(name, audit, connections, watch).report
+
+
+def perform(
+    name: str,
+    audit: Audit,
+    connections: Mapping[str, Connection],
+    watch: Watcher = unwatched,
+    *,
+    identity: str | None = None,
+    keeper: Keeper | None = None,
+    before: Before | None = None,
+) -> Outcome:
+    """Run an audit once, or go on with a run. Never raises an error of the tree: its report says why it could not compare."""
+    before = before or Before()
+    if before.size and not audit.partition.size:
+        audit = audit.model_copy(update={"partition": audit.partition.model_copy(update={"size": before.size})})
+    work = _Work(name, audit, _reading(name, audit, connections, watch, keeper or Nothing()), before, before.plan)
+    began, started = time.monotonic(), datetime.now(UTC)
     state, verdict, exit_code = State.DONE, Verdict.UNKNOWN, Verdict.UNKNOWN.exit_code
     reasons: tuple[str, ...] = ()
-    found: _Found | None = None
-    scan = _Scan(sides, {side: connections[getattr(audit, side).connection].connections for side in SIDES}, watch)
     try:
-        with opened(audit, connections, sides, name, watch):
-            plan = _salted(planned(name, audit, sides, snapshot=True), audit)
-            found = _found(plan, audit, scan)
-        verdict, reasons = conclude(found.comparison, found.differences, found.jaccard, audit.threshold)
-        exit_code = verdict.exit_code
+        with work.reading.keeper.alive(work.reading.stop), work.reading.opened():
+            work.carry_out()
+        if work.found:
+            verdict, reasons, exit_code = work.found.verdict, work.found.reasons, work.found.verdict.exit_code
     except AuditorError as error:
         state, reasons, exit_code = State.FAILED, (str(error),), error.exit_code
-        log.info("the run failed", extra={"action": "run_failed", "audit": name, "run": identity})
+        log.info("the run failed", extra={"action": "run_failed", "audit": name, "run": identity, "error": type(error).__name__})
     except KeyboardInterrupt:
-        state, reasons = State.CANCELLED, ("the run was cancelled",)
-    return Report(
+        work.reading.asked = True
+    if work.reading.asked and verdict is Verdict.UNKNOWN:
+        state, reasons, exit_code = State.CANCELLED, ("the run was cancelled",), Verdict.UNKNOWN.exit_code
+    found, plan = work.found, work.plan
+    report = Report(
         audit=name,
-        run=identity,
+        run=identity or uuid.uuid4().hex,
         state=state,
         verdict=verdict,
         reasons=reasons,
@@ -86,262 +119,168 @@ def run(name: str, audit: Audit, connections: Mapping[str, Connection], watch: W
         comparison=found.comparison if found else None,
         differences=found.differences if found else None,
         jaccard=found.jaccard if found else None,
-        cost={side: _cost(side, session, scan) for side, session in sides.items()},
-        servers={side: session.server for side, session in sides.items()},
+        measures=found.measures if found else (),
+        cost={side: work.reading.cost(side) for side in SIDES if work.reading.links[side].server},
+        servers={side: link.server for side, link in work.reading.links.items() if link.server},
+        began=started,
+        steps=tuple(work.steps),
+        schema_changes=work.schema_changes,
+        covered=work.covered,
+        retries=sum(link.retries for link in work.reading.links.values()),
+        notes=work.notes(),
     )
+    picture = drawing.draw(found.aligned, found.states) if found else None
+    return Outcome(report, picture, work.schema)
 
 
-def conclude(
-    comparison: Comparison, differences: Differences | None, jaccard: Jaccard | None, threshold: float
-) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict, and the sentences that give its reasons, once differences were named.
+def _reading(name: str, audit: Audit, connections: Mapping[str, Connection], watch: Watcher, keeper: Keeper) -> Reading:
+    stopped = threading.Event()
 
-    Under the method exact the threshold is held against the row-weighted similarity, which differences decide.
-    """
-    if differences is None or jaccard is None or not comparison.unequal:
-        return comparison.verdict, comparison.reasons
-    told = [f"{getattr(differences, kind):,} {kind}" for kind in ("missing", "extra", "changed") if getattr(differences, kind)]
-    reasons = [*comparison.reasons[: 1 + (comparison.skipped > 0)], f"named: {', '.join(told) or 'nothing'}"]
-    if differences.partitions["estimated"]:
-        reasons.append(f"{differences.partitions['estimated']:,} partitions were estimated: {differences.why}")
-    if differences.unsettled:
-        reasons.append(f"{differences.unsettled:,} partitions differed in the scan and no longer did when they were looked at again")
-    if not told and not differences.partitions["estimated"]:
-        return Verdict.UNKNOWN, (*reasons, "nothing is claimed: the tables were changing")
-    if threshold < 1 and jaccard.score.lower >= threshold and not comparison.skipped:
-        return Verdict.MATCH, (*reasons, f"the similarity {jaccard.score.value:.6g} is not below the threshold {threshold:g}")
-    return Verdict.MISMATCH, tuple(reasons)
+    def told(progress: Progress) -> None:
+        keeper.told(progress)
+        watch(progress)
+
+    references = {side: getattr(audit, side).connection for side in SIDES}
+    links = {side: Link(side, references[side], connections[references[side]], name, told, stopped) for side in SIDES}
+    return Reading(links, keeper, told, stopped)
+
+
+@dataclass(slots=True)
+class _Work:
+    """What a run does, step by step, and what came of it so far."""
+
+    name: str
+    audit: Audit
+    reading: Reading
+    before: Before
+    plan: Plan | None = None
+    found: _Found | None = None
+    steps: list[Step] = field(default_factory=list)
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    schema_changes: tuple[str, ...] = ()
+    covered: float = 1.0
+
+    def carry_out(self) -> None:
+        """Run the audit's method, or its ladder of methods. Raises errors of the tree."""
+        resumed = self.plan
+        ends = self.reading.anew(lambda sessions: survey.described(self.audit, sessions, self.reading.passed, self.reading.interrupt))
+        self._compare_schemas(ends)
+        methods = ladder.levels(self.audit, self.before.shares)
+        if resumed and resumed.method in methods:
+            methods = methods[methods.index(resumed.method) :]
+        for method in methods:
+            began = time.monotonic()
+            self.plan = self._planned(method, ends, resumed)
+            if not resumed:
+                self.reading.keeper.pin(self.plan, self.schema)
+            resumed = None
+            self.found = self._compared(self.plan)
+            if not ladder.goes_up(self.audit, method, self.found.verdict, self.before.runs):
+                break
+            self.steps.append(Step(method=method, verdict=self.found.verdict, seconds=time.monotonic() - began, reasons=self.found.reasons))
+
+    def _compare_schemas(self, ends: Mapping[Side, Endpoint]) -> None:
+        self.schema = {side: drift.schema_of(end.table) for side, end in ends.items()}
+        self.schema_changes = drift.changes(self.before.schema, self.schema)
+        if self.schema_changes and self.audit.schema_ == "strict":
+            raise SchemaChanged(f"the tables' columns are not what they were at the last run: {'; '.join(self.schema_changes)}")
+
+    def _planned(self, method: Method, ends: Mapping[Side, Endpoint], resumed: Plan | None) -> Plan:
+        """The plan of now, or that of the run which is resumed. Raises NotResumable where the tables' columns changed since."""
+        if resumed:
+            now = plans.draft(self.name, self.audit, ends, method)
+            if (now.columns, now.key) != (resumed.columns, resumed.key):
+                self.plan = None
+                raise NotResumable("the tables' columns, or how they are compared, changed since this run began: start a new one")
+            if resumed.snapshot == "whole":
+                self.reading.begin()
+            self.covered = survey.share(resumed)
+            return resumed
+        made = _salted(self.reading.anew(lambda sessions: self._surveyed(method, ends, sessions)), self.audit)
+        if self.before.part:
+            made, self.covered = survey.only(made, self.before.part(made))
+        notes = self.reading.ask(lambda side: self._index_note(made, side))
+        return replace(made, notes=(*made.notes, *(note for note in notes.values() if note)))
+
+    def _surveyed(self, method: Method, ends: Mapping[Side, Endpoint], sessions: Mapping[Side, Session]) -> Plan:
+        return survey.planned(
+            self.name,
+            self.audit,
+            sessions,
+            ends=ends,
+            method=method,
+            begin=lambda side: self.reading.links[side].begin(),
+            passed=self.reading.passed,
+            refuse=lambda plan, side: guest.check_scan(plan, side, sessions[side], self.reading.links[side].connection),
+            cancel=self.reading.interrupt,
+        )
+
+    def _index_note(self, plan: Plan, side: Side) -> str | None:
+        """How a side's key ranges are read. Raises ScanRefused where no index serves those of a large table."""
+        session, link = self.reading.session(side), self.reading.links[side]
+        first = chunks.queue(plan, side).take() if plan.sides[side].chunk_keys else None
+        statement = render.summary(plan, side, session.dialect, first) if first else ""
+        return guest.check_scan(plan, side, session, link.connection, statement)
+
+    def _compared(self, plan: Plan) -> _Found:
+        aligned = self.reading.summarised(plan, keep=True)
+        comparison = compare(
+            aligned, threshold=self.audit.threshold.score, allow_empty=self.audit.allow_empty, label=plan.partitioning.label
+        )
+        found = _Found(comparison, aligned)
+        self.reading.begin()
+        if plan.method == "exact":
+            self._name(plan, found)
+        elif plan.method == "counts":
+            found.measures = measures.deviations(plan, aligned, self.audit.counts)
+            found.measures += measures.extra(plan, self.audit.counts, self._ask_with_session)
+        else:
+            found.jaccard = naming.estimate(plan, aligned)
+        if plan.method == "counts":
+            found.verdict, found.reasons = measures.verdict(comparison, found.measures)
+        else:
+            found.verdict, found.reasons = conclude(comparison, found.differences, found.jaccard, self.audit.threshold)
+        self.reading.end()
+        return found
+
+    def _ask_with_session(self, work: Callable[[Side, Session], T]) -> dict[Side, T]:
+        return self.reading.ask(lambda side: work(side, self.reading.session(side)))
+
+    def _name(self, plan: Plan, found: _Found) -> None:
+        """Name the differences, and look at them again where the audit asks for it."""
+        reading, limits = self.reading, self.audit.limits
+        reading.watch(Progress(self.name, "source", "naming differences"))
+        named = naming.name_differences(plan, found.aligned, limits, reading.session, reading.ask, reading.summarised)
+        found.differences, found.jaccard, found.states = named.differences, named.similarity(), named.states
+        if (self.audit.recheck or plan.watermark) and (named.differences.named or named.differences.ranges):
+            reading.end()
+            again = recheck.Again(plan, reading.session, reading.ask_now, limits.value_length)
+            looked = recheck.look_again(again, named.differences, self.audit.recheck, reading.stopped, self._waits)
+            found.differences, found.jaccard = looked.differences, named.similarity(looked.cleared, looked.unsettled)
+
+    def _waits(self, sentence: str) -> None:
+        for side in SIDES:
+            self.reading.watch(Progress(self.name, side, sentence))
+
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of how the run went."""
+        told = [f"schema: {change}" for change in self.schema_changes]
+        if self.before.plan:
+            told.append("the run was resumed: chunks that were read before were not read again")
+        for side, link in self.reading.links.items():
+            if link.retries:
+                told.append(f"{side}: something failed and was tried again {link.retries} times")
+            if link.snapshots_lost and self.plan and self.plan.snapshot == "whole":
+                told.append(f"{side}: its snapshot was lost {link.snapshots_lost} times, so what was read later is younger")
+        for side in sorted(self.reading.apart):
+            told.append(f"{side}: this engine or user cannot share a snapshot, so further connections read each chunk in one of its own")
+        if self.covered < 1:
+            told.append(f"{self.covered:.2%} of the table's partitions were read in this run")
+        return tuple(told)
 
 
 def _salted(plan: Plan, audit: Audit) -> Plan:
     """The plan with a salt of this run alone, where the audit has its method salted at random."""
-    if audit.salt != planning.RANDOM or plan.method not in planning.SALTED or plan.encoding == "published":
+    if audit.salt != plans.RANDOM or plan.method not in plans.SALTED or plan.encoding == "published":
         return plan
     return replace(plan, salt=secrets.token_hex(8))
-
-
-@contextmanager
-def opened(
-    audit: Audit, connections: Mapping[str, Connection], sides: dict[Side, Session], name: str = "", watch: Watcher = unwatched
-) -> Iterator[None]:
-    """Both connections, open for the block, in ``sides``. Raises errors of the tree, naming the side."""
-
-    def connect(side: Side) -> Session:
-        watch(Progress(name, side, "connecting"))
-        reference = getattr(audit, side)
-        connection = connections[reference.connection]
-        with _named(side, reference.connection):
-            sides[side] = dialects.connect(connection.url, connection.statement_timeout)
-        return sides[side]
-
-    try:
-        both(connect)
-        yield
-    except (AuditorError, KeyboardInterrupt):
-        for session in sides.values():
-            with suppress(AuditorError):  # the first error matters more than a cancel that fails
-                session.cancel()
-        raise
-    finally:
-        for session in sides.values():
-            session.close()
-
-
-def planned(name: str, audit: Audit, sides: Mapping[Side, Session], *, snapshot: bool) -> Plan:
-    """The plan of an audit, as both databases are now; with ``snapshot`` the sessions are left inside their snapshots.
-
-    Raises PlanError and NoSuchObject.
-    """
-
-    def described(side: Side) -> Endpoint:
-        reference = getattr(audit, side)
-        with _named(side, reference.connection):
-            table = _chosen(sides[side].dialect.describe(sides[side], reference.place), reference.place, side)
-        return Endpoint(reference.connection, f"{reference.connection}: {reference.table}", sides[side].dialect, table)
-
-    ends = both(described)
-    draft = planning.draft(name, audit, ends)
-
-    def bounded(side: Side) -> Bounds:
-        with _named(side, ends[side].connection):
-            if snapshot:
-                sides[side].begin()
-            return _bounds(draft, side, sides[side], audit.partition.rows)
-
-    return planning.finish(draft, audit, ends, both(bounded))
-
-
-def _chosen(found: list[dialects.Table], place: Place, side: Side) -> dialects.Table:
-    """The one table that the name means: exactly as written, else the only one whatever its letters' case."""
-    exact = [table for table in found if table.sql.replace("`", '"').split(".")[-1] == f'"{place.parts[-1]}"'] if place.parts else []
-    if len(exact or found) > 1:
-        raise PlanError(f"{side}: {place} can mean {', '.join(table.sql for table in exact or found)}; write its schema too")
-    if not found:
-        raise NoSuchObject(f"{side}: there is no table {place}, or this user may not see it")
-    return (exact or found)[0]
-
-
-def _bounds(plan: Plan, side: Side, session: Session, aim: int) -> Bounds:
-    here = plan.sides[side]
-    rows = here.estimate
-    condition = here.where or "1 = 1"
-    if rows is None or rows < planning.CHUNK_ROWS:  # small, or never analysed: counting costs little and is right
-        rows = int(session.query(render.count(session.dialect, here.table, condition))[0][0])
-    if not render.integer_key(plan):
-        return Bounds(rows)
-    least, greatest = session.query(render.bounds(plan.columns[0], side, session.dialect, here.table, condition))[0]
-    if least is None:
-        return Bounds(rows)
-    bounds = Bounds(rows, int(least), int(greatest))
-    probes = evenness.probes(bounds, aim) if session.dialect.ROW_STORE else []  # an index finds so few rows at once
-    if not probes:
-        return bounds
-    key = plan.columns[0].expression[side]
-    counts = []
-    for first, end in probes:
-        where = f"{condition} AND {key} >= {first} AND {key} < {end}"
-        counts.append(int(session.query(render.count(session.dialect, here.table, where))[0][0]))
-    return replace(bounds, even=evenness.lie_evenly(counts, aim))
-
-
-@dataclass(slots=True)
-class _Found:
-    """What a run found, as far as it got."""
-
-    comparison: Comparison
-    differences: Differences | None = None
-    jaccard: Jaccard | None = None
-
-
-def _found(plan: Plan, audit: Audit, scan: _Scan) -> _Found:
-    sides, watch = scan.sides, scan.watch
-
-    def summarised(by: Plan) -> Aligned:
-        read = both(lambda side: _summaries(by, side, scan), scan.cancel)
-        return align(read["source"], read["target"])
-
-    aligned = summarised(plan)
-    comparison = compare(
-        aligned,
-        threshold=audit.threshold,
-        allow_empty=audit.allow_empty,
-        measures=render.measure_names(plan),
-        label=plan.partitioning.label,
-    )
-    found = _Found(comparison)
-    if plan.method == "exact":
-
-        def fetched(work: Callable[[Side], T]) -> dict[Side, T]:
-            return both(lambda side: _in(side, plan, lambda: work(side)), scan.cancel)
-
-        watch(Progress(plan.audit, "source", "naming differences"))
-        found.differences, found.jaccard = naming.name_differences(plan, aligned, audit.limits, sides, fetched, summarised)
-    elif plan.method != "counts":
-        found.jaccard = naming.estimate(plan, aligned)
-    both(lambda side: _in(side, plan, sides[side].end))
-    return found
-
-
-def _cost(side: Side, session: Session, scan: _Scan) -> SideCost:
-    cost = scan.costs.get(side, SideCost())
-    return replace(cost, statements=session.statements, bytes=cost.bytes + session.received())
-
-
-def _in(side: Side, plan: Plan, work: Callable[[], T]) -> T:
-    with _named(side, plan.sides[side].connection):
-        return work()
-
-
-@dataclass(slots=True)
-class _Scan:
-    """The scans of one run: each side's sessions, and what they have cost."""
-
-    sides: Mapping[Side, Session]
-    connections: Mapping[Side, int]
-    watch: Watcher
-    costs: dict[Side, SideCost] = field(default_factory=dict)
-    more: list[Session] = field(default_factory=list)
-    """Sessions beside the sides' own that read now."""
-    stopped: threading.Event = field(default_factory=threading.Event)
-
-    def cancel(self) -> None:
-        """End what runs on both sides, and begin no further chunk."""
-        self.stopped.set()
-        for session in (*self.sides.values(), *self.more):
-            with suppress(AuditorError):
-                session.cancel()
-
-
-def _summaries(plan: Plan, side: Side, scan: _Scan) -> Summaries:
-    """One side's summaries, its chunks read by as many connections as may be."""
-    session, chunks = scan.sides[side], plan.sides[side].chunks
-    began, before = time.monotonic(), session.received()
-    names = render.result_columns(plan)
-    with _named(side, plan.sides[side].connection):
-        wanted = min(scan.connections[side], len(chunks)) - 1
-        readers = [session, *(session.siblings(wanted, plan.sides[side].table) if wanted else [])]
-        scan.more += readers[1:]
-        done: list[int] = []
-
-        def read(number: int) -> Summaries:
-            try:
-                return summary.read(_batches(plan, side, readers[number], chunks[number :: len(readers)], done, scan), names)
-            except AuditorError:
-                scan.stopped.set()
-                raise
-
-        try:
-            with ThreadPoolExecutor(len(readers), thread_name_prefix=side) as pool:
-                found = summary.together(list(pool.map(read, range(len(readers)))))
-        finally:
-            extra = sum(reader.received() for reader in readers[1:])
-            for reader in readers[1:]:
-                session.statements += reader.statements
-                reader.close()
-                scan.more.remove(reader)
-    scan.watch(Progress(plan.audit, side, "done", len(chunks), len(chunks)))
-    earlier = scan.costs.get(side, SideCost())
-    scan.costs[side] = SideCost(
-        bytes=earlier.bytes + extra,
-        scan_bytes=earlier.scan_bytes + session.received() - before + extra,
-        seconds=earlier.seconds + time.monotonic() - began,
-    )
-    return found
-
-
-def _batches(plan: Plan, side: Side, session: Session, chunks: Sequence[Chunk], done: list[int], scan: _Scan) -> Iterator[dialects.Columns]:
-    total = len(plan.sides[side].chunks)
-    for chunk in chunks:
-        if scan.stopped.is_set():
-            raise StatementCancelled
-        scan.watch(Progress(plan.audit, side, "summarising", len(done), total))
-        yield from session.stream(render.summary(plan, side, session.dialect, chunk))
-        done.append(1)
-
-
-def both(work: Callable[[Side], T], cancel: Callable[[], None] | None = None) -> dict[Side, T]:
-    """``work`` for both sides at once. The first error is raised, after ``cancel`` ended what the other side was doing."""
-    with ThreadPoolExecutor(2, thread_name_prefix="side") as pool:
-        futures: dict[Side, Future[T]] = {side: pool.submit(work, side) for side in SIDES}
-        try:
-            done, running = wait(futures.values(), return_when=FIRST_EXCEPTION)
-            first = next((error for future in done if (error := future.exception())), None)
-        except KeyboardInterrupt as interrupt:
-            first, running = interrupt, set(futures.values())
-        if first:
-            while running and cancel:  # a cancel that comes before the statement began is lost, so it is repeated
-                cancel()
-                running = wait(running, timeout=CANCEL_AGAIN).not_done
-            raise first
-        return {side: future.result() for side, future in futures.items()}
-
-
-@contextmanager
-def _named(side: Side, connection: str) -> Iterator[None]:
-    """Errors of the tree leave this block with the side and connection in front."""
-    try:
-        yield
-    except AuditorError as error:
-        if not str(error).startswith(f"{side}"):
-            raise type(error)(f"{side} ({connection}): {error}") from error
-        raise

@@ -39,9 +39,14 @@ _MORE = """\
     # where: "status <> 'draft'" # in the source's dialect; translated to the target's
     # method: exact              # counts | signature | minhash | exact | auto
     # t: 3                       # differences that exact names in one partition
-    # partition: {strategy: range, size: 1024}  # chosen from the key and the row count without this
+    # partition: {strategy: range, size: 3072}  # chosen from the key and the row count without this
     # limits: {max_differences: 10000, max_seconds: 10m}
-    # threshold: 0.999           # a similarity below it is a mismatch; default 1.0
+    # threshold: 0.999           # a similarity below it is a mismatch; default 1.0; or {rows: 10}, {share: 0.01%}
+    # settle: {column: updated_at, lag: 15m}         # leave out on both sides what may still be in flight
+    # recheck: {times: 3, wait: 30s, backoff: 2}     # believe a difference only if it is still there
+    # rolling: {per_run: 5%}     # read a part in each run, the one not read for longest
+    # ladder: [counts, signature, exact]             # begin with the cheapest method (instead of method)
+    # schema: strict             # fail when a column changed since the last run
     # allow_empty: false         # whether two empty tables are a match
 """
 

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from auditor import measuring
+from auditor.field import P
 from auditor.model import NULL_PARTITION
 from dialects import Columns
 
 Integers = npt.NDArray[np.int64]
-
-P = 2147483647
-"""2^31 - 1, prime: the field of positions and symbols, modulo which power sums are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +69,17 @@ def read(batches: Iterable[Columns], names: Sequence[str]) -> Summaries:
                 measures=_objects([batch[where[name]] for name in measured], len(rows)),
             )
         )
-    found = _folded(_joined(parts, (len(words), len(powers), len(minima)), len(measured)))
+    found = _folded(_joined(parts, (len(words), len(powers), len(minima)), len(measured)), measured)
     return replace(found, syndromes=found.syndromes % P)
 
 
-def together(parts: list[Summaries]) -> Summaries:
-    """The summaries of several readers of one side, as one."""
+def together(parts: list[Summaries], names: Sequence[str] = ()) -> Summaries:
+    """The summaries of several chunks or readers of one side, as one; ``names`` as in ``read``, for measures are folded by them."""
     if len(parts) == 1:
         return parts[0]
     widths = (parts[0].words.shape[1], parts[0].syndromes.shape[1], parts[0].minhashes.shape[1])
-    found = _folded(_joined(parts, widths, parts[0].measures.shape[1]))
+    width = parts[0].measures.shape[1]
+    found = _folded(_joined(parts, widths, width), list(names)[len(names) - width :])
     return replace(found, syndromes=found.syndromes % P)
 
 
@@ -121,15 +121,13 @@ def _joined(parts: list[Summaries], widths: tuple[int, int, int], measured: int)
     return Summaries(**{name: np.concatenate(pieces.pop(name)) for name in Summaries.__slots__})
 
 
-def _folded(found: Summaries) -> Summaries:
+def _folded(found: Summaries, measured: Sequence[str]) -> Summaries:
     """Ascending by id; partitions that several chunks contributed to, added up."""
     if len(found) > 1 and not (np.diff(found.partition) > 0).all():
         found = _taken(found, np.argsort(found.partition, kind="stable"))
     starts = np.flatnonzero(np.diff(found.partition, prepend=found.partition[:1] - 1)) if len(found) else np.zeros(0, np.int64)
     if len(starts) == len(found):
         return found
-    if found.measures.shape[1]:
-        raise ValueError("measures of one partition came twice")
     ends = np.append(starts[1:], len(found))
     least, greatest = (_extremes(keys, starts, ends, pick) for keys, pick in ((found.least, min), (found.greatest, max)))
     return Summaries(
@@ -141,7 +139,7 @@ def _folded(found: Summaries) -> Summaries:
         words=np.add.reduceat(found.words, starts, axis=0),
         syndromes=np.add.reduceat(found.syndromes, starts, axis=0) if found.syndromes.shape[1] else found.syndromes[starts],
         minhashes=np.minimum.reduceat(found.minhashes, starts, axis=0) if found.minhashes.shape[1] else found.minhashes[starts],
-        measures=found.measures[starts],
+        measures=_measures(found.measures, starts, ends, measured),
     )
 
 
@@ -149,6 +147,14 @@ def _extremes(keys: npt.NDArray[np.object_], starts: Integers, ends: Integers, p
     folded = np.empty(len(starts), dtype=np.object_)
     for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
         folded[index] = pick((key for key in keys[start:end] if key is not None), default=None)
+    return folded
+
+
+def _measures(cells: npt.NDArray[np.object_], starts: Integers, ends: Integers, names: Sequence[str]) -> npt.NDArray[np.object_]:
+    folded = cells[starts].copy()
+    for row in np.flatnonzero(ends - starts > 1):
+        for index, name in zip(range(cells.shape[1]), names, strict=True):
+            folded[row, index] = measuring.fold(name, cells[starts[row] : ends[row], index])
     return folded
 
 

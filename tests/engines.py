@@ -90,6 +90,19 @@ def pair_params(*names: str) -> list[ParameterSet]:
     ]
 
 
+def ring_params() -> list[ParameterSet]:
+    """All ordered pairs for the fixture `pair`, of which a normal run takes each engine with itself and with the next; the rest is slow."""
+    names = _names()
+    near = {(one, names[(index + step) % len(names)]) for index, one in enumerate(names) for step in (0, 1)}
+    made = []
+    for source in names:
+        for target in names:
+            marks = [getattr(pytest.mark, name) for name in {source, target}]
+            marks += [] if (source, target) in near else [pytest.mark.slow]
+            made.append(pytest.param((source, target), id=f"{source}-{target}", marks=marks))
+    return made
+
+
 def _names() -> tuple[str, ...]:
     return tuple(engine.name for engine in ENGINES)
 

@@ -13,7 +13,7 @@ from dialects import Place, parse
 SAMPLE = """\
 connections:
   shop:      {url: "mysql://reader:${SHOP_PASSWORD}@db1:3306/shop"}
-  warehouse: {url: "redshift://auditor:${WH_PASSWORD}@wh:5439/analytics", statement_timeout: 15m}
+  warehouse: {url: "redshift://auditor:${WH_PASSWORD}@wh:5439/analytics", limits: {statement_timeout: 15m}}
   lake:      {url: "spark://local?master=local[2]"}
 audits:
   orders:
@@ -64,8 +64,8 @@ def test_the_documented_sample(tmp_path: Path) -> None:
     settings = loaded(tmp_path, SAMPLE)
     orders, lake = settings.audit("orders"), settings.audit("lake_orders")
     assert parse(settings.connections["shop"].url).password == "p@ss/w:rd#?"
-    assert settings.connections["warehouse"].statement_timeout == 900
-    assert (orders.method, orders.k, orders.threshold, orders.algorithm) == ("minhash", 16, 0.999, "sha256")
+    assert settings.connections["warehouse"].limits.statement_timeout == 900
+    assert (orders.method, orders.k, orders.threshold.score, orders.algorithm) == ("minhash", 16, 0.999, "sha256")
     assert orders.target.columns == {"order_id": "id"}
     assert orders.columns.override["note"].trim
     assert orders.target.place == Place(("public", "orders"))
@@ -87,7 +87,7 @@ def test_the_published_encoding_implies_md5(tmp_path: Path) -> None:
         ("    encoding: plain", "audits.x.encoding", "write one of 'injective' or 'published'"),
         ("    k: 0", "audits.x.k", "this should be greater than or equal to 1"),
         ("    k: many", "audits.x.k", "write a whole number"),
-        ("    threshold: 1.5", "audits.x.threshold", "this should be less than or equal to 1"),
+        ("    threshold: 1.5", "audits.x.threshold.score", "this should be less than or equal to 1"),
         ("    allow_empty: perhaps", "audits.x.allow_empty", "write true or false"),
         ("    key: id", "audits.x.key", "write a list here: [...]"),
         ("    key: [id, 5]", "audits.x.key.1", "write text here, in quotes"),
@@ -123,14 +123,14 @@ def test_sql_in_none_of_its_forms_is_one_mistake(tmp_path: Path, sql: str) -> No
 
 @pytest.mark.parametrize(("text", "value"), [("90", 90), ("90s", 90), ("1.5m", 90), ("2h", 7200), ("250ms", 0.25), ("1d", 86400)])
 def test_durations(tmp_path: Path, text: str, value: float) -> None:
-    settings = loaded(tmp_path, GOOD.replace('"}', f'", statement_timeout: {text}}}'))
-    assert settings.connections["a"].statement_timeout == value
+    settings = loaded(tmp_path, GOOD.replace('"}', f'", limits: {{statement_timeout: {text}}}}}'))
+    assert settings.connections["a"].limits.statement_timeout == value
 
 
 @pytest.mark.parametrize("text", ["soon", "-5s", "5 weeks", "true"])
 def test_no_duration(tmp_path: Path, text: str) -> None:
-    (line,) = told(tmp_path, GOOD.replace('"}', f'", statement_timeout: {text}}}'))
-    assert line.startswith("auditor.yaml:2: connections.a.statement_timeout: ")
+    (line,) = told(tmp_path, GOOD.replace('"}', f'", limits: {{statement_timeout: {text}}}}}'))
+    assert line.startswith("auditor.yaml:2: connections.a.limits.statement_timeout: ")
     assert line.endswith("is no duration; write 90s, 15m or 2h")
 
 
@@ -149,7 +149,7 @@ def test_an_empty_file(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["- a\n", "just words\n", "just ${SHOP_PASSWORD}\n"])
 def test_a_file_that_is_no_mapping(tmp_path: Path, text: str) -> None:
-    assert told(tmp_path, text)[0].startswith("auditor.yaml:1: write settings here: {connections: ..., audits: ...}")
+    assert told(tmp_path, text)[0].startswith("auditor.yaml:1: write settings here: {connections: ..., audits: ...")
 
 
 def test_a_section_without_anything_in_it(tmp_path: Path) -> None:

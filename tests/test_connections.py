@@ -20,7 +20,7 @@ def audited(pair: LivePair, connections: int) -> Report:
         side: Connection(url=engine.url, connections=connections) for side, engine in (("source", pair.source), ("target", pair.target))
     }
     source, target = ({"connection": side, "table": f"wide_{side}"} for side in ("source", "target"))
-    return run.run("wide", Audit.model_validate({"source": source, "target": target, "key": ("id",)}), here)
+    return run.run("wide", Audit.model_validate({"source": source, "target": target, "key": ("id",), "partition": {"rows": 100}}), here)
 
 
 @pytest.mark.parametrize("pair", pair_params("postgres", "mariadb"), indirect=True)
@@ -35,7 +35,7 @@ def test_more_connections_find_the_same(pair: LivePair, monkeypatch: pytest.Monk
     assert (
         [found.key for found in one.differences.named] == [found.key for found in three.differences.named] == [{"id": "7"}, {"id": "2500"}]
     )
-    assert one.plan and three.plan and len(one.plan.sides["source"].chunks) == 3
+    assert one.plan and three.plan and one.plan.sides["source"].chunk_keys
     assert three.cost["source"].statements > one.cost["source"].statements, "the further connections' statements count too"
 
 

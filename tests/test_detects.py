@@ -52,7 +52,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "price": ("price + 0.01", "-price - 1", "NULL"),
     "weight": ("COALESCE(weight * (1 + 1e-15) + 1e-300, 0)", "COALESCE(-weight - 1, 1)"),
     "name": ("CASE WHEN name IS NULL THEN '' ELSE NULL END", "COALESCE(name, 'NULL') || ' '", "COALESCE(name || 'x', 'NULL')"),
-    "note": ("note || '|'", "'NULL'", "replace(note, '|', '~1')", "NULL"),
+    "note": ("note || '|'", "'NULL'", "replace(note, '|', '|1')", "NULL"),
     "made": ("made + INTERVAL 1 MICROSECOND", "made + INTERVAL 5 HOUR", "NULL"),
     "day": ("day + 1", "NULL"),
     "flag": ("NOT flag", "NULL"),
@@ -167,7 +167,7 @@ def test_rows_lost_duplicated_and_moved(bench: Bench, method: Method, row: int) 
 Row = tuple[Any, ...]
 APART, SMALL_SIZE = 100, 4
 SMALL = [("id", Kind("integer")), ("one", Kind("text")), ("two", Kind("text")), ("price", Kind("decimal", 10, 2))]
-TEXTS = (None, "", "left|", "~N")
+TEXTS = (None, "", "left|", "|2")
 ROWS_SMALL: list[Row] = [(n, TEXTS[n % 4], f"~right{n}", None if n % 6 == 0 else Decimal(n)) for n in range(16)]
 
 
@@ -182,7 +182,7 @@ FIXED: dict[str, tuple[list[Row], list[int]]] = {
     "another order": (ROWS_SMALL[::-1], []),
     "NULL to empty": (with_row(4, one=""), [1]),
     "NULL to the word": (with_row(8, one="NULL"), [2]),
-    "NULL to its own mark": (with_row(8, one="~N"), [2]),
+    "NULL to its own mark": (with_row(8, one="|2"), [2]),
     "its own mark to NULL": (with_row(3, one=None), [0]),
     "empty to NULL": (with_row(13, one=None), [3]),
     "a blank at the end": (with_row(9, two="~right9 "), [2]),

@@ -65,7 +65,7 @@ class Faulty:
         """The exit code of an audit of two tables; ``audit`` holds its further settings, ``statement_timeout`` the source's."""
         connections: dict[str, Any] = {"here": {"url": source}, "there": {"url": target}}
         if limit := audit.pop("statement_timeout", None):
-            connections["here"]["statement_timeout"] = limit
+            connections["here"]["limits"] = {"statement_timeout": limit}
         ends = {"source": {"connection": "here", "table": tables[0]}, "target": {"connection": "there", "table": tables[1]}}
         path = self.directory / "auditor.yaml"
         path.write_text(json.dumps({"connections": connections, "audits": {"faulty": {"method": "signature", **ends, **audit}}}))
@@ -280,9 +280,11 @@ def slow(engine: LiveEngine) -> None:
 
 
 def test_a_statement_timeout(ready: LiveEngine, faulty: Faulty) -> None:
+    """What is said of a chunk that cannot be cut, because it is one partition."""
     slow(ready)
-    url = faulty.url(ready)
-    assert faulty.run(url, url, "--format", "json", tables=("faults_slow", "faults"), key=["id"], statement_timeout="1s") == 3
+    url, partition = faulty.url(ready), {"strategy": "range", "size": 10_000_000}
+    tables = ("faults_slow", "faults")
+    assert faulty.run(url, url, "--format", "json", tables=tables, key=["id"], statement_timeout="1s", partition=partition) == 3
     assert faulty.sentence().startswith("source (here): ")
     assert any(
         word in faulty.sentence() for word in ("timeout", "max_statement_time", "maximum statement execution time", "longer than 1 s")
@@ -315,7 +317,9 @@ def kill_when_it_runs(engine: LiveEngine, killed: list[int]) -> None:
 
 
 @only(*SERVERS)
-def test_a_connection_that_is_killed(ready: LiveEngine, faulty: Faulty) -> None:
+def test_a_connection_that_is_killed(ready: LiveEngine, faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said once it is not tried again."""
+    monkeypatch.setattr("auditor.link.WAITS", ())
     slow(ready)
     url = faulty.url(ready)
     killed: list[int] = []
@@ -359,7 +363,7 @@ PACKET = 65536
     [
         pytest.param(*[("x" * 40_000, "y" * 40_000)] * 2, id="longer than a packet"),
         pytest.param(
-            ("~" * 40_000, "a"),
+            ("|" * 40_000, "a"),
             (None, "a"),
             id="longer once escaped, against NULL",
         ),

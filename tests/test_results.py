@@ -15,7 +15,7 @@ import pytest
 
 from auditor import service
 from auditor.cli import main
-from auditor.config import Settings
+from auditor.config import Settings, Threshold
 from auditor.errors import ResultError
 from auditor.model import SIDES, Comparison, Method, Side
 
@@ -164,7 +164,7 @@ def test_one_empty_result(tmp_path: Path, settings: Settings) -> None:
 
 
 def test_the_threshold_of_an_audit(tmp_path: Path, settings: Settings) -> None:
-    lenient = settings.audit("orders").model_copy(update={"threshold": 0.5})
+    lenient = settings.audit("orders").model_copy(update={"threshold": Threshold(score=0.5)})
     assert service.compare_files(*saved(tmp_path, settings, "csv"), lenient).verdict == "match"
 
 

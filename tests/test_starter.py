@@ -37,7 +37,7 @@ def test_its_comments_are_settings(tmp_path: Path) -> None:
     audit = load(path, SECRETS).audit("orders")
     assert audit.key == ("order_id",)
     assert audit.columns.override["price"].round == 2
-    assert audit.partition.size == 1024
+    assert audit.partition.size == 3072
 
 
 def test_it_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

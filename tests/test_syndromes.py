@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auditor.compare import syndromes
 from auditor.compare.syndromes import decode, power_sums
-from auditor.summary import P
+from auditor.field import SPARES, P
 
 WIDTH = 1024
 Rows = dict[int, int]
@@ -48,7 +48,7 @@ def damaged(draw: st.DrawFn, most: int, width: int) -> tuple[Rows, Rows, set[int
 @given(data=st.data())
 def test_up_to_t_differences_are_recovered_exactly(t: int, hashed: bool, data: st.DataObject) -> None:
     source, target, wanted = data.draw(damaged(t, P - 1 if hashed else WIDTH))
-    sums = summed(source, target, 2 * t + (2 if hashed else 0))
+    sums = summed(source, target, 2 * t + (SPARES if hashed else 0))
     found = decode(np.array([sums], np.int64), t, None if hashed else WIDTH)
     assert found == [tuple(sorted(wanted)) if wanted else None]
 
@@ -66,7 +66,7 @@ def test_more_than_t_differences_are_flagged_and_never_guessed(t: int, hashed: b
     for number in range(1500):
         positions = generator.sample(range(1, width), t + 1 + number % (2 * t + 3))
         errors = {position: generator.randrange(1, P) for position in positions}
-        rows.append(power_sums(list(errors.items()), 2 * t + (2 if hashed else 0)))
+        rows.append(power_sums(list(errors.items()), 2 * t + (SPARES if hashed else 0)))
     found = decode(np.array(rows, np.int64) % P, t, None if hashed else width)
     assert found == [None] * len(rows)
 

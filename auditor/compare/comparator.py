@@ -44,6 +44,14 @@ class Aligned:
         at = int(self.at[side][index])
         return int(self.sides[side].rows[at]) if at >= 0 else 0
 
+    def keys(self, index: int) -> tuple[int | None, int | None]:
+        """The least and greatest key of a partition over both sides; None where keys have no order."""
+        found: list[int] = []
+        for side in SIDES:
+            at, here = int(self.at[side][index]), self.sides[side]
+            found += [key for key in (here.least[at], here.greatest[at]) if key is not None] if at >= 0 else []
+        return min(found, default=None), max(found, default=None)
+
     @property
     def skipped_rows(self) -> int:
         """The rows of both sides in partitions that could not be compared."""
@@ -163,10 +171,10 @@ def _divergent(
     number = int(aligned.partition[index])
     partition = None if number == NULL_PARTITION else number
     at = {side: int(aligned.at[side][index]) for side in SIDES}
-    keys = [key for s in SIDES if at[s] >= 0 for key in (sides[s].least[at[s]], sides[s].greatest[at[s]]) if key is not None]
+    least, greatest = aligned.keys(index)
     return Divergent(
         partition=partition,
-        key_range=(min(keys), max(keys)) if keys else None,
+        key_range=(least, greatest) if least is not None and greatest is not None else None,
         label=label(partition),
         rows={side: int(sides[side].rows[at[side]]) if at[side] >= 0 else 0 for side in SIDES},
         similarity=None if np.isnan(similarity) else float(similarity),

@@ -7,9 +7,11 @@ estimates their Jaccard similarity with variance J(1-J)/k.
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 MODULUS = 2305843009213693951
 """2^61 - 1, a prime: minhash i of a row is ((seed * a_i + b_i) % MODULUS) & MASK, with seed the fourth 32-bit word of its hash."""
@@ -40,7 +42,8 @@ def constants(k: int) -> list[tuple[int, int]]:
 
 def similarity(source: npt.NDArray[np.int64], target: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """The share of equal minhashes of each partition; both arrays are (partitions, k)."""
-    return np.asarray((source == target).mean(axis=1), dtype=np.float64)
+    shares: npt.NDArray[np.float64] = (source == target).mean(axis=1)
+    return shares
 
 
 def of_seed(seed: int, k: int) -> list[int]:

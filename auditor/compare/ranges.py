@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from auditor.compare.account import Row
-from auditor.compare.comparator import Aligned
 from auditor.model import NULL_PARTITION, SIDES, Difference, DifferenceKind, Partitioning, RangeDifference, Side
+
+if TYPE_CHECKING:
+    from auditor.compare.comparator import Aligned
 
 SHORTEST = 16
 """Neighbouring keys that one side lacks within a listed partition are a range from so many on."""
@@ -37,7 +38,7 @@ class Stretch:
 def one_sided(aligned: Aligned) -> list[Stretch]:
     """The partitions that one side lacks altogether, each a stretch."""
     found: list[Stretch] = []
-    for index in np.flatnonzero(aligned.unequal & (aligned.on("source") != aligned.on("target"))):
+    for index in (aligned.unequal & (aligned.on("source") != aligned.on("target"))).nonzero()[0]:
         side: Side = "source" if aligned.at["source"][index] >= 0 else "target"
         at = int(aligned.at[side][index])
         here = aligned.sides[side]
@@ -93,6 +94,7 @@ def joined(stretches: Sequence[Stretch], how: Partitioning, partitions: Sequence
             label=_label(one, how, partitions),
             rows=one.rows,
             partitions=one.ends - one.begins + 1,
+            ids=(_id(partitions[one.begins]), _id(partitions[one.ends])),
         )
         for one in found
     ]
@@ -101,8 +103,12 @@ def joined(stretches: Sequence[Stretch], how: Partitioning, partitions: Sequence
 def _label(one: Stretch, how: Partitioning, partitions: Sequence[int]) -> str:
     if one.first is not None and one.last is not None:
         return f"keys {one.first:,} to {one.last:,}"
-    first, last = (how.label(None if (p := int(partitions[i])) == NULL_PARTITION else p) for i in (one.begins, one.ends))
+    first, last = (how.label(_id(partitions[i])) for i in (one.begins, one.ends))
     return first if one.begins == one.ends else f"{first} to {last}"
+
+
+def _id(partition: int) -> int | None:
+    return None if partition == NULL_PARTITION else int(partition)
 
 
 def runs(numbers: Sequence[int], most: int | None = None) -> list[tuple[int, int]]:

@@ -17,10 +17,8 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from auditor.summary import Integers, P
-
-SPARES = 2
-"""Power sums beyond 2t that hashed positions carry."""
+from auditor.field import P
+from auditor.summary import Integers
 
 WIDEST_EVALUATED = 1 << 16
 """The widest range whose roots are found by trying every position."""

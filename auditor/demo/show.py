@@ -13,8 +13,8 @@ from auditor import service
 from auditor.config import Settings
 from auditor.demo import damage, flights, load
 from auditor.errors import ConfigError
+from auditor.link import Watcher
 from auditor.model import Differences, Report
-from auditor.run import Watcher
 from dialects import Place
 
 AUDIT = "flights"

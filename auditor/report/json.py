@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
-from auditor.model import SIDES, Comparison, Jaccard, Plan, Report, Score
+from auditor.model import SIDES, Comparison, Difference, Jaccard, Plan, Report, Score
+from auditor.report.shown import shown
 
 MOST_DIVERGENT = 1000
 """Divergent partitions that are listed; ``unequal`` counts them all."""
@@ -12,6 +14,7 @@ MOST_DIVERGENT = 1000
 
 def report(found: Report) -> dict[str, Any]:
     """One run of one audit as plain values."""
+    found = shown(found)
     comparison = found.comparison
     return {
         "audit": found.audit,
@@ -21,7 +24,7 @@ def report(found: Report) -> dict[str, Any]:
         "method": found.method,
         "reasons": list(found.reasons),
         "score": {"published": _score(comparison.published), "jaccard": _jaccard(found.jaccard)} if comparison else None,
-        "coverage": coverage(comparison) if comparison else {"rows": 0.0, "partitions": 0.0},
+        "coverage": found.coverage,
         "rows": dict(comparison.rows) if comparison else None,
         "partitions": _partitions(comparison) if comparison else None,
         "differences": _differences(found) if found.differences else None,
@@ -35,16 +38,35 @@ def report(found: Report) -> dict[str, Any]:
                 if (cost := found.cost.get(side))
             },
         },
+        "began": _moment(found.began),
+        "covered": found.covered,
+        "verified_through": _moment(found.verified_through),
+        "as_of": _moment(found.as_of),
+        "measures": [
+            {
+                "partition": one.partition,
+                "label": one.label,
+                "name": one.name,
+                "source": one.source,
+                "target": one.target,
+                "deviation": one.deviation,
+                "allowed": one.allowed,
+            }
+            for one in found.measures[:MOST_DIVERGENT]
+        ],
+        "steps": [
+            {"method": one.method, "verdict": one.verdict.value, "seconds": round(one.seconds, 3), "reasons": list(one.reasons)}
+            for one in found.steps
+        ],
+        "schema_changes": list(found.schema_changes),
+        "retries": found.retries,
+        "resumable": found.resumable,
+        "notes": list(found.notes),
     }
 
 
-def coverage(comparison: Comparison) -> dict[str, float]:
-    """The share of rows and of partitions that the verdict speaks for; 0 where there are none."""
-    rows = sum(comparison.rows.values())
-    return {
-        "rows": (rows - comparison.skipped_rows) / rows if rows else 0.0,
-        "partitions": (comparison.total - comparison.skipped) / comparison.total if comparison.total else 0.0,
-    }
+def _moment(at: dt.datetime | None) -> str | None:
+    return at.isoformat() if at else None
 
 
 def _score(score: Score | None) -> dict[str, float] | None:
@@ -78,19 +100,40 @@ def _differences(report: Report) -> dict[str, Any] | None:
         "unsettled": found.unsettled,
         "why": found.why,
         "ranges": [
-            {"kind": one.kind, "first": one.first, "last": one.last, "label": one.label, "rows": one.rows, "partitions": one.partitions}
-            for one in found.ranges
-        ],
-        "sample": [
             {
                 "kind": one.kind,
-                "key": {name: int(text) if name in numbers and text is not None else text for name, text in one.key.items()},
-                "rows": dict(one.rows),
-                "columns": [{"name": c.name, "source": c.source, "target": c.target} for c in one.columns],
+                "first": one.first,
+                "last": one.last,
+                "label": one.label,
+                "rows": one.rows,
+                "partitions": one.partitions,
+                "state": one.state,
             }
-            for one in found.named
+            for one in found.ranges
         ],
+        "sample": [_named(one, numbers) for one in found.named],
+        "in_flight": found.in_flight,
+        "cleared": found.cleared,
+        "tolerated": found.tolerated,
+        "vanished": found.vanished,
+        "looks": found.looks,
     }
+
+
+def _named(one: Difference, numbers: set[str]) -> dict[str, Any]:
+    return {
+        "kind": one.kind,
+        "key": {name: _number(text) if name in numbers else text for name, text in one.key.items()},
+        "rows": dict(one.rows),
+        "columns": [{"name": c.name, "source": c.source, "target": c.target} for c in one.columns],
+        "state": one.state,
+        "looks": [{"at": look.at.isoformat(), "seen": look.seen} for look in one.looks],
+    }
+
+
+def _number(text: str | None) -> int | str | None:
+    """A whole number; what is hidden stays text."""
+    return text if text is None or not text.lstrip("-").isdigit() else int(text)
 
 
 def _partitions(found: Comparison) -> dict[str, Any]:
@@ -135,9 +178,14 @@ def plan(plan: Plan) -> dict[str, Any]:
                 "target": column.types["target"],
                 "why": column.why,
                 "lossy": column.lossy,
+                "masked": column.masked,
+                "tolerance": str(column.tolerance) if column.tolerance else None,
             }
             for column in plan.columns
         ],
         "left_out": list(plan.left_out),
         "notes": list(plan.notes),
+        "snapshot": plan.snapshot,
+        "watermark": plan.watermark or None,
+        "stretches": [list(stretch) for stretch in plan.stretches],
     }

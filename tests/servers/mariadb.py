@@ -35,5 +35,5 @@ def start(directory: Path) -> Server:
         return mysql.start_container("mariadb", IMAGE, "there is no MariaDB here: run scripts/engines.sh")
     home = own_directory(directory, "mariadb")
     account = ["--auth-root-authentication-method=normal", "--skip-test-db"]
-    run([install, "--no-defaults", *mysql.as_root(), f"--datadir={home}/data", *account], home)
+    run([install, "--no-defaults", *mysql.as_root(), f"--datadir={home}/data", f"--tmpdir={home}", *account], home)
     return mysql.start_local("mariadb", home, [program, "--no-defaults", *OWN_OPTIONS], "local binary")

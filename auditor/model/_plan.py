@@ -1,9 +1,10 @@
-"""The nouns, frozen. One word per idea; the glossary in the README says what each means."""
+"""What is asked: sides, methods, plans and their parts."""
 
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from enum import StrEnum
 from typing import Literal
 
@@ -21,6 +22,8 @@ NULL_PARTITION = -(2**63)
 class State(StrEnum):
     """Whether the work of a run ended."""
 
+    PENDING = "pending"
+    RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -39,12 +42,35 @@ class Verdict(StrEnum):
         return {"match": 0, "mismatch": 1, "unknown": 3}[self.value]
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far one side of a run is: what it does or waits for now, and of a scan how many rows of about how many are read."""
+
+    audit: str
+    side: Side
+    doing: str
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far two values may be apart and count as equal: a number, a share of the greater of both, or seconds."""
+
+    measure: Literal["absolute", "relative", "time"]
+    most: Decimal
+
+    def __str__(self) -> str:
+        return {"absolute": f"{self.most}", "relative": f"{self.most} of the value", "time": f"{self.most.normalize():f} s"}[self.measure]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnPlan:
     """How one column is compared.
 
     ``native`` is the kind that each side's own type stands for, ``expression`` the SQL that stands for the column on each side.
     ``trim``, ``case`` and ``null_as`` change the canonical text on both sides alike. ``lossy`` says what the comparison cannot see.
+    With a ``tolerance``, ``kind`` is coarse enough for it, and ``fine`` what each side's unrounded values are fetched as.
     """
 
     name: str
@@ -58,6 +84,12 @@ class ColumnPlan:
     case: Literal["lower", "upper"] | None = None
     null_as: str | None = None
     masked: bool = False
+    tolerance: Tolerance | None = None
+    fine: dict[Side, Kind] = field(default_factory=dict)
+
+    def finely(self, side: Side) -> ColumnPlan:
+        """This column as one side's unrounded values are fetched."""
+        return replace(self, kind=self.fine[side], tolerance=None, fine={}) if self.fine else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +97,10 @@ class Partitioning:
     """How rows are put into partitions, the same on both sides.
 
     ``range``: floor(key / size). ``hash``: the key's hash modulo ``buckets``. ``time``: hours, days or months (``unit``) of a
-    column since 1970. ``column`` is the position, in the plan's columns, of what ``range`` and ``time`` cut.
+    column since 1970. ``whole``: all rows in one. ``column`` is the position, in the plan's columns, of what ``range`` and ``time`` cut.
     """
 
-    strategy: Literal["range", "hash", "time"]
+    strategy: Literal["range", "hash", "time", "whole"]
     size: int = 0
     buckets: int = 0
     unit: Unit = "day"
@@ -76,11 +108,15 @@ class Partitioning:
     why: str = ""
 
     def __str__(self) -> str:
+        if self.strategy == "whole":
+            return "the whole table"
         detail = {"range": f"of {self.size:,} keys", "hash": f"in {self.buckets:,} buckets", "time": f"by {self.unit}"}
         return f"{self.strategy} {detail[self.strategy]}"
 
     def label(self, partition: int | None) -> str:
         """What a partition is, for a person: its keys, its bucket, or its time (UTC)."""
+        if self.strategy == "whole":
+            return "the whole table"
         if partition is None:
             return f"no {'time' if self.strategy == 'time' else 'key'} (NULL)"
         if self.strategy == "range":
@@ -114,15 +150,26 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SidePlan:
-    """One side of a plan: where the table is, how rows are chosen, and the chunks it is read in."""
+    """One side of a plan: where the table is, how rows are chosen, and the chunks it is read in.
+
+    Where ``chunk_keys`` is not 0, ``chunks`` are cut to pieces of at most so many keys while they are read. ``settled`` is the
+    condition of rows that are no longer in flight.
+    """
 
     dialect: str
     connection: str
     label: str
     table: str
     where: str
+    settled: str = ""
     chunks: tuple[Chunk, ...] = (Chunk(),)
+    chunk_keys: int = 0
     estimate: int | None = None
+
+    @property
+    def conditions(self) -> list[str]:
+        """What holds of every row that is compared."""
+        return [condition for condition in (self.where, self.settled) if condition]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +191,15 @@ class Plan:
     t: int = 0
     bits: int = 60
     salt: str = ""
-    span: int = 0
-    """How many keys there can be between the least and the greatest of both sides; 0 where keys have no order."""
+    least: int | None = None
+    """The least key of both sides; None where keys have no order or there are none."""
+    greatest: int | None = None
+    snapshot: Literal["whole", "per_chunk"] = "whole"
+    """Whether one snapshot holds for a whole side, or each chunk has a short one of its own."""
+    watermark: str = ""
+    """Rows from this moment on (UTC) are left out on both sides as still in flight; empty: none are."""
+    stretches: tuple[tuple[int, int], ...] = ()
+    """The partitions that are compared, each first (inclusive) to end (exclusive), where it is not the whole table."""
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -153,6 +207,16 @@ class Plan:
     def key_columns(self) -> tuple[ColumnPlan, ...]:
         """The columns that identify a row, in order."""
         return self.columns[: self.key]
+
+    @property
+    def is_tolerant(self) -> bool:
+        """Whether rows have to be fetched with their columns to know whether they differ."""
+        return any(column.tolerance for column in self.columns)
+
+    @property
+    def span(self) -> int:
+        """How many keys there can be between the least and the greatest of both sides; 0 where keys have no order."""
+        return 0 if self.least is None or self.greatest is None else self.greatest - self.least + 1
 
     @property
     def rows_each(self) -> int:
@@ -167,146 +231,3 @@ class Plan:
     def lossy(self) -> list[str]:
         """What the comparison cannot see, a sentence a column."""
         return [f"{column.name}: {column.lossy}" for column in self.columns if column.lossy]
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """An estimate between 0 and 1 with its bounds."""
-
-    value: float
-    lower: float
-    upper: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Divergent:
-    """A partition that is not equal: its id (None: keys with a NULL), its keys, its rows per side, how similar it is."""
-
-    partition: int | None
-    key_range: tuple[int, int] | None
-    label: str
-    rows: dict[Side, int]
-    similarity: float | None
-    measures: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """What two sets of summaries say of each other. ``skipped`` partitions could not be compared."""
-
-    verdict: Verdict
-    reasons: tuple[str, ...]
-    published: Score | None
-    rows: dict[Side, int]
-    total: int
-    equal: int
-    source_only: int
-    target_only: int
-    skipped: int
-    skipped_rows: int
-    divergent: tuple[Divergent, ...]
-
-    @property
-    def unequal(self) -> int:
-        """Partitions that differ, those on one side only among them."""
-        return len(self.divergent)
-
-
-DifferenceKind = Literal["missing", "extra", "changed"]
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnDifference:
-    """A column of a changed row: its canonical text on each side (None: NULL), shortened; hidden where it is masked."""
-
-    name: str
-    source: str | None
-    target: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """A key whose rows are not equal. ``key`` holds the canonical texts of its columns; ``rows`` how many rows each side has over."""
-
-    kind: DifferenceKind
-    key: dict[str, str | None]
-    rows: dict[Side, int]
-    columns: tuple[ColumnDifference, ...] = ()
-
-    @property
-    def key_number(self) -> int:
-        """The key as a number, where it is one column of whole numbers."""
-        return int(next(iter(self.key.values())) or 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RangeDifference:
-    """Neighbouring rows that one side lacks altogether, counted and not enumerated; keys are None where they have no order."""
-
-    kind: DifferenceKind
-    first: int | None
-    last: int | None
-    label: str
-    rows: int
-    partitions: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Differences:
-    """The differences of a run. Counts are of keys (of rows within ranges); ``exact`` says that nothing was estimated.
-
-    ``named`` is capped. ``partitions`` counts the unequal ones by how they were settled: ``one_sided``, ``accounted``,
-    ``listed``, or ``estimated``, for which ``why`` says the reason. ``unsettled`` partitions differed in the scan and not when listed.
-    """
-
-    missing: int
-    extra: int
-    changed: int
-    exact: bool
-    named: tuple[Difference, ...]
-    ranges: tuple[RangeDifference, ...]
-    partitions: dict[str, int]
-    unsettled: int = 0
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Jaccard:
-    """Row-weighted similarity |A and B| / |A or B|: an estimate with a 95 % interval, and bounds that hold for certain."""
-
-    score: Score
-    least: float
-    most: float
-    differing: float
-    """Rows that are on one side only, a changed row counting on both: exact or estimated."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SideCost:
-    """What one side of a run took."""
-
-    statements: int = 0
-    bytes: int = 0
-    scan_bytes: int = 0
-    """Bytes of the summaries alone, without connecting and planning."""
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """The outcome of one run of one audit. ``comparison`` is None where a side failed; ``reasons`` then say why."""
-
-    audit: str
-    run: str
-    state: State
-    verdict: Verdict
-    reasons: tuple[str, ...]
-    seconds: float
-    exit_code: int
-    method: Method | None = None
-    plan: Plan | None = None
-    comparison: Comparison | None = None
-    differences: Differences | None = None
-    jaccard: Jaccard | None = None
-    cost: dict[Side, SideCost] = field(default_factory=dict)
-    servers: dict[Side, str] = field(default_factory=dict)

@@ -1,0 +1,209 @@
+"""Audits by way of a dump: how they are split, and what both legs say together."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor import chain
+from auditor.chain import Leg
+from auditor.config import Audit, Connection, Proxy, Written
+from auditor.errors import ConfigError
+from auditor.model import Jaccard, Score, Verdict
+from dialects import Column, Kind, Table
+
+CONNECTIONS = {
+    "shop": Connection(url="mysql://u@h/shop"),
+    "lake": Connection(url="duckdb:///"),
+    "warehouse": Connection(url="redshift://u@h/w"),
+}
+NOW = dt.datetime(2024, 5, 2, 12, tzinfo=dt.UTC)
+
+
+def audit(**more: Any) -> Audit:
+    return Audit.model_validate(
+        {
+            "source": {"connection": "shop", "table": "orders"},
+            "target": {"connection": "warehouse", "table": "dw.orders", "columns": {"name": "label"}},
+            "key": ("id",),
+            "via": {"connection": "lake", "table": "dump/orders.parquet"},
+            **more,
+        }
+    )
+
+
+def test_the_legs_go_from_source_to_dump_to_target() -> None:
+    found = chain.legs("orders", audit(threshold=0.9, recheck={}), CONNECTIONS)
+    first, second = found["orders.dump"], found["orders.target"]
+    assert [(one.source.connection, one.target.connection) for one in (first, second)] == [("shop", "lake"), ("lake", "warehouse")]
+    assert first.target.place == second.source.place
+    assert first.target.columns == second.source.columns == {}
+    assert second.target.columns == {"name": "label"}
+    for one in (first, second):
+        assert (one.via, one.key, one.threshold.score, one.recheck is not None) == (None, ("id",), 0.9, True)
+
+
+def test_sql_stays_in_the_sources_dialect() -> None:
+    columns = {"override": {"day": {"expr": "DATE(`at`)", "kind": "date"}, "name": {"trim": True}}}
+    found = chain.legs("orders", audit(where="`at` < NOW()", columns=columns), CONNECTIONS)
+    for leg in found.values():
+        assert leg.where == Written(sql="`at` < NOW()", dialect="mysql")
+        assert leg.columns.override["day"].expr == Written(sql="DATE(`at`)", dialect="mysql")
+        assert leg.columns.override["name"].trim
+    in_another = {"sql": "id > 3", "dialect": "duckdb"}
+    assert chain.legs("orders", audit(where=in_another), CONNECTIONS)["orders.target"].where == Written(**in_another)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"where": {"source": "a", "target": "b"}}, "where is written for the source and the target"),
+        ({"columns": {"override": {"x": {"expr": {"source": "a", "target": "b"}, "kind": "text"}}}}, "expr of x is written"),
+        ({"key": ()}, "a dump has no primary key"),
+        ({"via": None}, "has no via"),
+    ],
+)
+def test_what_cannot_be_split_is_refused(more: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        chain.legs("orders", audit(**more), CONNECTIONS)
+
+
+def test_the_sources_table_gives_the_key_and_the_columns_that_the_first_leg_has() -> None:
+    source = Table("orders", tuple(Column(name, "int", Kind("integer"), False) for name in ("no", "name", "junk")), ("no",), None)
+    found = chain.legs("orders", audit(key=(), columns={"exclude": ["Junk", "loaded_at"]}), CONNECTIONS, source)
+    assert [one.key for one in found.values()] == [("no",), ("no",)]
+    assert [one.columns.exclude for one in found.values()] == [("Junk",), ("Junk", "loaded_at")]
+
+
+# the bound
+
+rows = st.lists(st.integers(0, 6), max_size=12)
+
+
+def similarity(a: Counter[int], b: Counter[int]) -> float:
+    union = (a | b).total()
+    return (a & b).total() / union if union else 1.0
+
+
+@given(rows, rows, rows)
+def test_the_bound_holds_for_all_multisets(a: list[int], b: list[int], c: list[int]) -> None:
+    source, dump, target = Counter(a), Counter(b), Counter(c)
+    first, second, true = similarity(source, dump), similarity(dump, target), similarity(source, target)
+    lower, upper = chain.bounds((first, first), (second, second))
+    assert lower - 1e-12 <= true <= upper + 1e-12
+
+
+unit = st.floats(0, 1)
+
+
+@given(rows, rows, rows, unit, unit, unit, unit)
+def test_the_bound_holds_for_intervals(a: list[int], b: list[int], c: list[int], p: float, q: float, r: float, s: float) -> None:
+    source, dump, target = Counter(a), Counter(b), Counter(c)
+    first, second, true = similarity(source, dump), similarity(dump, target), similarity(source, target)
+    lower, upper = chain.bounds((first * p, first + (1 - first) * q), (second * r, second + (1 - second) * s))
+    assert lower - 1e-12 <= true <= upper + 1e-12
+    assert 0 <= lower <= upper <= 1
+
+
+def test_an_equal_dump_changes_nothing() -> None:
+    assert chain.bounds((1.0, 1.0), (0.8, 0.9)) == (0.8, 0.9)
+
+
+def leg(verdict: Verdict, low: float = 1.0, high: float = 1.0, hours: int = 1, as_of: dt.datetime | None = NOW) -> Leg:
+    similar = Jaccard(score=Score((low + high) / 2, low, high), least=low / 2, most=high, differing=0)
+    return Leg(verdict=verdict, jaccard=similar, began=NOW - dt.timedelta(hours=hours), as_of=as_of)
+
+
+MATCH, MISMATCH, UNKNOWN = Verdict.MATCH, Verdict.MISMATCH, Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "wanted"),
+    [
+        (leg(MATCH), leg(MATCH), MATCH),
+        (leg(MATCH), leg(MISMATCH), MISMATCH),
+        (leg(MISMATCH), leg(MATCH), MISMATCH),
+        (leg(MISMATCH), leg(UNKNOWN), UNKNOWN),
+        (leg(MISMATCH), None, UNKNOWN),
+        (None, leg(MATCH), UNKNOWN),
+        (None, None, UNKNOWN),
+    ],
+)
+def test_the_verdict_is_match_only_if_both_legs_are(first: Leg | None, second: Leg | None, wanted: Verdict) -> None:
+    found = chain.combined(first, second, NOW)
+    assert found.verdict is wanted
+    assert found.reasons
+
+
+def test_both_legs_give_bounds_and_ages() -> None:
+    dump = NOW - dt.timedelta(hours=30)
+    found = chain.combined(leg(MISMATCH, 0.9, 0.95, 20, dump), leg(MISMATCH, 0.97, 0.98, 2, dump), NOW)
+    assert [found.lower, found.upper] == pytest.approx([0.87, 0.98])
+    assert (found.least, found.most) == (0.0, 1.0)
+    assert (found.ages, found.dump_age) == ((20 * 3600.0, 2 * 3600.0), 30 * 3600.0)
+    assert found.reasons == ("source and dump differ", "dump and target differ")
+
+
+def test_legs_of_two_dumps_say_nothing_together() -> None:
+    found = chain.combined(leg(MATCH, as_of=NOW), leg(MATCH, as_of=NOW - dt.timedelta(days=1)), NOW)
+    assert (found.verdict, found.lower, found.upper) == (UNKNOWN, 0.0, 1.0)
+    assert "replaced" in found.reasons[0]
+
+
+def test_a_dump_of_unknown_age_is_told() -> None:
+    found = chain.combined(leg(MATCH, as_of=None), leg(MATCH, as_of=None), NOW)
+    assert (found.verdict, found.dump_age) == (MATCH, None)
+    assert "not known" in found.reasons[0]
+
+
+# the dump's moment
+
+
+def written(path: Path, moment: dt.datetime, said: str | None = None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table({"id": [1]})
+    pq.write_table(table.replace_schema_metadata({chain.AS_OF: said} if said else {}), path)
+    os.utime(path, (moment.timestamp(), moment.timestamp()))
+
+
+def as_of(table: str, **more: Any) -> dt.datetime | None:
+    return chain.as_of(Proxy.model_validate({"connection": "lake", "table": table, **more}))
+
+
+def test_the_configured_moment_comes_first(tmp_path: Path) -> None:
+    written(tmp_path / "a.parquet", NOW, "2024-05-01T00:00:00Z")
+    assert as_of(f"{tmp_path}/a.parquet", as_of="2024-04-01T02:00:00+02:00") == dt.datetime(2024, 4, 1, tzinfo=dt.UTC)
+    assert as_of("s3://b/a.parquet", as_of="2024-04-01T00:00:00") == dt.datetime(2024, 4, 1, tzinfo=dt.UTC)
+
+
+def test_then_the_dumps_own_word_then_the_files_time(tmp_path: Path) -> None:
+    written(tmp_path / "a.parquet", NOW, "2024-05-01T00:00:00+00:00")
+    written(tmp_path / "b.parquet", NOW - dt.timedelta(days=3))
+    written(tmp_path / "c.parquet", NOW, "yesterday")
+    assert as_of(f"{tmp_path}/a.parquet") == dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
+    assert as_of(f"file://{tmp_path}/b.parquet") == NOW - dt.timedelta(days=3)
+    assert as_of(f"{tmp_path}/c.parquet") == NOW
+    assert as_of(f"{tmp_path}/*.parquet") == NOW - dt.timedelta(days=3)
+    (tmp_path / "d.csv").write_text("id\n1\n")
+    os.utime(tmp_path / "d.csv", (0, 0))
+    assert as_of(f"{tmp_path}/d.csv") == dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def test_a_lake_table_is_as_of_its_last_file(tmp_path: Path) -> None:
+    written(tmp_path / "lake" / "old.parquet", NOW - dt.timedelta(days=9))
+    written(tmp_path / "lake" / "new.parquet", NOW)
+    assert as_of(f"{tmp_path}/lake", format="delta") == NOW
+
+
+@pytest.mark.parametrize("table", ["dumps.orders", "s3://bucket/orders.parquet", "/nowhere/orders.parquet"])
+def test_else_nobody_knows(table: str) -> None:
+    assert as_of(table) is None

@@ -1,0 +1,80 @@
+"""What changed of a table's columns is told in sentences."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from auditor import drift
+from dialects import Column, Kind, Table
+
+INTEGER = Kind("integer")
+
+
+def table(*columns: tuple[str, str, bool], key: tuple[str, ...] = ("id",)) -> Table:
+    return Table("t", tuple(Column(name, native, INTEGER, nullable) for name, native, nullable in columns), key, 10)
+
+
+def schema(*columns: tuple[str, str, bool], key: tuple[str, ...] = ("id",)) -> dict[str, Any]:
+    kept: dict[str, Any] = json.loads(json.dumps(drift.schema_of(table(*columns, key=key))))
+    return kept
+
+
+ID, NAME, PRICE = ("id", "bigint", False), ("name", "varchar(20)", True), ("price", "decimal(10,2)", True)
+BEFORE = schema(ID, NAME, PRICE)
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (BEFORE, ()),
+        (schema(PRICE, NAME, ID), ()),
+        (schema(ID, NAME, PRICE, ("note", "varchar(20)", True)), ("source: column note was added (varchar(20))",)),
+        (schema(ID, PRICE), ("source: column name was dropped (varchar(20))",)),
+        (schema(ID, NAME, ("price", "double", True)), ("source: column price was decimal(10,2) and is double",)),
+        (schema(ID, ("name", "varchar(20)", False), PRICE), ("source: column name may no longer be NULL",)),
+        (schema(("id", "bigint", True), NAME, PRICE), ("source: column id may be NULL now",)),
+        (schema(ID, NAME, PRICE, key=("id", "name")), ("source: the primary key was (id) and is (id, name)",)),
+        (schema(ID, NAME, PRICE, key=()), ("source: the primary key was (id) and is none",)),
+        (
+            schema(ID, ("label", "varchar(20)", True), PRICE),
+            (
+                "source: column name was dropped (varchar(20)); perhaps it is called label now",
+                "source: column label was added (varchar(20))",
+            ),
+        ),
+        (
+            schema(ID, ("label", "text", True), PRICE),
+            ("source: column name was dropped (varchar(20))", "source: column label was added (text)"),
+        ),
+        (
+            schema(ID, PRICE, ("label", "varchar(20)", True)),
+            ("source: column name was dropped (varchar(20))", "source: column label was added (varchar(20))"),
+        ),
+    ],
+)
+def test_changes(now: dict[str, Any], told: tuple[str, ...]) -> None:
+    assert drift.changes({"source": BEFORE}, {"source": now}) == told
+
+
+def test_two_renames_at_once_are_both_guessed_and_an_ambiguous_one_is_not() -> None:
+    now = schema(ID, ("label", "varchar(20)", True), ("cost", "decimal(10,2)", True))
+    hints = [sentence for sentence in drift.changes({"source": BEFORE}, {"source": now}) if "perhaps" in sentence]
+    assert [hint.split()[-2] for hint in hints] == ["label", "cost"]
+    two = schema(ID, ("a", "varchar(20)", True), ("b", "varchar(20)", True), PRICE)
+    assert not any("perhaps" in sentence for sentence in drift.changes({"source": BEFORE}, {"source": two}))
+
+
+def test_nothing_changed_in_a_first_run_or_of_a_side_that_was_not_seen_before() -> None:
+    assert drift.changes(None, {"source": BEFORE}) == ()
+    assert drift.changes({"source": BEFORE}, {"source": BEFORE, "target": schema(ID)}) == ()
+
+
+def test_each_side_is_named() -> None:
+    now = {"source": schema(ID, NAME), "target": schema(ID, PRICE)}
+    assert drift.changes({"source": BEFORE, "target": BEFORE}, now) == (
+        "source: column price was dropped (decimal(10,2))",
+        "target: column name was dropped (varchar(20))",
+    )
