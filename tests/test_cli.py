@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 
 from auditor import cli, service
 from auditor.cli import main
+from auditor.errors import AlreadyRunning
 
 ROOT = Path(__file__).parent.parent
 SCHEMA = Draft202012Validator(json.loads((ROOT / "docs" / "report.schema.json").read_text(encoding="utf-8")))
@@ -22,7 +23,7 @@ DRIVERS = ("pymysql", "psycopg2", "redshift_connector", "pyspark", "duckdb", "py
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    (commands,) = (action for action in cli._parser()._actions if isinstance(action, argparse._SubParsersAction))
+    (commands,) = (action for action in cli.parser()._actions if isinstance(action, argparse._SubParsersAction))
     return dict(commands.choices)
 
 
@@ -67,14 +68,14 @@ def test_help_names_every_option(command: str, capsys: pytest.CaptureFixture[str
     assert caught.value.code == 0
     out, error = capsys.readouterr()
     assert error == ""
-    parser = parsers()[command] if command else cli._parser()
+    parser = parsers()[command] if command else cli.parser()
     for action in parser._actions:
         for option in action.option_strings:
             assert option in out
     assert "exit codes:" in out or command
 
 
-@pytest.mark.parametrize("arguments", [[], ["audit"], ["run"], ["run", "match", "--format", "xml"], ["compare", "--source", "x"]])
+@pytest.mark.parametrize("arguments", [[], ["audit"], ["run", "match", "--format", "xml"], ["compare", "--source", "x"]])
 def test_wrong_arguments(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(arguments)
@@ -146,6 +147,28 @@ def test_several_audits(here: Path, capsys: pytest.CaptureFixture[str], audits: 
     assert [one["audit"] for one in found] == audits
 
 
+def test_a_run_of_nothing_says_what_to_write(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run"]) == 2
+    assert "--due" in capsys.readouterr().err
+
+
+def test_an_audit_that_is_refused_keeps_no_other_from_being_told(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = service.run_audit
+
+    def refused(settings: Any, name: str, *arguments: Any, **more: Any) -> Any:
+        if name == "mismatch":
+            raise AlreadyRunning
+        return ran(settings, name, *arguments, **more)
+
+    monkeypatch.setattr(service, "run_audit", refused)
+    assert main(["run", "match", "mismatch", "--quiet"]) == 2
+    told = capsys.readouterr()
+    assert "MATCH  match" in told.out
+    assert "being run already" in told.err
+
+
 def test_an_unknown_audit_runs_none(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "match", "mismtach"]) == 2
     out, error = capsys.readouterr()
@@ -179,7 +202,7 @@ def test_an_interrupt_ends_all_that_was_asked(here: Path, capsys: pytest.Capture
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("auditor.run.planned", interrupted)
+    monkeypatch.setattr("auditor.survey.planned", interrupted)
     assert main(["run", "match", "mismatch", "--quiet", "--format", "json"]) == 3
     found = json.loads(capsys.readouterr().out)
     SCHEMA.validate(found)

@@ -1,4 +1,4 @@
-"""The use cases: everything that the command line, the HTTP API and the Python package can do."""
+"""Checking and planning audits, their SQL for consoles, and comparing saved results."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from pathlib import Path
 
 import dialects
 import sql_templates
-from auditor import render, results, run
+from auditor import render, results, survey
 from auditor.config import Audit, Settings
 from auditor.errors import AuditorError
 from auditor.model import SIDES, Chunk, Method, Plan, Report, Side, State
-from auditor.run import Watcher, unwatched
-from dialects import Session
+from auditor.service import chains
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,38 +30,32 @@ class Checked:
 
 def check(settings: Settings, names: Sequence[str] = ()) -> Iterator[Checked]:
     """Connect and plan each audit (all of them without ``names``); every problem is told, none ends the check."""
-    for name in names or settings.audits:
+    for name in chains.expanded(settings, names):
         try:
-            yield Checked(name, planned(settings, name, settings.audit(name)), None)
+            yield Checked(name, planned(settings, name, chains.audit(settings, name)), None)
         except AuditorError as error:
             yield Checked(name, None, error)
 
 
 def planned(settings: Settings, name: str, audit: Audit) -> Plan:
     """The plan of an audit as both databases are now. Raises errors of the tree."""
-    sides: dict[Side, Session] = {}
-    with run.opened(audit, settings.connections, sides, name):
-        return run.planned(name, audit, sides, snapshot=False)
-
-
-def run_audit(settings: Settings, name: str, watch: Watcher = unwatched) -> Report:
-    """Run one audit. Raises UnknownAudit; everything else that goes wrong is in the report."""
-    return run.run(name, settings.audit(name), settings.connections, watch)
+    with survey.opened(audit, settings.connections) as sides:
+        return survey.planned(name, audit, sides)
 
 
 def sql(settings: Settings, name: str, wanted: Sequence[Side] = SIDES, method: Method | None = None) -> dict[Side, str]:
     """What to paste into each side's console. Raises errors of the tree."""
-    audit = settings.audit(name)
+    audit = chains.audit(settings, name)
     if method:
         audit = audit.model_copy(update={"method": method})
-    sides: dict[Side, Session] = {}
-    with run.opened(audit, settings.connections, sides, name):
-        plan = run.planned(name, audit, sides, snapshot=False)
-        limits = {side: settings.connections[plan.sides[side].connection].statement_timeout for side in SIDES}
-        return {side: console(plan, side, sides[side].dialect, limits[side]) for side in wanted}
+    with survey.opened(audit, settings.connections) as sides:
+        plan = survey.planned(name, audit, sides)
+        limits = {side: settings.connections[plan.sides[side].connection].limits for side in SIDES}
+        timeouts = {side: (limits[side].statement_timeout, limits[side].lock_timeout) for side in SIDES}
+        return {side: console(plan, side, sides[side].dialect, *timeouts[side]) for side in wanted}
 
 
-def console(plan: Plan, side: Side, dialect: dialects.Dialect, statement_timeout: float) -> str:
+def console(plan: Plan, side: Side, dialect: dialects.Dialect, statement_timeout: float, lock_timeout: float = 10.0) -> str:
     """A script for one side's console: what the session's results depend on is set, a snapshot opened and closed."""
     here = plan.sides[side]
     statement = render.summary(plan, side, dialect, Chunk(), console=f"{plan.audit}/{plan_name(plan)}")
@@ -78,7 +71,7 @@ def console(plan: Plan, side: Side, dialect: dialects.Dialect, statement_timeout
         "  auditor compare --source SOURCE_FILE --target TARGET_FILE",
     ]
     lines = [f"-- {' '.join(comment.split())}" for comment in comments]
-    statements = [*dialect.pins(statement_timeout), *dialect.BEGIN, statement, *dialect.END]
+    statements = [*dialect.pins(statement_timeout, lock_timeout), *dialect.BEGIN, statement, *dialect.END]
     return "\n".join([*lines, "", *(f"{text};" for text in statements), ""])
 
 
@@ -92,7 +85,7 @@ def plan_name(plan: Plan) -> str:
 def compare_files(source: Path, target: Path, audit: Audit | None = None) -> Report:
     """The report of two saved results; ``audit`` gives the threshold. Raises ResultError."""
     began = time.monotonic()
-    threshold = audit.threshold if audit else 1.0
+    threshold = audit.threshold.score if audit else 1.0
     name, comparison = results.compare_files(
         {"source": source, "target": target}, threshold=threshold, allow_empty=bool(audit and audit.allow_empty)
     )

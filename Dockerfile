@@ -1,0 +1,48 @@
+# The service as a container: docker build -t auditor .          (with Spark's client and Java: docker build --target spark -t auditor:spark .)
+#
+#   docker run -p 127.0.0.1:8080:8080 -v ./auditor.yaml:/etc/auditor/auditor.yaml:ro -v auditor:/var/lib/auditor auditor
+#
+# The configuration is read from /etc/auditor/auditor.yaml; in it name a store: a server's database, or a file in the volume,
+# sqlite:////var/lib/auditor/auditor.db. Others than this machine reach the service only once there is a token:
+#
+#   docker run --rm ... auditor token create --scope define --name NAME
+ARG PYTHON=3.12
+ARG EXTRAS=service
+
+FROM python:${PYTHON}-slim-bookworm AS wheel
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE ./
+COPY sql_templates sql_templates
+COPY dialects dialects
+COPY auditor auditor
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+
+# What is installed changes less often than what it is installed into, so each has a layer of its own.
+FROM python:${PYTHON}-slim-bookworm AS environment
+ARG EXTRAS
+COPY --from=wheel /wheels /wheels
+RUN python -m venv /opt/auditor \
+ && /opt/auditor/bin/pip install --no-cache-dir "$(ls /wheels/auditor-*.whl)[${EXTRAS}]"
+
+FROM environment AS environment-spark
+RUN /opt/auditor/bin/pip install --no-cache-dir "$(ls /wheels/auditor-*.whl)[spark]" "pyspark[connect]>=4.0,<5"
+
+FROM python:${PYTHON}-slim-bookworm AS base
+RUN useradd --system --uid 10001 --user-group --home-dir /var/lib/auditor --create-home auditor \
+ && mkdir /etc/auditor
+ENV PATH=/opt/auditor/bin:$PATH AUDITOR_CONFIG=/etc/auditor/auditor.yaml PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+WORKDIR /var/lib/auditor
+VOLUME /var/lib/auditor
+EXPOSE 8080
+USER 10001:10001
+HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=4 \
+  CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/healthz', timeout=4)"]
+ENTRYPOINT ["auditor"]
+CMD ["serve", "--host", "0.0.0.0", "--port", "8080"]
+
+FROM base AS spark
+COPY --from=environment-spark /opt/auditor /opt/auditor
+
+# The last one is what is built without --target.
+FROM base AS service
+COPY --from=environment /opt/auditor /opt/auditor

@@ -1,0 +1,159 @@
+// What the pages do beyond htmx: copying, walking over the drawing of a table, the chart of scores, sending a choice at once.
+"use strict";
+
+function copy(button) {
+  const from = document.getElementById(button.dataset.copies);
+  const done = () => {
+    const before = button.textContent;
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = before; }, 1500);
+  };
+  const byHand = () => {
+    const range = document.createRange();
+    range.selectNodeContents(from);
+    const chosen = getSelection();
+    chosen.removeAllRanges();
+    chosen.addRange(range);
+    if (document.execCommand("copy")) done();
+  };
+  if (navigator.clipboard && window.isSecureContext) navigator.clipboard.writeText(from.textContent).then(done, byHand);
+  else byHand();
+}
+
+function told(cell) {
+  const says = cell.closest("svg").parentElement.querySelector("[data-heat-says]");
+  if (says) says.textContent = cell.getAttribute("aria-label");
+}
+
+function walked(event) {
+  const cell = event.target.closest(".cell");
+  if (!cell) return;
+  const cells = [...cell.parentElement.querySelectorAll(".cell")];
+  const across = cells.filter((one) => one.firstElementChild.getAttribute("y") === "0").length;
+  const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across }[event.key];
+  const at = cells.indexOf(cell);
+  const to = event.key === "Home" ? 0 : event.key === "End" ? cells.length - 1 : step ? at + step : -1;
+  if (to < 0 || to >= cells.length) return;
+  event.preventDefault();
+  cell.setAttribute("tabindex", "-1");
+  cells[to].setAttribute("tabindex", "0");
+  cells[to].focus();
+}
+
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function marks(chart, at, verdicts) {
+  const paint = { match: colour("--match"), mismatch: colour("--mismatch"), unknown: colour("--unknown") };
+  const context = chart.ctx;
+  const size = 4 * devicePixelRatio;
+  chart.data[0].forEach((moment, index) => {
+    const x = chart.valToPos(moment, "x", true);
+    const y = chart.valToPos(chart.data[1][index], "y", true);
+    context.beginPath();
+    if (verdicts[index] === "mismatch") {
+      context.moveTo(x, y - size * 1.2);
+      context.lineTo(x + size * 1.1, y + size * 0.9);
+      context.lineTo(x - size * 1.1, y + size * 0.9);
+      context.closePath();
+    } else if (verdicts[index] === "unknown") {
+      context.rect(x - size * 0.8, y - size * 0.8, size * 1.6, size * 1.6);
+    } else {
+      context.arc(x, y, size * 0.9, 0, 2 * Math.PI);
+    }
+    context.fillStyle = paint[verdicts[index]] || paint.unknown;
+    context.fill();
+  });
+}
+
+function drawn(place) {
+  const series = JSON.parse(place.dataset.series);
+  const pad = (number) => String(number).padStart(2, "0");
+  const utc = (seconds) => {
+    const at = new Date(seconds * 1000);
+    return `${at.getUTCFullYear()}-${pad(at.getUTCMonth() + 1)}-${pad(at.getUTCDate())} ${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())} UTC`;
+  };
+  const dates = (found) => found.map((seconds, index) => {
+    const [day, time] = utc(seconds).split(" ");
+    const before = index && utc(found[index - 1]).split(" ")[0];
+    return found[1] - found[0] >= 86400 ? day : day === before ? time : `${time}\n${day}`;
+  });
+  const says = document.getElementById("chart-says");
+  const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+  const least = Math.min(1, ...series.score, ...series.lower.filter((one) => one !== null));
+  const low = least === 1 ? 0 : Math.max(0, least - (1 - least) * 0.15);
+  const options = {
+    width: place.clientWidth,
+    height: place.clientHeight,
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+    legend: { show: false },
+    cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+    scales: { y: { range: [low, 1 + (1 - low) * 0.06] } },
+    series: [
+      {},
+      { stroke: colour("--spark"), width: 2, points: { show: false } },
+      { stroke: "transparent", points: { show: false } },
+      { stroke: "transparent", points: { show: false } },
+    ],
+    bands: [{ series: [3, 2], fill: colour("--band") }],
+    axes: [{ ...axis, space: 90, values: (_, found) => dates(found) }, { ...axis, size: 76, values: (_, found) => found.map((one) => (one > 1 ? "" : String(Number(one.toPrecision(7))))) }],
+    hooks: {
+      draw: [(chart) => marks(chart, series.at, series.verdict)],
+      setCursor: [(chart) => {
+        const at = chart.cursor.idx;
+        if (at === null || at === undefined) return;
+        const between = series.lower[at] === series.upper[at] ? "exact" : `${series.lower[at]} to ${series.upper[at]}`;
+        says.textContent = `${utc(series.at[at])}: ${series.verdict[at]}, ${series.score[at]} (${between})`;
+      }],
+    },
+  };
+  place.replaceChildren();
+  place.chart = new uPlot(options, [series.at, series.score, series.lower, series.upper], place);
+  place.chart.over.addEventListener("click", () => {
+    const at = place.chart.cursor.idx;
+    if (at !== null && at !== undefined) location.assign(series.run[at]);
+  });
+}
+
+function draw() {
+  const place = document.getElementById("chart");
+  if (place && window.uPlot) drawn(place);
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-copies]");
+  if (button) copy(button);
+  // One explanation at a time: a click elsewhere closes the one that is open.
+  document.querySelectorAll("details.what[open]").forEach((one) => { if (!one.contains(event.target)) one.open = false; });
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") document.querySelectorAll("details.what[open]").forEach((one) => { one.open = false; one.firstElementChild.focus(); });
+  walked(event);
+});
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-submits]")) event.target.form.submit();
+});
+for (const kind of ["focusin", "pointerover"]) {
+  document.addEventListener(kind, (event) => {
+    const cell = event.target.closest && event.target.closest(".cell");
+    if (cell) told(cell);
+  });
+}
+function offline(is) {
+  const notice = document.getElementById("offline");
+  if (notice) notice.hidden = !is;
+}
+document.addEventListener("htmx:sendError", () => offline(true));
+document.addEventListener("htmx:afterOnLoad", () => offline(false));
+// A page that watches a run asks again, whatever became of the last answer.
+for (const kind of ["htmx:sendError", "htmx:responseError"]) {
+  document.addEventListener(kind, (event) => {
+    if (event.detail.elt.id === "run") setTimeout(() => htmx.ajax("GET", event.detail.elt.getAttribute("hx-get"), { target: "#run", swap: "outerHTML" }), 3000);
+  });
+}
+let resized;
+addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(draw, 150); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", draw);
+else draw();

@@ -1,0 +1,292 @@
+"""What the routes answer: lists in pages, ETags, events as they come, files, requests made twice, problems."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import jsonschema
+import pytest
+
+from auditor import config, service
+from auditor.api import differences, live, routing
+from auditor.service.queueing import Workers
+from auditor.store import events
+from tests.api.conftest import SECRET_VALUE, Service, made
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that the tests change."""
+    with made(tmp_path_factory.mktemp("answers")) as found:
+        yield found
+
+
+def every(one: Service, path: str, limit: int, **wanted: str) -> list[dict[str, Any]]:
+    """All items of a list, page by page."""
+    client, found = one.client("define"), list[dict[str, Any]]()
+    cursor: dict[str, str] = {}
+    while True:
+        page = client.get(path, params={"limit": limit, **wanted, **cursor}).raise_for_status().json()
+        assert len(page["items"]) <= limit
+        found += page["items"]
+        if page["next"] is None:
+            return found
+        cursor = {"cursor": page["next"]}
+
+
+def test_lists_come_whole_whatever_the_page(served: Service) -> None:
+    run = served.runs["orders"]
+    for path in ("/api/v1/audits", "/api/v1/runs", f"/api/v1/runs/{run}/partitions", f"/api/v1/runs/{run}/differences", "/api/v1/events"):
+        assert every(served, path, 1) == every(served, path, 1000)
+    assert [one["name"] for one in every(served, "/api/v1/audits", 2)] == ["away", "orders", "same", "with/slash"]
+    assert [one["kind"] for one in every(served, f"/api/v1/runs/{run}/differences", 1, kind="missing")] == ["missing"]
+
+
+def test_partitions_are_the_whole_table(served: Service) -> None:
+    found = every(served, f"/api/v1/runs/{served.runs['orders']}/partitions", 3)
+    assert sum(one["rows"]["source"] for one in found) == 2000
+    unequal = [one for one in found if one["state"] != "equal"]
+    assert {one["state"] for one in unequal} == {"accounted", "target_only"}
+    for state in ("equal", "accounted", "target_only"):
+        path = f"/api/v1/runs/{served.runs['orders']}/partitions"
+        assert every(served, path, 2, state=state) == [one for one in found if one["state"] == state]
+
+
+def test_a_name_may_hold_a_slash(served: Service) -> None:
+    client = served.client("read")
+    assert client.get("/api/v1/audits/with%2Fslash").json()["name"] == "with/slash"
+    assert client.get("/api/v1/audits/with%2Fslash/runs").json()["items"] == []
+    assert client.get("/api/v1/audits/with/slash").status_code == 404
+
+
+def test_etag(served: Service) -> None:
+    client = served.client("read")
+    for path in (f"/api/v1/runs/{served.runs['same']}", f"/api/v1/runs/{served.runs['same']}/report?format=html"):
+        first = client.get(path)
+        tag = first.headers["etag"]
+        for given in (tag, f"W/{tag}", f'"x", {tag}', "*"):
+            again = client.get(path, headers={"If-None-Match": given})
+            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+        assert client.get(path, headers={"If-None-Match": '"x"'}).content == first.content
+
+
+def test_reports_in_every_format(served: Service) -> None:
+    client, path = served.client("read"), f"/api/v1/runs/{served.runs['orders']}/report"
+    jsonschema.validate(client.get(path).json(), SCHEMA)
+    for format, type_ in (("html", "text/html"), ("markdown", "text/markdown"), ("text", "text/plain")):
+        found = client.get(path, params={"format": format})
+        assert found.headers["content-type"].startswith(type_)
+        assert "orders" in found.text
+        assert client.get(path, headers={"Accept": type_}).text == found.text
+    assert client.get("/api/v1/days/2026-01-01/report").headers["content-type"] == "application/json"
+
+
+def test_csv_is_harmless(served: Service) -> None:
+    found = served.client("read").get(f"/api/v1/runs/{served.runs['orders']}/differences", headers={"Accept": "text/csv"})
+    assert found.headers["content-disposition"].startswith("attachment")
+    rows = list(csv.reader(io.StringIO(found.text)))
+    assert len(rows) == 4
+    assert f"'={SECRET_VALUE}" in rows[-1]
+    for cell in ("=1+1", "+1+1", "-1+cmd", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "＝1", "-", "--1", "-1.2.3", "-1e5"):
+        (row,) = csv.reader(io.StringIO(differences._line([cell])))
+        assert row == [f"'{cell}"], cell
+    for cell in ("-1", "-1.5", "1", "", "a=b", "x", 'quote " and, comma', "two\nlines", "e@mail"):
+        assert next(csv.reader(io.StringIO(differences._line([cell])))) == [cell]
+    assert differences._line([None, ""]) == ',""\r\n'
+
+
+def test_what_is_masked_stays_so(tmp_path: Path) -> None:
+    with made(tmp_path, run=False) as hiding:
+        values = service.definition(hiding.settings.audits["orders"])
+        values["columns"] = {"override": {"id": {"mask": True}, "name": {"mask": True}}}
+        hiding.settings.audits["masked"] = config.checked_audit(values)
+        run = service.run_audit(hiding.settings, "masked", store=hiding.store).run
+        client, place = hiding.client("read"), f"/api/v1/runs/{run}"
+        paths = [f"/differences?format={format}" for format in ("json", "csv", "ndjson")]
+        paths += [f"/report?format={format}" for format in ("json", "html", "markdown", "text")]
+        for path in (*paths, "/partitions", "/events", ""):
+            found = client.get(place + path).raise_for_status().text
+            assert "***" in found or path in ("/events", ""), path
+            for value in (SECRET_VALUE, "name 1500", '"1500"', ">1500<", '"5000"'):
+                assert value not in found, (path, value)
+            assert not re.search(r"keys [\d,]+ to", found), path
+
+
+def test_what_takes_long_is_not_done_by_too_many_at_once(served: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing, "_few", threading.BoundedSemaphore(1))
+    client = served.client("read")
+    with routing.long():
+        refused = client.get("/api/v1/audits/orders/plan")
+        assert (refused.status_code, refused.json()["retryable"]) == (503, True)
+        assert client.get("/healthz").status_code == client.get("/api/v1/runs").status_code == 200
+    assert client.get("/api/v1/audits/orders/plan").status_code == 200
+
+
+def test_ndjson_has_every_text_as_it_is(served: Service) -> None:
+    found = served.client("read").get(f"/api/v1/runs/{served.runs['orders']}/differences?format=ndjson")
+    lines = [json.loads(line) for line in found.text.splitlines()]
+    assert [line["kind"] for line in lines] == ["extra", "missing", "changed"]
+    assert lines[-1]["columns"] == [{"name": "name", "source": "name 1500", "target": f"={SECRET_VALUE}"}]
+
+
+def test_requests_are_made_once(own: Service) -> None:
+    client, path = own.client("run"), "/api/v1/audits/orders/runs"
+    first = client.post(path, json={"method": "exact", "t": 2, "reason": "why not"}, headers={"Idempotency-Key": "one"})
+    assert first.status_code == 202
+    place = first.headers["location"]
+    assert client.get(place).json()["overrides"] == {"method": "exact", "t": 2}
+    again = client.post(path, json={"method": "exact", "t": 2}, headers={"Idempotency-Key": "one"})
+    assert (again.status_code, again.headers["location"]) == (202, place)
+    other = client.post(path, json={"t": 5}, headers={"Idempotency-Key": "one"})
+    assert other.status_code == 422
+    waits = client.post(path)
+    assert (waits.status_code, waits.headers["location"]) == (409, place)
+    cancelled = client.post(f"{place}/cancel")
+    assert (cancelled.status_code, cancelled.json()["state"]) == (202, "cancelled")
+    noted = [(one.who, one.what) for one in events.listed(own.store, limit=2)]
+    assert noted == [("the run token", "run cancelled"), ("the run token", "run requested")]
+
+
+def test_a_full_queue(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with made(tmp_path_factory.mktemp("full"), run=False, queue=1) as full:
+        client = full.client("run")
+        assert client.post("/api/v1/audits/orders/runs").status_code == 202
+        refused = client.post("/api/v1/audits/same/runs")
+        assert refused.status_code == 429
+        assert refused.json()["retryable"] is True
+        assert "retry-after" in refused.headers
+
+
+def test_a_run_from_its_request_to_its_end(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "PERIOD", 0.02)
+    place = own.client("run").post("/api/v1/audits/same/runs").headers["location"]
+    workers = Workers(own.settings, own.store, 1)
+    starter = threading.Timer(0.3, workers.start)
+    starter.start()
+    try:
+        told = own.client("read").get(f"{place}/events").text
+    finally:
+        starter.join()
+        workers.stop(5)
+    blocks = [block.splitlines() for block in told.split("\n\n") if block.startswith("id:")]
+    runs = [json.loads(block[2].removeprefix("data: ")) for block in blocks if block[1] == "event: run"]
+    assert runs[0]["state"] == "pending"
+    assert runs[-1]["state"] == "done"
+    assert runs[-1]["verdict"] == "match"
+    assert blocks[-1][1] == "event: end"
+    again = own.client("read").get(f"{place}/events", headers={"Last-Event-ID": blocks[-1][0].removeprefix("id: ")}).text
+    assert "event: run" not in again
+    assert "event: end" in again
+
+
+def test_those_who_listen_are_limited(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST", 0)
+    assert own.client("read").get(f"/api/v1/runs/{own.runs['same']}/events").status_code == 429
+
+
+def test_defining_an_audit(own: Service) -> None:
+    client = own.client("define")
+    wanted = {"source": {"connection": "shop", "table": "orders"}, "target": {"connection": "warehouse", "table": "orders"}, "key": ["id"]}
+    made_ = client.post("/api/v1/audits", json={"name": "adhoc", "threshold": 0.9, **wanted})
+    assert made_.status_code == 201, made_.text
+    found = client.get(made_.headers["location"]).json()
+    assert (found["defined"], found["threshold"]) == (True, 0.9)
+    assert client.put("/api/v1/audits/adhoc", json={**wanted, "columns": {"exclude": ["amount"]}}).status_code == 200
+    assert client.get("/api/v1/audits/adhoc").json()["threshold"] == 1.0
+    assert client.put("/api/v1/audits/orders", json=wanted).status_code in (409, 422)  # configured
+    assert client.delete("/api/v1/audits/orders").status_code == 404
+    assert client.delete("/api/v1/audits/adhoc").status_code == 204
+    assert client.get("/api/v1/audits/adhoc").status_code == 404
+    noted = [one["what"] for one in client.get("/api/v1/events").json()["items"][:3]]
+    assert noted[1:] == ["audit defined", "audit defined"]
+
+
+def test_pausing(own: Service) -> None:
+    client = own.client("run")
+    for what, paused in (("pause", True), ("unpause", False)):
+        assert client.post(f"/api/v1/audits/with%2Fslash/{what}").json() == {"name": "with/slash", "paused": paused}
+        assert client.get("/api/v1/audits/with%2Fslash").json()["paused"] is paused
+    assert [one.what for one in events.listed(own.store, limit=2)] == ["audit unpaused", "audit paused"]
+
+
+def test_comparing_what_consoles_printed(own: Service, tmp_path: Path) -> None:
+    files: dict[str, tuple[str, bytes]] = {}
+    for side, script in own.client("read").get("/api/v1/audits/orders/sql").json().items():
+        database = own.settings.connections["shop" if side == "source" else "warehouse"].url.removeprefix("duckdb:///")
+        with duckdb.connect(database, read_only=True) as connection:
+            last = [text for text in script.split(";") if "partition_id" in text][-1]
+            connection.execute("SET TimeZone = 'UTC'")
+            result = connection.execute("\n".join(line for line in last.splitlines() if not line.startswith("--"))).fetchall()
+            names = [column[0] for column in connection.description or ()]
+        text = io.StringIO()
+        csv.writer(text).writerows([names, *([("NULL" if cell is None else cell) for cell in row] for row in result)])
+        files[side] = (f"../../{side}.csv", text.getvalue().encode())
+    found = own.client("read").post("/api/v1/compare", files=files, data={"audit": "orders"})
+    assert found.status_code == 200, found.text
+    assert (found.json()["verdict"], found.json()["partitions"]["unequal"]) == ("mismatch", 3)
+    swapped = own.client("read").post("/api/v1/compare", files={"source": files["target"], "target": files["source"]})
+    assert swapped.status_code == 422
+    assert "/tmp" not in swapped.text
+    assert "the source's file" in swapped.json()["detail"]
+
+
+def test_every_refusal_has_the_one_shape(own: Service) -> None:
+    client = own.client("define")
+    asked: list[tuple[int, Any]] = [
+        (404, client.get("/api/v1/nothing")),
+        (404, client.get("/api/v1/audits/nobody")),
+        (404, client.get("/api/v1/runs/abcdef")),
+        (404, client.get("/api/v1/runs?cursor=abc")),
+        (405, client.patch("/api/v1/audits/orders")),
+        (422, client.get("/api/v1/runs?limit=0")),
+        (422, client.post("/api/v1/audits/orders/runs", json={"sql": "DROP TABLE orders"})),
+        (422, client.put("/api/v1/audits/x", content=b"{", headers={"Content-Type": "application/json"})),
+        (401, own.client().get("/api/v1/runs")),
+        (403, own.client("read").get("/api/v1/events")),
+        (502, client.get("/api/v1/audits/away/plan")),
+    ]
+    shape = own.app.openapi()["components"]["schemas"]
+    whole = {"$ref": "#/components/schemas/Problem", "components": {"schemas": shape}}
+    for status, answer in asked:
+        assert answer.status_code == status, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        jsonschema.validate(answer.json(), whole)
+        assert answer.json()["status"] == status
+        assert answer.headers["x-request-id"] in answer.json()["instance"]
+    assert set(asked[4][1].headers["allow"].split(", ")) == {"GET", "PUT", "DELETE"}
+
+
+def test_readiness(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert own.client().get("/readyz").json() == {"status": "ready", "store": "ok", "workers": "none", "scheduler": "none"}
+    from auditor.errors import StoreUnavailable
+    from auditor.store import queue
+
+    def fails(_: object) -> int:
+        raise StoreUnavailable("sqlite:///secret/place: it is gone")
+
+    monkeypatch.setattr(queue, "waiting", fails)
+    found = own.client().get("/readyz")
+    assert (found.status_code, found.json()["store"]) == (503, "failed")
+    assert "secret/place" not in found.text
+
+
+def test_a_service_that_fails_says_so_and_no_more(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("a row's value: 4711")
+
+    monkeypatch.setattr(service, "audit", fails)
+    found = own.client("read").get("/api/v1/audits/orders")
+    assert found.status_code == 500
+    assert "4711" not in found.text
+    assert found.headers["content-type"] == "application/problem+json"
+    assert found.headers["content-security-policy"].startswith("default-src 'none'")

@@ -1,0 +1,113 @@
+"""The client and `--server`, against a service that really listens."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import uvicorn
+
+from auditor import cli
+from auditor.client import Client
+from auditor.errors import AlreadyRunning, AuditorError, ConfigError, Forbidden, Unauthorised, UnknownAudit, UnknownRun, Unreachable
+from auditor.service.queueing import Workers
+from tests.api.conftest import Service, made
+
+
+@pytest.fixture(scope="module")
+def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, str]]:
+    """A service at an address of this machine, with a worker."""
+    with made(tmp_path_factory.mktemp("listening")) as found:
+        server = uvicorn.Server(uvicorn.Config(found.app, port=0, log_config=None, server_header=False, lifespan="off"))
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.02)
+        workers = Workers(found.settings, found.store, 1)
+        workers.start()
+        yield found, f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        workers.stop(5)
+        server.should_exit = True
+        thread.join(10)
+
+
+@pytest.fixture
+def client(listening: tuple[Service, str]) -> Client:
+    """Somebody who may run audits."""
+    return Client(listening[1], listening[0].tokens["run"])
+
+
+def test_a_run(client: Client) -> None:
+    seen: list[str] = []
+    asked = client.request("orders", reason="to see", overrides={"t": 2}, idempotency="key")
+    ended = client.wait(asked["run"], lambda run: seen.append(run["state"]), seconds=60)
+    assert (ended["verdict"], ended["overrides"], ended["requested_by"]) == ("mismatch", {"t": 2}, "the run token")
+    assert seen[-1] == "done"
+    assert client.report(asked["run"])["verdict"] == "mismatch"
+    assert "MISMATCH" in client.report(asked["run"], "text")
+    assert [one["kind"] for one in client.differences(asked["run"], kind="missing")] == ["missing"]
+    assert client.runs("orders", limit=1)[0]["run"] == asked["run"]
+    assert client.runs(limit=0) == []
+    assert client.request("orders", overrides={"t": 2}, idempotency="key")["run"] == asked["run"]
+    assert [one["name"] for one in client.audits()] == ["away", "orders", "same", "with/slash"]
+    assert client.audit("with/slash")["name"] == "with/slash"
+    assert client.cancel(asked["run"])["state"] == "done"
+
+
+def test_refusals_are_errors_of_the_tree(client: Client, listening: tuple[Service, str]) -> None:
+    found, url = listening
+    for error, call in (
+        (UnknownAudit, lambda: client.request("nobody")),
+        (UnknownRun, lambda: client.run("abcdef")),
+        (ConfigError, lambda: client.request("orders", overrides={"sql": "x"})),
+        (Unauthorised, lambda: Client(url).audits()),
+        (Unauthorised, lambda: Client(url, "aud_wrong").audits()),
+        (Forbidden, lambda: Client(url, found.tokens["read"]).request("orders")),
+        (Unreachable, lambda: Client("http://127.0.0.1:1").audits()),
+        (AuditorError, lambda: client.resume(found.runs["same"])),
+    ):
+        with pytest.raises(error) as raised:
+            call()
+        assert found.tokens["run"] not in str(raised.value)
+    for wrong in ("ftp://x", "x", "http://u:p@h", "", "file:///etc/passwd"):
+        with pytest.raises(ConfigError):
+            Client(wrong)
+    with pytest.raises(ConfigError):
+        Client(url, "a\r\nX: y")
+
+
+def test_a_second_run_of_an_audit(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AlreadyRunning):
+        for _ in range(20):
+            client.request("same")
+    client.wait(client.runs("same", limit=1)[0]["run"], seconds=60)
+
+
+def test_the_command_line(listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found, url = listening
+    monkeypatch.setenv("AUDITOR_TOKEN", found.tokens["run"])
+    assert cli.main(["run", "same", "orders", "--server", url, "--reason", "by hand"]) == 1
+    printed = capsys.readouterr()
+    assert "MATCH  same" in printed.out
+    assert "MISMATCH  orders" in printed.out
+    assert cli.main(["run", "away", "--server", url, "--format", "json"]) == 3
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["verdict"] == "unknown"
+    assert "auditor: away:" in printed.err
+    assert cli.main(["history", "orders", "--server", url]) == 0
+    assert "mismatch" in capsys.readouterr().out
+    assert cli.main(["runs", "--server", url, "--format", "json", "--limit", "2"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+    assert cli.main(["show", "orders", "--server", url]) == 0
+    assert "MISMATCH  orders" in capsys.readouterr().out
+    assert cli.main(["cancel", found.runs["same"], "--server", url]) == 0
+    assert "done" in capsys.readouterr().out
+    assert cli.main(["run", "nobody", "--server", url]) == 2
+    assert cli.main(["run", "--due", "--server", url]) == 2
+    assert cli.main(["run", "orders", "--force", "--server", url]) == 2
+    monkeypatch.delenv("AUDITOR_TOKEN")
+    assert cli.main(["runs", "--server", url]) == 2
+    assert "AUDITOR_TOKEN" in capsys.readouterr().err
