@@ -31,14 +31,28 @@ class Names:
         self.ends = ends
         self.problems: list[str] = []
         self.left_out: list[str] = []
-        self.renamed = {a.lower(): b for a, b in audit.target.columns.items()}
+        self.renamed = {self._of_source(a): b for a, b in audit.target.columns.items()}
+        self.taken = {found.name: a for a, b in self.renamed.items() if (found := self._named("target", b))}
 
     def find(self, side: Side, name: str) -> Column | None:
-        """The column of a side that the source's ``name`` stands for."""
-        wanted = self.renamed.get(name.lower(), name) if side == "target" else name
+        """The column of a side that the source's ``name`` stands for: of the target none that another column is mapped to."""
+        if side == "source":
+            return self._named("source", name)
+        here = self._of_source(name)
+        if here in self.renamed:
+            return self._named("target", self.renamed[here])
+        found = self._named("target", here)
+        return None if found and found.name in self.taken else found
+
+    def _of_source(self, name: str) -> str:
+        """The name as the source's catalogue has it; as it is where the source has no such column."""
+        found = self._named("source", name)
+        return found.name if found else name
+
+    def _named(self, side: Side, name: str) -> Column | None:
         columns = self.ends[side].table.columns
-        exact = [c for c in columns if c.name == wanted]
-        loose = [c for c in columns if c.name.lower() == wanted.lower()]
+        exact = [c for c in columns if c.name == name]
+        loose = [c for c in columns if c.name.lower() == name.lower()]
         return exact[0] if exact else loose[0] if len(loose) == 1 else None
 
     def key(self) -> list[str]:
@@ -49,7 +63,7 @@ class Names:
         for name in key:
             for side in SIDES:
                 if not self.find(side, name):
-                    raise NoSuchObject(f"the key's column {name!r} is not in the {side} ({self.ends[side].label}){self.hint(side)}")
+                    raise NoSuchObject(f"the key's column {name!r} is not in the {side} ({self.ends[side].label}){self.hint(side, name)}")
         return [column.name for name in key if (column := self.find("source", name))]
 
     def compared(self, key: Sequence[str]) -> list[str]:
@@ -69,29 +83,52 @@ class Names:
             if low in excluded or (included and low not in included):
                 self.left_out.append(f"{name}: left out by the audit")
             elif low not in computed and not self.find("target", name):
-                self.problems.append(f"column {name!r} is not in the target ({self.ends['target'].label}){self.hint('target')}")
+                self.problems.append(f"column {name!r} is not in the target ({self.ends['target'].label}){self.hint('target', name)}")
             else:
                 wanted.append(name)
-        used = {column.name for name in wanted if (column := self.find("target", name))}
-        extra = [c.name for c in self.ends["target"].table.columns if c.name not in used and c.name.lower() not in excluded]
+        self._check_shared([name for name in wanted if name.lower() not in computed])
+        known = {column.name for name in [*wanted, *every] if (column := self.find("target", name))}
+        extra = [c.name for c in self.ends["target"].table.columns if c.name not in known and c.name.lower() not in excluded]
         self.left_out += [f"{name}: only in the target" for name in extra]
         return wanted
 
-    def hint(self, side: Side) -> str:
+    def hint(self, side: Side, name: str) -> str:
         """What to write about a column that a side lacks."""
-        return "; map it under target: columns: {source name: target name}, or exclude it" if side == "target" else ""
+        if side == "source":
+            return ""
+        namesake = self._named("target", self._of_source(name))
+        owner = self.taken.get(namesake.name) if namesake else None
+        why = f": its {namesake.name!r} stands for the source's {owner!r}" if namesake and owner else ""
+        return f"{why}; map it under target: columns: {{source name: target name}}, or exclude it"
+
+    def _check_shared(self, wanted: Sequence[str]) -> None:
+        """No column of the target is compared with two of the source: another of its columns would then go unseen."""
+        there: dict[str, str] = {}
+        for name in wanted:
+            column = self.find("target", name)
+            first = there.setdefault(column.name, name) if column else name
+            if column and first != name:
+                self.problems.append(
+                    f"columns {first!r} and {name!r} of the source both stand for the target's {column.name!r};"
+                    " map each to a column of its own under target: columns: {source name: target name}, or exclude one"
+                )
 
     def _check_written(self, written: Sequence[str], every: Sequence[str]) -> None:
         known = {name.lower() for side in SIDES for name in (c.name for c in self.ends[side].table.columns)}
         known |= {name.lower() for name in every}
         self.problems += [f"the audit names a column {name!r} that neither side has" for name in written if name.lower() not in known]
 
-    def for_expressions(self, side: Side) -> dict[str, str]:
-        """Names a person may write in a filter, in lower case, to this side's names."""
+    def for_expressions(self, side: Side, shared: bool) -> dict[str, str]:
+        """Names a person may write in a filter, in lower case, to this side's names.
+
+        In what is ``shared`` by both sides a name of the source's is never taken for the target's column of another.
+        """
         found = {c.name.lower(): c.name for c in self.ends[side].table.columns}
         for column in self.ends["source"].table.columns:
             if there := self.find(side, column.name):
                 found[column.name.lower()] = there.name
+            elif shared:
+                found.pop(column.name.lower(), None)
         return found
 
 
@@ -108,7 +145,7 @@ def written(sql: Sql, what: str, ends: Mapping[Side, Endpoint], names: Names, si
                 raise PlanError(f"{what}: {error}") from None
         case _:
             text, read = sql, ends["source"].dialect
-    return expressions.translate(text, read, write, names.for_expressions(side), what)
+    return expressions.translate(text, read, write, names.for_expressions(side, not isinstance(sql, Per)), what)
 
 
 def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: Names, name: str, method: Method) -> ColumnPlan:

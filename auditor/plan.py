@@ -72,7 +72,7 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
     """
     _check_hash(audit, ends)
     if method is None:
-        method = choose((), audit.t, audit.partition.rows) if audit.method == "auto" else audit.method
+        method = choose((), audit.t, audit.partition.rows, ended=0) if audit.method == "auto" else audit.method
     names = Names(audit, ends)
     key = names.key()
     wanted = names.compared(key)
@@ -112,7 +112,7 @@ def columns_named(audit: Audit, ends: Mapping[Side, Endpoint], name: str, what: 
     found = {side: names.find(side, name) for side in SIDES}
     for side, column in found.items():
         if column is None:
-            raise NoSuchObject(f"{what}: the column {name!r} is not in the {side} ({ends[side].label}){names.hint(side)}")
+            raise NoSuchObject(f"{what}: the column {name!r} is not in the {side} ({ends[side].label}){names.hint(side, name)}")
     return {side: column for side, column in found.items() if column}
 
 
@@ -182,8 +182,13 @@ def _partitioning(plan: Plan, audit: Audit, bounds: Mapping[Side, Bounds]) -> Pa
         size = max(size, math.ceil(span / asked.limit))
         if DIVISIBLE**2 < size < SPARSE_KEYS:
             size = math.ceil(size / DIVISIBLE) * DIVISIBLE
-        return Partitioning(strategy="range", size=max(2, size), why=f"an integer key, {span:,} possible values for about {rows:,} rows")
-    return Partitioning(strategy="hash", buckets=buckets, why=f"the key is sparse: {span:,} possible values for about {rows:,} rows")
+        return Partitioning(strategy="range", size=max(2, size), why=f"an integer key{_spread(plan, ', ', span, rows)}")
+    return Partitioning(strategy="hash", buckets=buckets, why=f"the key is sparse{_spread(plan, ': ', span, rows)}")
+
+
+def _spread(plan: Plan, mark: str, span: int, rows: int) -> str:
+    """How far the rows' keys are spread; nothing where the key is masked, for the least is often 1 and the span then the greatest."""
+    return "" if plan.columns[0].masked else f"{mark}{span:,} possible values for about {rows:,} rows"
 
 
 def _span(bounds: Mapping[Side, Bounds]) -> int:
@@ -199,7 +204,15 @@ def _by_time(plan: Plan, audit: Audit) -> Partitioning:
         raise PlanError(f"audit {plan.audit}: time partitions need a column: partition: {{strategy: time, column: ...}}")
     for index, column in enumerate(plan.columns):
         if column.name.lower() == name.lower():
-            if {n.name for n in column.native.values()} <= {"date", "timestamp", "timestamptz"}:
+            if column.null_as is not None:
+                raise PlanError(f"audit {plan.audit}: partitions are cut by the column {name!r}: it cannot have null_as")
+            held = {n.name for n in column.native.values()}
+            if audit.partition.unit == "hour" and "date" in held | {column.kind.name}:
+                raise PlanError(
+                    f"audit {plan.audit}: the column {name!r} of its time partitions has no hours"
+                    f" ({' and '.join(column.types[side] for side in SIDES)}, compared as {column.kind}); write unit: day"
+                )
+            if held <= {"date", "timestamp", "timestamptz"}:
                 return Partitioning(strategy="time", unit=audit.partition.unit, column=index, why="the audit says so")
             raise PlanError(f"audit {plan.audit}: the column {name!r} of its time partitions holds no dates or timestamps")
     raise PlanError(f"audit {plan.audit}: the column {name!r} of its time partitions is not compared")
@@ -220,11 +233,11 @@ def _chunked(plan: Plan, end: Endpoint, rows: int, side: Side) -> SidePlan:
     if not plan.span or rows <= (CHUNK_ROWS if end.dialect.ROW_STORE else COLUMN_CHUNK_ROWS):
         return here
     column = plan.columns[0]
-    nullable = any(c.nullable for c in end.table.columns if end.dialect.quote(c.name) == column.expression[side])
     middle = (plan.least or 0) + plan.span // 2
     middle -= middle % (plan.partitioning.size or 1)
-    # A chunk without any bound would hold the rows without a key too.
-    chunks = (Chunk(end=middle), Chunk(first=middle), Chunk(null_key=True)) if nullable else (Chunk(),)
+    # A chunk is read piece by piece between bounds, in which no row without a key lies. What is computed may be NULL for all we know.
+    never_null = column.expression[side] in {end.dialect.quote(c.name) for c in end.table.columns if not c.nullable}
+    chunks = (Chunk(),) if never_null else (Chunk(end=middle), Chunk(first=middle), Chunk(null_key=True))
     return dataclasses.replace(here, chunks=chunks, chunk_keys=math.ceil(plan.span * most / rows))
 
 
@@ -234,6 +247,8 @@ def _notes(plan: Plan, ends: Mapping[Side, Endpoint]) -> list[str]:
         notes = ["each chunk reads a snapshot of its own: a row that changes meanwhile is seen as it was when its chunk was read"]
     if plan.watermark:
         notes.append(f"rows from {plan.watermark} UTC on are left out on both sides")
+    if plan.section and plan.section.has_times:
+        notes.append(f"a row whose {plan.section.column} lies within on one side only is told as missing or extra")
     if plan.encoding == "published":
         notes.append("the published row text cannot tell NULL from the word NULL, nor where one column ends and the next begins")
     return notes + tolerance.notes(plan)

@@ -132,13 +132,18 @@ def _or_null(column: ColumnPlan, side: Side, sql: str, null: str) -> str:
     return f"CASE WHEN {column.expression[side]} IS NULL THEN {null} ELSE {sql} END"
 
 
+def _marked(column: ColumnPlan, side: Side, sql: str, null: str) -> str:
+    """SQL of a text, or the row encoding's mark of NULL; a text that stands for NULL itself takes no mark."""
+    return sql if column.null_as is not None else _or_null(column, side, sql, null)
+
+
 def row_text(plan: Plan, side: Side, dialect: Dialect) -> str:
     """SQL of the row's text in the plan's encoding; NULL only where the engine could not build it."""
     if plan.encoding == "published":
         null = dialect.string("NULL")
-        return dialect.concat([_or_null(column, side, text(column, side, dialect), null) for column in plan.columns])
+        return dialect.concat([_marked(column, side, text(column, side, dialect), null) for column in plan.columns])
     null = dialect.string(canonical.NULL)
-    texts = [_or_null(column, side, escaped(column, side, dialect), null) for column in plan.columns]
+    texts = [_marked(column, side, escaped(column, side, dialect), null) for column in plan.columns]
     between = dialect.string(canonical.SEPARATOR)
     pieces = [piece for text in texts for piece in (between, text)]
     return dialect.concat([dialect.string(plan.salt + canonical.SEPARATOR), *pieces[1:]] if plan.salt else pieces[1:])
@@ -207,7 +212,8 @@ def of_partitions(plan: Plan, side: Side, dialect: Dialect, numbers: Sequence[in
 def integer_key(plan: Plan) -> bool:
     """Whether the key is one column of whole numbers, on both sides by their own types, so that it has a least value."""
     column = plan.columns[0]
-    return plan.key == 1 and column.kind.name == "integer" and not {n.name for n in column.native.values()} - NUMERIC
+    whole = column.kind.name == "integer" and not {n.name for n in column.native.values()} - NUMERIC
+    return plan.key == 1 and whole and column.null_as is None  # a NULL lies in no range that what stands for it could lie in
 
 
 def least_key(plan: Plan, side: Side) -> str:

@@ -28,7 +28,7 @@ from dialects._url import Url, parse
 
 __all__ = [
     "Algorithm", "Column", "Columns", "Dialect", "Kind", "Place", "Reading", "Session",
-    "Table", "Unit", "Url", "by_scheme", "connect", "get", "names", "parse",
+    "Table", "Unit", "Url", "by_scheme", "connect", "get", "names", "parse", "reached",
 ]  # fmt: skip
 
 
@@ -56,6 +56,12 @@ def by_scheme(scheme: str) -> Dialect:
             return get(name)
     known = ", ".join(sorted(s for name in names() for s in get(name).schemes))
     raise BadUrl(f"{scheme}:// is no engine known here; write one of {known}")
+
+
+def reached(url: str) -> str:
+    """Which database a URL leads to, without its user and password. Raises BadUrl."""
+    parsed = parse(url)
+    return by_scheme(parsed.scheme).reached(parsed)
 
 
 def connect(url: str, statement_timeout: float = 3600.0, lock_timeout: float = 10.0) -> Session:

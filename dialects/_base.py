@@ -75,6 +75,9 @@ class Dialect(CanonicalText):
     schemes: ClassVar[tuple[str, ...]]
     """URL schemes that mean this engine."""
 
+    PORT: ClassVar[int | None] = None
+    """The port of a URL that names none."""
+
     sqlglot: ClassVar[str]
     """What sqlglot calls this engine's SQL."""
 
@@ -131,6 +134,10 @@ class Dialect(CanonicalText):
 
     GAPS: ClassVar[Mapping[str, str]] = {}
     """Values this engine cannot hold or cannot yield canonical text of, by capability, each with its reason."""
+
+    def reached(self, url: Url) -> str:
+        """Which database a URL leads to: one text for all that lead to the same, whoever asks there, as far as their spelling tells."""
+        return f"{self.name}://{url.host or 'localhost'}:{url.port or self.PORT or ''}/{url.database}"
 
     # names and literals
 
@@ -251,7 +258,7 @@ class Dialect(CanonicalText):
         rest = f"{c} % {divisor}"
         if not native.unsigned:
             rest = f"({rest} + CASE WHEN {rest} < 0 THEN {divisor} ELSE 0 END)"
-        return self.bigint(rest) if native.unsigned or native.name == "decimal" else rest
+        return self.bigint(rest)  # a narrow column's remainder is of its type, in which a position's square would overflow
 
     @abstractmethod
     def day_index(self, c: str) -> str:
@@ -263,7 +270,7 @@ class Dialect(CanonicalText):
             case "day":
                 index = self.day_index(c)
             case "hour":
-                index = f"{self.day_index(c)} * 24 + EXTRACT(HOUR FROM {c})"
+                index = f"{self.bigint(self.day_index(c))} * 24 + EXTRACT(HOUR FROM {c})"
             case "month":
                 index = f"(EXTRACT(YEAR FROM {c}) - 1970) * 12 + EXTRACT(MONTH FROM {c}) - 1"
         return self.bigint(index)

@@ -12,6 +12,9 @@ from typing import ClassVar
 
 from dialects._kinds import FREE_TEXT, Kind
 
+WHOLE = frozenset({"integer", "year", "bit"})
+"""Kinds whose values are whole numbers of at most 20 digits."""
+
 
 class CanonicalText(ABC):
     """The part of a dialect that writes canonical text."""
@@ -133,7 +136,10 @@ class CanonicalText(ABC):
     def rounded_text(self, c: str, scale: int, native: Kind) -> str:
         """How many units of 10^-scale, as an integer, rounded half away from zero; a float too large for that as float_text."""
         if native.name not in ("float32", "float64"):
-            return self.decimal_text(f"({c}) * {10**scale}", 0, native)
+            exact = f"({c})"
+            if native.name in WHOLE:  # the column's own type may be too narrow for so many units
+                exact = f"CAST({self.number(c, native)} AS DECIMAL(20,0))"
+            return self.decimal_text(f"{exact} * {10**scale}", 0, native)
         x = self.double(c)
         size = f"FLOOR(ABS({x}) * {self.double_literal(f'1e{scale}')} + {self.double_literal('0.5')})"
         units = self.as_text(self.bigint(f"CASE WHEN {x} < 0 THEN -{size} ELSE {size} END"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from dialects import _errors as errors
@@ -52,6 +53,9 @@ class DuckDB(Dialect):
 
     def quote(self, identifier: str) -> str:
         return '"' + identifier.replace('"', '""') + '"'
+
+    def reached(self, url: Url) -> str:
+        return f"{self.name}://{Path(url.database).resolve()}"
 
     def string(self, value: str) -> str:
         return "'" + value.replace("'", "''") + "'"
@@ -138,7 +142,7 @@ class DuckDB(Dialect):
         if native.unsigned or native.name == "decimal":
             whole = f"CAST({c} AS HUGEINT)"
             return f"CAST({whole} // {divisor} - CASE WHEN {whole} % {divisor} < 0 THEN 1 ELSE 0 END AS BIGINT)"
-        return f"({c} // {divisor} - CASE WHEN {c} % {divisor} < 0 THEN 1 ELSE 0 END)"
+        return self.bigint(f"{c} // {divisor} - CASE WHEN {c} % {divisor} < 0 THEN 1 ELSE 0 END")
 
     def day_index(self, c: str) -> str:
         return f"DATE_DIFF('day', DATE '1970-01-01', CAST({c} AS DATE))"

@@ -31,6 +31,7 @@ class MySQL(Dialect):
 
     name = "mysql"
     schemes = ("mysql", "mariadb")
+    PORT = 3306
     sqlglot = "mysql"
 
     SPILLS = True
@@ -245,6 +246,10 @@ class MySQL(Dialect):
             f"SET SESSION lock_wait_timeout = {lock}, innodb_lock_wait_timeout = {lock}, net_write_timeout = 600",
         ]
 
+    def reached(self, url: Url) -> str:
+        socket = url.options.get("unix_socket")
+        return f"{self.name}:{socket}:{url.database}" if socket else super().reached(url)
+
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         import pymysql
 
@@ -257,7 +262,7 @@ class MySQL(Dialect):
         def opened() -> Any:
             made: Any = pymysql.connect(
                 host=url.host or "localhost",
-                port=url.port or 3306,
+                port=url.port or self.PORT,
                 user=url.user or "",
                 password=url.password or "",
                 database=url.database or None,

@@ -25,6 +25,7 @@ class Postgres(Dialect):
 
     name = "postgres"
     schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres")
+    PORT: ClassVar[int] = 5432
     sqlglot = "postgres"
 
     FENCE = "OFFSET 0"
@@ -157,10 +158,12 @@ class Postgres(Dialect):
         if native.name == "decimal":
             # Exact: dividing what is a multiple of the divisor leaves no digits to round.
             return f"CAST(({c} - MOD({c}, {divisor})) / {divisor} - CASE WHEN MOD({c}, {divisor}) < 0 THEN 1 ELSE 0 END AS BIGINT)"
-        return f"({c} / {divisor} - CASE WHEN {c} % {divisor} < 0 THEN 1 ELSE 0 END)"
+        return self.bigint(f"{c} / {divisor} - CASE WHEN {c} % {divisor} < 0 THEN 1 ELSE 0 END")
 
     def day_index(self, c: str) -> str:
-        return f"(CAST({c} AS DATE) - DATE '1970-01-01')"
+        # Infinity is no number of days from any date: it lies in no partition, as a NULL does.
+        # https://www.postgresql.org/docs/18/functions-datetime.html
+        return f"(CASE WHEN ISFINITE({c}) THEN CAST({c} AS DATE) - DATE '1970-01-01' END)"
 
     def _measured(self, session: Session, name: str, own: int) -> float:
         if name == "active_sessions":
@@ -213,7 +216,7 @@ class Postgres(Dialect):
         try:
             connection = psycopg2.connect(
                 host=url.host,
-                port=url.port or 5432,
+                port=url.port or self.PORT,
                 user=url.user,
                 password=url.password,
                 dbname=url.database or None,

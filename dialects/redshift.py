@@ -25,6 +25,7 @@ class Redshift(Postgres):
 
     name = "redshift"
     schemes = ("redshift",)
+    PORT = 5439
     sqlglot = "redshift"
     ancestors = ("postgres",)
 
@@ -132,6 +133,9 @@ class Redshift(Postgres):
     def word(self, digits: str, first: int, count: int) -> str:
         return f"STRTOL(SUBSTRING({digits}, {first}, {count}), 16)"
 
+    def day_index(self, c: str) -> str:
+        return f"(CAST({c} AS DATE) - DATE '1970-01-01')"  # there is no infinity
+
     def _measured(self, session: Session, name: str, own: int) -> float:
         # A statement of ours that waits says just as well that the queues are full. A user without SYSLOG ACCESS UNRESTRICTED
         # sees its own statements alone, and nothing tells it so.
@@ -177,7 +181,7 @@ class Redshift(Postgres):
         def login() -> Any:
             return redshift_connector.connect(
                 host=url.host,
-                port=url.port or 5439,
+                port=url.port or self.PORT,
                 user=url.user,
                 password=url.password,
                 database=url.database,

@@ -30,6 +30,7 @@ class Spark(Dialect):
 
     name = "spark"
     schemes = ("spark", "sc")
+    PORT = 15002
     sqlglot = "spark"
 
     ROW_STORE = False
@@ -153,7 +154,7 @@ class Spark(Dialect):
         return f"({c} COLLATE UTF8_BINARY)"
 
     def floor_divided(self, c: str, divisor: int, native: Kind) -> str:
-        return f"({c} DIV {divisor} - CASE WHEN {c} % {divisor} < 0 THEN 1 ELSE 0 END)"
+        return f"({c} DIV {divisor} - CASE WHEN {c} % {divisor} < 0 THEN 1 ELSE 0 END)"  # DIV yields BIGINT
 
     def day_index(self, c: str) -> str:
         return f"DATEDIFF({c}, DATE'1970-01-01')"
@@ -186,7 +187,7 @@ class Spark(Dialect):
         options = dict(url.options)
         try:
             if url.scheme == "sc":
-                spark = builder.remote(f"sc://{url.host}:{url.port or 15002}").create()
+                spark = builder.remote(f"sc://{url.host}:{url.port or self.PORT}").create()
             else:
                 builder = builder.master(options.pop("master", "local[*]")).appName("auditor")
                 for option, value in {**_LOCAL, **options}.items():

@@ -22,7 +22,7 @@ from auditor.model import Chunk, Plan, Report, Score, Side, Verdict
 from dialects import Kind, Session
 from tests import tables
 from tests import test_published_example as example
-from tests.engines import LiveEngine, LivePair, pair_params
+from tests.engines import LiveEngine, LivePair, pair_params, ring_params
 
 COLUMNS = [("label", Kind("text")), ("price", Kind("decimal", 12, 2)), ("seen", Kind("timestamp", scale=6))]
 Row = tuple[Any, ...]
@@ -133,6 +133,31 @@ def test_duplicates_and_null_keys_are_counted_by_key(pair: LivePair) -> None:
     assert report.differences, report.reasons
     found = sorted((one.kind, one.key["id"] or "", one.rows["source"], one.rows["target"]) for one in report.differences.named)
     assert found == [("changed", "", 1, 1), ("extra", "10", 0, 2), ("extra", "20", 0, 1), ("missing", "30", 1, 0)]
+
+
+@pytest.mark.parametrize("pair", ring_params(), indirect=True)
+def test_rows_without_a_computed_key_are_read_in_chunks_too(pair: LivePair, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CHUNK_ROWS", "COLUMN_CHUNK_ROWS"):
+        monkeypatch.setattr(plan, name, 100)
+    columns = [("id", Kind("integer")), ("v", Kind("text"))]
+    kept = [(n, f"row {n}") for n in range(1000)]
+    filled(pair, columns, [*kept, (None, "lost")], kept)
+    computed = {"override": {"id": {"expr": "id + 0", "kind": "integer"}}}
+    report = audited(pair, ["id"], {"size": 10}, columns=computed)
+    assert report.plan and report.plan.sides["source"].chunk_keys, "read in chunks"
+    assert report.differences, report.reasons
+    assert (report.verdict, report.differences.missing, report.differences.extra) == (Verdict.MISMATCH, 1, 0)
+
+
+def test_what_stands_for_null_equals_it(engine: LiveEngine) -> None:
+    """In the key and in a value, with the row encoding's own characters in it."""
+    pair = LivePair(engine, engine)
+    columns = [("id", Kind("integer")), ("v", Kind("text"))]
+    filled(pair, columns, [(1, None), (2, "b"), (3, None), (None, "c")], [(1, "|2"), (2, "b"), (3, "other"), (0, "c")])
+    rules = {"override": {"v": {"null_as": "|2"}, "id": {"null_as": "0"}}}
+    report = audited(pair, ["id"], {}, columns=rules)
+    assert report.differences, report.reasons
+    assert [(one.kind, one.key) for one in report.differences.named] == [("changed", {"id": "3"})]
 
 
 def test_stretches_that_one_side_lacks_are_ranges(pair: LivePair) -> None:

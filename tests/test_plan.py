@@ -161,7 +161,57 @@ def test_names_renames_and_what_is_left_out() -> None:
 
 def test_include_leaves_out_the_rest_but_not_the_key() -> None:
     table = end("mysql", {"a": "text", "id": "bigint", "b": "text"}, key=["id"])
-    assert [column.name for column in draft(table, table, columns={"include": ["b"]}).columns] == ["id", "b"]
+    target = end("mysql", {"a": "text", "id": "bigint", "b": "text", "z": "text"})
+    made = draft(table, target, columns={"include": ["b"]})
+    assert [column.name for column in made.columns] == ["id", "b"]
+    assert made.left_out == ("a: left out by the audit", "z: only in the target")
+
+
+def test_what_a_left_out_column_is_mapped_to_is_not_only_in_the_target() -> None:
+    source, target = end("mysql", {"id": "bigint", "a": "text"}, key=["id"]), end("mysql", {"id": "bigint", "x": "text"})
+    assert draft(source, target, {"a": "x"}, columns={"exclude": ["a"]}).left_out == ("a: left out by the audit",)
+
+
+def test_a_column_of_the_target_stands_for_one_of_the_source() -> None:
+    source = end("mysql", {"id": "bigint", "a": "text", "b": "text"}, key=["id"])
+    target = end("postgres", {"id": "bigint", "a": "text", "b": "text"})
+    words = "column 'b' is not in the target .*: its 'b' stands for the source's 'a'; map it under target: columns: .*, or exclude it"
+    with pytest.raises(ColumnRefused, match=words):
+        draft(source, target, {"a": "b"})
+    with pytest.raises(NoSuchObject, match=r"the key's column 'b' .* its 'b' stands for the source's 'a'"):
+        draft(source, target, {"a": "b"}, key=["b"])
+    made = draft(source, target, {"A": "b", "b": "A"})
+    assert [column.expression["target"] for column in made.columns] == ['"id"', '"b"', '"a"']
+    left = draft(source, target, {"a": "b"}, columns={"exclude": ["b"]})
+    assert [column.expression["target"] for column in left.columns] == ['"id"', '"b"']
+    assert left.left_out == ("b: left out by the audit", "a: only in the target")
+
+
+def test_two_columns_do_not_share_one_of_the_target() -> None:
+    target = end("postgres", {"id": "bigint", "v": "text"})
+    source = end("mysql", {"id": "bigint", "a": "text", "b": "text"}, key=["id"])
+    with pytest.raises(ColumnRefused, match="columns 'a' and 'b' of the source both stand for the target's 'v'"):
+        draft(source, target, {"a": "v", "b": "v"})
+    with pytest.raises(ColumnRefused, match="columns 'V' and 'v' of the source both stand for the target's 'v'"):
+        draft(end("postgres", {"id": "bigint", "V": "text", "v": "text"}, key=["id"]), target)
+
+
+def test_a_filter_takes_no_column_for_another() -> None:
+    source = end("mysql", {"id": "bigint", "a": "int", "b": "int"}, key=["id"])
+    target = end("postgres", {"id": "bigint", "b": "integer"})
+    rest: dict[str, Any] = {"columns": {"exclude": ["b"]}}
+    assert draft(source, target, {"a": "b"}, where="a > 3", **rest).sides["target"].where == '("b" > 3)'
+    with pytest.raises(ColumnRefused, match="there is no column 'b'"):
+        draft(source, target, {"a": "b"}, where="b > 3", **rest)
+    per = {"source": "a > 3", "target": "b > 3"}
+    assert draft(source, target, {"a": "b"}, where=per, **rest).sides["target"].where == '("b" > 3)'
+
+
+def test_renaming_one_of_two_names_that_differ_only_in_case() -> None:
+    source = end("postgres", {"id": "bigint", "V": "text", "v": "text"}, key=["id"])
+    target = end("postgres", {"id": "bigint", "v": "text", "w": "text"})
+    made = draft(source, target, {"V": "w"})
+    assert [column.expression["target"] for column in made.columns] == ['"id"', '"w"', '"v"']
 
 
 def test_names_that_differ_only_in_case_are_told_apart() -> None:
@@ -267,10 +317,37 @@ def test_partitions_that_do_not_fit(native: str, partition: dict[str, Any], word
         finished(native, Bounds(10, 1, 10), partition=partition)
 
 
+def test_what_partitions_are_cut_by_has_nothing_that_stands_for_null() -> None:
+    rule = {"override": {"id": {"null_as": "0"}}}
+    assert finished("bigint", Bounds(10, 1, 10), columns=rule).partitioning.strategy == "hash"
+    with pytest.raises(PlanError, match="by the column 'id': it cannot have null_as"):
+        finished("datetime", Bounds(10), partition={"column": "id"}, columns=rule)
+
+
 @pytest.mark.parametrize(("unit", "label"), [("hour", "1970-02-02 08:00"), ("day", "2072-02-24"), ("month", "5079-02")])
 def test_time_partitions(unit: str, label: str) -> None:
     made = finished("datetime", Bounds(10), partition={"column": "id", "unit": unit}).partitioning
     assert (str(made), made.column, made.label({"hour": 776}.get(unit, 37_309))) == (f"time by {unit}", 0, label)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "rule"),
+    [
+        (("mysql", "datetime"), ("spark", "date"), {}),
+        (("mysql", "date"), ("redshift", "timestamp without time zone"), {}),
+        (("mysql", "date"), ("mysql", "date"), {}),
+        (("postgres", "timestamp without time zone"), ("postgres", "timestamp without time zone"), {"kind": "date"}),
+    ],
+)
+def test_days_have_no_hours(source: tuple[str, str], target: tuple[str, str], rule: dict[str, Any]) -> None:
+    both = ends(*(end(dialect, {"id": "bigint", "at": native}, key=["id"]) for dialect, native in (source, target)))
+    bounds = dict.fromkeys(SIDES, Bounds(10, 1, 10))
+    for unit in ("day", "month"):
+        asked = audit(partition={"column": "at", "unit": unit}, columns={"override": {"at": rule}})
+        assert planning.finish(planning.draft("a", asked, both), asked, both, bounds).partitioning.unit == unit
+    asked = audit(partition={"column": "at", "unit": "hour"}, columns={"override": {"at": rule}})
+    with pytest.raises(PlanError, match=r"'at' of its time partitions has no hours \(.* and .*, compared as .*\); write unit: day"):
+        planning.finish(planning.draft("a", asked, both), asked, both, bounds)
 
 
 # chunks
@@ -296,3 +373,14 @@ def test_where_chunks_are_not_needed() -> None:
     assert finished("bigint", many).sides["source"].chunk_keys == CHUNK_ROWS
     assert finished("bigint", many, dialect="redshift").sides["source"].chunk_keys == 0
     assert finished("bigint", Bounds(CHUNK_ROWS, 1, CHUNK_ROWS)).sides["source"].chunk_keys == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "nullable", "chunk"),
+    [({}, [], False), ({}, ["id"], True), ({"override": {"id": {"expr": "id + 0", "kind": "integer"}}}, [], True)],
+)
+def test_rows_without_a_key_have_a_chunk_where_there_can_be_any(columns: dict[str, Any], nullable: list[str], chunk: bool) -> None:
+    both = ends(*(end("mysql", {"id": "bigint"}, key=["id"], nullable=nullable),) * 2)
+    asked = audit(columns=columns)
+    made = planning.finish(planning.draft("a", asked, both), asked, both, dict.fromkeys(SIDES, Bounds(10**7, 1, 10**7)))
+    assert any(one.null_key for one in made.sides["source"].chunks) == chunk

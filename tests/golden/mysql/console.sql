@@ -2,7 +2,7 @@
 -- Compared: id (integer), name (text), price (decimal(10,2)), weight (float64), shipped (timestamp(6)), paid (integer)
 -- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key, and the signature: the sums of the two 30-bit words of the first 60 bits of each row's hash.
 -- partition_count and audit_plan let the comparison see a result that was cut short or mistaken for another.
--- Save the last result with its header, run the target's statement too, then:
+-- Save the last result with its header, run the target's statement that was printed with this one too, then:
 -- auditor compare --source SOURCE_FILE --target TARGET_FILE
 
 SET NAMES utf8mb4;
@@ -20,7 +20,7 @@ SELECT
   CAST(SUM((v >> 30)) AS SIGNED) AS word_0,
   CAST(SUM((v & 1073741823)) AS SIGNED) AS word_1,
   COUNT(*) OVER () AS partition_count,
-  'orders/c5e6d4e404a1/source' AS audit_plan
+  'orders/bdffb56ed4de/source' AS audit_plan
 FROM (
   SELECT
     (`id` DIV 1024 - (`id` % 1024 < 0)) AS partition_id,

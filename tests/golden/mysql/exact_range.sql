@@ -14,7 +14,7 @@ SELECT
 FROM (
   SELECT
     (`id` DIV 1024 - (`id` % 1024 < 0)) AS partition_id,
-    (`id` % 1024 + CASE WHEN `id` % 1024 < 0 THEN 1024 ELSE 0 END) + 1 AS x,
+    CAST((`id` % 1024 + CASE WHEN `id` % 1024 < 0 THEN 1024 ELSE 0 END) AS SIGNED) + 1 AS x,
     `id` AS k,
     CAST(CONV(SUBSTR(SHA2(CONCAT(CASE WHEN `id` IS NULL THEN '|2' ELSE CAST(`id` AS CHAR) END, '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(CONVERT(`name` USING utf8mb4), '|', '|0') END, '|1', CASE WHEN `price` IS NULL THEN '|2' ELSE CAST(`price` AS CHAR) END, '|1', CASE WHEN `weight` IS NULL THEN '|2' ELSE CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END END, '|1', CASE WHEN `shipped` IS NULL THEN '|2' ELSE CAST(`shipped` AS CHAR) END, '|1', CASE WHEN `paid` IS NULL THEN '|2' ELSE CAST(`paid` AS CHAR) END), 256), 1, 15), 16, 10) AS SIGNED) AS v
   FROM `shop`.`orders`

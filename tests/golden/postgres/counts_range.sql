@@ -47,7 +47,7 @@ FROM (
     CAST(SUM(d5) AS BIGINT) AS true_5
   FROM (
     SELECT
-      ("id" / 1024 - CASE WHEN "id" % 1024 < 0 THEN 1 ELSE 0 END) AS partition_id,
+      CAST("id" / 1024 - CASE WHEN "id" % 1024 < 0 THEN 1 ELSE 0 END AS BIGINT) AS partition_id,
       "id" AS k,
       "id" AS v0,
       "name" AS v1,

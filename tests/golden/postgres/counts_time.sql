@@ -47,7 +47,7 @@ FROM (
     CAST(SUM(d5) AS BIGINT) AS true_5
   FROM (
     SELECT
-      CAST((CAST("shipped" AS DATE) - DATE '1970-01-01') AS BIGINT) AS partition_id,
+      CAST((CASE WHEN ISFINITE("shipped") THEN CAST("shipped" AS DATE) - DATE '1970-01-01' END) AS BIGINT) AS partition_id,
       "id" AS k,
       "id" AS v0,
       "name" AS v1,

@@ -2,7 +2,7 @@
 -- Compared: id (integer), name (text), price (decimal(10,2)), weight (float64), shipped (timestamp(6)), paid (boolean)
 -- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key, and the signature: the sums of the two 30-bit words of the first 60 bits of each row's hash.
 -- partition_count and audit_plan let the comparison see a result that was cut short or mistaken for another.
--- Save the last result with its header, run the target's statement too, then:
+-- Save the last result with its header, run the target's statement that was printed with this one too, then:
 -- auditor compare --source SOURCE_FILE --target TARGET_FILE
 
 SET TIME ZONE 'UTC';
@@ -20,7 +20,7 @@ SELECT
   CAST(SUM(SHIFTRIGHT(v, 30)) AS BIGINT) AS word_0,
   CAST(SUM((v & 1073741823)) AS BIGINT) AS word_1,
   COUNT(*) OVER () AS partition_count,
-  'orders/760d7aec937e/source' AS audit_plan
+  'orders/26af8e753dca/source' AS audit_plan
 FROM (
   SELECT
     (`id` DIV 1024 - CASE WHEN `id` % 1024 < 0 THEN 1 ELSE 0 END) AS partition_id,
