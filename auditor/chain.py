@@ -11,7 +11,11 @@ and J2 of dump and target, J of source and target is therefore bounded:
 
 Where J1 and J2 are known as intervals, the lower bound holds with their lower ends, the upper one with the gap between them. Two
 intervals of 95 % hold together in 90 % of cases at least (Bonferroni). The bound is about rows that are equal or not: where a
-leg rounds, cuts or tolerates, it is about rows as that leg sees them.
+leg rounds, cuts or tolerates, it is about rows as that leg sees them. And it is about one state of the dump: where nobody knows
+which moment a dump stands for, it may have been made anew between its two audits, and no match is claimed.
+
+**The threshold** is held against both legs together: a key that differs between source and target differs in one of them, so that no
+more keys differ than in both.
 """
 
 from __future__ import annotations
@@ -23,9 +27,9 @@ from glob import glob
 from pathlib import Path
 
 import dialects
-from auditor.config import Audit, Columns, Connection, Override, Per, Proxy, Sql, TableRef, Written
+from auditor.config import Audit, Columns, Connection, Override, Per, Proxy, Sql, TableRef, Threshold, Written
 from auditor.errors import ConfigError
-from auditor.model import Jaccard, Verdict
+from auditor.model import Jaccard, Report, Verdict
 from dialects import Table
 
 LEGS = ("dump", "target")
@@ -33,6 +37,10 @@ LEGS = ("dump", "target")
 
 AS_OF = "auditor.as_of"
 """The key under which a Parquet file's own metadata says which moment it stands for."""
+
+
+EQUAL = Threshold()
+"""The threshold that allows nothing."""
 
 
 def legs(name: str, audit: Audit, connections: Mapping[str, Connection], source: Table | None = None) -> dict[str, Audit]:
@@ -84,12 +92,27 @@ def _first(columns: Columns, rules: Mapping[str, Override], source: Table | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leg:
-    """What one leg's last run found: when it began, and the moment that the dump it read stands for (None: unknown)."""
+    """What one leg's last run found: when it began, and the moment that the dump it read stands for (None: unknown).
+
+    ``differing`` is how many keys differ (None: not known exactly), of ``rows`` on the side that has more.
+    """
 
     verdict: Verdict
     jaccard: Jaccard | None
     began: dt.datetime
     as_of: dt.datetime | None = None
+    differing: int | None = None
+    rows: int = 0
+
+
+def leg(verdict: Verdict, began: dt.datetime, report: Report | None) -> Leg:
+    """What a leg's run and its report say."""
+    if report is None:
+        return Leg(verdict=verdict, jaccard=None, began=began)
+    named = report.differences
+    differing = named.missing + named.extra + named.changed if named and named.exact else None
+    rows = max(report.comparison.rows.values()) if report.comparison else 0
+    return Leg(verdict=verdict, jaccard=report.jaccard, began=began, as_of=report.as_of, differing=differing, rows=rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +130,11 @@ class Combined:
     dump_age: float | None
 
 
-def combined(first: Leg | None, second: Leg | None, now: dt.datetime) -> Combined:
-    """What two legs say together; a leg that never ran claims nothing. The verdict is match only if both legs say so."""
+def combined(first: Leg | None, second: Leg | None, now: dt.datetime, threshold: Threshold = EQUAL) -> Combined:
+    """What two legs say together; a leg that never ran claims nothing.
+
+    The verdict is match only if both legs say so of one dump, and what differs in both together is within the threshold.
+    """
     reasons: list[str] = []
     for leg, what in ((first, "source and dump"), (second, "dump and target")):
         if leg is None:
@@ -124,11 +150,20 @@ def combined(first: Leg | None, second: Leg | None, now: dt.datetime) -> Combine
         verdict = Verdict.UNKNOWN
         reasons.append("the dump was replaced between the two: audit it against the source again")
     seen = [leg.jaccard if leg and not replaced else None for leg in (first, second)]
+    undated = any(leg is not None and leg.as_of is None for leg in (first, second))
+    if undated:
+        reasons.append(
+            "it is not known which moment the dump stands for, so it may have been made anew between the two:"
+            " write its as_of under via: each time that it is made, or dump to files"
+        )
+        verdict = Verdict.UNKNOWN if verdict is Verdict.MATCH else verdict
+        seen = [None, None]
     lower, upper = bounds(*((one.score.lower, one.score.upper) if one else (0.0, 1.0) for one in seen))
     least, most = bounds(*((one.least, one.most) if one else (0.0, 1.0) for one in seen))
     as_of = second.as_of if second else first.as_of if first else None
-    if as_of is None:
-        reasons.append("it is not known which moment the dump stands for")
+    if verdict is Verdict.MATCH and first and second and not _within(first, second, lower, threshold):
+        verdict = Verdict.UNKNOWN
+        reasons.append("source and dump differ within the threshold, and so do dump and target: together they may be beyond it")
     return Combined(
         verdict=verdict,
         reasons=tuple(reasons) or ("source and dump match, and so do dump and target",),
@@ -139,6 +174,20 @@ def combined(first: Leg | None, second: Leg | None, now: dt.datetime) -> Combine
         ages=(_age(first.began if first else None, now), _age(second.began if second else None, now)),
         dump_age=_age(as_of, now),
     )
+
+
+def _within(first: Leg, second: Leg, lower: float, threshold: Threshold) -> bool:
+    """Whether the threshold allows what differs in both legs together; of two of which one is equal, the other's verdict stands."""
+    if any(one.jaccard is None or one.jaccard.score.lower == 1 for one in (first, second)):
+        return True
+    if threshold.score < 1 and lower >= threshold.score:
+        return True
+    if first.differing is None or second.differing is None:
+        return False
+    differing, rows = first.differing + second.differing, min(first.rows, second.rows)
+    if threshold.rows is not None and differing <= threshold.rows:
+        return True
+    return threshold.share is not None and rows > 0 and differing / rows <= threshold.share
 
 
 def bounds(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:

@@ -124,11 +124,22 @@ def _without(chunk: Chunk, done: list[Chunk]) -> list[Chunk]:
     return left
 
 
+def overlap(one: Chunk, other: Chunk) -> bool:
+    """Whether there are rows that both chunks hold, as far as their keys tell."""
+    if one.null_key or other.null_key:
+        return one.null_key and other.null_key
+    (first, end), (low, high) = _bounds(one), _bounds(other)
+    return first < high and low < end
+
+
+def _bounds(chunk: Chunk) -> tuple[float, float]:
+    return (-math.inf if chunk.first is None else chunk.first), (math.inf if chunk.end is None else chunk.end)
+
+
 def _less(chunk: Chunk, gone: Chunk) -> list[Chunk]:
-    first, end = (-math.inf if chunk.first is None else chunk.first), (math.inf if chunk.end is None else chunk.end)
-    low, high = (-math.inf if gone.first is None else gone.first), (math.inf if gone.end is None else gone.end)
-    if high <= first or low >= end:
+    if not overlap(chunk, gone):
         return [chunk]
+    (first, end), (low, high) = _bounds(chunk), _bounds(gone)
     pieces = []
     if low > first:
         pieces.append(replace(chunk, end=gone.first))

@@ -67,16 +67,17 @@ def classes(plan: Plan, column: ColumnPlan, most: int, ask: Ask) -> Classes:
     rows: dict[Side, dict[str | None, int]] = {side: top[side][0] for side in SIDES}
     if max(total.values()) <= most:
         named = dict.fromkeys([*rows["source"], *rows["target"]])
-        return Classes(tuple(_class(column, name, rows) for name in named))
+        return Classes(tuple(_class(column, number, name, rows) for number, name in enumerate(named, 1)))
     unseen = [name for name in rows["source"] if name not in rows["target"]] if total["target"] > most else []
     for start in range(0, len(unseen), AT_ONCE):
         some = unseen[start : start + AT_ONCE]
         rows["target"].update(ask(partial(_again, plan, column, some))["target"])
-    return Classes(tuple(_class(column, name, rows) for name in rows["source"]), total)
+    return Classes(tuple(_class(column, number, name, rows) for number, name in enumerate(rows["source"], 1)), total)
 
 
-def _class(column: ColumnPlan, name: str | None, rows: dict[Side, dict[str | None, int]]) -> Share:
-    told = "NULL" if name is None else repr(measuring.readable(column, "min", name))
+def _class(column: ColumnPlan, number: int, name: str | None, rows: dict[Side, dict[str | None, int]]) -> Share:
+    """A class by its name, or, where the column is masked, by its place among the most frequent ones."""
+    told = "NULL" if name is None else f"number {number}" if column.masked else repr(measuring.readable(column, "min", name))
     return Share(told, {side: rows[side].get(name, 0) for side in SIDES})
 
 

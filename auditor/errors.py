@@ -31,6 +31,7 @@
     │   ├── StoreFull
     │   ├── StoreTooNew
     │   ├── UnknownRun                exit 2, 404
+    │   ├── UnknownRepair             exit 2, 404
     │   ├── AlreadyRunning            exit 2, 409
     │   ├── NotResumable              exit 2, 409
     │   └── QueueFull                 exit 3, 429   retryable
@@ -96,6 +97,7 @@ __all__ = [
     "StoreUnavailable",
     "Unauthorised",
     "UnknownAudit",
+    "UnknownRepair",
     "UnknownRun",
     "Unreachable",
 ]  # fmt: skip
@@ -150,7 +152,7 @@ class ScanRefused(PlanError):
 
 
 class GuestWaited(AuditorError):
-    """A database was too busy for too long; auditor resume goes on from what was done."""
+    """A database was too busy for too long; start a new run later, or resume this one where it is told as resumable."""
 
     http_status = 503
     retryable = True
@@ -182,6 +184,13 @@ class StoreTooNew(StoreError):
 
 class UnknownRun(StoreError):
     """There is no such run; see: auditor runs."""
+
+    exit_code = 2
+    http_status = 404
+
+
+class UnknownRepair(StoreError):
+    """There is no such repair; see those of its run."""
 
     exit_code = 2
     http_status = 404

@@ -66,16 +66,17 @@ def _tail(mean: float, t: int) -> float:
     return 1 - sum(math.exp(-mean) * mean**i / math.factorial(i) for i in range(t + 1))
 
 
-def choose(history: Sequence[float], t: int, rows_each: int) -> Method:
+def choose(history: Sequence[float], t: int, rows_each: int, *, ended: int) -> Method:
     """The method for a table whose last runs found these shares of differing rows, the latest last.
 
     ``exact`` names differences as long as there are few; a table of which a good part is rewritten between runs costs a
     second scan or a long list each time and ends in an estimate anyway, so it gets ``minhash``, whose summaries estimate
     best where much differs. The rule: ``minhash`` if the median share of the last ten runs is more than twenty times what
     ``exact`` decodes in one scan, and there were at least three; every tenth run is ``exact`` all the same, to see whether
-    the table has calmed down. Without a history, ``exact``.
+    the table has calmed down. ``ended`` says how many runs there were, for the history is no longer than what is kept of it.
+    Without a history, ``exact``.
     """
     recent = list(history[-RECENT:])
-    if len(recent) < 3 or len(history) % RECENT == 0:
+    if len(recent) < 3 or ended % RECENT == 0:
         return "exact"
     return "minhash" if median(recent) > 20 * _load(t) / max(1, rows_each) else "exact"

@@ -31,6 +31,9 @@ FORSAKEN = 30.0
 AHEAD = 60.0
 """Seconds that a heartbeat may lie in the future: clocks differ."""
 
+LATER = "start a new run when it is less busy, or go on with this one by auditor resume where it is told as resumable"
+"""What to do once a wait was given up: a run that had no plan yet, or is not kept, cannot be resumed."""
+
 Waiting = Callable[[str], None]
 
 
@@ -90,7 +93,7 @@ class Gate:
         ticket = object()
         try:
             self._enter(ticket, thread, waiting, stopped)
-            with sharing.slot(self.name, lambda: self._connection.limits.statements, waiting, stopped):
+            with sharing.slot(self._connection.database, lambda: self._connection.limits.statements, waiting, stopped):
                 yield
         finally:
             with self._changed:
@@ -131,7 +134,7 @@ class Gate:
                 why = (sentence or why) if busy else why
                 pause = self._connection.limits.pause_when
                 if since and pause and time.monotonic() - since >= pause.give_up:
-                    raise GuestWaited(f"{self.name}: {why}, for {pause.give_up:g} s; auditor resume goes on from what was done")
+                    raise GuestWaited(f"{self.name}: {why}, for {pause.give_up:g} s; {LATER}")
                 told = f"waits: {sentence}" if busy and sentence else sentence
                 if not told or told == said:
                     self._changed.wait(GLANCE)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import hashlib
-from collections.abc import Sequence
+import json
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import TypeAdapter
 
 from auditor import rolling
 from auditor.config import Audit, Keep
-from auditor.model import SIDES, Difference, Plan, RangeDifference, Report, State, Verdict
+from auditor.model import NULL_PARTITION, SECTIONS, SIDES, Difference, Plan, RangeDifference, Report, State, Verdict
 from auditor.packed import STATES, Picture, pack_picture, unpack_picture
 from auditor.run import Before, Outcome
 from auditor.settle import moment
@@ -27,15 +31,28 @@ HISTORY = 30
 SWEEP = 1000
 """Runs after which a rolling audit has read as much as its whole table once, or never does."""
 
+PRUNED = 60.0
+"""Seconds between two times at which a process drops what is not to be kept any longer."""
+
+_pruned: WeakKeyDictionary[Store, float] = WeakKeyDictionary()
+"""When this process last did so."""
+
 MOST_DIVERGENT = 1000
 """Divergent partitions that a kept report lists; its picture has them all."""
+
+READING = frozenset({
+    "method", "k", "t", "bits", "hash", "salt", "limits", "partition", "snapshot", "recheck", "ladder", "rolling", "via", "schedule",
+    "schema", "allow_empty", "force", *SECTIONS,
+})  # fmt: skip
+"""Settings that say how, how much and when is read, and not what it means that two rows match."""
 
 _REPORT = TypeAdapter(Report)
 
 
 def before(store: Store, name: str, audit: Audit) -> Before:
     """What earlier runs left for the next."""
-    done = [one for one in runs.listed(store, audit=name, limit=HISTORY) if one.state is State.DONE]
+    # However many failed since: these have not accepted a schema.
+    done = runs.listed(store, audit=name, state=State.DONE, limit=HISTORY, whole=True)
     last = next((one for one in done if one.schema), None)
     shares = [_share(one) for one in reversed(done)]
 
@@ -58,10 +75,32 @@ def _share(run: StoredRun) -> float | None:
     return (1 - run.score) / (1 + run.score)
 
 
-def layout(plan: Plan) -> str:
-    """What has to be the same of two runs so that their partitions are the same."""
-    asked: list[object] = [str(plan.partitioning), plan.partitioning.size, plan.key]
-    asked += [(c.name, str(c.kind), c.trim, c.case, c.null_as) for c in plan.columns]
+def settings(definition: Mapping[str, Any], overrides: Mapping[str, Any] = {}) -> str:
+    """The hash of the settings that decide what a match means: tables, rows, columns, and how far they may be apart.
+
+    Rows that match by one method match by the others, and by any salt, but for the method counts, which looks at sums alone; and a
+    later watermark is about the same rows. So none of these is in it, except that an audit may be content with counts.
+    """
+    asked = {**definition, **overrides}
+    ladder = None if "method" in overrides else asked.get("ladder")
+    first = ladder["levels"][0] if ladder else asked.get("method")
+    decide = {name: value for name, value in asked.items() if name not in READING} | {"by counts": first == "counts"}
+    if settle := asked.get("settle"):
+        decide["settle"] = [settle["column"], settle.get("nulls")]
+    return hashlib.sha256(json.dumps(decide, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _settings(run: StoredRun) -> str | None:
+    """Those of a run's audit; None where the run had others, so that what it found says nothing of how its audit stands."""
+    own = settings(run.definition)
+    return own if settings(run.definition, run.overrides) == own else None
+
+
+def layout(plan: Plan, by: str) -> str:
+    """What has to be the same of two runs so that their partitions are the same, and mean the same: ``by`` are their settings."""
+    asked: list[object] = [by, str(plan.partitioning), plan.partitioning.size, plan.key]
+    asked += [(plan.sides[side].connection, plan.sides[side].table) for side in SIDES]
+    asked += [(c.name, str(c.kind), *(c.expression[side] for side in SIDES)) for c in plan.columns]
     return hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
 
 
@@ -79,12 +118,13 @@ def _part(store: Store, name: str, audit: Audit, plan: Plan, done: Sequence[Stor
         return ()
     size = plan.partitioning.size
     first, end = plan.least // size, plan.greatest // size + 1
-    read = [rolling.Piece(_low(one, first), _high(one, end), one.at) for one in stretches.of(store, name, layout(plan))]
+    by = settings(audit.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+    read = [rolling.Piece(_low(one, first), _high(one, end), one.at) for one in stretches.of(store, name, layout(plan, by))]
     rates = [sum(one.rows.values()) / 2 / one.seconds for one in done if one.rows and one.seconds]
     count = rolling.count(
         end - first, audit.rolling.per_run, audit.rolling.budget, plan.rows_each, sum(rates) / len(rates) if rates else None
     )
-    swept = sum(one.coverage or 0.0 for one in runs.listed(store, audit=name, state=State.DONE, limit=SWEEP)) >= 1
+    swept = sum(one.coverage or 0.0 for one in runs.listed(store, audit=name, state=State.DONE, limit=SWEEP, whole=True)) >= 1
     return tuple(rolling.chosen(rolling.pieces(read, first, end), count, count // 2 if swept else 0))
 
 
@@ -100,18 +140,22 @@ def finish(store: Store, outcome: Outcome, limits: Keep) -> None:
     """Keep how a run ended, and drop what is not to be kept any longer. Raises StoreError."""
     report = outcome.report
     plan = report.plan
-    if report.state is State.DONE and plan and plan.stretches and report.comparison:
+    by = _settings(runs.find(store, report.run))
+    if report.state is State.DONE and plan and plan.stretches and report.comparison and by:
         # Also where nothing could be claimed: a part that never settles must not keep the others from being read.
-        through, order = _through(store, report, plan), layout(plan)
+        through, order = _through(store, report, plan), layout(plan, by)
         latest = max((one.at for one in stretches.of(store, report.audit, order)), default=through)
         # The order of reading is not the clock's, which may have been set back.
         at = max(report.began or through, latest + dt.timedelta(microseconds=1))
         for first, end in plan.stretches:
             stretches.record(store, report.audit, order, Stretch(first=first, end=end, run=report.run, at=at, watermark=through))
     runs.finish(store, report.run, _outcome(report, outcome.picture))  # last, for what was finished is not kept again
-    if report.verified_through:
-        standing.update(store, report.audit, verified_through=report.verified_through)
-    retention.prune(store, runs=limits.runs, days=limits.days, now=dt.datetime.now(dt.UTC))
+    if report.verified_through and by:
+        standing.update(store, report.audit, verified_through=report.verified_through, verified_by=by)
+    # Each looks at all runs of all audits: a service that did so at every end would keep those waiting who read.
+    if time.monotonic() - _pruned.get(store, -PRUNED) >= PRUNED:
+        _pruned[store] = time.monotonic()
+        retention.prune(store, runs=limits.runs, days=limits.days, now=dt.datetime.now(dt.UTC))
 
 
 def _through(store: Store, report: Report, plan: Plan) -> dt.datetime:
@@ -126,12 +170,13 @@ def verified_through(store: Store, outcome: Outcome) -> dt.datetime | None:
     """The moment up to which everything is verified, once this run has ended: what it was before, unless this run adds to it.
 
     Of a rolling audit it is the oldest of its stretches', if all of them were equal when they were last read. It never goes back,
-    as a clock may.
+    as a clock may. What was verified by other settings does not count: it is about other rows, or about less of them.
     """
     report = outcome.report
-    earlier = standing.get(store, report.audit).verified_through
-    plan = report.plan
-    if report.verdict is not Verdict.MATCH or plan is None:
+    run = runs.find(store, report.run)
+    earlier = standing.get(store, report.audit).verified(settings(run.definition))
+    plan, by = report.plan, _settings(run)
+    if report.verdict is not Verdict.MATCH or plan is None or plan.section or by is None:
         return earlier
     here = _through(store, report, plan)
     if not plan.stretches:
@@ -141,9 +186,9 @@ def verified_through(store: Store, outcome: Outcome) -> dt.datetime | None:
     mine = [rolling.Piece(low, high, here) for low, high in plan.stretches]
     others: list[rolling.Piece] = []
     for gap in rolling.pieces(mine, first, end):
-        for one in stretches.of(store, report.audit, layout(plan)) if gap.at is None else ():
+        for one in stretches.of(store, report.audit, layout(plan, by)) if gap.at is None else ():
             low, high = max(gap.first, _low(one, first)), min(gap.end, _high(one, end))
-            if low < high and _matched(store, dataclasses.replace(one, first=low, end=high)):
+            if low < high and _matched(store, one.run, low, high, first):
                 others.append(rolling.Piece(low, high, one.watermark))
     whole = rolling.pieces(sorted([*mine, *others], key=lambda one: one.first), first, end)
     moments = [one.at for one in whole if one.at]
@@ -152,19 +197,18 @@ def verified_through(store: Store, outcome: Outcome) -> dt.datetime | None:
     return max(min(moments), earlier) if earlier else min(moments)
 
 
-def _matched(store: Store, one: Stretch) -> bool:
-    """Whether a stretch was equal when it was read, though other parts of the same run may not have been."""
-    if runs.find(store, one.run).verdict is Verdict.MATCH:
+def _matched(store: Store, run: str, first: int, end: int, lowest: int) -> bool:
+    """Whether a stretch was equal when a run read it, though other parts of the same run may not have been."""
+    if runs.find(store, run).verdict is Verdict.MATCH:
         return True
-    seen = picture(store, one.run)
-    if seen is None:
-        return False
-    here = np.ones(len(seen), np.bool_)
-    if one.first is not None:
-        here &= seen.partition >= one.first
-    if one.end is not None:
-        here &= seen.partition < one.end
-    return bool((seen.state[here] == STATES.index("equal")).all())
+    seen = picture(store, run)
+    return seen is not None and bool((seen.state[within(seen, first, end, lowest)] == STATES.index("equal")).all())
+
+
+def within(seen: Picture, first: int, end: int, lowest: int) -> npt.NDArray[np.bool_]:
+    """Which partitions of a picture lie in a stretch. The one of rows without a key is read with the table's lowest, so it goes there."""
+    unkeyed = (seen.partition == NULL_PARTITION) & (first <= lowest)
+    return np.asarray(((seen.partition >= first) & (seen.partition < end)) | unkeyed, np.bool_)
 
 
 def _outcome(report: Report, picture: Picture | None) -> runs.Outcome:

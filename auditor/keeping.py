@@ -9,6 +9,9 @@ from typing import Any, Protocol
 from auditor.model import Chunk, Plan, Progress, Side
 from auditor.summary import Summaries
 
+Statements = Callable[[Side], tuple[int, int]]
+"""How many statements of a side have ended, and how many are under way now."""
+
 
 class Keeper(Protocol):
     """Takes what a run has done so far."""
@@ -25,7 +28,7 @@ class Keeper(Protocol):
     def told(self, progress: Progress) -> None:
         """How far the run is."""
 
-    def alive(self, stop: Callable[[], None]) -> AbstractContextManager[None]:
+    def alive(self, stop: Callable[[], None], statements: Statements) -> AbstractContextManager[None]:
         """Give signs of life while the block runs, and call ``stop`` when somebody asks for the run to end."""
 
 
@@ -45,6 +48,6 @@ class Nothing:
     def told(self, progress: Progress) -> None:
         """Tell nobody."""
 
-    def alive(self, stop: Callable[[], None]) -> AbstractContextManager[None]:
+    def alive(self, stop: Callable[[], None], statements: Statements) -> AbstractContextManager[None]:
         """Nobody looks."""
         return nullcontext()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -11,7 +12,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from auditor import packed, telemetry
+from auditor.chunks import overlap
 from auditor.errors import StoreError, UnknownRun
+from auditor.keeping import Statements
 from auditor.model import SIDES, Chunk, Plan, Progress, Side
 from auditor.store import Store, chunks, runs
 from auditor.summary import Summaries
@@ -38,13 +41,15 @@ class Kept:
     def take_up(self) -> None:
         """Read what an earlier attempt at this run has kept."""
         for one in chunks.done(self.store, self.run):
-            self._earlier[one.side].append((Chunk(one.first, one.end, one.null_key), packed.unpack_summaries(one.payload)))
+            chunk = Chunk(one.first, one.end, one.null_key)
+            # Their summaries add up: of two that overlap, one has to be read as if it had never been.
+            if not any(overlap(chunk, other) for other, _ in self._earlier[one.side]):
+                self._earlier[one.side].append((chunk, packed.unpack_summaries(one.payload)))
         self._pinned = True
 
     def pin(self, plan: Plan, schema: Mapping[str, Any]) -> None:
         """Keep the plan. Raises StoreError for the first: a run that cannot be kept from its start is not begun."""
         try:
-            chunks.forget(self.store, self.run)  # those of another plan are none of this one's
             runs.pin(self.store, self.run, plan=packed_plan(plan), schema=schema)
         except StoreError as error:
             if not self._pinned:
@@ -83,15 +88,17 @@ class Kept:
         self._progress[progress.side] = progress
 
     @contextmanager
-    def alive(self, stop: Callable[[], None]) -> Iterator[None]:
+    def alive(self, stop: Callable[[], None], statements: Statements) -> Iterator[None]:
         """Give signs of life while the block runs, and call ``stop`` when somebody asks for the run to end."""
         ended = threading.Event()
 
         def beat() -> None:
+            last = time.monotonic()
             while not ended.wait(BEAT):
-                told = {str(side): {"doing": one.doing, "done": one.done, "total": one.total} for side, one in list(self._progress.items())}
+                last, before = time.monotonic(), last
+                self._count_waits(last - before)
                 try:
-                    asked = runs.beat(self.store, self.run, told)
+                    asked = runs.beat(self.store, self.run, self._how_far(statements))
                 except UnknownRun:
                     self.taken_away = asked = True
                 except StoreError:
@@ -106,6 +113,20 @@ class Kept:
         finally:
             ended.set()
             thread.join()
+
+    def _count_waits(self, seconds: float) -> None:
+        """Count these seconds for the sides that wait, under one name for all ad-hoc audits."""
+        for side, one in tuple(self._progress.items()):
+            if one.doing.startswith("waits"):
+                telemetry.count("waited", seconds, audit=runs.AD_HOC if one.audit == runs.ad_hoc(self.run) else one.audit, side=side)
+
+    def _how_far(self, statements: Statements) -> dict[str, Any]:
+        """What was last told of each side, with its statements as they are by now."""
+        told: dict[str, Any] = {}
+        for side, one in tuple(self._progress.items()):
+            done, running = statements(side)
+            told[side] = {"doing": one.doing, "done": one.done, "total": one.total, "statements": done, "running": running}
+        return told
 
 
 _PLAN = TypeAdapter(Plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 import dialects
@@ -31,7 +31,8 @@ def unwatched(_: Progress) -> None:
 class Link:
     """A connection of one side: its session, opened again when lost, and the gate that it passes before each statement.
 
-    ``mendable`` is False of one whose snapshot no new session could join. ``attempts`` counts failures since the last success.
+    ``mendable`` is False of one whose snapshot no new session could join. ``attempts`` counts failures since the last success;
+    ``running`` says that the gate let a statement pass that has not ended.
     """
 
     def __init__(self, side: Side, name: str, connection: Connection, audit: str, watch: Watcher, stopped: threading.Event) -> None:
@@ -40,6 +41,7 @@ class Link:
         self.connection = connection
         self.readers = connection.connections
         self.mendable = True
+        self.running = False
         self.attempts = 0
         self.retries = 0
         self.snapshots_lost = 0
@@ -108,9 +110,15 @@ class Link:
         except AuditorError:
             self._drop()  # the next to need a session opens another
 
-    def passed(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def passed(self) -> Iterator[None]:
         """What a statement passes: it waits there while the database is busy."""
-        return self._gate.statement(self._told, self._stopped)
+        with self._gate.statement(self._told, self._stopped):
+            before, self.running = self.running, True  # one within another does not end it
+            try:
+                yield
+            finally:
+                self.running = before
 
     def once(self, work: Callable[[Session], T], fresh: bool = False) -> T:
         """A piece of work, when the gate lets it pass; ``fresh`` gives it a snapshot of its own, unless there is one already."""

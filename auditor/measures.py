@@ -74,7 +74,7 @@ def deviations(plan: Plan, aligned: Aligned, counts: Counts) -> tuple[Measure, .
 
 
 def _of_partition(plan: Plan, aligned: Aligned, index: int, partition: int | None, counts: Counts) -> list[Measure]:
-    label = plan.partitioning.label(partition)
+    label = plan.label(partition)
     rows = {side: aligned.rows(side, index) for side in SIDES}
     found: list[Measure] = []
     if rows["source"] != rows["target"]:
@@ -181,7 +181,7 @@ def verdict(comparison: Comparison, found: Sequence[Measure]) -> tuple[Verdict, 
     """
     capped = tuple(f"{one.name.removesuffix(' classes')}: {one.label}" for one in found if _tells_of_a_cap(one))
     differing = [one for one in found if not one.allowed]
-    forgiven = comparison.verdict is Verdict.MATCH and not any(_is_extra(one) for one in differing)
+    forgiven = comparison.verdict is Verdict.MATCH and not any(is_of_whole(one) for one in differing)
     if not comparison.total or (differing and forgiven and comparison.unequal):
         return comparison.verdict, (*comparison.reasons, *capped)
     if differing:
@@ -197,7 +197,8 @@ def verdict(comparison: Comparison, found: Sequence[Measure]) -> tuple[Verdict, 
     return Verdict.MATCH, ("every measure is equal" + (f" in all {comparison.total:,} partitions" if comparison.total > 1 else ""), *capped)
 
 
-def _is_extra(one: Measure) -> bool:
+def is_of_whole(one: Measure) -> bool:
+    """Whether it is of a column's values over all partitions: a class, a bucket of a histogram."""
     return one.partition is None and (one.label == WHOLE or _tells_of_a_cap(one))
 
 

@@ -26,6 +26,7 @@ from auditor.report.day import Day
 from auditor.report.day import day as day_of
 from auditor.report.shown import shown
 from auditor.store import Store, standing, told
+from auditor.store.runs import ad_hoc
 from auditor.store.standing import Standing
 
 log = logging.getLogger(__name__)
@@ -59,9 +60,13 @@ class Message:
 def decide(before: Standing, report: Report, now: dt.datetime, again: float) -> Occasion | None:
     """On what occasion a run is told of, if at all: its verdict is not what was told last, or was told ``again`` seconds ago.
 
-    A run that was cancelled, or has not ended, is no occasion; nor is a match after nothing that was told.
+    A run that was cancelled, or has not ended, is no occasion; nor is a match after nothing that was told, nor an ad-hoc run, which
+    who asked for it looks at. Of a run of a section a mismatch alone is told: that the section is equal, or cannot be compared, says
+    nothing of the table.
     """
-    if report.state not in (State.DONE, State.FAILED):
+    if report.state not in (State.DONE, State.FAILED) or report.audit == ad_hoc(report.run):
+        return None
+    if report.section and report.verdict is not Verdict.MISMATCH:
         return None
     told = before.told_verdict
     if report.verdict is Verdict.MATCH:
@@ -126,7 +131,8 @@ def message(report: Report, occasion: Occasion) -> Message:
     """What is told of a run."""
     found = shown(report)
     name = plain.visible(found.audit)
-    titles = {"recovery": f"{name}: MATCH again", "unknown": f"{name}: UNKNOWN", "mismatch": f"{name}: MISMATCH{_how_much(found)}"}
+    within = f" among the {plain.visible(str(found.section))}" if found.section else ""
+    titles = {"recovery": f"{name}: MATCH again", "unknown": f"{name}: UNKNOWN", "mismatch": f"{name}: MISMATCH{_how_much(found)}{within}"}
     lines = [f"verdict: {found.verdict.value} ({found.state.value} after {found.seconds:.1f} s)"]
     lines += [plain.sentence(reason) for reason in found.reasons] if not found.measures else _measures(found)
     if found.jaccard:

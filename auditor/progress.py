@@ -43,7 +43,8 @@ def _bars() -> Iterator[Watcher]:
     from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    statements = TextColumn("{task.fields[statements]} statements")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), statements, TimeElapsedColumn())
     lock = threading.Lock()
     tasks: dict[tuple[str, str], TaskID] = {}
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
@@ -52,7 +53,13 @@ def _bars() -> Iterator[Watcher]:
             with lock:
                 which = (now.audit, now.side)
                 if which not in tasks:
-                    tasks[which] = bars.add_task("", total=None)
-                bars.update(tasks[which], description=f"{now.audit} {now.side}: {now.doing}", completed=now.done, total=now.total or None)
+                    tasks[which] = bars.add_task("", total=None, statements=0)
+                bars.update(
+                    tasks[which],
+                    description=f"{now.audit} {now.side}: {now.doing}",
+                    completed=now.done,
+                    total=now.total or None,
+                    statements=now.statements,
+                )
 
         yield watch

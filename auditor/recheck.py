@@ -1,7 +1,12 @@
 """Looking again at what differs before it is believed.
 
 A difference is confirmed when it is still there at the last look, and neither side's rows have changed since the look before.
-One whose rows changed in between, or are younger than the watermark, is still moving: unsettled. One that is gone is cleared.
+One whose rows changed in between is still moving: unsettled. One that is gone is cleared.
+
+A difference is in flight, and no difference, where rows of the *source* that are younger than the watermark explain it: they may
+not have arrived yet. A time on the target excuses nothing. The target is what may be wrong, its times among it, and what is younger
+there than the source's settled row was not sent by the source as it is now. Such a row may still have overtaken the look at the
+source, so it is believed only if it is the same at two looks, and unsettled where there is but one.
 """
 
 from __future__ import annotations
@@ -30,15 +35,25 @@ LISTED = 100_000
 class _Suspect:
     """A difference as it was last seen, None once it is gone.
 
-    ``still`` says that neither side's rows had changed at the last look, ``young`` that one of them was younger than the watermark,
-    ``split`` that it is of a range of which a part has arrived.
+    ``still`` says that neither side's rows had changed at the last look, ``in_flight`` that young rows of the source explain it,
+    ``ahead`` that they do not and the target has a young row, ``split`` that it is of a range of which a part has arrived.
     """
 
     first: Difference
     now: Difference | None
     still: bool = False
-    young: bool = False
+    in_flight: bool = False
+    ahead: bool = False
     split: bool = False
+
+
+@dataclass(slots=True)
+class _Span:
+    """A range as it was last seen: what became of it, and the rows, and the young ones among them, of the side that has it."""
+
+    range: RangeDifference
+    state: str
+    seen: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +84,32 @@ class Again:
         return self.plan.sides[side].settled
 
 
+def finds_ranges(again: Again, ranges: Sequence[RangeDifference]) -> bool:
+    """Whether the conditions by which ranges are looked at again find as many rows as the scan counted, in the snapshots of now."""
+
+    def found(side: Side) -> int:
+        here = [one for one in ranges if (one.kind == "missing") == (side == "source")]
+        return Fetcher(again.plan, side, again.session(side), again.length).summarised(here) - sum(one.rows for one in here)
+
+    return not ranges or not any(again.ask(found).values())
+
+
 def look_again(
-    again: Again, found: Differences, recheck: Recheck | None, stopped: threading.Event, waiting: Callable[[str], None]
+    again: Again, found: Differences, recheck: Recheck | None, stopped: threading.Event, waiting: Callable[[str], None], *, sure: bool
 ) -> Looked:
     """What of the differences is still there.
 
-    Without ``recheck`` they are looked at once and at once, only to leave out rows younger than the watermark. ``waiting`` is told
-    what is waited for. Raises StatementCancelled when ``stopped`` is set, and errors of the tree.
+    Without ``recheck`` they are looked at once and at once, only to leave out rows that are in flight. ``waiting`` is told what is
+    waited for. ``sure`` says that the conditions of the ranges found their rows (``finds_ranges``): only then is one of which
+    neither side has a row any more believed to be gone. Raises StatementCancelled when ``stopped`` is set, and errors of the tree.
     """
     suspects = [_Suspect(one, one) for one in found.named]
-    spans = {index: "confirmed" for index, _ in enumerate(found.ranges)}
+    spans = [_Span(one, "confirmed", (one.rows, 0)) for one in found.ranges]  # a scan sees settled rows alone
     delays = [recheck.wait * recheck.backoff**i for i in range(recheck.times)] if recheck else [0.0]
     looks = 0
     for delay in delays:
         left = [one for one in suspects if one.now]
-        open_spans = [index for index, state in spans.items() if state in ("confirmed", "unsettled")]
+        open_spans = [one for one in spans if one.state in ("confirmed", "unsettled")]
         if not left and not open_spans:
             break
         looks += 1
@@ -92,9 +118,8 @@ def look_again(
             if stopped.wait(delay):
                 raise StatementCancelled
         _look_at(again, left)
-        for index in open_spans:
-            spans[index], rest = _range_now(again, found.ranges[index])
-            suspects += rest
+        for span in open_spans:
+            suspects += _look_at_range(again, span, sure)
     return _concluded(found, suspects, spans, looks, moving=recheck is not None)
 
 
@@ -104,42 +129,66 @@ def _look_at(again: Again, suspects: Sequence[_Suspect]) -> None:
         return
     keys: list[Key] = [tuple(one.first.key.values()) for one in suspects]
     seen: dict[Side, list[tuple[Row, Young]]] = again.ask(lambda side: list(again.fetch(side).again(keys, again.settled(side))))
-    young = {row.key for side in SIDES for row, is_young in seen[side] if is_young}
+    in_flight = _in_flight(again.plan, seen)
+    ahead = {row.key for row, is_young in seen["target"] if is_young} - in_flight
     differences, _ = tolerance.named(again.plan, {side: [row for row, _ in seen[side]] for side in SIDES})
     by_key = {tuple(one.key.values()): one for one in differences}
     at = dt.datetime.now(dt.UTC)
     for one, key in zip(suspects, keys, strict=True):
         now = by_key.get(key)
-        one.young = key in young
+        one.in_flight, one.ahead = key in in_flight, key in ahead
         one.still = now is not None and one.now is not None and now.hashes == one.now.hashes
-        seen_as = "equal" if now is None else "in flight" if one.young else "same" if one.still else "moved"
+        seen_as = "equal" if now is None else "in flight" if one.in_flight else "same" if one.still else "moved"
         looks = (*(one.now or one.first).looks, Look(at, seen_as))
         one.now = dataclasses.replace(now, looks=looks) if now else None
 
 
-def _range_now(again: Again, span: RangeDifference) -> tuple[str, list[_Suspect]]:
-    """Whether a range that one side lacked is confirmed (it still has none of its rows), cleared, in flight, or unsettled.
+def _in_flight(plan: Plan, seen: Mapping[Side, Sequence[tuple[Row, Young]]]) -> set[Key]:
+    """The keys whose differences, if any, are explained by the source's young rows.
+
+    They are where every settled row of the source has its equal in the target, and the target has no more rows beyond those than
+    the source has young ones: each of these may have an older version there. Several rows can have one key, so that a young one
+    must not hide what became of the others.
+    """
+    young = Counter(row.key for row, is_young in seen["source"] if is_young)
+    settled = [row for row, is_young in seen["source"] if row.key in young and not is_young]
+    there = [row for row, _ in seen["target"] if row.key in young]
+    over, _ = tolerance.named(plan, {"source": settled, "target": there})
+    by_key = {tuple(one.key.values()): one.rows for one in over}
+    return {key for key in young if key not in by_key or (not by_key[key]["source"] and by_key[key]["target"] <= young[key])}
+
+
+def _look_at_range(again: Again, span: _Span, sure: bool) -> list[_Suspect]:
+    """One look at a range that one side lacked: confirmed (it still has none of its rows), cleared, in flight, or unsettled.
 
     One of which a part has arrived is split, into what still differs of it.
     """
-    here: Side = "source" if span.kind == "missing" else "target"
+    here: Side = "source" if span.range.kind == "missing" else "target"
     lacking: Side = "target" if here == "source" else "source"
-    counts: dict[Side, tuple[int, int]] = again.ask(lambda side: again.fetch(side).counted(span, again.settled(side)))
-    rows, young = counts[here]
+    counts: dict[Side, tuple[int, int]] = again.ask(lambda side: again.fetch(side).counted(span.range, again.settled(side)))
+    before, span.seen = span.seen, counts[here]
+    rows, young = span.seen
     if not counts[lacking][0]:
-        return ("cleared" if not rows else "in_flight" if young == rows else "confirmed"), []
+        span.state = "confirmed" if rows else "cleared" if sure else "unsettled"
+        if rows and young == rows:
+            # Rows that the source just wrote are on their way. Those of a target alone are not, for the source has no such rows, not
+            # even young ones: they are extra. But each changed since it was seen settled, so they are believed once they stand still.
+            span.state = "in_flight" if here == "source" else "confirmed" if span.seen == before else "unsettled"
+        return []
     if max(rows, counts[lacking][0]) > LISTED:
-        return "unsettled", []
-    listed: dict[Side, list[Row]] = again.ask(lambda side: list(again.fetch(side).within(span)))
+        span.state = "unsettled"
+        return []
+    listed: dict[Side, list[Row]] = again.ask(lambda side: list(again.fetch(side).within(span.range)))
     differences, _ = tolerance.named(again.plan, listed)
     rest = [_Suspect(one, one, split=True) for one in differences]
     _look_at(again, rest)  # at once, for what is young; that nothing moved in so short a time says nothing
     for one in rest:
         one.still = False
-    return "split" if rest else "cleared", rest
+    span.state = "split" if rest else "cleared"
+    return rest
 
 
-def _concluded(found: Differences, suspects: Sequence[_Suspect], spans: Mapping[int, str], looks: int, *, moving: bool) -> Looked:
+def _concluded(found: Differences, suspects: Sequence[_Suspect], spans: Sequence[_Span], looks: int, *, moving: bool) -> Looked:
     counts = {"missing": found.missing, "extra": found.extra, "changed": found.changed}
     named: list[Difference] = []
     ranges: list[RangeDifference] = []
@@ -151,25 +200,25 @@ def _concluded(found: Differences, suspects: Sequence[_Suspect], spans: Mapping[
             rows["cleared"] -= sum(one.first.rows.values())
         else:
             counts[one.first.kind] -= 1
-        if one.now and not one.young and (one.still or not moving):
+        if one.now and not one.in_flight and (one.still or not (moving or one.ahead)):
             counts[one.now.kind] += 1
             named.append(one.now)
             continue
-        state = "cleared" if one.now is None else "in_flight" if one.young else "unsettled"
+        state = "cleared" if one.now is None else "in_flight" if one.in_flight else "unsettled"
         keys[state] += 1
         rows[state] += sum(one.first.rows.values())
         if one.now and state == "unsettled":
             named.append(dataclasses.replace(one.now, state="unsettled"))
-    for index, span in enumerate(found.ranges):
-        if spans[index] == "confirmed":
-            ranges.append(span)
+    for span in spans:
+        if span.state == "confirmed":
+            ranges.append(span.range)
             continue
-        counts[span.kind] -= span.rows
-        state = "cleared" if spans[index] == "split" else spans[index]
-        keys[state] += span.rows
-        rows[state] += span.rows
-        if spans[index] == "unsettled":
-            ranges.append(dataclasses.replace(span, state="unsettled"))
+        counts[span.range.kind] -= span.range.rows
+        state = "cleared" if span.state == "split" else span.state
+        keys[state] += span.range.rows
+        rows[state] += span.range.rows
+        if span.state == "unsettled":
+            ranges.append(dataclasses.replace(span.range, state="unsettled"))
     for kind, count in _unseen(found).items():
         counts[kind] -= count
         keys["unsettled"] += count

@@ -10,18 +10,29 @@ import io
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from auditor import summary
-from auditor.compare.comparator import align, compare
+from auditor.compare import jaccard
+from auditor.compare.comparator import Aligned, align, compare
+from auditor.config import Threshold
 from auditor.errors import ResultError
-from auditor.model import SIDES, Comparison, Side
+from auditor.model import SIDES, Comparison, Jaccard, Side
 from auditor.summary import Summaries
+from auditor.verdict import conclude
 
 NULLS = frozenset({"", "NULL", "null", "\\N", "None"})
 """How clients write NULL; no column of a summary is text that could be one of these."""
+
+WORD = 30
+"""Bits of a signature word, on which nothing depends that is certain."""
+
+Measures = tuple[str, ...]
+"""Names of the columns of a counts result: ``sum_3`` is the sum of the fourth column."""
 
 REQUIRED = ("partition_id", "row_count", "key_min", "key_max", "partition_count", "audit_plan")
 
@@ -36,27 +47,53 @@ class Saved:
     plan: str | None
 
 
-def compare_files(files: dict[Side, Path], *, threshold: float = 1.0, allow_empty: bool = False) -> tuple[str, Comparison]:
-    """The audit's name and the comparison of two saved results.
+def compare_files(
+    files: dict[Side, Path], *, threshold: Threshold | None = None, allow_empty: bool = False
+) -> tuple[str, Comparison, Measures]:
+    """The audit's name, the comparison of two saved results, and what else than rows was measured in them.
+
+    A threshold of rows is held against the most rows that can differ in what differs.
 
     Raises ResultError for files that cannot be read, are cut short, or were not made by one plan.
     """
     saved = {side: load(files[side], side) for side in SIDES}
     plans = {one.plan for one in saved.values() if one.plan}
     if len(plans) > 1:
-        raise ResultError("the two files were made by different plans: print both statements again with auditor sql, and run both")
+        raise ResultError(
+            "the two files were made by different plans: print both statements again with auditor sql, both at once, and run both"
+        )
     source, target = saved["source"], saved["target"]
     if len(source.summaries) and len(target.summaries) and source.names != target.names:
         raise ResultError("the two files have different columns: print both statements again with auditor sql, and run both")
-    names = [name for name in source.names if re.fullmatch(r"(nulls|sum|min|max|characters|true)_\d+", name)]
+    # A file without rows need not tell its columns: it has nothing in those of the other.
+    kept = source.names if len(source.summaries) else target.names
+    one, other = (each.summaries if len(each.summaries) else summary.read([], kept) for each in (source, target))
+    names = [name for name in kept if re.fullmatch(r"(nulls|sum|min|max|characters|true)_\d+", name)]
+    threshold = threshold or Threshold()
+    aligned = align(one, other)
     found = compare(
-        align(source.summaries, target.summaries),
-        threshold=threshold,
+        aligned,
+        threshold=threshold.score,
         allow_empty=allow_empty,
         measures=names,
         label=lambda partition: "no key (NULL)" if partition is None else f"partition {partition:,}",
     )
-    return source.audit or target.audit or "saved results", found
+    if "hashed" in kept:
+        verdict, reasons = conclude(found, None, _similarity(aligned), threshold)
+        found = replace(found, verdict=verdict, reasons=reasons)
+    return source.audit or target.audit or "saved results", found, tuple(names)
+
+
+def _similarity(aligned: Aligned) -> Jaccard | None:
+    """How similar the two sides are for certain; its estimate is of use to nobody."""
+    shared = aligned.on("source") & aligned.on("target")
+    lone = [int(index) for index in np.flatnonzero(aligned.unequal & ~shared)]
+    return jaccard.similarity(
+        rows=sum(int(aligned.sides[side].rows.sum()) for side in SIDES),
+        differing=sum(aligned.rows(side, index) for index in lone for side in SIDES),
+        rest=jaccard.rest_of(aligned, np.flatnonzero(aligned.unequal & shared), {}, bits=WORD),
+        unknown=aligned.skipped_rows,
+    )
 
 
 def load(path: Path, side: Side) -> Saved:
@@ -78,8 +115,8 @@ def load(path: Path, side: Side) -> Saved:
     columns: list[Sequence[Any]] = [[row[where[name]] for row in rows] for name in kept]
     try:
         summaries = summary.read([columns] if rows else [], kept)
-    except (ValueError, TypeError) as error:
-        raise ResultError(f"{path} holds something that is not a number where one belongs: {error}") from None
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ResultError(f"{path} holds something that is not a number where one belongs, or too large a one: {error}") from None
     return Saved(summaries, tuple(kept), audit, plan)
 
 
@@ -87,13 +124,14 @@ def _needed(names: Sequence[str]) -> list[str]:
     """The columns without which a result would say less than its statement asked."""
     if "hashed" not in names:
         return [*REQUIRED, "nulls_0"] if "nulls_0" in names else [*REQUIRED, "hashed"]
-    words = 4 if any(name.startswith("minhash_") for name in names) else 2
+    exact = "syndrome_1" in names
+    words = 4 if any(name.startswith("minhash_") for name in names) and not exact else 2
     return [*REQUIRED, *(f"word_{j}" for j in range(words))]
 
 
 def _check_whole(path: Path, rows: int, told: str) -> None:
     """Whether the file has as many partitions as the statement counted."""
-    if not re.fullmatch(r"\d+(\.0)?", told):
+    if not re.fullmatch(r"[0-9]{1,18}(\.0)?", told):
         raise ResultError(f"{path}: partition_count should be a number and is {told!r}")
     count = int(float(told))
     if rows < count:
@@ -130,8 +168,8 @@ def _rows(path: Path) -> tuple[list[str], list[Sequence[Any]]]:
 def _json(text: str, path: Path) -> tuple[list[str], list[Sequence[Any]]]:
     try:
         found = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines() if line.strip()]
-    except json.JSONDecodeError as error:
-        raise ResultError(f"{path} is no JSON: {error}") from None
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, and brackets within brackets, among them
+        raise ResultError(f"{path} is no JSON that a result would be: {error}") from None
     if not found:
         return [*REQUIRED, "hashed", "word_0", "word_1"], []
     if not all(isinstance(record, dict) for record in found):

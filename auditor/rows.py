@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +24,10 @@ RANGES_A_STATEMENT = 100
 
 SAME_AS_ITS_TEXT = frozenset({"integer", "text", "char", "uuid", "date"})
 """Kinds of which a column equals the literal of its canonical text, so that an index finds it."""
+
+INTEGER = re.compile(r"0|-?[1-9][0-9]{0,19}")
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 Young = bool
 """Whether a row is younger than the watermark."""
@@ -48,9 +54,11 @@ class Fetcher:
         Served by an index as far as the key's columns equal literals; one scan where none does.
         """
         held = [key for key in keys if self._can_hold(key)]
-        wanted = set(held)
         young = [f"CASE WHEN {settled} THEN '0' ELSE '1' END"] if settled else []
-        for some in _batched(held, KEYS_A_STATEMENT):
+        literal = {key for key in held if all(map(_is_literal, self.plan.key_columns, key))}
+        odd = [key for key in held if key not in literal]  # apart, for a few of them would make every statement a scan
+        for some in (*_batched([key for key in held if key in literal], KEYS_A_STATEMENT), *_batched(odd, KEYS_A_STATEMENT)):
+            wanted = set(some)  # an index may serve a part of the key alone, and find rows of other statements' keys too
             for row in self._rows(self._of_keys(some), texts=True, more=young):
                 if row.key in wanted:
                     flag = row.texts[-1:] == ("1",) if settled else False
@@ -66,6 +74,15 @@ class Fetcher:
             return rows, 0
         old = int(self.session.query(render.count(dialect, self.plan.sides[self.side].table, f"{where} AND {settled}"))[0][0])
         return rows, rows - old
+
+    def summarised(self, spans: Sequence[RangeDifference]) -> int:
+        """How many of the rows that the plan summarises lie in these ranges, asked by the conditions that look at them again."""
+        rows = 0
+        for some in _batched(spans, RANGES_A_STATEMENT):
+            which = " OR ".join(f"({self._of_range(span)})" for span in some)
+            where = " AND ".join(f"({one})" for one in (*self.plan.sides[self.side].conditions, which))
+            rows += int(self.session.query(render.count(self.session.dialect, self.plan.sides[self.side].table, where))[0][0])
+        return rows
 
     def within(self, span: RangeDifference) -> Iterator[Row]:
         """The rows of a range as they are now; with texts only where tolerances need them."""
@@ -86,9 +103,14 @@ class Fetcher:
                 yield from self._rows(where, texts)
 
     def _null(self) -> str:
-        how = self.plan.partitioning
-        columns = self.plan.key_columns if how.strategy == "hash" else (self.plan.columns[how.column],)
-        return " OR ".join(f"{column.expression[self.side]} IS NULL" for column in columns)
+        """The condition of rows that lie in no partition.
+
+        The partition itself is asked, not the column: a time that is no date (MySQL's 0000-00-00, PostgreSQL's infinity) is in none
+        either. A key range is NULL where its key is, which an index finds.
+        """
+        if self.plan.partitioning.strategy == "range":
+            return f"{self.plan.columns[0].expression[self.side]} IS NULL"
+        return f"{render.partition(self.plan, self.side, self.session.dialect)} IS NULL"
 
     def _of_keys(self, keys: Collection[Key]) -> str:
         """A condition that holds for the rows of these keys, and perhaps for others."""
@@ -109,8 +131,19 @@ class Fetcher:
         return " OR ".join(f"({' AND '.join(self._equal(columns[index], key[index]) for index in served)})" for key in keys)
 
     def _can_hold(self, key: Key) -> bool:
-        """Whether the engine can hold a key at all: the other one's texts may have characters that it refuses even in literals."""
-        return "NUL in text" not in self.session.dialect.GAPS or not any("\0" in (text or "") for text in key)
+        """Whether this side can hold a key at all: what the other one's texts say, it may refuse to read even as a literal."""
+        if "NUL in text" in self.session.dialect.GAPS and any("\0" in (text or "") for text in key):
+            return False
+        return all(text is None or self._can_be(column, text) for column, text in zip(self.plan.key_columns, key, strict=True))
+
+    def _can_be(self, column: ColumnPlan, text: str) -> bool:
+        """Whether a column of this side can have that canonical text; where it does not equal its texts, it is not asked by literals."""
+        if not self._equals_its_text(column):
+            return True
+        if column.kind.name == "integer":
+            least = 0 if column.native[self.side].unsigned else -(2**63)
+            return INTEGER.fullmatch(text) is not None and least <= int(text) < least + 2**64
+        return column.kind.name != "uuid" or UUID.fullmatch(text) is not None
 
     def _equals_its_text(self, column: ColumnPlan) -> bool:
         plain = not (column.trim or column.case or column.null_as is not None)
@@ -131,7 +164,8 @@ class Fetcher:
         first, last = span.ids
         if first is None or last is None:
             return self._null()
-        id_ = render.partition(self.plan, self.side, self.session.dialect)
+        how = dataclasses.replace(self.plan.partitioning, buckets=span.buckets)  # those of a second scan are smaller
+        id_ = render.partition(dataclasses.replace(self.plan, partitioning=how), self.side, self.session.dialect)
         return f"{id_} >= {first} AND {id_} <= {last}"
 
     def _rows(self, where: str, texts: bool, more: Sequence[str] = ()) -> Iterator[Row]:
@@ -149,8 +183,19 @@ class Fetcher:
 
 
 def _is_literal(column: ColumnPlan, text: str | None) -> bool:
-    """Whether every engine reads a canonical text as the literal it stands for: years before Christ, each writes in its own way."""
-    return text is None or column.kind.name != "date" or re.fullmatch(r"\d{4}-\d\d-\d\d", text) is not None
+    """Whether every engine reads a canonical text as the literal it stands for.
+
+    Years before Christ, and beyond 9999, each writes in its own way; what is no day, as MySQL's 0000-00-00, most refuse.
+    """
+    if text is None or column.kind.name != "date":
+        return True
+    if not DATE.fullmatch(text):
+        return False
+    try:
+        dt.date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _written(key: Key) -> str:

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from auditor import chunks, drawing, drift, guest, ladder, measures, naming, recheck, render, survey
+import numpy as np
+
+from auditor import chunks, drawing, drift, flight, guest, ladder, measures, naming, recheck, render, survey
 from auditor import plan as plans
 from auditor.columns import Endpoint
 from auditor.compare.comparator import Aligned, compare
@@ -23,10 +25,25 @@ from auditor.config import Audit, Connection
 from auditor.errors import AuditorError, NotResumable, SchemaChanged
 from auditor.keeping import Keeper, Nothing
 from auditor.link import Link, Watcher, unwatched
-from auditor.model import SIDES, Comparison, Differences, Jaccard, Measure, Method, Plan, Progress, Report, Side, State, Step, Verdict
+from auditor.model import (
+    SIDES,
+    Comparison,
+    Differences,
+    Jaccard,
+    Measure,
+    Method,
+    Plan,
+    Progress,
+    Report,
+    Section,
+    Side,
+    State,
+    Step,
+    Verdict,
+)
 from auditor.packed import Picture
 from auditor.scan import Reading
-from auditor.verdict import conclude
+from auditor.verdict import conclude, in_doubt
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -37,8 +54,9 @@ T = TypeVar("T")
 class Before:
     """What earlier runs of an audit left for this one.
 
-    ``shares`` are the shares of rows that differed, the latest last; ``schema`` both sides' columns then; ``plan`` that of a run
-    that is resumed; ``part`` chooses the partitions of a rolling audit, and ``size`` is how many keys each of them has.
+    ``runs`` counts those that ended; ``shares`` are the shares of rows that differed, the latest last; ``schema`` both sides'
+    columns then; ``plan`` that of a run that is resumed; ``part`` chooses the partitions of a rolling audit, and ``size`` is how
+    many keys each of them has.
     """
 
     runs: int = 0
@@ -70,9 +88,11 @@ class _Found:
     reasons: tuple[str, ...] = ()
 
 
-def run(name: str, audit: Audit, connections: Mapping[str, Connection], watch: Watcher = unwatched) -> Report:
+def run(
+    name: str, audit: Audit, connections: Mapping[str, Connection], watch: Watcher = unwatched, section: Section | None = None
+) -> Report:
     """Run an audit once and keep nothing of it. Never raises an error of the tree: its report says why it could not compare."""
-    return perform(name, audit, connections, watch).report
+    return perform(name, audit, connections, watch, section=section).report
 
 
 def perform(
@@ -84,20 +104,24 @@ def perform(
     identity: str | None = None,
     keeper: Keeper | None = None,
     before: Before | None = None,
+    section: Section | None = None,
 ) -> Outcome:
-    """Run an audit once, or go on with a run. Never raises an error of the tree: its report says why it could not compare."""
+    """Run an audit once, of a ``section`` of its tables alone if there is one, or go on with a run.
+
+    Never raises an error of the tree: its report says why it could not compare.
+    """
     before = before or Before()
     if before.size and not audit.partition.size:
         audit = audit.model_copy(update={"partition": audit.partition.model_copy(update={"size": before.size})})
-    work = _Work(name, audit, _reading(name, audit, connections, watch, keeper or Nothing()), before, before.plan)
+    work = _Work(name, audit, _reading(name, audit, connections, watch, keeper or Nothing()), before, before.plan, section)
     began, started = time.monotonic(), datetime.now(UTC)
     state, verdict, exit_code = State.DONE, Verdict.UNKNOWN, Verdict.UNKNOWN.exit_code
     reasons: tuple[str, ...] = ()
     try:
-        with work.reading.keeper.alive(work.reading.stop), work.reading.opened():
+        with work.reading.keeper.alive(work.reading.stop, work.reading.statements), work.reading.opened():
             work.carry_out()
         if work.found:
-            verdict, reasons, exit_code = work.found.verdict, work.found.reasons, work.found.verdict.exit_code
+            verdict, reasons, exit_code = work.found.verdict, (*work.alone(), *work.found.reasons), work.found.verdict.exit_code
     except AuditorError as error:
         state, reasons, exit_code = State.FAILED, (str(error),), error.exit_code
         log.info("the run failed", extra={"action": "run_failed", "audit": name, "run": identity, "error": type(error).__name__})
@@ -126,6 +150,7 @@ def perform(
         steps=tuple(work.steps),
         schema_changes=work.schema_changes,
         covered=work.covered,
+        section=plan.section if plan else section,
         retries=sum(link.retries for link in work.reading.links.values()),
         notes=work.notes(),
     )
@@ -137,12 +162,15 @@ def _reading(name: str, audit: Audit, connections: Mapping[str, Connection], wat
     stopped = threading.Event()
 
     def told(progress: Progress) -> None:
-        keeper.told(progress)
-        watch(progress)
+        done, running = reading.statements(progress.side)
+        counted = replace(progress, statements=done, running=running)
+        keeper.told(counted)
+        watch(counted)
 
     references = {side: getattr(audit, side).connection for side in SIDES}
     links = {side: Link(side, references[side], connections[references[side]], name, told, stopped) for side in SIDES}
-    return Reading(links, keeper, told, stopped)
+    reading = Reading(links, keeper, told, stopped)
+    return reading
 
 
 @dataclass(slots=True)
@@ -154,6 +182,7 @@ class _Work:
     reading: Reading
     before: Before
     plan: Plan | None = None
+    section: Section | None = None
     found: _Found | None = None
     steps: list[Step] = field(default_factory=list)
     schema: Mapping[str, Any] = field(default_factory=dict)
@@ -165,7 +194,7 @@ class _Work:
         resumed = self.plan
         ends = self.reading.anew(lambda sessions: survey.described(self.audit, sessions, self.reading.passed, self.reading.interrupt))
         self._compare_schemas(ends)
-        methods = ladder.levels(self.audit, self.before.shares)
+        methods = ladder.levels(self.audit, self.before.shares, ended_runs=self.before.runs)
         if resumed and resumed.method in methods:
             methods = methods[methods.index(resumed.method) :]
         for method in methods:
@@ -178,12 +207,16 @@ class _Work:
             if not ladder.goes_up(self.audit, method, self.found.verdict, self.before.runs):
                 break
             self.steps.append(Step(method=method, verdict=self.found.verdict, seconds=time.monotonic() - began, reasons=self.found.reasons))
+            self.found = None  # the step tells it; beside the next level's plan it would be taken for what that level found
 
     def _compare_schemas(self, ends: Mapping[Side, Endpoint]) -> None:
         self.schema = {side: drift.schema_of(end.table) for side, end in ends.items()}
         self.schema_changes = drift.changes(self.before.schema, self.schema)
         if self.schema_changes and self.audit.schema_ == "strict":
-            raise SchemaChanged(f"the tables' columns are not what they were at the last run: {'; '.join(self.schema_changes)}")
+            raise SchemaChanged(
+                f"the tables' columns are not what they were at the last run that was done: {'; '.join(self.schema_changes)}; to accept"
+                " them, write schema: note in this audit, run it once, and write schema: strict again"
+            )
 
     def _planned(self, method: Method, ends: Mapping[Side, Endpoint], resumed: Plan | None) -> Plan:
         """The plan of now, or that of the run which is resumed. Raises NotResumable where the tables' columns changed since."""
@@ -209,6 +242,7 @@ class _Work:
             sessions,
             ends=ends,
             method=method,
+            section=self.section,
             begin=lambda side: self.reading.links[side].begin(),
             passed=self.reading.passed,
             refuse=lambda plan, side: guest.check_scan(plan, side, sessions[side], self.reading.links[side].connection),
@@ -224,9 +258,14 @@ class _Work:
 
     def _compared(self, plan: Plan) -> _Found:
         aligned = self.reading.summarised(plan, keep=True)
-        comparison = compare(
-            aligned, threshold=self.audit.threshold.score, allow_empty=self.audit.allow_empty, label=plan.partitioning.label
-        )
+        comparison = compare(aligned, threshold=self.audit.threshold.score, allow_empty=self.audit.allow_empty, label=plan.label)
+        if (
+            not comparison.total
+            and plan.watermark
+            and any(self._ask_with_session(lambda side, session: _rows(plan, side, session)).values())
+        ):
+            sentence = f"every row is from the watermark {plan.watermark} UTC on, so nothing was compared yet; run it again later"
+            comparison = replace(comparison, verdict=Verdict.UNKNOWN, reasons=(sentence,))
         found = _Found(comparison, aligned)
         self.reading.begin()
         if plan.method == "exact":
@@ -240,8 +279,28 @@ class _Work:
             found.verdict, found.reasons = measures.verdict(comparison, found.measures)
         else:
             found.verdict, found.reasons = conclude(comparison, found.differences, found.jaccard, self.audit.threshold)
+        if found.verdict is Verdict.MISMATCH and plan.watermark and not ladder.is_step(self.audit, plan.method):
+            self._doubt(plan, found)
         self.reading.end()
         return found
+
+    def _doubt(self, plan: Plan, found: _Found) -> None:
+        """Claim nothing where no row is known to differ, and rows in flight can be all that does."""
+        aligned, confirmed = found.aligned, found.differences
+        if confirmed and (confirmed.missing or confirmed.extra or confirmed.changed):
+            return
+        unequal = [int(index) for index in np.flatnonzero(aligned.unequal)]
+        if confirmed:
+            unequal = [index for index in unequal if found.states.get(int(aligned.partition[index])) == "estimated"]
+        elif plan.method == "counts":
+            differing = {one.partition for one in found.measures if not one.allowed and not measures.is_of_whole(one)}
+            unequal = [index for index in unequal if aligned.id(index) in differing]
+        self._waits("counts the rows that are in flight")
+        self.reading.end()
+        self.reading.begin()  # as the tables are now
+        young = self.reading.summarised(flight.counting(plan)).sides["source"]
+        if flight.explains(plan, aligned, unequal, young):
+            found.verdict, found.reasons = in_doubt(found.reasons, int(young.rows.sum()), named=plan.method == "exact")
 
     def _ask_with_session(self, work: Callable[[Side, Session], T]) -> dict[Side, T]:
         return self.reading.ask(lambda side: work(side, self.reading.session(side)))
@@ -250,17 +309,30 @@ class _Work:
         """Name the differences, and look at them again where the audit asks for it."""
         reading, limits = self.reading, self.audit.limits
         reading.watch(Progress(self.name, "source", "naming differences"))
-        named = naming.name_differences(plan, found.aligned, limits, reading.session, reading.ask, reading.summarised)
+        named = naming.name_differences(plan, found.aligned, limits, reading.session, reading.ask, reading.summarised, self._is_still)
         found.differences, found.jaccard, found.states = named.differences, named.similarity(), named.states
-        if (self.audit.recheck or plan.watermark) and (named.differences.named or named.differences.ranges):
-            reading.end()
+        here = named.differences
+        if (self.audit.recheck or plan.watermark) and (here.missing or here.extra or here.changed):
             again = recheck.Again(plan, reading.session, reading.ask_now, limits.value_length)
-            looked = recheck.look_again(again, named.differences, self.audit.recheck, reading.stopped, self._waits)
+            sure = recheck.finds_ranges(again, named.differences.ranges)
+            reading.end()
+            looked = recheck.look_again(again, named.differences, self.audit.recheck, reading.stopped, self._waits, sure=sure)
             found.differences, found.jaccard = looked.differences, named.similarity(looked.cleared, looked.unsettled)
+
+    def _is_still(self) -> bool:
+        """Whether all that was read so far is of one snapshot on each side, so that nothing can have changed in between."""
+        plan, links = self.plan, self.reading.links
+        if plan is None or plan.snapshot != "whole" or self.before.plan or self.reading.apart:
+            return False
+        return all(not links[side].snapshots_lost and bool(links[side].session.dialect.BEGIN) for side in SIDES)
 
     def _waits(self, sentence: str) -> None:
         for side in SIDES:
             self.reading.watch(Progress(self.name, side, sentence))
+
+    def alone(self) -> tuple[str, ...]:
+        """That all that was found is about a section, where it is."""
+        return (f"only {self.plan.section} were compared; nothing is said of others",) if self.plan and self.plan.section else ()
 
     def notes(self) -> tuple[str, ...]:
         """What a person should know of how the run went."""
@@ -274,6 +346,8 @@ class _Work:
                 told.append(f"{side}: its snapshot was lost {link.snapshots_lost} times, so what was read later is younger")
         for side in sorted(self.reading.apart):
             told.append(f"{side}: this engine or user cannot share a snapshot, so further connections read each chunk in one of its own")
+        if self.audit.recheck and self.plan and self.plan.method != "exact" and self.found and self.found.comparison.unequal:
+            told.append(f"nothing was looked at again: the method {self.plan.method} names no rows")
         if self.covered < 1:
             told.append(f"{self.covered:.2%} of the table's partitions were read in this run")
         return tuple(told)
@@ -284,3 +358,9 @@ def _salted(plan: Plan, audit: Audit) -> Plan:
     if audit.salt != plans.RANDOM or plan.method not in plans.SALTED or plan.encoding == "published":
         return plan
     return replace(plan, salt=secrets.token_hex(8))
+
+
+def _rows(plan: Plan, side: Side, session: Session) -> int:
+    """The rows of a side, those in flight among them."""
+    end = plan.sides[side]
+    return int(session.query(render.count(session.dialect, end.table, end.where or "1 = 1"))[0][0])

@@ -127,6 +127,11 @@ class Reading:
         found = both(lambda side: self._side(plan, side, keep), self.cancel)
         return align(found["source"], found["target"])
 
+    def statements(self, side: Side) -> tuple[int, int]:
+        """How many statements of a side have ended, and how many are under way now."""
+        links = [self.links[side], *(link for link in tuple(self._more) if link.side == side)]
+        return self.extra[side].statements + sum(link.statements for link in links), sum(link.running for link in links)
+
     def cost(self, side: Side) -> SideCost:
         """What a side has cost so far."""
         link, more = self.links[side], self.extra[side]

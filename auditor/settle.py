@@ -1,4 +1,8 @@
-"""Leaving out what is still in flight: the watermark, and the condition that rows older than it fulfil on both sides."""
+"""Leaving out what is still in flight: the watermark, and the condition that the rows to be compared fulfil on both sides.
+
+A row is in flight from the watermark on, up to a day beyond the source's clock. A time later than that was not written by this clock:
+such a row will never settle, so it is compared like an old one, or else a wrong time would hide it for ever.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,16 @@ from auditor.expressions import checked
 from auditor.model import SIDES, Plan, Side
 from dialects import Column, Dialect, Kind, Place, Session
 
-MOMENT = Kind("timestamp", scale=6)
+MOMENT, DAY = Kind("timestamp", scale=6), Kind("date")
 TIMES = frozenset({"date", "timestamp", "timestamptz"})
+AHEAD = dt.timedelta(days=1)
+"""How far beyond the source's clock at planning a row in flight may lie: a long run's later writes, clocks and zones that are off."""
 
 
 def settled(
     plan: Plan, settle: Settle, columns: Mapping[Side, Column], ends: Mapping[Side, Endpoint], sides: Mapping[Side, Session]
 ) -> Plan:
-    """The plan with its watermark, and the condition on both sides that a row is older than it.
+    """The plan with its watermark, and the condition on both sides that a row is not in flight.
 
     Raises PlanError where the column holds no times, and where there is no heartbeat yet.
     """
@@ -28,21 +34,26 @@ def settled(
         kind = columns[side].kind
         if kind is None or kind.name not in TIMES:
             raise PlanError(f"settle: the column {settle.column!r} of the {side} is {columns[side].native}, which holds no times")
-    moment = watermark(settle, sides)
-    text = f"{moment:%Y-%m-%d %H:%M:%S.%f}"
+    clock = now(sides["source"])
+    oldest, until = watermark(settle, clock, sides["target"]), clock + AHEAD
+    if any(columns[side].kind == DAY for side in SIDES):
+        oldest = oldest.replace(hour=0, minute=0, second=0, microsecond=0)  # a row of that day may have been written after the watermark
+    text = f"{oldest:%Y-%m-%d %H:%M:%S.%f}"
+    flight = (text, f"{until:%Y-%m-%d %H:%M:%S.%f}")
     changed = {
-        side: dataclasses.replace(plan.sides[side], settled=_condition(settle, columns[side], text, ends[side].dialect)) for side in SIDES
+        side: dataclasses.replace(plan.sides[side], settled=_condition(settle, columns[side], flight, ends[side].dialect)) for side in SIDES
     }
-    return dataclasses.replace(plan, sides=changed, watermark=text)
+    unseen = (f"rows whose {settle.column} is NULL: nothing is said of them",) if settle.nulls == "leave_out" else ()
+    return dataclasses.replace(plan, sides=changed, watermark=text, left_out=(*plan.left_out, *unseen))
 
 
-def watermark(settle: Settle, sides: Mapping[Side, Session]) -> dt.datetime:
-    """The moment (UTC) up to which rows are compared. Raises PlanError where the target has no heartbeat."""
+def watermark(settle: Settle, clock: dt.datetime, target: Session) -> dt.datetime:
+    """The moment (UTC) up to which rows are compared; ``clock`` is the source's. Raises PlanError where the target has no heartbeat."""
     lag = dt.timedelta(seconds=settle.lag or 0.0)
     if settle.heartbeat is None:
-        return now(sides["source"]) - lag
+        return clock - lag
     beat = settle.heartbeat
-    return latest(sides["target"], Place(tuple(beat.table.split("."))), beat.column) - lag
+    return latest(target, Place(tuple(beat.table.split("."))), beat.column) - lag
 
 
 def now(session: Session) -> dt.datetime:
@@ -72,7 +83,8 @@ def moment(text: str) -> dt.datetime:
     return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC)
 
 
-def _condition(settle: Settle, column: Column, text: str, dialect: Dialect) -> str:
+def _condition(settle: Settle, column: Column, flight: tuple[str, str], dialect: Dialect) -> str:
     name = dialect.quote(column.name)
-    older = f"{name} < {dialect.moment(text)}"
-    return f"({older} OR {name} IS NULL)" if settle.nulls == "compare" else f"({older})"
+    since, until = (dialect.moment(text) for text in flight)
+    landed = f"{name} < {since} OR {name} > {until}"
+    return f"({landed} OR {name} IS NULL)" if settle.nulls == "compare" else f"({landed})"

@@ -1,4 +1,4 @@
-"""Statements at once on a database, counted over all processes that share a store and serve."""
+"""Statements at once on a database, whatever connection they come by: counted over all processes that share a store and serve."""
 
 from __future__ import annotations
 
@@ -48,38 +48,92 @@ def share(store: Store | None) -> None:
 
 
 @contextmanager
-def slot(connection: str, most: Callable[[], int | None], waiting: Callable[[str], None], stopped: threading.Event) -> Iterator[None]:
-    """Be one of ``most`` for the block, after a wait if need be, whose reason ``waiting`` is told at each change and '' at its end.
+def slot(database: str, most: Callable[[], int | None], waiting: Callable[[str], None], stopped: threading.Event) -> Iterator[None]:
+    """Be one of ``most`` on a database for the block, after a wait if need be, whose reason ``waiting`` is told at each change and ''
+    at its end.
 
     Raises StatementCancelled once ``stopped`` is set.
     """
-    shared = _shared
-    if shared is None or most() is None:
+    shared, holder = _shared, uuid.uuid4().hex
+    if most() is None:
         yield
         return
-    holder = uuid.uuid4().hex
+    if shared is None:
+        with _alone.passed(database, holder, most, waiting, stopped):
+            yield
+        return
     try:
-        _wait(shared, connection, holder, most, waiting, stopped)
+        _wait(shared, database, holder, most, waiting, stopped)
         yield
     finally:
         shared.held.discard(holder)
         with suppress(StoreError):  # it lapses
-            slots.release(shared.store, connection, holder)
+            slots.release(shared.store, database, holder)
+
+
+class _Alone:
+    """The statements of this process where no store is shared, in the order in which they came: the first ``most`` are under way."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._lines: dict[str, list[str]] = {}
+
+    @contextmanager
+    def passed(
+        self, database: str, holder: str, most: Callable[[], int | None], waiting: Callable[[str], None], stopped: threading.Event
+    ) -> Iterator[None]:
+        """Be one of the first for the block."""
+        with self._changed:
+            line = self._lines.setdefault(database, [])
+            line.append(holder)
+        try:
+            self._wait(line, holder, most, waiting, stopped)
+            yield
+        finally:
+            with self._changed:
+                line.remove(holder)
+                self._changed.notify_all()
+
+    def _wait(
+        self, line: list[str], holder: str, most: Callable[[], int | None], waiting: Callable[[str], None], stopped: threading.Event
+    ) -> None:
+        said = ""
+        while True:
+            with self._changed:
+                limit = most()
+                if limit is None or line.index(holder) < limit:
+                    break
+                if stopped.is_set():
+                    raise StatementCancelled
+                told = f"waits for {_many(limit)} at once over all connections"
+                if told == said:
+                    self._changed.wait(GLANCE)
+                    continue
+            said = told
+            waiting(told)  # outside the lock: it may take its time
+        if said:
+            waiting("")
+
+
+_alone = _Alone()
+
+
+def _many(limit: int) -> str:
+    return "the one statement" if limit == 1 else f"one of {limit} statements"
 
 
 def _wait(
-    shared: _Shared, connection: str, holder: str, most: Callable[[], int | None], waiting: Callable[[str], None], stopped: threading.Event
+    shared: _Shared, database: str, holder: str, most: Callable[[], int | None], waiting: Callable[[str], None], stopped: threading.Event
 ) -> None:
     said = ""
     while (limit := most()) is not None:
         if stopped.is_set():
             raise StatementCancelled
         try:
-            if slots.take(shared.store, connection, limit, holder, LAPSE):
+            if slots.take(shared.store, database, limit, holder, LAPSE):
                 shared.held.add(holder)
                 break
-            many = "the one statement" if limit == 1 else f"one of {limit} statements"
-            told = f"waits for {many} at once over all processes"
+            told = f"waits for {_many(limit)} at once over all processes"
         except StoreError as error:
             if not error.retryable:
                 log.warning("statements are counted in this process alone: %s", error, extra={"action": "slots_failed"})

@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import dialects
 from auditor import evenness, plan, render, settle
+from auditor import section as sections
 from auditor.columns import Endpoint
 from auditor.concurrent import both
 from auditor.config import Audit, Connection
 from auditor.errors import NoSuchObject, PlanError
 from auditor.link import named
-from auditor.model import SIDES, Chunk, Method, Partitioning, Plan, Side, SidePlan
+from auditor.model import SIDES, Chunk, Method, Partitioning, Plan, Section, Side, SidePlan
 from auditor.plan import Bounds
 from dialects import Place, Session
 
@@ -68,6 +69,7 @@ def planned(
     *,
     ends: Mapping[Side, Endpoint] | None = None,
     method: Method | None = None,
+    section: Section | None = None,
     begin: Callable[[Side], None] | None = None,
     passed: Pass = _freely,
     refuse: Callable[[Plan, Side], object] | None = None,
@@ -76,13 +78,16 @@ def planned(
     """The plan of an audit, as both databases are now.
 
     ``refuse`` may raise an error before a side is read at all, given a plan that reads it by key ranges.
-    ``method`` stands in for the audit's. ``begin`` opens a side's snapshot, which is done where one is to hold for the whole side.
+    ``method`` stands in for the audit's, ``section`` is what is looked at alone. ``begin`` opens a side's snapshot, which is done
+    where one is to hold for the whole side.
     Raises PlanError and NoSuchObject.
     """
     ends = ends or described(audit, sides, passed)
     draft = plan.draft(name, audit, ends, method)
     if audit.settle:
         draft = settle.settled(draft, audit.settle, plan.columns_named(audit, ends, audit.settle.column, "settle"), ends, sides)
+    if section:
+        draft = sections.confined(draft, section, audit, ends)
 
     def bounded(side: Side) -> Bounds:
         with named(side, ends[side].connection), passed(side):
@@ -109,6 +114,8 @@ def _bounds(draft: Plan, side: Side, session: Session, aim: int) -> Bounds:
     here = draft.sides[side]
     rows = here.estimate
     condition = here.where or "1 = 1"
+    if rows is not None and draft.section and draft.section.first is not None and draft.section.last is not None:
+        rows = min(rows, draft.section.last - draft.section.first + 1)
     if rows is None or rows < plan.CHUNK_ROWS:  # small, or never analysed: counting costs little and is right
         rows = int(session.query(render.count(session.dialect, here.table, condition))[0][0])
     if not render.integer_key(draft):

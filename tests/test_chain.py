@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from auditor import chain
 from auditor.chain import Leg
-from auditor.config import Audit, Connection, Proxy, Written
+from auditor.config import Audit, Connection, Proxy, Threshold, Written
 from auditor.errors import ConfigError
 from auditor.model import Jaccard, Score, Verdict
 from dialects import Column, Kind, Table
@@ -161,8 +162,24 @@ def test_legs_of_two_dumps_say_nothing_together() -> None:
 
 def test_a_dump_of_unknown_age_is_told() -> None:
     found = chain.combined(leg(MATCH, as_of=None), leg(MATCH, as_of=None), NOW)
-    assert (found.verdict, found.dump_age) == (MATCH, None)
+    assert (found.verdict, found.dump_age, found.lower, found.upper) == (UNKNOWN, None, 0.0, 1.0)
     assert "not known" in found.reasons[0]
+    assert chain.combined(leg(MATCH), leg(MATCH, as_of=None), NOW).verdict is UNKNOWN, "one of both is not enough"
+    assert chain.combined(leg(MATCH, as_of=None), leg(MISMATCH, as_of=None), NOW).verdict is MISMATCH
+
+
+def test_the_threshold_is_held_against_both_legs_together() -> None:
+    def verdict(first: Leg, second: Leg, **threshold: Any) -> Verdict:
+        return chain.combined(first, second, NOW, Threshold(**threshold)).verdict
+
+    near = leg(MATCH, 0.99, 0.99)
+    assert [verdict(near, near, score=score) for score in (0.99, 0.981, 0.98)] == [UNKNOWN, UNKNOWN, MATCH]
+    assert verdict(near, near) is UNKNOWN
+    assert [verdict(leg(MATCH), near, score=score) for score in (0.99, 0.98)] == [MATCH, MATCH], "the dump is the source"
+    four, six = replace(near, differing=4, rows=100), replace(near, differing=6, rows=200)
+    assert [verdict(four, six, rows=rows) for rows in (9, 10)] == [UNKNOWN, MATCH]
+    assert [verdict(four, six, share=share) for share in ("9.9%", "10%")] == [UNKNOWN, MATCH]
+    assert verdict(four, near, rows=1000) is UNKNOWN, "it is not known how many differ in the second"
 
 
 # the dump's moment

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
-from auditor import drift
+from auditor import drift, keep, service
+from auditor.config import checked
+from auditor.model import Report, State
+from auditor.store import open_store
 from dialects import Column, Kind, Table
 
 INTEGER = Kind("integer")
@@ -78,3 +83,32 @@ def test_each_side_is_named() -> None:
         "source: column price was dropped (decimal(10,2))",
         "target: column name was dropped (varchar(20))",
     )
+
+
+@pytest.mark.duckdb
+def test_a_strict_audit_says_how_a_changed_column_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And however many runs fail before somebody does what it says, none of them accepts the column."""
+    monkeypatch.setattr(keep, "HISTORY", 2)
+    store = open_store(f"sqlite:///{tmp_path}/auditor.db")
+    ends = {side: {"connection": side, "table": "t"} for side in ("source", "target")}
+
+    def execute(sql: str) -> None:
+        for side in ends:
+            with duckdb.connect(str(tmp_path / side)) as connection:
+                connection.execute(sql)
+
+    def audited(schema: str) -> Report:
+        connections = {side: {"url": f"duckdb:///{tmp_path / side}"} for side in ends}
+        settings = checked({"connections": connections, "audits": {"t": {**ends, "key": ["id"], "schema": schema}}})
+        return service.run_audit(settings, "t", store=store)
+
+    execute("CREATE TABLE t AS SELECT i AS id, 'a' AS v FROM range(10) r(i)")
+    assert audited("strict").state is State.DONE
+    execute("ALTER TABLE t ADD COLUMN note VARCHAR")
+    for _ in range(4):
+        refused = audited("strict")
+        assert refused.state is State.FAILED and "column note was added" in refused.reasons[0]
+        assert "to accept them, write schema: note in this audit, run it once, and write schema: strict again" in refused.reasons[0]
+    noted = audited("note")
+    assert noted.state is State.DONE and noted.schema_changes
+    assert audited("strict").state is State.DONE

@@ -16,13 +16,18 @@ def test_the_load_is_that_of_a_poisson_distribution() -> None:
 
 
 def test_a_calm_table_is_named_and_a_rewritten_one_estimated() -> None:
-    assert choose([], 3, 1024) == "exact"
-    assert choose([0.5, 0.5], 3, 1024) == "exact", "two runs are no history"
-    assert choose([1e-6] * 5, 3, 1024) == "exact"
-    assert choose([0.3] * 5, 3, 1024) == "minhash"
-    assert choose([0.3] * 10, 3, 1024) == "exact", "every tenth run looks again"
-    assert choose([0.3] * 11, 3, 1024) == "minhash"
-    assert choose([*[0.3] * 11, *[0.0] * 6], 3, 1024) == "exact", "it has calmed down"
+    assert choose([], 3, 1024, ended=0) == "exact"
+    assert choose([0.5, 0.5], 3, 1024, ended=2) == "exact", "two runs are no history"
+    assert choose([1e-6] * 5, 3, 1024, ended=5) == "exact"
+    assert choose([0.3] * 5, 3, 1024, ended=5) == "minhash"
+    assert choose([0.3] * 10, 3, 1024, ended=10) == "exact", "every tenth run looks again"
+    assert choose([0.3] * 11, 3, 1024, ended=11) == "minhash"
+    assert choose([*[0.3] * 11, *[0.0] * 6], 3, 1024, ended=17) == "exact", "it has calmed down"
+
+
+def test_a_history_that_is_full_grows_no_longer_and_still_only_every_tenth_run_is_exact() -> None:
+    methods = [choose([0.3] * 30, 3, 1024, ended=ended) for ended in range(31, 51)]
+    assert [ended for ended, method in zip(range(31, 51), methods, strict=True) if method == "exact"] == [40, 50]
 
 
 def test_a_plan_says_what_it_will_cost(engine: LiveEngine) -> None:

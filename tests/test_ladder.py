@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
-from auditor import ladder
-from auditor.config import Audit
-from auditor.model import Method, Verdict
+from auditor import ladder, naming, run
+from auditor.config import Audit, Connection
+from auditor.errors import StatementRefused
+from auditor.model import Method, State, Verdict
 
 
 def audit(**more: Any) -> Audit:
@@ -60,7 +63,44 @@ def test_without_a_ladder_there_is_one_level() -> None:
 def test_auto_is_chosen_by_what_the_last_runs_found() -> None:
     wanted = audit(method="auto")
     assert ladder.levels(wanted) == ("exact",)
-    assert ladder.levels(wanted, [0.5] * 4) == ("minhash",)
-    assert ladder.levels(wanted, [1e-6] * 4) == ("exact",)
-    assert ladder.levels(wanted, [0.5] * 10) == ("exact",)  # every tenth run
-    assert ladder.levels(wanted, [0.05] * 4, rows_each=1) == ("exact",)  # a partition of one row decodes whatever differs
+    assert ladder.levels(wanted, [0.5] * 4, ended_runs=4) == ("minhash",)
+    assert ladder.levels(wanted, [1e-6] * 4, ended_runs=4) == ("exact",)
+    assert ladder.levels(wanted, [0.5] * 10, ended_runs=10) == ("exact",)  # every tenth run
+    assert ladder.levels(wanted, [0.5] * 30, ended_runs=31) == ("minhash",)  # of a history that is kept no longer than this
+    assert ladder.levels(wanted, [0.05] * 4, rows_each=1, ended_runs=4) == ("exact",)  # one row decodes whatever differs
+
+
+def tables(folder: Path) -> tuple[dict[str, Any], dict[str, Connection]]:
+    """Two tables of which every row differs: an audit's sides and key, and its connections."""
+    for side, value in (("source", "a"), ("target", "b")):
+        with duckdb.connect(str(folder / side)) as connection:
+            connection.execute(f"CREATE TABLE t AS SELECT i AS id, '{value}' AS v FROM range(100) r(i)")
+    ends: dict[str, Any] = {side: {"connection": side, "table": "t"} for side in ("source", "target")}
+    return {**ends, "key": ["id"]}, {side: Connection(url=f"duckdb:///{folder / side}") for side in ends}
+
+
+@pytest.mark.duckdb
+def test_a_run_knows_how_many_have_ended(tmp_path: Path) -> None:
+    wanted, connections = tables(tmp_path)
+    for ended, method in ((30, "exact"), (31, "minhash"), (40, "exact")):
+        before = run.Before(runs=ended, shares=(0.5,) * 30)
+        report = run.perform("t", Audit.model_validate({**wanted, "method": "auto"}), connections, before=before).report
+        assert report.method == method, report.reasons
+
+
+@pytest.mark.duckdb
+@pytest.mark.parametrize(("failure", "state"), [(StatementRefused("no"), State.FAILED), (KeyboardInterrupt(), State.CANCELLED)])
+def test_a_level_that_ends_early_is_not_told_by_what_the_level_below_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException, state: State
+) -> None:
+    wanted, connections = tables(tmp_path)
+
+    def fail(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(naming, "name_differences", fail)
+    outcome = run.perform("t", Audit.model_validate({**wanted, "ladder": ["minhash", "exact"]}), connections)
+    report = outcome.report
+    assert (report.state, report.verdict, report.method) == (state, Verdict.UNKNOWN, "exact")
+    assert (report.comparison, report.jaccard, outcome.picture) == (None, None, None)
+    assert [(step.method, step.verdict) for step in report.steps] == [("minhash", MISMATCH)], "there it is told as that level's"

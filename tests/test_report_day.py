@@ -13,7 +13,7 @@ import pytest
 
 from auditor.config import Settings
 from auditor.model import State, Verdict
-from auditor.report import daily, day, plain, rendered, trend
+from auditor.report import daily, day, html, plain, rendered, trend
 from auditor.report.day import Day
 from auditor.report.trend import Point
 from auditor.store import Store, open_store, runs, standing
@@ -67,6 +67,24 @@ def test_the_sample(sample: tuple[Settings, Store]) -> None:
     assert ledger.combined and plain.bounds(ledger.combined) == "0.99995"
     assert [leg.status for leg in ledger.legs] == ["mismatch", "match"]
     assert not any(one.audit.startswith("ledger.") for one in found.entries)
+
+
+def test_a_page_has_links_where_the_file_names_commands(sample: tuple[Settings, Store]) -> None:
+    found = day.day(sample[1], sample[0], NOW.date(), NOW)
+    links = html.Links(audit=lambda name: f"/a/{name}", run=lambda run: f"/r/{run}")
+    part, whole = html.day_part(found, links), html.day(found)
+    orders = next(one for one in found.entries if one.audit == "orders")
+    assert orders.run and f'<a href="/r/{orders.run.run}">its run</a>' in part
+    assert '<a href="/a/orders"><bdi>orders</bdi></a>' in part
+    assert "auditor show" not in part and "<body>" not in part and "/a/old_stock" not in part, "which is no longer configured"
+    assert f"<code>auditor show {orders.run.run[:12]}</code>" in whole and "<a href" not in whole
+
+
+def test_rows_and_their_partitions_are_told(sample: tuple[Settings, Store]) -> None:
+    found = day.day(sample[1], sample[0], NOW.date(), NOW)
+    assert "in the partitions: keys 384 to 447; keys 4,672 to 4,735;" in rendered.day(found, "text").replace("\n", " ")
+    page = rendered.day(found, "html")
+    assert "Rows that differ" in page and "Partitions that differ" in page and "And 19 more." in page
 
 
 def test_an_empty_store(store: Store) -> None:

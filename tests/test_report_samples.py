@@ -15,8 +15,8 @@ from typing import Any
 import duckdb
 import sqlalchemy as sa
 
-from auditor import chain, keep, service
-from auditor.config import Settings
+from auditor import keep, service
+from auditor.config import Audit, Settings
 from auditor.model import Report, State, Verdict
 from auditor.report import day, rendered
 from auditor.store import Store, open_store, runs, standing
@@ -99,10 +99,19 @@ def moved(store: Store, run: str, started: dt.datetime, seconds: float = 40.0) -
     return run
 
 
-def earlier(store: Store, audit: str, started: dt.datetime, score: float | None = 1.0, width: float = 0.0, **more: Any) -> str:
+def earlier(
+    store: Store,
+    audit: str,
+    started: dt.datetime,
+    score: float | None = 1.0,
+    width: float = 0.0,
+    *,
+    asked: Audit | None = None,
+    **more: Any,
+) -> str:
     """A run of the past without a report."""
     run = f"{random.Random(f'{audit}{started}').getrandbits(128):032x}"
-    runs.begin(store, run=run, audit=audit, definition={}, method="exact")
+    runs.begin(store, run=run, audit=audit, definition=service.definition(asked) if asked else {}, method="exact")
     verdict = Verdict.MATCH if score == 1 else Verdict.MISMATCH
     bounds = {} if score is None else {"score": score, "lower": score - width, "upper": min(1.0, score + width)}
     outcome = runs.Outcome(
@@ -124,8 +133,8 @@ def made(directory: Path, now: dt.datetime = NOW) -> tuple[Settings, Store]:
         at = now - dt.timedelta(days=ago, minutes=35)
         earlier(store, "customers", at)
         worse = 1.0 if ago > 9 else 1 - 0.0004 * (10 - ago) - 0.0001 * chance.random()
-        earlier(store, "orders", at, worse, 0.0 if worse == 1 else 0.0003)
-        earlier(store, "events", at, 1.0 if ago % 11 else 0.97)
+        earlier(store, "orders", at, worse, 0.0 if worse == 1 else 0.0003, asked=configured.audit("orders"))
+        earlier(store, "events", at, 1.0 if ago % 11 else 0.97, asked=configured.audit("events"))
         unknown: dict[str, Any] = {"state": State.FAILED, "verdict": Verdict.UNKNOWN}
         earlier(store, "payments", at, None if ago in (17, 1) else 1.0, **(unknown if ago in (17, 1) else {}))
         if ago > 3:
@@ -135,9 +144,8 @@ def made(directory: Path, now: dt.datetime = NOW) -> tuple[Settings, Store]:
     for number, name in enumerate(("customers", "orders", "events", "payments", "stock")):
         report = service.run_audit(configured, name, store=store)
         moved(store, report.run, now - dt.timedelta(minutes=90 - 7 * number), report.seconds)
-    legs = chain.legs("ledger", configured.audits["ledger"], configured.connections)
-    for hours, leg in zip((6, 1), legs, strict=True):
-        report = service.run_audit(configured.model_copy(update={"audits": legs}), leg, store=store)
+    for hours, leg in zip((6, 1), service.expanded(configured, ["ledger"]), strict=True):
+        report = service.run_audit(configured, leg, store=store)
         moved(store, report.run, now - dt.timedelta(hours=hours), report.seconds)
     runs.begin(store, run="c" * 32, audit="customers", definition={}, method="exact")
     runs.beat(store, "c" * 32, {"source": {"doing": "reading", "done": 1200, "total": 4000}})

@@ -15,9 +15,9 @@ import pytest
 
 from auditor import service
 from auditor.cli import main
-from auditor.config import Settings, Threshold
+from auditor.config import Audit, Settings, Threshold
 from auditor.errors import ResultError
-from auditor.model import SIDES, Comparison, Method, Side
+from auditor.model import SIDES, Comparison, Method, Side, Verdict
 
 METHODS: tuple[Method, ...] = ("counts", "signature", "minhash", "exact")
 ROWS = "SELECT NULLIF(i, 39) AS id, 'v' || i AS v FROM range(40) t(i)"
@@ -168,6 +168,59 @@ def test_the_threshold_of_an_audit(tmp_path: Path, settings: Settings) -> None:
     assert service.compare_files(*saved(tmp_path, settings, "csv"), lenient).verdict == "match"
 
 
+@pytest.mark.parametrize("method", ["signature", "minhash", "exact"])
+def test_a_threshold_of_rows(tmp_path: Path, settings: Settings, method: Method) -> None:
+    """Two partitions differ: the one of the changed row, whose eight rows on both sides may differ, and one of eight lost rows."""
+    files = saved(tmp_path, settings, "csv", method=method)
+    for threshold, wanted in ((Threshold(rows=24), "match"), (Threshold(rows=23), "mismatch"), (Threshold(share=0.61), "match")):
+        lenient = settings.audit("orders").model_copy(update={"threshold": threshold})
+        assert service.compare_files(*files, lenient).verdict == wanted, threshold
+
+
+def test_minhashes_beside_syndromes(tmp_path: Path, settings: Settings) -> None:
+    settings.audits["orders"] = settings.audits["orders"].model_copy(update={"k": 4})
+    assert service.compare_files(*saved(tmp_path, settings, "csv", method="exact")).verdict == "mismatch"
+
+
+def otherwise(settings: Settings, name: str = "orders", **audit: Any) -> Audit:
+    asked = settings.audit(name).model_dump(by_alias=True, exclude_unset=True)
+    return Audit.model_validate({**asked, **audit})
+
+
+def test_nothing_is_claimed_where_settings_that_no_result_tells_may_allow_what_differs(tmp_path: Path, settings: Settings) -> None:
+    counted = saved(tmp_path, settings, "csv", method="counts")
+    every = {f"* {measure}": "100%" for measure in ("sum", "characters", "min", "max", "nulls")}
+    found = service.compare_files(*counted, otherwise(settings, counts={"allow": {"rows": "100%", **every}}))
+    assert found.verdict is Verdict.UNKNOWN and "a connected run knows: auditor run orders" in found.reasons
+    assert service.compare_files(*counted, otherwise(settings, counts={"allow": every})).verdict is Verdict.MISMATCH, "rows are not allowed"
+    files = saved(tmp_path, settings, "csv")
+    assert service.compare_files(*files, otherwise(settings, settle={"column": "at", "lag": "1h"})).verdict is Verdict.UNKNOWN
+    tolerant = otherwise(settings, columns={"override": {"v": {"tolerance": {"absolute": 1}}}})
+    assert service.compare_files(*files, tolerant).verdict is Verdict.MISMATCH, "a partition has not as many rows on both sides"
+
+
+PRINTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "each with its watermark": ({"settle": {"column": "moved", "lag": "1s"}}, {}),
+    "another filter": ({}, {"where": "id < 30"}),
+    "another expression": ({}, {"columns": {"override": {"v": {"expr": "v || id", "kind": "text"}}}}),
+    "another table": ({}, {"target": {"connection": "target", "table": "orders"}}),
+}
+
+
+@pytest.mark.parametrize("which", PRINTINGS)
+def test_results_of_two_printings_about_other_rows(tmp_path: Path, settings: Settings, which: str) -> None:
+    files = {side: tmp_path / f"{side}.csv" for side in SIDES}
+    for side in SIDES:
+        with duckdb.connect(str(tmp_path / f"{side}.duckdb")) as connection:
+            for table in ("original", "orders"):
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN moved TIMESTAMP DEFAULT '2020-01-01'")
+    for side, change in zip(SIDES, PRINTINGS[which], strict=True):
+        settings.audits["original"] = otherwise(settings, "original", **change)
+        files[side].write_text(as_csv(asked(settings, side, "original")), encoding="utf-8")
+    with pytest.raises(ResultError, match="different plans: print both statements again with auditor sql, both at once"):
+        service.compare_files(files["source"], files["target"])
+
+
 # what is refused
 
 
@@ -230,6 +283,8 @@ def test_results_of_different_plans(tmp_path: Path, settings: Settings) -> None:
         (b"\xff\xfe\x00", "cannot be read"),
         (b"hello\nworld\n", "lacks the column 'partition_id'"),
         (b"{nonsense", "is no JSON"),
+        (b"[" * 100_000, "is no JSON"),
+        (b'[{"partition_id": ' + b"9" * 5000 + b"}]", "is no JSON"),
         (b"[1, 2]", "should hold one JSON object for each partition"),
         (b'{"a": 1}\n[2]\n', "should hold one JSON object for each partition"),
         (b"partition_id,row_count\n1\n", r"source\.txt:2: 1 values under 2 column names"),
@@ -251,3 +306,25 @@ def test_no_file_and_no_parquet(tmp_path: Path, settings: Settings) -> None:
     parquet.write_bytes(b"garbage")
     with pytest.raises(ResultError, match="cannot be read"):
         service.compare_files(parquet, target)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("empty", SIDES)
+def test_an_empty_result_need_not_tell_its_columns(tmp_path: Path, settings: Settings, method: Method, empty: Side) -> None:
+    files = {side: tmp_path / f"{side}.json" for side in SIDES}
+    for side in SIDES:
+        files[side].write_text("[]" if side == empty else json.dumps(as_objects(asked(settings, side, "original", method)), default=str))
+    report = service.compare_files(files["source"], files["target"])
+    assert report.verdict is Verdict.MISMATCH and report.comparison
+    assert report.comparison.rows == {side: 0 if side == empty else 40 for side in SIDES}
+
+
+def test_numbers_that_no_result_has(tmp_path: Path, settings: Settings) -> None:
+    source, target = tmp_path / "source.json", saved(tmp_path, settings, "csv")[1]
+    rows = as_objects(asked(settings, "source"))
+    numbers: list[Any] = [10**30, -(10**30), 2**63, 1e400, "9" * 30, "9" * 5000, "1e400", [], "x"]
+    for column in ("partition_id", "row_count", "hashed", "word_0", "partition_count"):
+        for number in numbers:
+            source.write_text(json.dumps([row | {column: number} for row in rows], default=str))
+            with pytest.raises(ResultError, match="source"):
+                service.compare_files(source, target)

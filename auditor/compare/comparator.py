@@ -39,6 +39,11 @@ class Aligned:
         """Which partitions a side has."""
         return self.at[side] >= 0
 
+    def id(self, index: int) -> int | None:
+        """A partition's id as engines have it: None of the one of rows without a key."""
+        number = int(self.partition[index])
+        return None if number == NULL_PARTITION else number
+
     def rows(self, side: Side, index: int) -> int:
         """The rows of a side's partition, 0 where it lacks it."""
         at = int(self.at[side][index])

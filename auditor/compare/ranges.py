@@ -22,7 +22,8 @@ SHORTEST = 16
 class Stretch:
     """Neighbouring rows on one side only, from partition ``begins`` to ``ends`` (indices of aligned partitions).
 
-    ``at_start`` and ``at_end`` say whether it reaches the edge of its first and last partition, so that it may go on beyond.
+    ``first`` and ``last`` are keys, None where partitions are no key ranges. ``at_start`` and ``at_end`` say whether it reaches the
+    edge of its first and last partition, so that it may go on beyond.
     """
 
     kind: DifferenceKind
@@ -35,15 +36,20 @@ class Stretch:
     at_end: bool = True
 
 
-def one_sided(aligned: Aligned) -> list[Stretch]:
-    """The partitions that one side lacks altogether, each a stretch."""
+def one_sided(aligned: Aligned, how: Partitioning) -> list[Stretch]:
+    """The partitions that one side lacks altogether, each a stretch.
+
+    Only that of a key range is told by its least and greatest key: those of a bucket, or of a day, have others' keys between them.
+    """
+    ordered = how.strategy == "range"
     found: list[Stretch] = []
     for index in (aligned.unequal & (aligned.on("source") != aligned.on("target"))).nonzero()[0]:
         side: Side = "source" if aligned.at["source"][index] >= 0 else "target"
         at = int(aligned.at[side][index])
         here = aligned.sides[side]
         kind: DifferenceKind = "missing" if side == "source" else "extra"
-        found.append(Stretch(kind, here.least[at], here.greatest[at], int(here.rows[at]), int(index), int(index)))
+        first, last = (here.least[at], here.greatest[at]) if ordered else (None, None)
+        found.append(Stretch(kind, first, last, int(here.rows[at]), int(index), int(index)))
     return found
 
 
@@ -95,6 +101,7 @@ def joined(stretches: Sequence[Stretch], how: Partitioning, partitions: Sequence
             rows=one.rows,
             partitions=one.ends - one.begins + 1,
             ids=(_id(partitions[one.begins]), _id(partitions[one.ends])),
+            buckets=how.buckets,
         )
         for one in found
     ]

@@ -143,6 +143,9 @@ class Audit(Strict):
     def _goes_together(self) -> Audit:
         if self.ladder and self.method not in ("exact", "auto"):
             raise ValueError("write either a method or a ladder of methods")
+        last = self.ladder.levels[-1] if self.ladder else self.method
+        if self.recheck and last not in ("exact", "auto"):
+            raise ValueError(f"recheck looks at rows again, and the method {last} names none: use exact, or a ladder that ends with it")
         if self.rolling and self.method == "counts":
             raise ValueError("a rolling audit compares partitions: use the method signature, minhash or exact")
         return self

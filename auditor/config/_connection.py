@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from contextlib import suppress
+
 from pydantic import Field, model_validator
 
+import dialects
 from auditor.config._base import Duration, Strict
+from auditor.errors import BadUrl
 
 
 class Heartbeat(Strict):
@@ -53,7 +58,8 @@ class Guest(Strict):
     lock_timeout: Duration = 10.0
     """A statement that waits longer for a lock is ended by the server."""
     statements: int | None = Field(None, ge=1, le=64)
-    """Statements that run at once on this database, over all audits; without it each audit runs as many as ``connections`` says."""
+    """Statements that run at once on this database, over all audits and all connections that lead to it, of which the least such
+    number counts; without one each audit runs as many as ``connections`` says."""
     pause_when: PauseWhen | None = None
     scan_rows: int = Field(10_000_000, ge=0)
     """Rows above which a table is not scanned by a key that no index begins with."""
@@ -68,3 +74,28 @@ class Connection(Strict):
     connections: int = Field(1, ge=1, le=16)
     """Connections that read one table's chunks side by side, where the engine lets them share a snapshot."""
     limits: Guest = Guest()
+
+    @property
+    def database(self) -> str:
+        """A short name of the database that this leads to: the same of connections that differ in their users alone. Raises BadUrl."""
+        return hashlib.sha256(dialects.reached(self.url).encode()).hexdigest()
+
+
+def limited(connections: dict[str, Connection]) -> dict[str, Connection]:
+    """The connections with ``statements`` as the databases have them to whom they lead: the least that any of theirs says."""
+    if all(one.limits.statements is None for one in connections.values()):
+        return connections
+    least: dict[str, int] = {}
+    places: dict[str, str] = {}
+    for name, one in connections.items():
+        with suppress(BadUrl):  # who connects is told
+            place = places[name] = one.database
+            if one.limits.statements is not None:
+                least[place] = min(one.limits.statements, least.get(place, one.limits.statements))
+    return {name: _with(one, least.get(places.get(name, ""))) for name, one in connections.items()}
+
+
+def _with(connection: Connection, statements: int | None) -> Connection:
+    if statements is None or statements == connection.limits.statements:
+        return connection
+    return connection.model_copy(update={"limits": connection.limits.model_copy(update={"statements": statements})})

@@ -16,8 +16,9 @@ from auditor.model import Method
 class Settle(Strict):
     """Leave out on both sides what may still be in flight: rows whose ``column`` is not older than the watermark.
 
-    The watermark is the source's clock less ``lag``, or the latest heartbeat that has reached the target, less ``lag``. A row that
-    was deleted carries no time: until the delete arrives it is told as extra, unless the audit has a ``recheck`` too.
+    The watermark is the source's clock less ``lag``, or the latest heartbeat that has reached the target, less ``lag``. A time more
+    than a day ahead of the source's clock is a wrong one, and such a row is compared. A row that was deleted carries no time: until
+    the delete arrives it is told as extra, unless the audit has a ``recheck`` too.
     """
 
     column: str

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import yaml
@@ -14,11 +14,14 @@ from pydantic import ValidationError
 
 from auditor.config._audit import Audit
 from auditor.config._base import Strict, closest
+from auditor.config._section import Ranges
 from auditor.config._settings import Settings, Store
 from auditor.errors import ConfigError
 
 DEFAULT_FILE = "auditor.yaml"
 STORE_FILE = "auditor.db"
+
+Model = TypeVar("Model", bound=Strict)
 
 
 def find(given: str | None, environment: Mapping[str, str] = os.environ) -> Path:
@@ -58,8 +61,17 @@ def checked(values: Mapping[str, Any]) -> Settings:
 
 def checked_audit(values: Mapping[str, Any]) -> Audit:
     """One audit that was written in Python. Raises ConfigError that names every mistake."""
+    return _validated(Audit, values)
+
+
+def checked_ranges(values: Mapping[str, Any]) -> Ranges:
+    """What a run is asked to look at alone. Raises ConfigError that names every mistake."""
+    return _validated(Ranges, values)
+
+
+def _validated(model: type[Model], values: Mapping[str, Any]) -> Model:
     try:
-        return Audit.model_validate(values)
+        return model.model_validate(values)
     except ValidationError as error:
         told = [f"{'.'.join(str(part) for part in mistake['loc'])}: {_sentence(mistake)}" for mistake in error.errors()]
         raise ConfigError("\n".join(told)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from ipaddress import ip_network
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -46,6 +47,16 @@ def _schedule(value: Any) -> Any:
 Schedules = Annotated[Schedule, BeforeValidator(_schedule)]
 
 
+def _network(text: str) -> str:
+    try:
+        ip_network(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no address and no network; write the proxy's own address as the service sees it: 10.0.0.7, or 10.0.0.0/24"
+        ) from None
+    return text
+
+
 class Service(Strict):
     """``auditor serve``."""
 
@@ -59,5 +70,8 @@ class Service(Strict):
     """How long running chunks are waited for when the service is asked to end."""
     max_body: int = Field(16 * 1024 * 1024, ge=1024)
     """Bytes of a request, uploaded summaries among them."""
+    proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = ("127.0.0.1", "::1")
+    """Addresses and networks of proxies, whose X-Forwarded-Proto and X-Forwarded-For are believed: whether a request came by TLS, and
+    from where. Nobody else's are."""
     rate: int = Field(600, ge=1)
     """Requests of one caller in a minute."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from auditor.config._audit import Audit
 from auditor.config._base import Duration, Strict, closest
-from auditor.config._connection import Connection
+from auditor.config._connection import Connection, limited
 from auditor.config._service import Service
 from auditor.errors import UnknownAudit
 
@@ -51,7 +51,7 @@ class Notify(Strict):
 class Settings(Strict):
     """A whole configuration."""
 
-    connections: dict[str, Connection]
+    connections: Annotated[dict[str, Connection], AfterValidator(limited)]
     audits: dict[str, Audit]
     store: Store | None = None
     """Without it a configuration read from a file keeps its runs in auditor.db beside that file."""

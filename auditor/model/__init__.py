@@ -21,6 +21,7 @@ from auditor.model._found import (
 )
 from auditor.model._plan import (
     NULL_PARTITION,
+    SECTIONS,
     SIDES,
     Chunk,
     ColumnPlan,
@@ -28,6 +29,7 @@ from auditor.model._plan import (
     Partitioning,
     Plan,
     Progress,
+    Section,
     Side,
     SidePlan,
     State,
@@ -37,6 +39,7 @@ from auditor.model._plan import (
 
 __all__ = [
     "NULL_PARTITION",
+    "SECTIONS",
     "SIDES",
     "Chunk",
     "ColumnDifference",
@@ -56,6 +59,7 @@ __all__ = [
     "RangeDifference",
     "Report",
     "Score",
+    "Section",
     "Settling",
     "Side",
     "SideCost",

@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import Literal
 
-from auditor.model._plan import Method, Plan, Side, State, Verdict
+from auditor.model._plan import Method, Plan, Section, Side, State, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +121,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeDifference:
-    """Neighbouring rows that one side lacks altogether, counted and not enumerated; keys are None where they have no order.
+    """Neighbouring rows that one side lacks altogether, counted and not enumerated.
 
-    ``ids`` are its first and last partition (None: the one without a key).
+    ``first`` and ``last`` are its least and greatest key where partitions are key ranges, None where they are anything else, for
+    then keys between these lie in other partitions too. ``ids`` are its first and last partition (None: the one without a key);
+    ``buckets`` is how many there are, where they are buckets of a hash: a second scan cuts them smaller than the plan says.
     """
 
     kind: DifferenceKind
@@ -133,6 +135,7 @@ class RangeDifference:
     rows: int
     partitions: int
     ids: tuple[int | None, int | None] = (None, None)
+    buckets: int = 0
     state: Settling = "confirmed"
 
 
@@ -142,9 +145,10 @@ class Differences:
 
     ``named`` is capped. ``partitions`` counts the unequal ones by how they were settled: ``one_sided``, ``accounted``,
     ``listed``, or ``estimated``, for which ``why`` says the reason; ``vanished`` ones differed in the scan and not when looked at.
-    Of the rows that were looked at again, ``unsettled`` were still moving, ``in_flight`` are younger than the watermark, and
-    ``cleared`` are equal by now; none of these is counted above, nor the ``tolerated``.
-    Nor are ``tolerated`` rows, which differ within their columns' tolerances alone.
+    Those of which the rows fetched are not the ones that the scan summarised are ``unaccounted``: nothing is claimed of them.
+    Of the rows that were looked at again, ``unsettled`` were still moving, ``in_flight`` are younger than the watermark on the
+    source, and ``cleared`` are equal by now; none of these is counted above. Nor are ``tolerated`` rows, which differ within their
+    columns' tolerances alone.
     """
 
     missing: int
@@ -155,6 +159,7 @@ class Differences:
     ranges: tuple[RangeDifference, ...]
     partitions: dict[str, int]
     vanished: int = 0
+    unaccounted: int = 0
     unsettled: int = 0
     in_flight: int = 0
     cleared: int = 0
@@ -222,6 +227,8 @@ class Report:
     """What of both tables' columns is not as it was at the last run."""
     covered: float = 1.0
     """The share of the table's partitions that this run read."""
+    section: Section | None = None
+    """The rows that the run was asked to look at alone: all that it found is about these."""
     verified_through: dt.datetime | None = None
     """The moment up to which everything is verified, over all runs."""
     as_of: dt.datetime | None = None
@@ -233,6 +240,6 @@ class Report:
 
     @property
     def coverage(self) -> dict[str, float]:
-        """The share of the table's rows and partitions that the verdict speaks for."""
+        """The share of the table's rows, or of its section's, and partitions that the verdict speaks for."""
         here = self.comparison.coverage if self.comparison else {"rows": 0.0, "partitions": 0.0}
         return {name: share * self.covered for name, share in here.items()}

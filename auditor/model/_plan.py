@@ -44,13 +44,18 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one side of a run is: what it does or waits for now, and of a scan how many rows of about how many are read."""
+    """How far one side of a run is: what it does or waits for now, and of a scan how many rows of about how many are read.
+
+    ``statements`` are those that have ended on this side, over the whole run; ``running`` those that are under way now.
+    """
 
     audit: str
     side: Side
     doing: str
     done: int = 0
     total: int = 0
+    statements: int = 0
+    running: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,8 @@ class Partitioning:
     def __str__(self) -> str:
         if self.strategy == "whole":
             return "the whole table"
-        detail = {"range": f"of {self.size:,} keys", "hash": f"in {self.buckets:,} buckets", "time": f"by {self.unit}"}
+        keys = f"{self.size:,} keys" if self.size else "keys"  # how many is hidden where it would tell how far they reach
+        detail = {"range": f"of {keys}", "hash": f"in {self.buckets:,} buckets", "time": f"by {self.unit}"}
         return f"{self.strategy} {detail[self.strategy]}"
 
     def label(self, partition: int | None) -> str:
@@ -146,6 +152,53 @@ class Chunk:
     end: int | None = None
     null_key: bool = False
     within: str = ""
+
+
+SECTIONS = ("keys", "times")
+"""The overrides that make a run one of a section of its table: what it found says nothing of how the whole stands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """The rows that a run looks at alone, on both sides, and says nothing of the others. None is no bound.
+
+    Those whose key lies from ``first`` to ``last``, both included; those whose ``column`` holds a time from ``since`` on and before
+    ``before`` (UTC, as canonical text); where both are given, those of which both hold.
+    """
+
+    first: int | None = None
+    last: int | None = None
+    since: str | None = None
+    before: str | None = None
+    column: str = ""
+    """The column of times, once the run is planned."""
+
+    def __str__(self) -> str:
+        return f"rows with {' and '.join(part for part in (self._keys(), self._times()) if part)}"
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether it bounds keys."""
+        return self.first is not None or self.last is not None
+
+    @property
+    def has_times(self) -> bool:
+        """Whether it bounds times."""
+        return self.since is not None or self.before is not None
+
+    def _keys(self) -> str:
+        if self.first is not None and self.last is not None:
+            return f"keys {self.first:,} to {self.last:,}"
+        if self.first is not None:
+            return f"keys from {self.first:,} on"
+        return f"keys up to {self.last:,}" if self.last is not None else ""
+
+    def _times(self) -> str:
+        if not self.has_times:
+            return ""
+        since, before = (None if at is None else f"{at.removesuffix('.000000')} UTC" for at in (self.since, self.before))
+        told = [f"from {since} on" if since else "", f"before {before}" if before else ""]
+        return f"{self.column or 'times'} {' and '.join(one for one in told if one)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +253,8 @@ class Plan:
     """Rows from this moment on (UTC) are left out on both sides as still in flight; empty: none are."""
     stretches: tuple[tuple[int, int], ...] = ()
     """The partitions that are compared, each first (inclusive) to end (exclusive), where it is not the whole table."""
+    section: Section | None = None
+    """The rows that are compared, where these are not all of the audit's; both sides' ``where`` says so too."""
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -207,6 +262,17 @@ class Plan:
     def key_columns(self) -> tuple[ColumnPlan, ...]:
         """The columns that identify a row, in order."""
         return self.columns[: self.key]
+
+    @property
+    def hides_ranges(self) -> bool:
+        """Whether the ranges of its partitions would tell what a masked column holds."""
+        return self.partitioning.strategy in ("range", "time") and self.columns[self.partitioning.column].masked
+
+    def label(self, partition: int | None) -> str:
+        """What a partition is, for a person, without what masked columns hold."""
+        if not self.hides_ranges:
+            return self.partitioning.label(partition)
+        return "partition of NULL" if partition is None else "partition ***"
 
     @property
     def is_tolerant(self) -> bool:

@@ -47,14 +47,19 @@ def accounted(naming: Naming, decoded: Mapping[int, tuple[int, ...] | None]) -> 
     rows = _fetched(naming, positions)
     left = [index for index, found in decoded.items() if found is None]
     for index in positions:
-        words = [int(word) for word in aligned.words(np.array([index]))[0]]
-        if account.explains(rows[index], words, aligned.rows("target", index) - aligned.rows("source", index)):
+        if explained(aligned, index, rows[index]):
             naming.found.partitions["accounted"] += 1
             naming.settled([index], "accounted")
             naming.keep(differences(naming, rows[index])[0])
         else:
             left.append(index)
     return sorted(left)
+
+
+def explained(aligned: Aligned, index: int, rows: Mapping[Side, Sequence[Row]]) -> bool:
+    """Whether these rows account for a partition's whole difference (by index): in every word of its signature, and in the count."""
+    words = [int(word) for word in aligned.words(np.array([index]))[0]]
+    return account.explains(rows, words, aligned.rows("target", index) - aligned.rows("source", index))
 
 
 def _fetched(naming: Naming, positions: Mapping[int, Sequence[int]]) -> dict[int, dict[Side, list[Row]]]:

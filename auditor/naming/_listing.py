@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from auditor.compare import ranges
+from auditor.compare.account import Row
 from auditor.compare.ranges import Stretch
-from auditor.model import NULL_PARTITION, SIDES, Difference
+from auditor.model import NULL_PARTITION, SIDES, Difference, Side
+from auditor.naming._decoding import explained
+from auditor.naming._refining import only
 from auditor.naming._work import Naming, by_index, differences, position_of
 
 ROWS_AT_ONCE = 50_000
@@ -79,18 +82,41 @@ def _list(naming: Naming, some: Sequence[int]) -> list[Stretch]:
     plan, tolerant = naming.plan, naming.plan.is_tolerant
     numbers = [int(naming.aligned.partition[index]) for index in some]
     rows = naming.both(lambda side: list(naming.fetch(side).by_partition(numbers, texts=tolerant)))
+    sorted_out = by_index(naming, some, rows)
     stretches: list[Stretch] = []
     changed: list[Difference] = []
-    for index, here in sorted(by_index(naming, some, rows).items()):
+    equal: set[int] = set()
+    for index, here in sorted(sorted_out.items()):
         found, forgiven = differences(naming, here)
-        naming.found.vanished += not found and not forgiven  # it differed in the scan and no longer does
+        if not found and not forgiven:
+            equal.add(index)  # it differed in the scan and no longer does
         if plan.partitioning.strategy == "range" and naming.aligned.partition[index] != NULL_PARTITION:
             within, found = ranges.within(index, here, found)
             stretches += within
         naming.keep([one for one in found if one.kind != "changed"])
         changed += [one for one in found if one.kind == "changed"]
     naming.keep(changed if tolerant else _with_columns(naming, changed))
+    unaccounted = _unaccounted(naming, sorted_out, equal)
+    naming.found.unaccounted += len(unaccounted)
+    naming.found.vanished += len(equal - unaccounted)
     return stretches
+
+
+def _unaccounted(naming: Naming, rows: Mapping[int, Mapping[Side, Sequence[Row]]], equal: Collection[int]) -> set[int]:
+    """The listed partitions (by index) whose rows are not the ones that the scan summarised, though nothing says that they changed.
+
+    Where both sides are seen as they were, the rows add up to what differed. Otherwise a partition of which fewer rows came, all of
+    them ``equal``, is summarised again: rows that the list did not find, it finds.
+    """
+    aligned = naming.aligned
+    if naming.still():
+        return {index for index, here in rows.items() if not explained(aligned, index, here)}
+    fewer = sorted(index for index in equal if any(len(rows[index][side]) < aligned.rows(side, index) for side in SIDES))
+    if not fewer:
+        return set()
+    now = naming.rescan(only(naming, [int(aligned.partition[index]) for index in fewer]))
+    differing = set(now.partition[~now.equal].tolist())
+    return {index for index in fewer if int(aligned.partition[index]) in differing}
 
 
 def _with_columns(naming: Naming, changed: list[Difference]) -> list[Difference]:

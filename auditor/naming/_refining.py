@@ -57,15 +57,28 @@ def finer(naming: Naming, overloaded: Sequence[int]) -> tuple[list[int], Plan | 
     numbers = [int(aligned.partition[index]) for index in chosen]
     if how.strategy == "range":
         numbers = [number for first, last in ranges.runs(numbers, FINER_RANGES) for number in range(first, last + 1)]
-    spoken = {side: naming.session(side).dialect for side in SIDES}
-    sides = {
-        side: dataclasses.replace(
-            naming.plan.sides[side],
-            chunks=tuple(Chunk(within=some) for some in of_partitions(naming.plan, side, spoken[side], numbers, FINER_AT_ONCE)),
-        )
-        for side in SIDES
-    }
-    return chosen, dataclasses.replace(naming.plan, sides=sides, partitioning=smaller)
+    return chosen, dataclasses.replace(_reading(naming, numbers), partitioning=smaller)
+
+
+def _reading(naming: Naming, numbers: Sequence[int]) -> Plan:
+    """The plan that reads these partitions alone."""
+    sides = dict(naming.plan.sides)
+    for side in SIDES:
+        conditions = of_partitions(naming.plan, side, naming.session(side).dialect, numbers, FINER_AT_ONCE)
+        sides[side] = dataclasses.replace(sides[side], chunks=tuple(Chunk(within=one) for one in conditions))
+    return dataclasses.replace(naming.plan, sides=sides)
+
+
+def only(naming: Naming, numbers: Sequence[int]) -> Plan:
+    """The plan that summarises these partitions once more; where they are no key ranges, the whole of what was scanned, as it was."""
+    if naming.plan.partitioning.strategy != "range":
+        return naming.plan
+    keyed = [number for number in numbers if number != NULL_PARTITION]
+    plan = _reading(naming, keyed)
+    if len(keyed) == len(numbers):
+        return plan
+    sides = {side: dataclasses.replace(here, chunks=(*here.chunks, Chunk(null_key=True))) for side, here in plan.sides.items()}
+    return dataclasses.replace(plan, sides=sides)
 
 
 def _divisor(how: Partitioning, wanted: int) -> int | None:
@@ -81,5 +94,9 @@ def within(again: Aligned, naming: Naming, refined: Sequence[int], finer: Plan) 
     parents = again.partition // (coarse.size // fine.size) if coarse.strategy == "range" else again.partition % coarse.buckets
     wanted = naming.aligned.partition[list(refined)]
     kept = (again.partition != NULL_PARTITION) & np.isin(parents, wanted)
-    naming.found.vanished += len(wanted) - len(np.unique(parents[kept & ~again.equal]))  # they no longer differ
+    equal = len(wanted) - len(np.unique(parents[kept & ~again.equal]))
+    if naming.still():
+        naming.found.unaccounted += equal
+    else:
+        naming.found.vanished += equal  # they no longer differ
     return again.only(kept)

@@ -33,6 +33,7 @@ class Found:
     states: dict[int, str] = field(default_factory=dict)
     """How the first scan's unequal partitions (by id) were settled."""
     vanished: int = 0
+    unaccounted: int = 0
     tolerated: int = 0
     why: str = ""
 
@@ -46,6 +47,9 @@ class Naming:
     limits: Limits
     session: Callable[[Side], Session]
     both: Both
+    rescan: Callable[[Plan], Aligned]
+    still: Callable[[], bool]
+    """Whether both sides are seen as they were at the scan, up to now."""
     deadline: float
     found: Found
     again: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from auditor.store._store import Store, open_store
 
-from . import chunks, claims, defined, events, queue, retention, runs, slots, standing, stretches, tokens, told
+from . import chunks, claims, defined, events, queue, repairs, retention, runs, slots, standing, stretches, tokens, told
 
 __all__ = [
     "Store",
@@ -18,6 +18,7 @@ __all__ = [
     "events",
     "open_store",
     "queue",
+    "repairs",
     "retention",
     "runs",
     "slots",

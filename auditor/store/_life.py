@@ -169,7 +169,7 @@ def finish(store: Store, run: str, outcome: Outcome) -> None:
         if not outcome.resumable:
             connection.execute(delete(chunks).where(chunks.c.run == number))
             _keep(connection, number, "plan", b"")
-        standing.count(connection, connection.execute(select(runs.c.audit).where(runs.c.number == number)).scalar_one(), 1)
+        standing.count(connection, number, 1)
 
     store.write(work)
 
@@ -192,8 +192,7 @@ def ask_cancel(store: Store, run: str) -> StoredRun:
             ended = {"state": State.CANCELLED, "ended": now(connection), "exit_code": Verdict.UNKNOWN.exit_code}
             ended |= {"reasons": ["the run was cancelled while it waited"]}
             connection.execute(update(runs).where(runs.c.number == number).values(**ended))
-            audit = connection.execute(select(runs.c.audit).where(runs.c.number == number)).scalar_one()
-            standing.count(connection, audit, 1)
+            standing.count(connection, number, 1)
         connection.execute(update(runs).where(runs.c.number == number, runs.c.running.is_not(None)).values(cancel_asked=True))
         return stored(connection, select(runs).where(runs.c.number == number))[0]
 
@@ -214,7 +213,7 @@ def take_up(store: Store, run: str) -> Resumed:
         here = mine(row.audit, now(connection))
         ended: dict[str, Any] = {"ended": None, "seconds": None, "exit_code": None, "reasons": [], "verdict": Verdict.UNKNOWN}
         connection.execute(update(runs).where(runs.c.number == row.number).values(**here, **ended))
-        standing.count(connection, row.audit, -1)
+        standing.count(connection, row.number, -1)
         found = stored(connection, select(runs).where(runs.c.number == row.number))[0]
         return Resumed(
             run=run,
@@ -262,7 +261,7 @@ def lost(store: Store) -> tuple[list[str], list[str]]:
                 connection.execute(update(queue).where(queue.c.run == row.number).values(waiting=row.audit, lost=queue.c.lost + 1))
                 waiting.append(str(row.run))
             else:
-                standing.count(connection, row.audit, 1)
+                standing.count(connection, row.number, 1)
                 given_up.append(str(row.run))
         return given_up, waiting
 

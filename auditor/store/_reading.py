@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import ColumnElement, Select, bindparam, func, or_, select, union
 
 from auditor.errors import UnknownRun
 from auditor.model import Side, State, Verdict
+from auditor.store._schema import audits, documents, queue, runs
 from auditor.store._schema import differences as kept
-from auditor.store._schema import documents, runs
 from auditor.store._store import Store
-from auditor.store._stored import StoredRun, number_of, stored, unknown
+from auditor.store._stored import WHOLE, StoredRun, number_of, stored, unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,32 +54,56 @@ def find(store: Store, run: str) -> StoredRun:
 
 
 def listed(
-    store: Store, *, audit: str | None = None, state: str | None = None, limit: int = 50, before: str | None = None
+    store: Store, *, audit: str | None = None, state: str | None = None, limit: int = 50, before: str | None = None, whole: bool = False
 ) -> list[StoredRun]:
-    """Runs, the newest first; ``before`` is the id of the last one of the page before. Raises UnknownRun for that."""
+    """Runs, the newest first; ``before`` is the id of the last one of the page before. Raises UnknownRun for that.
+
+    ``whole`` leaves out those of a section of their table.
+    """
     with store.reading() as connection:
-        wanted = listing(audit, state, number_of(connection, before) if before else None)
+        wanted = listing(audit, state, number_of(connection, before) if before else None, whole)
         return stored(connection, wanted.limit(limit))
 
 
-def listing(audit: str | None = None, state: str | None = None, below: int | None = None) -> Select[Any]:
-    """The statement for runs with numbers ``below`` one, the newest first."""
+def listing(audit: str | None = None, state: str | None = None, below: int | None = None, whole: bool = False) -> Select[Any]:
+    """The statement for runs with numbers ``below`` one, of ``whole`` tables only or of all, the newest first."""
     wanted = select(runs).order_by(runs.c.number.desc())
     if audit is not None:
         wanted = wanted.where(runs.c.audit == audit)
     if state is not None:
         wanted = wanted.where(runs.c.state == state)
+    if whole:
+        wanted = wanted.where(WHOLE)
     return wanted if below is None else wanted.where(runs.c.number < below)
 
 
 def latest(store: Store, audit: str, *, done_only: bool = True, before: dt.datetime | None = None) -> StoredRun | None:
-    """The newest run of an audit, of those that are done, or of all; ``before`` leaves out what began then or later."""
-    wanted = listing(audit, State.DONE if done_only else None)
+    """The newest run of an audit's whole table, of those that are done, or of all; ``before`` leaves out what began then or later."""
+    wanted = listing(audit, State.DONE if done_only else None, whole=True)
     if before is not None:
         wanted = wanted.where(runs.c.started < before)
     with store.reading() as connection:
         found = stored(connection, wanted.limit(1))
     return found[0] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Whether and when a run ended; one that ``is_open`` may end yet, or go on and end again."""
+
+    number: int
+    run: str
+    ended: dt.datetime | None
+    is_open: bool
+
+
+def endings(store: Store, above: int | None = None, among: Collection[int] = ()) -> list[Ending]:
+    """The endings of all runs, or of those whose numbers are ``above`` one or ``among`` some, by their numbers."""
+    wanted = select(runs.c.number, runs.c.run, runs.c.ended, runs.c.resumable).order_by(runs.c.number)
+    if above is not None:
+        wanted = wanted.where(or_(runs.c.number > above, runs.c.number.in_(list(among))))
+    with store.reading() as connection:
+        return [Ending(row.number, row.run, row.ended, row.ended is None or row.resumable) for row in connection.execute(wanted)]
 
 
 def report(store: Store, run: str) -> bytes | None:
@@ -97,21 +122,58 @@ def plan(store: Store, run: str) -> bytes | None:
     return _document(store, run, "plan")
 
 
-def newest(store: Store) -> dict[str, StoredRun]:
-    """The newest run of each audit, whatever its state; one that only waits is passed over where there is another."""
+def newest_and_living(store: Store, audit: str | None = None) -> tuple[dict[str, StoredRun], dict[str, StoredRun]]:
+    """The newest run of each audit's whole table, or of one's; and the one that runs, or else waits.
+
+    The newest may be in whatever state; one that only waits is passed over where there is another.
+    """
     with store.reading() as connection:
-        every = select(func.max(runs.c.number)).group_by(runs.c.audit)
-        begun = every.where(runs.c.state != State.PENDING)
-        found = stored(connection, select(runs).where(runs.c.number.in_(every)))
-        found += stored(connection, select(runs).where(runs.c.number.in_(begun)))
-    return {one.audit: one for one in found}
+        found = stored(connection, _HEADS if audit is None else _HEADS_OF_ONE, {} if audit is None else {"named": audit})
+    # The last one of a name stays.
+    newest = {one.audit: one for one in sorted(found, key=lambda one: one.state is not State.PENDING) if one.is_whole}
+    return newest, {one.audit: one for one in found if one.state in LIVING}
 
 
 def living(store: Store) -> dict[str, StoredRun]:
     """The run of each audit that runs, or else waits."""
     with store.reading() as connection:
-        wanted = select(runs).where(runs.c.state.in_((State.PENDING, State.RUNNING))).order_by(runs.c.state)
-        return {one.audit: one for one in stored(connection, wanted)}
+        numbers = union(*_living()).subquery()
+        found = stored(connection, select(runs).join(numbers, numbers.c.number == runs.c.number).order_by(runs.c.state))
+    return {one.audit: one for one in found}
+
+
+LIVING = (State.PENDING, State.RUNNING)
+
+
+def _heads(audit: ColumnElement[str] | None = None) -> Select[Any]:
+    """The statement for the newest runs of whole tables and the living ones of any, by their numbers.
+
+    It reads these alone, however many an audit has.
+    """
+    names = select(audits.c.audit).distinct()
+    every = select(runs.c.number).where(WHOLE)
+    begun = every.where(runs.c.state != State.PENDING)
+    if audit is not None:
+        names = names.where(audits.c.audit == audit)
+    name = names.subquery()
+
+    def last(numbers: Select[Any]) -> Any:
+        return numbers.where(runs.c.audit == name.c.audit).order_by(runs.c.number.desc()).limit(1).scalar_subquery()
+
+    newest = select(func.coalesce(last(begun), last(every)).label("number")).select_from(name)
+    numbers = union(newest, *_living()).subquery()
+    wanted = select(runs).join(numbers, numbers.c.number == runs.c.number).order_by(runs.c.number)
+    return wanted if audit is None else wanted.where(runs.c.audit == audit)
+
+
+def _living() -> tuple[Select[Any], Select[Any]]:
+    """The statements for the numbers of the runs that run, and of those that wait."""
+    # Every name is beyond "": SQLite has no use for an index in IS NOT NULL.
+    return select(runs.c.number).where(runs.c.running >= ""), select(queue.c.run).where(queue.c.waiting >= "")
+
+
+_HEADS, _HEADS_OF_ONE = _heads(), _heads(bindparam("named"))
+"""Made once, which takes as long as running them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +189,15 @@ class Scored:
     upper: float | None
 
 
-def scores(store: Store, since: dt.datetime) -> list[Scored]:
-    """What the runs of all audits found that are done, the oldest first."""
+def scores(store: Store, since: dt.datetime, audit: str | None = None) -> list[Scored]:
+    """What the runs of all audits' whole tables, or of one's, found that are done, the oldest first."""
     columns = (runs.c.run, runs.c.audit, runs.c.started, runs.c.verdict, runs.c.score, runs.c.lower, runs.c.upper)
-    wanted = select(*columns).where(runs.c.state == State.DONE, runs.c.started >= since).order_by(runs.c.number)
+    wanted = select(*columns).where(runs.c.state == State.DONE, runs.c.started >= since, WHOLE).order_by(runs.c.number)
+    if audit is not None:
+        wanted = wanted.where(runs.c.audit == audit)
     with store.reading() as connection:
-        return [Scored(row.run, row.audit, row.started, Verdict(row.verdict), *row[4:]) for row in connection.execute(wanted)]
+        rows = connection.execute(wanted).all()
+    return [Scored(run, name, started, Verdict(verdict), *rest) for run, name, started, verdict, *rest in rows]
 
 
 def _document(store: Store, run: str, kind: str) -> bytes | None:

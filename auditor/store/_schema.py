@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Boolean, Column, ForeignKey, ForeignKeyConstraint, Integer, MetaData, Table, UniqueConstraint
+from sqlalchemy import Boolean, Column, ForeignKey, ForeignKeyConstraint, Index, Integer, MetaData, Table, UniqueConstraint
 
 from auditor.store._types import Json, Moment, Real, Words, blob, name, number
 
-HEAD = "0002"
+HEAD = "0004"
 """The newest migration."""
 
 VERSION_TABLE = "auditor_version"
@@ -138,13 +138,14 @@ standing = Table(
     metadata,
     Column("audit", name(), primary_key=True),
     Column("verified_through", Moment()),
+    Column("verified_by", name(64)),
     Column("told_verdict", name(16)),
     Column("told_at", Moment()),
     Column("runs", number(), nullable=False),
     Column("paused", Boolean(), nullable=False),
     **MYSQL,
 )
-"""What is known of an audit beyond its runs."""
+"""What is known of an audit beyond its runs; ``verified_by`` is the hash of the settings by which it was verified."""
 
 stretches = Table(
     "auditor_stretches",
@@ -181,6 +182,7 @@ repairs = Table(
     Column("kind", name(16), nullable=False),
     Column("state", name(16), nullable=False),
     Column("detail", Json(), nullable=False),
+    Index("auditor_repairs_run_at", "run", "at"),
     **MYSQL,
 )
 """What was repaired; it names its run by text, since it outlives it."""

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, select
+from sqlalchemy import Column, Connection, Row, Select, Text, and_, select, type_coerce
 
 from auditor.errors import UnknownRun
-from auditor.model import SIDES, Side, State, Verdict
+from auditor.model import SECTIONS, SIDES, Side, State, Verdict
 from auditor.store._process import Owner
 from auditor.store._schema import audits, runs, schemas
+
+AD_HOC = "ad-hoc"
+
+WHOLE = and_(*(type_coerce(runs.c.overrides, Text).not_like(f'%"{name}": {{%') for name in SECTIONS))
+"""That a run was to look at the whole table. No other override holds such a name."""
+
+
+def ad_hoc(run: str) -> str:
+    """The audit of a run that was requested with its definition, which is kept with the run alone: named after the run."""
+    return f"{AD_HOC}-{run[:12]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +62,16 @@ class StoredRun:
     schema: dict[str, Any] | None
     definition: dict[str, Any]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was to look at the whole table, and not at a section that its overrides name."""
+        return not any(self.overrides.get(name) for name in SECTIONS)
+
+    @property
+    def is_ad_hoc(self) -> bool:
+        """Whether its audit is its own, and stands nowhere else."""
+        return self.audit == ad_hoc(self.run)
+
 
 AS_THEY_ARE = (
     "run", "audit", "exit_code", "method", "reason", "requested_by", "overrides", "started", "ended", "seconds", "score", "lower",
@@ -60,24 +80,30 @@ AS_THEY_ARE = (
 )  # fmt: skip
 
 
-def stored(connection: Connection, wanted: Select[Any]) -> list[StoredRun]:
-    """The runs that a statement over the table of runs finds, in its order."""
-    found = connection.execute(wanted).all()
-    # The same definition and columns serve most runs: each is read once.
-    definitions = _definitions(connection, found)
-    columns = _schemas(connection, found)
-    return [_stored(row, definitions[row.audit, row.version], columns.get(row.schema_version)) for row in found]
+def stored(connection: Connection, wanted: Select[Any], values: Mapping[str, Any] = {}) -> list[StoredRun]:
+    """The runs that a statement over the table of runs finds, in its order; ``values`` are for its parameters."""
+    found = connection.execute(wanted, values).all()
+    definitions = _contents(connection, audits.c.definition, {row.version for row in found})
+    columns = _contents(connection, schemas.c.columns, {row.schema_version for row in found} - {None})
+    return [_stored(row, definitions[row.version], columns.get(row.schema_version)) for row in found]
 
 
-def _definitions(connection: Connection, found: Sequence[Row[Any]]) -> dict[tuple[str, str], dict[str, Any]]:
-    names, versions = {row.audit for row in found}, {row.version for row in found}
-    wanted = select(audits).where(audits.c.audit.in_(names), audits.c.version.in_(versions))
-    return {(row.audit, row.version): row.definition for row in connection.execute(wanted)}
+REMEMBERED = 1000
+"""Definitions and schemas that are not read again. A few serve most runs; and they are named by their content's hash, in any store."""
+
+_remembered: dict[str, dict[str, Any]] = {}
 
 
-def _schemas(connection: Connection, found: Sequence[Row[Any]]) -> dict[str, dict[str, Any]]:
-    versions = {row.schema_version for row in found} - {None}
-    return {row.version: row.columns for row in connection.execute(select(schemas).where(schemas.c.version.in_(versions)))}
+def _contents(connection: Connection, column: Column[Any], versions: set[str]) -> dict[str, dict[str, Any]]:
+    found = {version: content for version in versions if (content := _remembered.get(version)) is not None}
+    if new := versions - found.keys():
+        version = column.table.c.version
+        read = {row.version: row.content for row in connection.execute(select(version, column.label("content")).where(version.in_(new)))}
+        if len(_remembered) + len(read) > REMEMBERED:
+            _remembered.clear()
+        _remembered.update(read)
+        found |= read
+    return found
 
 
 def _stored(row: Row[Any], definition: dict[str, Any], schema: dict[str, Any] | None) -> StoredRun:

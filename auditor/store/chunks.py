@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, and_, delete, insert, select
 
 from auditor.model import SIDES, Side
+from auditor.store._life import change
 from auditor.store._schema import chunks
-from auditor.store._store import Store
+from auditor.store._store import Store, now
 from auditor.store._stored import number_of
 
 
@@ -29,11 +30,12 @@ class StoredChunk:
 
 
 def save(store: Store, run: str, chunk: StoredChunk) -> None:
-    """Keep a chunk in place of the same one saved before. Raises UnknownRun."""
+    """Keep a chunk in place of the same one saved before. Raises UnknownRun, also once the run was taken away from this process."""
 
     def work(connection: Connection) -> None:
+        # Before anything is written, so that whoever takes the run away waits for this, or this for them.
         key = {
-            "run": number_of(connection, run),
+            "run": change(connection, run, heartbeat=now(connection)),
             "side": chunk.side,
             "first": written(chunk.first),
             "end_before": written(chunk.end),
@@ -44,11 +46,6 @@ def save(store: Store, run: str, chunk: StoredChunk) -> None:
         connection.execute(insert(chunks).values(**key, **took, payload=chunk.payload))
 
     store.write(work)
-
-
-def forget(store: Store, run: str) -> None:
-    """Drop the chunks that are kept of a run. Raises UnknownRun."""
-    store.write(lambda connection: connection.execute(delete(chunks).where(chunks.c.run == number_of(connection, run))) and None)
 
 
 def done(store: Store, run: str) -> list[StoredChunk]:

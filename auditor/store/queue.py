@@ -52,15 +52,18 @@ def enqueue(
     requested_by: str = "",
     overrides: Mapping[str, Any] = {},
     idempotency: str | None = None,
+    asked: Mapping[str, Any] | None = None,
     most: int,
 ) -> Enqueued:
     """Let a run of an audit wait for its turn, unless one waits or runs already: then it is that one.
 
-    An ``idempotency`` key that was used before finds the run of that time, as long as it is kept. Raises QueueFull where ``most``
-    runs wait, and ConfigError for a key that was used to ask for something else.
+    An ``idempotency`` key that was used before finds the run of that time, as long as it is kept. It stands for what was ``asked``
+    for: this audit with these overrides, unless that is given. Raises QueueFull where ``most`` runs wait, and ConfigError for a key
+    that was used to ask for something else.
     """
-    asked = {"audit": audit, "overrides": dict(overrides)}
-    values = {"run": run, "method": method, "reason": reason, "requested_by": requested_by, **asked}
+    own = {"audit": audit, "overrides": dict(overrides)}
+    values = {"run": run, "method": method, "reason": reason, "requested_by": requested_by, **own}
+    asked = own if asked is None else asked
     requeue_lost(store)
 
     def work(connection: Connection) -> Enqueued:
@@ -73,6 +76,12 @@ def enqueue(
         return found
 
     return store.write(work)
+
+
+def requested(store: Store, idempotency: str, asked: Mapping[str, Any]) -> Enqueued | None:
+    """The run that a key found when this was asked for before. Raises ConfigError where it was used to ask for something else."""
+    with store.reading() as connection:
+        return _same(connection, _hash(idempotency), _hash(asked), idempotency)
 
 
 def enqueue_tick(
@@ -150,7 +159,7 @@ def put_back(store: Store, run: str) -> None:
             reason = "its process was asked to end, and another run of the audit waits"
             ended |= {"reasons": [reason], "resumable": has_plan(connection, number)}
             connection.execute(update(runs).where(runs.c.number == number).values(**ended))
-            standing.count(connection, audit, 1)
+            standing.count(connection, number, 1)
             return
         connection.execute(update(runs).where(runs.c.number == number).values(resumable=has_plan(connection, number)))
         connection.execute(update(queue).where(queue.c.run == number).values(waiting=audit))
@@ -177,7 +186,7 @@ def requeue(store: Store, run: str, most: int) -> StoredRun:
         connection.execute(update(runs).where(runs.c.number == row.number).values(**again))
         if not connection.execute(update(queue).where(queue.c.run == row.number).values(waiting=row.audit, lost=0)).rowcount:
             connection.execute(insert(queue).values(run=row.number, requested=now(connection), waiting=row.audit, lost=0))
-        standing.count(connection, row.audit, -1)
+        standing.count(connection, row.number, -1)
         return stored(connection, select(runs).where(runs.c.number == row.number))[0]
 
     return store.write(work)

@@ -9,25 +9,35 @@ from typing import Any, TypedDict, Unpack
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, insert, select
 
-from auditor.store._schema import standing
+from auditor.store._schema import runs, standing
 from auditor.store._store import Store
+from auditor.store._stored import WHOLE
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One audit's. ``told_verdict`` is what its channels were told last; ``runs`` is how many have ended."""
+    """One audit's. ``told_verdict`` is what its channels were told last; ``runs`` is how many of the whole table have ended.
+
+    ``verified_by`` is the hash of the settings that ``verified_through`` was found by: of an audit with others it says nothing.
+    """
 
     verified_through: dt.datetime | None = None
     told_verdict: str | None = None
     told_at: dt.datetime | None = None
     runs: int = 0
     paused: bool = False
+    verified_by: str | None = None
+
+    def verified(self, by: str) -> dt.datetime | None:
+        """Up to when everything is verified by these settings (their hash)."""
+        return self.verified_through if self.verified_by == by else None
 
 
 class Some(TypedDict, total=False):
     """What can be changed."""
 
     verified_through: dt.datetime | None
+    verified_by: str | None
     told_verdict: str | None
     told_at: dt.datetime | None
     paused: bool
@@ -47,7 +57,7 @@ def every(store: Store) -> dict[str, Standing]:
 
 
 def _read(row: Row[Any]) -> Standing:
-    return Standing(row.verified_through, row.told_verdict, row.told_at, row.runs, row.paused)
+    return Standing(row.verified_through, row.told_verdict, row.told_at, row.runs, row.paused, row.verified_by)
 
 
 def update(store: Store, audit: str, **some: Unpack[Some]) -> None:
@@ -61,8 +71,11 @@ def update(store: Store, audit: str, **some: Unpack[Some]) -> None:
     store.write(work)
 
 
-def count(connection: Connection, audit: str, by: int) -> None:
-    """Count a run that ended, or one that goes on after all."""
+def count(connection: Connection, run: int, by: int) -> None:
+    """Count a run that ended, or one that goes on after all; one of a section has no turn in what every n-th run does."""
+    audit = connection.execute(select(runs.c.audit).where(runs.c.number == run, WHOLE)).scalar()
+    if audit is None:
+        return
     ensure(connection, audit)
     connection.execute(sa.update(standing).where(standing.c.audit == audit).values(runs=standing.c.runs + by))
 

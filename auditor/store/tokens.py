@@ -6,7 +6,7 @@ import datetime as dt
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -32,6 +32,9 @@ INCLUDED: Mapping[str, frozenset[str]] = {
 PREFIX = "aud_"
 """What a secret begins with, so that programs that look for leaked ones know it."""
 
+SESSION = "session "
+"""What the names of the tokens begin with that are sessions of people who logged in with a token of theirs."""
+
 NOTED = dt.timedelta(minutes=1)
 """How precisely the last use is known."""
 
@@ -46,6 +49,11 @@ class Token:
     expires: dt.datetime | None
     revoked: dt.datetime | None
     last_used: dt.datetime | None
+
+    @property
+    def is_session(self) -> bool:
+        """Whether this is somebody's session, which lists of tokens need not show."""
+        return self.name.startswith(SESSION)
 
     def allows(self, scope: Scope) -> bool:
         """Whether this token may do what that scope is needed for."""
@@ -74,8 +82,11 @@ def create(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None
     return secret
 
 
-def check(store: Store, secret: str) -> Token:
-    """The token of a secret. Raises Unauthorised, in one sentence for whatever is wrong with it."""
+def check(store: Store, secret: str, note: Callable[[Callable[[], None]], object] = lambda work: work()) -> Token:
+    """The token of a secret. Raises Unauthorised, in one sentence for whatever is wrong with it.
+
+    Its last use is written down by the work that ``note`` is given, at once or later, as far as the store lets it.
+    """
     wanted = _hash(secret)
     with store.reading() as connection:
         at = now(connection)
@@ -84,10 +95,13 @@ def check(store: Store, secret: str) -> Token:
     if row is None or not known or not _valid(row, at):
         raise Unauthorised("there is no such token, or it has expired, or was revoked")
     if row.last_used is None or at - row.last_used >= NOTED:
-        mine = tokens.c.number == row.number
-        with suppress(StoreError):  # a store that may only be read knows its tokens all the same
-            store.write(lambda connection: connection.execute(update(tokens).where(mine).values(last_used=at)) and None)
+        note(lambda: _used(store, row.number, at))
     return _token(row)
+
+
+def _used(store: Store, number: int, at: dt.datetime) -> None:
+    with suppress(StoreError):  # a store that may only be read knows its tokens all the same
+        store.write(lambda connection: connection.execute(update(tokens).where(tokens.c.number == number).values(last_used=at)) and None)
 
 
 def listed(store: Store) -> list[Token]:
@@ -110,10 +124,11 @@ def revoke(store: Store, name: str) -> Token:
 
 
 def any_valid(store: Store) -> bool:
-    """Whether anybody could come in."""
+    """Whether anybody could come in; a session is worth nothing without the token that it was made from."""
     with store.reading() as connection:
         at = now(connection)
-        return any(_valid(row, at) for row in connection.execute(select(tokens).where(tokens.c.living.is_not(None))))
+        living = connection.execute(select(tokens).where(tokens.c.living.is_not(None)))
+        return any(_valid(row, at) and not _token(row).is_session for row in living)
 
 
 def _valid(row: Row[tuple[object, ...]], at: dt.datetime) -> bool:

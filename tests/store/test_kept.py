@@ -8,10 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from auditor import packed, summary
 from auditor.errors import UnknownRun
-from auditor.store import Store, chunks, claims, standing, stretches
+from auditor.kept import Kept
+from auditor.model import Chunk
+from auditor.store import Store, chunks, claims, runs, standing, stretches
 from auditor.store.stretches import Stretch
-from tests.store.samples import T0, begun, chunk, ended, new_audit
+from tests.store.samples import FAILED, T0, begun, chunk, ended, new_audit
 
 
 def test_chunks_come_back_in_order_however_large_their_keys(store: Store) -> None:
@@ -38,15 +41,43 @@ def test_a_chunk_saved_again_replaces_itself(store: Store) -> None:
         chunks.save(store, "no such run", chunk())
 
 
+def test_no_chunk_of_a_run_that_has_ended_is_kept(store: Store) -> None:
+    run = begun(store, new_audit())
+    runs.pin(store, run, plan=b"plan", schema={})
+    chunks.save(store, run, chunk())
+    runs.finish(store, run, FAILED)
+    with pytest.raises(UnknownRun, match="taken away"):
+        chunks.save(store, run, chunk(5, 15))
+    assert chunks.done(store, run) == [chunk()]
+
+
+def test_no_row_is_taken_up_twice(store: Store) -> None:
+    """Of chunks that overlap, whoever saved them, one counts; what only the others held is read again."""
+    run = begun(store, new_audit())
+    names = ["partition_id", "row_count", "hashed", "key_min", "key_max"]
+    payload = packed.pack_summaries(summary.read([], names))
+    held: list[tuple[int | None, int | None]] = [(None, 10), (5, 20), (20, 30), (25, None)]
+    for first, end in held:
+        chunks.save(store, run, chunk(first, end, payload=payload))
+    chunks.save(store, run, chunk(None, None, null_key=True, payload=payload))
+    chunks.save(store, run, chunk(5, 20, side="target", payload=payload))
+    kept = Kept(store, run)
+    kept.take_up()
+    assert [one for one, _ in kept.read("source")] == [Chunk(None, 10), Chunk(20, 30), Chunk(null_key=True)]
+    assert [one for one, _ in kept.read("target")] == [Chunk(5, 20)]
+
+
 def test_what_stands(store: Store) -> None:
     audit = new_audit()
     assert standing.get(store, audit) == standing.Standing()
     standing.update(store, audit, told_verdict="mismatch", told_at=T0)
-    standing.update(store, audit, verified_through=T0, paused=True)
-    assert standing.get(store, audit) == standing.Standing(T0, "mismatch", T0, 0, True)
+    standing.update(store, audit, verified_through=T0, verified_by="these", paused=True)
+    found = standing.get(store, audit)
+    assert found == standing.Standing(T0, "mismatch", T0, 0, True, "these")
+    assert (found.verified("these"), found.verified("those")) == (T0, None)
     ended(store, audit)
     standing.update(store, audit, told_verdict=None)
-    assert standing.get(store, audit) == standing.Standing(T0, None, T0, 1, True)
+    assert standing.get(store, audit) == standing.Standing(T0, None, T0, 1, True, "these")
 
 
 def test_moments_are_utc_wherever_they_were_written(store: Store) -> None:

@@ -93,6 +93,7 @@ def test_a_run_that_was_taken_away_is_no_longer_written(store: Store) -> None:
         lambda: runs.beat(store, run, {}),
         lambda: runs.finish(store, run, DONE),
         lambda: runs.pin(store, run, plan=b"", schema={}),
+        lambda: chunks.save(store, run, chunk(5, 10)),
     ):
         with pytest.raises(UnknownRun, match=r"taken away.*process 1 on"):
             step()

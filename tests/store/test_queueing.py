@@ -16,10 +16,10 @@ import pytest
 from auditor import config
 from auditor.config import Settings
 from auditor.errors import ConfigError, NotResumable, QueueFull, UnknownAudit
-from auditor.model import State, Verdict
+from auditor.model import Report, State, Verdict
 from auditor.service import audits, queueing, running
 from auditor.service.queueing import Workers, request_resume, request_run
-from auditor.store import Store, chunks, events, open_store, queue, runs
+from auditor.store import Store, chunks, events, open_store, queue, runs, standing
 from auditor.store._schema import claims
 from tests.engines import engine_params
 from tests.serving import Serving
@@ -116,6 +116,7 @@ def test_two_processes_share_many_runs(place: tuple[Path, Settings, Store], serv
     found = runs.listed(store, limit=1000)[::-1]
     assert [one.run for one in found] == requested
     assert {(one.state, one.verdict, one.missing) for one in found} == {(State.DONE, Verdict.MISMATCH, 1)}
+    assert sum(one.runs for one in standing.every(store).values()) == RUNS  # each ended once, whoever carried it out
     _never_two_at_once(found)
     # The oldest first: nobody overtakes more than those that are begun at the same moment.
     order = sorted(range(len(found)), key=lambda number: found[number].started)
@@ -241,9 +242,18 @@ def test_a_run_whose_audit_is_gone_fails_and_the_next_is_carried_out(place: tupl
     gone, broken, fine = (request_run(settings, store, name).run for name in ("a0", "a1", "a2"))
     left = settings.model_copy(update={"audits": {name: one for name, one in settings.audits.items() if name != "a0"}})
     reports = list(queueing.work_off(left, store))
-    assert [report.run for report in reports] == [broken, fine] and queue.waiting(store) == 0
+    assert [(report.run, report.exit_code) for report in reports] == [(gone, 2), (broken, 1), (fine, 1)] and queue.waiting(store) == 0
     failed = runs.find(store, gone)
     assert failed.state is State.FAILED and failed.exit_code == 2 and "there is no audit" in failed.reasons[0]
+    assert (reports[0].state, reports[0].verdict, reports[0].reasons) == (State.FAILED, Verdict.UNKNOWN, failed.reasons)
+
+
+def test_the_channels_are_told_of_a_run_whose_audit_is_gone(place: tuple[Path, Settings, Store], monkeypatch: pytest.MonkeyPatch) -> None:
+    _, settings, store = place
+    told: list[Report] = []
+    monkeypatch.setattr("auditor.notify.tell", lambda _, __, report: told.append(report))
+    request_run(settings, store, "a0")
+    assert list(queueing.work_off(settings.model_copy(update={"audits": {}}), store)) == told != []
 
 
 def test_a_fault_of_the_auditor_itself_ends_one_run_only(place: tuple[Path, Settings, Store], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +267,7 @@ def test_a_fault_of_the_auditor_itself_ends_one_run_only(place: tuple[Path, Sett
         return carry_on(settings, store, claimed, *more)
 
     monkeypatch.setattr(running, "carry_on", faulty)
-    assert [report.run for report in queueing.work_off(settings, store)] == [second]
+    assert [(report.run, report.exit_code) for report in queueing.work_off(settings, store)] == [(first, 3), (second, 1)]
     assert "ZeroDivisionError" in runs.find(store, first).reasons[0]
 
 

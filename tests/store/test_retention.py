@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import uuid
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from auditor.errors import UnknownRun
-from auditor.store import Store, chunks, claims, retention, runs, standing, stretches
+from auditor.store import Store, chunks, claims, events, retention, runs, standing, stretches, tokens
+from auditor.store._schema import audits as definitions
 from auditor.store._schema import claims as claimed
 from auditor.store._schema import differences, documents
+from auditor.store._schema import events as noted
 from auditor.store._schema import runs as table
-from tests.store.samples import FAILED, T0, begun, chunk, ended, new_audit
+from auditor.store._schema import tokens as made_tokens
+from tests.store.samples import DONE, FAILED, T0, begun, chunk, ended, new_audit
 
 DAY = dt.timedelta(days=1)
 
@@ -71,6 +75,27 @@ def test_what_is_needed_is_kept(store: Store, aged: tuple[str, list[str]]) -> No
     assert len(chunks.done(store, running)) == 1
 
 
+def test_ad_hoc_runs_are_one_audits_and_leave_nothing(store: Store, aged: tuple[str, list[str]]) -> None:
+    audit, made = aged
+    once = [uuid.uuid4().hex for _ in range(4)]
+    for run in once:
+        runs.finish(store, begun(store, runs.ad_hoc(run), run), DONE)
+    retention.prune(store, runs=3, days=None, now=T0)
+    assert [one.run for one in runs.listed(store) if one.is_ad_hoc] == [*reversed(once[1:])]
+    _make(store, once[3], state="failed", resumable=True, ended=T0)
+    retention.prune(store, runs=1, days=1.5, now=T0 + 2 * DAY)
+    assert [one.run for one in runs.listed(store) if one.is_ad_hoc] == [once[3]]
+    left = {runs.ad_hoc(once[3])}
+    with store.reading() as connection:
+        known = {row.audit for row in connection.execute(sa.select(definitions.c.audit))}
+    assert (
+        {one for one in known if one.startswith(runs.AD_HOC)}
+        == {one for one in standing.every(store) if one.startswith(runs.AD_HOC)}
+        == left
+    )
+    assert audit in known and [one.run for one in runs.listed(store, audit=audit)] == [made[5]]
+
+
 def test_claims_are_forgotten_but_for_the_newest(store: Store) -> None:
     audit = new_audit()
     for days in (40, 30, 20):
@@ -80,6 +105,46 @@ def test_claims_are_forgotten_but_for_the_newest(store: Store) -> None:
         kept = connection.execute(sa.select(claimed.c.tick).where(claimed.c.audit == audit)).scalars().all()
     assert kept == [T0 - 20 * DAY]
     assert not claims.claim(store, audit, T0 - 20 * DAY, "you")
+
+
+def test_old_events_are_forgotten(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "EVENTS", 2)
+    retention.prune(store, runs=None, days=1, now=T0 + 9000 * DAY)
+    subject = new_audit()
+    for age in (9, 8, 7, 6, 5, 4):
+        events.note(store, who="me", what="run requested", subject=subject, detail={"age": age})
+        _set(store, noted, noted.c.number == events.listed(store, limit=1)[0].number, at=T0 - age * DAY)
+    assert retention.prune(store, runs=None, days=None, now=T0).events == 0
+    assert retention.prune(store, runs=None, days=5.5, now=T0).events == 4
+    assert [one.detail["age"] for one in events.listed(store)] == [4, 5]
+    assert retention.prune(store, runs=None, days=5.5, now=T0).events == 0
+
+
+def test_tokens_that_ended_are_forgotten_and_sessions_at_once(store: Store) -> None:
+    retention.prune(store, runs=None, days=1, now=T0 + 9000 * DAY)
+    ends: dict[str, dict[str, dt.datetime | None]] = {
+        "lives": {"expires": None},
+        "lives on": {"expires": T0 + DAY},
+        "expired": {"expires": T0 - DAY},
+        "revoked": {"revoked": T0 - DAY, "expires": T0 + DAY},
+        "expired long ago": {"expires": T0 - 9 * DAY},
+        "revoked long ago": {"revoked": T0 - 9 * DAY},
+        "session lives": {"expires": T0 + DAY},
+        "session expired": {"expires": T0 - DAY / 24},
+        "session revoked": {"revoked": T0 - DAY / 24, "expires": T0 + DAY},
+        "Session Expired": {"expires": T0 - DAY},
+        "session": {"expires": T0 - DAY},
+        "session!": {"expires": T0 - DAY},
+    }
+    for name, values in ends.items():
+        tokens.create(store, name=name, scope="read")
+        _set(store, made_tokens, made_tokens.c.name == name, **values)
+    gone = {"session expired", "session revoked"}
+    assert retention.prune(store, runs=None, days=None, now=T0).tokens == 2
+    assert {one.name for one in tokens.listed(store)} == {*ends} - gone
+    gone |= {"expired long ago", "revoked long ago"}
+    assert retention.prune(store, runs=None, days=5, now=T0).tokens == 2
+    assert {one.name for one in tokens.listed(store)} == {*ends} - gone
 
 
 def test_the_file_shrinks(file_store: Store) -> None:
@@ -97,4 +162,8 @@ def test_the_file_shrinks(file_store: Store) -> None:
 
 
 def _make(store: Store, run: str, **values: object) -> None:
-    store.write(lambda connection: connection.execute(sa.update(table).where(table.c.run == run).values(**values)) and None)
+    _set(store, table, table.c.run == run, **values)
+
+
+def _set(store: Store, kept: sa.Table, which: sa.ColumnElement[bool], **values: object) -> None:
+    store.write(lambda connection: connection.execute(sa.update(kept).where(which).values(**values)) and None)

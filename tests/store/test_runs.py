@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
+import uuid
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ import sqlalchemy as sa
 
 from auditor.errors import AlreadyRunning, NotResumable, StoreError, UnknownRun
 from auditor.model import State, Verdict
-from auditor.store import Store, chunks, runs, standing
+from auditor.store import Store, chunks, queue, runs, standing
 from auditor.store._schema import audits, schemas
 from tests.store.samples import DONE, FAILED, T0, begun, chunk, ended, new_audit
 
@@ -144,6 +145,41 @@ def test_the_latest(store: Store) -> None:
     earlier = runs.latest(store, audit, done_only=False, before=before)
     assert earlier is not None and earlier.run == done
     assert runs.latest(store, audit, before=T0 - dt.timedelta(days=9_000)) is None
+
+
+def test_the_newest_and_the_living(store: Store) -> None:
+    audit, other, never = new_audit(), new_audit(), new_audit()
+    ended(store, audit, FAILED)
+    done = ended(store, audit)
+    runs_now = begun(store, other)
+    waits, first = (
+        queue.enqueue(store, run=uuid.uuid4().hex, audit=name, definition={"n": 1}, method=None, most=10**6).run for name in (audit, never)
+    )
+    newest, living = runs.newest_and_living(store)
+    assert [newest[name].run for name in (audit, other, never)] == [done, runs_now, first]
+    assert [living[name].run for name in (audit, other, never)] == [waits, runs_now, first]
+    assert {name: one.run for name, one in runs.living(store).items()} == {name: one.run for name, one in living.items()}
+    of_one = runs.newest_and_living(store, audit)
+    assert [[(name, one.run) for name, one in some.items()] for some in of_one] == [[(audit, done)], [(audit, waits)]]
+    assert runs.newest_and_living(store, "none of that name") == ({}, {})
+
+
+def test_what_is_read_together_is_read_in_one_transaction(store: Store) -> None:
+    audit, begins = new_audit(), list[object]()
+
+    def begin(connection: object) -> None:
+        begins.append(connection)
+
+    sa.event.listen(store.engine, "begin", begin)
+    with store.together():
+        assert runs.latest(store, audit) is None and standing.get(store, audit).runs == 0
+        with pytest.raises(UnknownRun):
+            runs.plan(store, "none of that name")
+        with store.together():
+            assert not runs.listed(store, audit=audit)
+    assert len(begins) == 1
+    assert runs.latest(store, audit) is None and len(begins) == 2
+    sa.event.remove(store.engine, "begin", begin)
 
 
 def test_differences_by_kind_and_page(store: Store) -> None:

@@ -79,6 +79,14 @@ def test_no_secret_is_in_the_file(tmp_path: Path) -> None:
     assert b"auditor_tokens" in kept and secret.encode() not in kept and secret.removeprefix("aud_").encode() not in kept
 
 
+def test_a_session_alone_lets_nobody_in(file_store: Store) -> None:
+    tokens.create(file_store, name="ops", scope="read")
+    tokens.create(file_store, name=f"{tokens.SESSION}12 34", scope="read", expires=dt.datetime.now(dt.UTC) + DAY)
+    assert tokens.any_valid(file_store)
+    tokens.revoke(file_store, "ops")
+    assert not tokens.any_valid(file_store)
+
+
 def test_events_are_listed_by_pages(store: Store) -> None:
     subject = new_audit()
     for number in range(5):

@@ -18,6 +18,7 @@ MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "
 def upgrade() -> None:
     """Make them."""
     _run_tables()
+    _found_tables()
     _audit_tables()
 
 
@@ -61,6 +62,9 @@ def _run_tables() -> None:
         ),
         sa.ForeignKeyConstraint(["schema_version"], ["auditor_schemas.version"], name="auditor_runs_schema_version_fk"),
     )
+
+
+def _found_tables() -> None:
     _table(
         "auditor_documents",
         *_of_run("auditor_documents"),

@@ -1,0 +1,16 @@
+"""Repairs are found by their run."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+
+
+def upgrade() -> None:
+    """Make the index."""
+    # Where tables are changed outside of a transaction, an upgrade may have been ended after it was made.
+    if not any(index["name"] == "auditor_repairs_run_at" for index in sa.inspect(op.get_bind()).get_indexes("auditor_repairs")):
+        op.create_index("auditor_repairs_run_at", "auditor_repairs", ["run", "at"])
