@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit slow deep golden bench clean
+.PHONY: help demo test check unit slow deep golden bench load clean
 
 help: ## What there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,10 @@ golden: $(VENV)/.test ## Write the golden SQL anew, to be read before it is comm
 bench: $(VENV)/.test ## Measure the methods and the rivals; writes benchmarks/RESULTS.md (BENCH='--quick' for a first look)
 	scripts/engines.sh
 	$(BIN)/python -m benchmarks $(BENCH)
+
+load: $(VENV)/.test ## Measure the service: many readers beside audits; goes into benchmarks/RESULTS.md (BENCH='--quick' for a first look)
+	scripts/engines.sh
+	$(BIN)/python -m benchmarks --only load $(BENCH)
 
 clean: ## Remove the environment and everything made
 	rm -rf $(VENV) demo-data build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -68,9 +68,20 @@ class Client:
         return self._json("GET", f"/audits/{_part(name)}")
 
     def request(self, audit: str, *, reason: str = "", overrides: Mapping[str, Any] = {}, idempotency: str | None = None) -> Run:
-        """Request a run of an audit. Raises AlreadyRunning where one waits or goes on, UnknownAudit, QueueFull, ..."""
+        """Request a run of an audit, or with ``keys`` or ``times`` among its overrides of a section of its table alone.
+
+        Raises AlreadyRunning where one waits or goes on, UnknownAudit, QueueFull, ...
+        """
         headers = {"Idempotency-Key": idempotency} if idempotency else {}
         return self._json("POST", f"/audits/{_part(audit)}/runs", {**overrides, "reason": reason}, headers)
+
+    def request_ad_hoc(self, definition: Mapping[str, Any], *, reason: str = "", idempotency: str | None = None) -> Run:
+        """Request one run of an audit that is defined here: its ``source`` and ``target``, each a ``connection`` and ``table``, ...
+
+        Raises ConfigError and what keeps it from being planned, Forbidden, QueueFull, ...
+        """
+        headers = {"Idempotency-Key": idempotency} if idempotency else {}
+        return self._json("POST", "/runs", {**definition, "reason": reason}, headers)
 
     def runs(self, audit: str | None = None, state: str | None = None, limit: int = 50) -> list[Run]:
         """The newest runs, of all audits or of one."""
@@ -115,6 +126,19 @@ class Client:
     def resume(self, run: str) -> Run:
         """Let a run that ended early go on. Raises UnknownRun and NotResumable."""
         return self._json("POST", f"/runs/{_part(run)}/resume")
+
+    def repairs(self, run: str) -> Iterator[dict[str, Any]]:
+        """The repairs that were recorded for a run, the newest first. Raises UnknownRun."""
+        return self._every(f"/runs/{_part(run)}/repairs", {})
+
+    def repair(self, repair: str) -> dict[str, Any]:
+        """One repair. Raises UnknownRepair."""
+        return self._json("GET", f"/repairs/{_part(repair)}")
+
+    def record_repair(self, run: str, kind: str, note: str, *, idempotency: str | None = None, **more: Any) -> dict[str, Any]:
+        """Record what was done elsewhere to mend the target after a run; ``more`` are its ``rows`` and ``keys``. Raises UnknownRun."""
+        headers = {"Idempotency-Key": idempotency} if idempotency else {}
+        return self._json("POST", f"/runs/{_part(run)}/repairs", {"kind": kind, "note": note, **more}, headers)
 
     def _every(self, path: str, wanted: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         cursor: dict[str, str] = {}

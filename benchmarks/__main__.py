@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import cost, data, duel, kept, process
+from benchmarks import cost, data, duel, kept, load, process
 from benchmarks.ours import Auditor
 from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
@@ -19,13 +19,13 @@ from benchmarks.rivals import DATA_DIFF, RELADIFF, DataValidation, Pair, TableSy
 from benchmarks.servers import Servers, open_servers
 from tests.servers._process import Unavailable
 
-PARTS = ("cost", "duel", "growth", "threads")
+PARTS = ("cost", "duel", "growth", "threads", "load")
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")
 HERE = Path(__file__).parent
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmarks; 1 if a tool of ours gave a wrong answer, or none."""
+    """Run the benchmarks; 1 if the auditor or its service gave a wrong answer, or none."""
     options = _parser().parse_args(arguments)
     output = Path(options.output) if options.output else None if options.quick else HERE
     rows = options.rows or (20_000 if options.quick else 1_000_000)
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     when = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
     called = shlex.join(["python", "-m", "benchmarks", *(sys.argv[1:] if arguments is None else arguments)])
     found = Results(process.machine(), calls=[f"{when}, {process.load()}: `{called}`; {rows:,} rows, up to {repeat} runs each"])
-    tools = _chosen(options.tools, found) if parts != ["cost"] else []
+    tools = _chosen(options.tools, found) if set(parts) - {"cost", "load"} else []
     found.tools = {tool.name: tool.about for tool in tools}
     with tempfile.TemporaryDirectory(prefix="auditor-bench-") as scratch, open_servers() as servers:
         directory = Path(scratch)
@@ -52,10 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 _growth(found, servers, options.pairs[0], sizes, repeat, directory, tools)
             if "threads" in parts:
                 _threads(found, servers, options.pairs[0], rows, repeat, directory, tools)
+            if "load" in parts:
+                _loads(found, servers, options.pairs[0], rows, repeat, directory, 3.0 if options.quick else load.SECONDS)
         finally:
             found.servers = servers.versions()
             _written(found, output)
-    return int(any(row.tool == Auditor.name and (row.why or "WRONG" in row.verdict) for row in [*found.duels, *found.growth]))
+    wrong = any(one.errors for one in found.loads)
+    return int(wrong or any(row.tool == Auditor.name and (row.why or "WRONG" in row.verdict) for row in [*found.duels, *found.growth]))
 
 
 def _written(found: Results, output: Path | None) -> None:
@@ -118,6 +121,15 @@ def _threads(found: Results, servers: Servers, pair: str, rows: int, repeat: int
         found.missing["threads"] = str(reason)
 
 
+def _loads(found: Results, servers: Servers, pair: str, rows: int, repeat: int, directory: Path, seconds: float) -> None:
+    source, target = pair.split("-")
+    try:
+        for store in load.STORES:
+            found.loads += load.measure(servers, (source, target), store, rows, directory, repeat, seconds)
+    except Unavailable as reason:
+        found.missing["load"] = str(reason)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rows", type=int, metavar="N", help="rows of each table (default: 1,000,000; 20,000 with --quick)")
@@ -126,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--full", action="store_true", help="growth up to ten times the rows")
     parser.add_argument("--repeat", type=int, metavar="N", help="runs of each measurement (default: 3; 1 with --quick)")
     parser.add_argument("--pairs", nargs="+", choices=PAIRS, default=["mysql-postgres", "mariadb-redshift", "mariadb-replica"],
-                        help="source-target pairs of the duel; growth and threads use the first (default: %(default)s)")  # fmt: skip
+                        help="source-target pairs of the duel; growth, threads and load use the first (default: %(default)s)")  # fmt: skip
     parser.add_argument("--scenarios", nargs="+", default=[], metavar="WORD", help="only scenarios whose name holds one of these")
     parser.add_argument("--tools", nargs="+", metavar="NAME", help="only these tools")
     parser.add_argument("--engines", nargs="+", choices=cost.ENGINES, help="only these engines in part cost")

@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.cost import Cost
 from benchmarks.duel import Row
+from benchmarks.load import Load
 from benchmarks.results import Results
 from benchmarks.wire import Counted
 
@@ -35,6 +36,7 @@ def joined(found: Results, directory: Path) -> Results:
         duels=rows("duels"),
         growth=rows("growth"),
         threads=rows("threads"),
+        loads=list({(one.pair, one.rows, one.store, one.pause): one for one in (*before.loads, *found.loads)}.values()),
     )
 
 
@@ -51,6 +53,7 @@ def _key(row: Row) -> tuple[object, ...]:
 def _read(values: dict[str, Any]) -> Results:
     found = Results(**values)
     found.costs = [Cost(**cost) for cost in values["costs"]]
+    found.loads = [Load(**load) for load in values.get("loads", ())]
     for part in ("duels", "growth", "threads"):
         setattr(found, part, [Row(**{**row, "wire": Counted(**row["wire"])}) for row in values[part]])
     return found

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 from benchmarks import plots
 from benchmarks.cost import BARE, PRINTED, Cost
 from benchmarks.duel import Row
+from benchmarks.load import AT_ONCE, AUDITS, HISTORY, SECONDS, Load
 from benchmarks.servers import CONDITIONS
 
 OURS = "auditor"
@@ -26,6 +28,15 @@ Seconds of one connection running the method's statements, as a multiple of a ba
 key and least SHA-256 of the same row text by partition, behind the same barrier and in the same chunks. DuckDB and Spark have one
 thread. The published statement is one statement over the whole table, as printed.
 """
+LOAD_HOW = f"""\
+`auditor serve` in a process, its readers in another, and the databases, all on the cores of this machine. The service knows
+{len(AUDITS)} audits, of {HISTORY} runs each in the last 30 days. Every client has a token and a connection, and asks for the list of audits
+every other time, else for an audit, its history, a run, its differences. "Every 1 s" is how often each of them asks; "at once" means
+again as soon as it has its answer, so that one is always being made for it. At rest, one client reads and nothing runs.
+{AT_ONCE} audits are carried out at a time: once alone, then over and over for {SECONDS:.0f} s or more while the clients read. Both are
+done in turns, so that what else the machine does is in both figures. Seconds of an audit are the middle ones of all that ran; where
+there were several turns, all figures but the counts are the middle ones of these.
+"""
 
 
 @dataclass
@@ -41,6 +52,7 @@ class Results:
     duels: list[Row] = field(default_factory=list)
     growth: list[Row] = field(default_factory=list)
     threads: list[Row] = field(default_factory=list)
+    loads: list[Load] = field(default_factory=list)
     servers: dict[str, str] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
@@ -70,6 +82,8 @@ class Results:
         if self.threads:
             rows = self.threads[0].rows
             parts += ["## Connections a side", f"{self.threads[0].pair}, {rows:,} rows.", _threads_table(self.threads)]
+        if self.loads:
+            parts += ["## Readers beside audits", LOAD_HOW, _load_table(self.loads)]
         return "\n\n".join(part.strip() for part in parts) + "\n"
 
     def write(self, directory: Path) -> None:
@@ -135,6 +149,20 @@ def _sizes_table(rows: Sequence[Row]) -> str:
 def _threads_table(rows: Sequence[Row]) -> str:
     body = [[row.scenario, row.tool, str(row.threads), *_figures(row)] for row in rows]
     return _table(["scenario", "tool", "asked for", "seconds", "bytes", "statements", "peak memory", "answer"], body)
+
+
+def _load_table(loads: Sequence[Load]) -> str:
+    head = ["audits, rows", "store", "clients", "each asks", "answers", "errors"]
+    head += ["list at rest, p50", "list, p50", "list, p99", "x at rest", "audits alone", "with readers", "x alone"]
+    body = []
+    for load in loads:
+        asks = f"every {load.pause:g} s" if load.pause else "at once"
+        counts = [f"{load.answers:,} in {load.seconds:.0f} s", str(len(load.errors))]
+        lists = [f"{median(one) * 1000:.1f} ms" for one in (load.idle, load.p50, load.p99)]
+        audits = [f"{median(one):.1f} s" for one in (load.alone, load.loaded)]
+        which = [f"{load.pair}, {load.rows:,}", load.store, str(load.clients), asks]
+        body.append([*which, *counts, *lists, f"{load.slower:.1f}", *audits, f"{load.longer:.2f}"])
+    return _table(head, body)
 
 
 def _figures(row: Row) -> list[str]:

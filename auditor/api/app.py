@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auditor import __version__
-from auditor.api import audits, guards, health, live, problems, reports, routing, runs
+from auditor.api import audits, guards, health, live, problems, repairs, reports, routing, runs
 from auditor.api.behind import Behind
 from auditor.api.metrics import Metrics
 from auditor.config import Settings
@@ -31,8 +31,10 @@ ABOUT = """Request audits and read what they found.
 
 Every request but those for `/healthz`, `/readyz` and this document needs a token: `Authorization: Bearer aud_...`, of the scope that
 `x-scope` names. The scopes `run` and `repair` include `read`; `define` includes `run`. A request that is not answered is told why
-as problem details (RFC 9457), always in the one shape of the schema `Problem`. Audits are named, and callers pass no SQL, no hosts, no URLs
-and no paths.
+as problem details (RFC 9457), always in the one shape of the schema `Problem`. Audits are named, or
+defined by the names of configured connections, tables and columns: callers pass no SQL, no hosts, no URLs and no paths.
+The auditor writes into none of the tables that it compares, and offers neither patch nor bootstrap: a repair is the record of what somebody
+did elsewhere to mend a target.
 Lists are cut into pages: ask again with `cursor` set to the `next` of the page before, until it is null.
 """
 
@@ -56,7 +58,7 @@ def create_app(
     app.state.behind = behind = Behind(settings, store, workers, ticker)
     app.state.insecure = insecure
     app.state.metrics = Metrics(behind)
-    for routes in (health.open_routes, health.routes, audits.routes, runs.routes, live.routes, reports.routes):
+    for routes in (health.open_routes, health.routes, audits.routes, runs.routes, live.routes, repairs.routes, reports.routes):
         app.include_router(routes)
     app.add_exception_handler(AuditorError, problems.refused)
     app.add_exception_handler(RequestValidationError, problems.invalid)
@@ -101,7 +103,7 @@ def _http(request: Request, error: Exception) -> Response:
 
 def _methods(path: str) -> Iterable[str]:
     """The methods of all routes at a path; each route knows its own alone."""
-    every = (health.open_routes, health.routes, audits.routes, runs.routes, live.routes, reports.routes)
+    every = (health.open_routes, health.routes, audits.routes, runs.routes, live.routes, repairs.routes, reports.routes)
     at_path = (route for routes in every for route in routes.routes if isinstance(route, APIRoute) and route.path_regex.match(path))
     return {method for route in at_path for method in route.methods or ()} or {"GET"}
 

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import Body, Header, Query, Request, Response
+from fastapi import Body, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from auditor import service
 from auditor.api import shapes
-from auditor.api.behind import Given
+from auditor.api.behind import Behind, Given
 from auditor.api.problems import answer
-from auditor.api.routing import LIMIT, PREFIX, Cursor, Limit, Name, NewName, Page, Text, long, needs, paged, place, router, who
+from auditor.api.routing import (
+    LIMIT,
+    PREFIX,
+    Cursor,
+    Idempotency,
+    Limit,
+    Name,
+    NewName,
+    Page,
+    Text,
+    long,
+    needs,
+    paged,
+    place,
+    router,
+    sent,
+    who,
+)
+from auditor.config import KeyRange, TimeRange
 from auditor.errors import UnknownAudit
 from auditor.model import SIDES, Method, Side
 from auditor.report import json as as_json
@@ -25,15 +42,28 @@ from auditor.store import runs
 routes = router("audits")
 
 
-class RunWanted(BaseModel):
-    """What of a run is to be otherwise than its audit has it. Nothing of it has to be written."""
+EXAMPLE_RUN: Any = {"method": "exact", "t": 5, "keys": {"from": 1000, "to": 2000}, "reason": "after the backfill"}
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"method": "exact", "t": 5, "reason": "after the backfill"}]})
+
+class RunWanted(BaseModel):
+    """What of a run is to be otherwise than its audit has it. Nothing of it has to be written.
+
+    With `keys` or `times` the run looks at that section of the table alone, on both sides, and all that it finds is about it: how
+    the audit stands, and up to when it is verified, stay as they were.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [EXAMPLE_RUN, {"times": {"from": "2026-11-01", "to": "2026-12-01"}}]}
+    )
 
     method: Method | None = None
     k: int | None = Field(None, ge=1, le=256, description="Minhashes.")
     t: int | None = Field(None, ge=1, le=16, description="Differences that the method exact names in one partition.")
     threshold: float | None = Field(None, ge=0, le=1, description="The score below which the verdict is a mismatch.")
+    keys: KeyRange | None = Field(None, description="Only rows with these keys, both ends included; the key has to be one whole number.")
+    times: TimeRange | None = Field(
+        None, description="Only rows from one time on and before another, in the column that the audit is partitioned or settled by."
+    )
     reason: Text = Field("", max_length=500, description="Why, kept with the run.")
 
 
@@ -87,6 +117,14 @@ class AuditWanted(BaseModel):
     threshold: float | None = Field(None, ge=0, le=1)
 
 
+class AdHocWanted(AuditWanted):
+    """An audit that is run once."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{**EXAMPLE, "columns": {"exclude": ["note"]}, "reason": "a new replica"}]})
+
+    reason: Text = Field("", max_length=500, description="Why, kept with the run.")
+
+
 class NamedAuditWanted(AuditWanted):
     """An audit with its name."""
 
@@ -103,22 +141,30 @@ class Scripts(BaseModel):
 
 
 @routes.get("/audits", response_model=Page[shapes.AuditLine], **needs("read", 404))
-def listed(given: Given, cursor: Cursor = None, limit: Limit = LIMIT) -> dict[str, Any]:
+async def listed(given: Given, cursor: Cursor = None, limit: Limit = LIMIT) -> Response:
     """All audits, by name, each with its latest run."""
     after = place("audits", cursor, str) or ""
-    found = sorted((one for one in use.overview(given.configured, given.store) if one.name > after), key=lambda one: one.name)
-    return paged("audits", [shapes.line(one) for one in found], limit, lambda one: str(one["name"]))
+    return await given.shared.get(("audits", after, limit), lambda: _listed(given, after, limit))
+
+
+def _listed(given: Behind, after: str, limit: int) -> Response:
+    found = sorted((one for one in use.overview(given.configured, given.store, trends=False) if one.name > after), key=lambda one: one.name)
+    return sent(Page[shapes.AuditLine], paged("audits", [shapes.line(one) for one in found], limit, lambda one: str(one["name"])))
 
 
 @routes.get("/audits/{name}", response_model=shapes.AuditWhole, **needs("read", 404))
-def one(given: Given, name: Name) -> dict[str, Any]:
+def one(given: Given, name: Name) -> Response:
     """One audit."""
+    return sent(shapes.AuditWhole, _whole(given, name))
+
+
+def _whole(given: Behind, name: str) -> dict[str, Any]:
     settings = given.settings
     audit = service.audit(settings, name)
-    found = next((one for one in use.overview(given.configured, given.store) if one.name == name), None)
+    found = next(iter(use.overview(given.configured, given.store, name)), None)
     if found is None:  # by way of a dump: its legs are what runs
         raise UnknownAudit(f"{name!r} goes by way of a dump; see its legs: {', '.join(service.expanded(settings, [name]))}")
-    return {**shapes.line(found), "trend": [dataclasses.asdict(point) for point in found.trend], "definition": service.definition(audit)}
+    return {**shapes.line(found), "trend": [shapes.point(one) for one in found.trend], "definition": service.definition(audit)}
 
 
 @routes.get("/audits/{name}/plan", response_model=dict[str, Any], **needs("read", 404, 409, 502, 504))
@@ -154,11 +200,11 @@ def sql(
 
 
 @routes.get("/audits/{name}/runs", response_model=Page[shapes.Run], **needs("read", 404))
-def history(given: Given, name: Name, cursor: Cursor = None, limit: Limit = LIMIT) -> dict[str, Any]:
+def history(given: Given, name: Name, cursor: Cursor = None, limit: Limit = LIMIT) -> Response:
     """The audit's runs, the newest first."""
     service.audit(given.settings, name)
     found = runs.listed(given.store, audit=name, limit=limit + 1, before=place("runs", cursor, str))
-    return paged("runs", [shapes.run(one) for one in found], limit, lambda one: str(one["run"]))
+    return sent(Page[shapes.Run], paged("runs", [shapes.run(one) for one in found], limit, lambda one: str(one["run"])))
 
 
 ACCEPTED: dict[int | str, Any] = {
@@ -180,19 +226,10 @@ def request_run(
     given: Given,
     name: Name,
     wanted: Annotated[RunWanted | None, Body()] = None,
-    idempotency: Annotated[
-        str | None,
-        Header(
-            alias="Idempotency-Key",
-            min_length=1,
-            max_length=200,
-            pattern=r"^[!-~]+$",
-            description="The same key asks for the same run again, and makes no second one.",
-        ),
-    ] = None,
+    idempotency: Idempotency = None,
 ) -> Any:
     """Request a run, which waits for its turn."""
-    asked = (wanted or RunWanted()).model_dump(exclude_none=True)
+    asked = (wanted or RunWanted()).model_dump(exclude_none=True, by_alias=True)
     reason = asked.pop("reason")
     by = who(request)
     found = queueing.request_run(
@@ -228,7 +265,7 @@ def _defined(request: Request, given: Given, name: str, wanted: AuditWanted) -> 
     definition = wanted.model_dump(exclude_unset=True, exclude={"name"}, exclude_none=True)
     with long():
         use.define(given.configured, given.store, name, definition, who(request))
-    return one(given, name)
+    return _whole(given, name)
 
 
 @routes.delete("/audits/{name}", status_code=204, **needs("define", 404, 409))
@@ -244,14 +281,14 @@ class Paused(BaseModel):
     paused: bool
 
 
-@routes.post("/audits/{name}/pause", response_model=Paused, **needs("run", 404))
+@routes.post("/audits/{name}/pause", response_model=Paused, **needs("define", 404))
 def pause(request: Request, given: Given, name: Name) -> Paused:
     """Let the schedule pass this audit by."""
     use.pause(given.configured, given.store, name, by=who(request))
     return Paused(name=name, paused=True)
 
 
-@routes.post("/audits/{name}/unpause", response_model=Paused, **needs("run", 404))
+@routes.post("/audits/{name}/unpause", response_model=Paused, **needs("define", 404))
 def unpause(request: Request, given: Given, name: Name) -> Paused:
     """Let the schedule run this audit again."""
     use.unpause(given.configured, given.store, name, by=who(request))

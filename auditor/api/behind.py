@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, cast
 from urllib.parse import unquote, urlsplit
 
 from fastapi import Depends, Request
 
+from auditor.api.shared import Shared
 from auditor.config import Settings
 from auditor.store import Store
 
@@ -24,6 +25,7 @@ class Behind:
     store: Store
     workers: Workers | None = None
     ticker: Ticker | None = None
+    shared: Shared = field(default_factory=Shared)
 
     @property
     def settings(self) -> Settings:
@@ -33,8 +35,8 @@ class Behind:
         return audits.every(self.configured, self.store)
 
 
-def behind(request: Request) -> Behind:
-    """What stands behind the application that a request came to."""
+async def behind(request: Request) -> Behind:
+    """What stands behind the application that a request came to. Async, since it waits for nothing and needs no thread."""
     return cast(Behind, request.app.state.behind)
 
 

@@ -19,6 +19,9 @@ from auditor.store.runs import Kept
 BLOCK = 1000
 """Differences that a file's writer reads at a time."""
 
+LAST = 2**53
+"""A number that no difference has, however large the one is that somebody asks for."""
+
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What a cell begins with that a spreadsheet would take for a formula."""
 
@@ -48,6 +51,7 @@ def of(store: Store, run: str, kind: Kind | None = None, state: Settled | None =
 
 def page(store: Store, asked: Asked, after: int, limit: int) -> list[dict[str, Any]]:
     """Some differences, after the one of this number."""
+    after = max(0, min(after, LAST))
     kept = runs.differences(store, asked.report.run, kind=asked.kind, state=asked.state, after=after, limit=limit)
     found = _shown(asked.report, [one for _, one in kept])
     return [{"number": number, **_plain(one)} for (number, _), one in zip(kept, found, strict=True)]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -17,7 +18,8 @@ from prometheus_client.registry import Collector
 
 from auditor import keep, telemetry
 from auditor.api.behind import Behind
-from auditor.errors import StoreError
+from auditor.api.endings import Endings
+from auditor.errors import StoreError, UnknownRun
 from auditor.model import SIDES, Report, State, Verdict
 from auditor.service import audits
 from auditor.service.audits import Overview
@@ -26,9 +28,6 @@ from auditor.store.runs import StoredRun
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
-PAGE = 200
-MOST = 2000
-"""Runs that are looked at in one answer."""
 
 
 class Metrics(Collector):
@@ -37,8 +36,7 @@ class Metrics(Collector):
     def __init__(self, behind: Behind) -> None:
         self._behind = behind
         self._lock = threading.Lock()
-        self._began = dt.datetime.now(dt.UTC)
-        self._told: set[str] = set()
+        self._endings = Endings(behind.store, dt.datetime.now(dt.UTC))
         self._seconds: dict[tuple[str, str], list[float]] = {}
         self._buckets: dict[tuple[str, str], Counter[float]] = {}
         self._bytes: Counter[tuple[str, ...]] = Counter()
@@ -68,8 +66,7 @@ class Metrics(Collector):
         yield from _counted()
 
     def _audits(self) -> Iterator[Metric]:
-        found = audits.overview(self._behind.configured, self._behind.store)
-        now = dt.datetime.now(dt.UTC)
+        found = audits.overview(self._behind.configured, self._behind.store, trends=False)
         latest = {one.name: (_last_done(self._behind, one), one) for one in found}
 
         def each(name: str, help: str, value: str) -> Metric:
@@ -93,14 +90,19 @@ class Metrics(Collector):
             if getattr(last, kind) is not None
         ]
         yield _gauge("auditor_differing_rows", "Differing rows of the last finished run, by class.", ["audit", "class"], classes)
+        # A moment and not an age, and 0 and not nothing: an audit that was never verified is one that an alert can see.
         yield _gauge(
-            "auditor_verified_age_seconds",
-            "Seconds since the moment up to which the target is verified.",
+            "auditor_verified_timestamp_seconds",
+            "Moment up to which the target is verified, in seconds since 1970; 0 of one that never was. Its age is time() less this.",
             ["audit"],
-            [((one.name,), (now - one.verified_through).total_seconds()) for one in found if one.verified_through],
+            [((one.name,), _seconds(one.verified_through)) for one in found],
         )
-        ended = [((one.name,), (now - last.ended).total_seconds()) for last, one in latest.values() if last and last.ended]
-        yield _gauge("auditor_last_run_age_seconds", "Seconds since the last finished run ended.", ["audit"], ended)
+        yield _gauge(
+            "auditor_last_run_timestamp_seconds",
+            "Moment at which the last finished run ended, in seconds since 1970; 0 where there is none.",
+            ["audit"],
+            [((audit,), _seconds(last.ended if last else None)) for audit, (last, _) in latest.items()],
+        )
         yield _gauge(
             "auditor_threshold", "The score below which a run is a mismatch.", ["audit"], [((one.name,), one.threshold) for one in found]
         )
@@ -114,19 +116,23 @@ class Metrics(Collector):
         yield _gauge("auditor_queue_depth", "Runs that wait for a worker.", [], [((), queue.waiting(self._behind.store))])
         yield _gauge("auditor_queue_limit", "Runs that may wait.", [], [((), self._behind.configured.service.queue)])
         yield _gauge("auditor_running", "Runs that are being carried out, over all processes.", [], [((), len(running))])
-        waits = [((one.audit, side), float(_waits(one, side))) for one in running for side in SIDES]
-        yield _gauge("auditor_waiting", "1 while a side of a run waits for its database.", ["audit", "side"], waits)
+        waits: dict[tuple[str, ...], float] = {}
+        for one in running:
+            for side in SIDES:
+                waits[_audit(one), side] = max(float(_waits(one, side)), waits.get((_audit(one), side), 0.0))
+        yield _gauge("auditor_waiting", "1 while a side of a run waits for its database.", ["audit", "side"], [*waits.items()])
         busy = [((), float(len(self._behind.workers.running())))] if self._behind.workers else []
         yield _gauge("auditor_workers_busy", "Runs that this process carries out.", [], busy)
 
     def _ended(self) -> Iterator[Metric]:
-        for one in self._newly_ended():
-            self._runs[one.audit, one.state.value, one.verdict.value] += 1
+        for one in self._endings.new():
+            report = _report(self._behind, one)  # before anything is counted: if this fails, the run is told again
+            audit = _audit(one)
+            self._runs[audit, one.state.value, one.verdict.value] += 1
             if one.seconds is not None:
-                self._observe(one.audit, one.method or "", one.seconds)
-            report = keep.report(self._behind.store, one.run, most=0)
+                self._observe(audit, one.method or "", one.seconds)
             if report:
-                self._add_cost(report)
+                self._add_cost(audit, report)
         yield _counter("auditor_runs", "Runs that ended.", ["audit", "state", "verdict"], self._runs)
         yield _counter("auditor_scanned_bytes", "Bytes that came over a connection.", ["audit", "connection", "side"], self._bytes)
         yield _counter("auditor_scanned_rows", "Rows that were summarised where they are.", ["audit", "connection", "side"], self._rows)
@@ -136,21 +142,6 @@ class Metrics(Collector):
             durations.add_metric(list(labels), [*buckets, ("+Inf", number)], total)
         yield durations
 
-    def _newly_ended(self) -> list[StoredRun]:
-        """Runs that ended since this process began, each once."""
-        found: list[StoredRun] = []
-        last: str | None = None
-        for _ in range(MOST // PAGE):
-            page = runs.listed(self._behind.store, limit=PAGE, before=last)
-            found += [one for one in page if one.ended and one.ended >= self._began]
-            last = page[-1].run if page else None
-            # A run that began long ago may end now: the pages go back until a day before this process began.
-            if len(page) < PAGE or page[-1].started < self._began - dt.timedelta(days=1):
-                break
-        new = [one for one in found if one.run not in self._told]
-        self._told = {one.run for one in found}
-        return new
-
     def _observe(self, audit: str, method: str, seconds: float) -> None:
         sums = self._seconds.setdefault((audit, method), [0.0, 0.0])
         sums[0] += seconds
@@ -158,11 +149,11 @@ class Metrics(Collector):
         counted = self._buckets.setdefault((audit, method), Counter())
         counted.update(edge for edge in BUCKETS if seconds <= edge)
 
-    def _add_cost(self, report: Report) -> None:
+    def _add_cost(self, audit: str, report: Report) -> None:
         for side in SIDES:
             cost = report.cost.get(side)
             if report.plan and cost:
-                labels = (report.audit, report.plan.sides[side].connection, side)
+                labels = (audit, report.plan.sides[side].connection, side)
                 self._bytes[labels] += cost.bytes
                 self._rows[labels] += report.comparison.rows[side] if report.comparison else 0
 
@@ -173,15 +164,34 @@ def _last_done(behind: Behind, one: Overview) -> StoredRun | None:
     return runs.latest(behind.store, one.name)
 
 
+def _audit(one: StoredRun) -> str:
+    """The audit under which a run is counted: one for all ad-hoc ones, each of which would be a time series for ever."""
+    return runs.AD_HOC if one.is_ad_hoc else one.audit
+
+
+def _report(behind: Behind, one: StoredRun) -> Report | None:
+    try:
+        return keep.report(behind.store, one.run, most=0)
+    except UnknownRun:  # it was deleted meanwhile
+        return None
+
+
+def _seconds(at: dt.datetime | None) -> float:
+    return at.timestamp() if at else 0.0
+
+
 def _waits(one: StoredRun, side: str) -> bool:
     return str(one.progress.get(side, {}).get("doing", "")).startswith("waits")
 
 
 def _counted() -> Iterator[Metric]:
-    errors: Counter[tuple[str, ...]] = Counter({(dict(labels)["error"],): number for labels, number in telemetry.counts("errors").items()})
+    errors = {(dict(labels)["error"],): number for labels, number in telemetry.counts("errors").items()}
     yield _counter("auditor_errors", "Errors that were logged or answered by this process, by class.", ["class"], errors)
+    waited = {(dict(labels)["audit"], dict(labels)["side"]): number for labels, number in telemetry.counts("waited").items()}
+    about = "Seconds that the sides of runs waited for their databases, of the runs that this process carries out."
+    yield _counter("auditor_waited_seconds", about, ["audit", "side"], waited)
     requests = {(dict(labels)["method"], dict(labels)["status"]): number for labels, number in telemetry.counts("requests").items()}
-    yield _counter("auditor_http_requests", "Requests that this process answered.", ["method", "status"], Counter(requests))
+    yield _counter("auditor_http_requests", "Requests that this process answered.", ["method", "status"], requests)
 
 
 def _gauge(name: str, help: str, labels: list[str], values: Sequence[tuple[tuple[str, ...], float]]) -> GaugeMetricFamily:
@@ -191,7 +201,7 @@ def _gauge(name: str, help: str, labels: list[str], values: Sequence[tuple[tuple
     return made
 
 
-def _counter(name: str, help: str, labels: list[str], values: Counter[tuple[str, ...]]) -> CounterMetricFamily:
+def _counter(name: str, help: str, labels: list[str], values: Mapping[Any, float]) -> CounterMetricFamily:
     made = CounterMetricFamily(name, help, labels=labels)
     for label, value in values.items():
         made.add_metric(list(label), value)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import tempfile
-from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
 from fastapi import File, Form, Query, Request, UploadFile
@@ -13,11 +11,11 @@ from fastapi import Path as InPath
 from fastapi.responses import Response
 from pydantic import BeforeValidator
 
-from auditor import keep, service
+from auditor import keep
+from auditor.api import uploads
 from auditor.api.behind import Given
-from auditor.api.routing import RunId, Text, long, needs, router, tagged
-from auditor.errors import ResultError, UnknownRun
-from auditor.model import Side
+from auditor.api.routing import RunId, Text, needs, router, tagged
+from auditor.errors import UnknownRun
 from auditor.report import day as days
 from auditor.report import rendered
 from auditor.store import runs
@@ -25,7 +23,6 @@ from auditor.store import runs
 routes = router("reports")
 
 TYPES = {"json": "application/json", "html": "text/html", "markdown": "text/markdown", "text": "text/plain"}
-ENDINGS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet")
 
 
 def _date(text: object) -> object:
@@ -80,32 +77,12 @@ def of_day(request: Request, given: Given, day: Day, format: Format = None) -> R
 def compare(
     request: Request,
     given: Given,
-    source: Annotated[UploadFile, File(description="The source's result: CSV or TSV with its header, JSON, JSON lines, Parquet.")],
+    source: Annotated[UploadFile, File(description="The source's result: CSV or TSV with its header, JSON, JSON lines.")],
     target: Annotated[UploadFile, File(description="The target's result.")],
     audit: Annotated[Text | None, Form(description="The audit whose threshold counts.", max_length=255)] = None,
     format: Format = None,
 ) -> Response:
     """Compare what both consoles printed; nothing of it is kept."""
-    threshold = service.audit(given.settings, audit) if audit else None
-    uploads: dict[Side, UploadFile] = {"source": source, "target": target}
-    with long(), tempfile.TemporaryDirectory(prefix="auditor-") as directory:
-        files = {side: Path(directory, f"{side}{_ending(upload)}") for side, upload in uploads.items()}
-        for side, upload in uploads.items():
-            with files[side].open("wb") as file:
-                while block := upload.file.read(1 << 20):
-                    file.write(block)
-        try:
-            report = service.compare_files(files["source"], files["target"], threshold)
-        except ResultError as error:
-            told = str(error)
-            for side, path in files.items():
-                told = told.replace(str(path), f"the {side}'s file")
-            raise ResultError(told) from None
+    report = uploads.compared(given.settings, {"source": source, "target": target}, audit)
     chosen = wanted(request, format)
     return Response(rendered.run(report, None, chosen), media_type=TYPES[chosen])
-
-
-def _ending(upload: UploadFile) -> str:
-    """The upload's ending where it is one that says how to read it; nothing else of its name is used."""
-    ending = PurePath(upload.filename or "").suffix.lower()
-    return ending if ending in ENDINGS else ".csv"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Generic, TypeVar
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.concurrency import run_in_threadpool
@@ -56,7 +56,7 @@ SENTENCES = {
     400: "The body cannot be read.",
     401: "There is no token, or it is not valid.",
     403: "The token's scope does not allow this.",
-    404: "There is no such audit, run or page.",
+    404: "There is no such audit, run, repair or page.",
     409: "Not as things are now.",
     413: "The request is larger than `service: max_body` allows.",
     422: "Something in the request is not as documented, or cannot be.",
@@ -115,6 +115,16 @@ RunId = Annotated[
 ]
 Cursor = Annotated[str | None, Query(description="The `next` of the page before.", max_length=400, pattern="^[A-Za-z0-9_-]+$")]
 Limit = Annotated[int, Query(description="Items of the page.", ge=1, le=1000)]
+Idempotency = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="The same key asks for the same again, and makes no second one.",
+    ),
+]
 
 
 AT_ONCE = 8
@@ -168,6 +178,11 @@ def paged(kind: str, found: Sequence[Item], limit: int, last: Callable[[Item], s
     """A page of what was found, of which there is one more than ``limit`` where a further page is."""
     items = list(found[:limit])
     return {"items": items, "next": cursor(kind, last(items[-1])) if len(found) > limit else None}
+
+
+def sent(shape: type[BaseModel], value: Any) -> Response:
+    """An answer of this shape, which is made in the thread that calls this: the framework would take up another one for it."""
+    return Response(shape.model_validate(value).model_dump_json(), media_type="application/json")
 
 
 def tagged(request: Request, body: bytes, media_type: str) -> Response:

@@ -13,12 +13,28 @@ from fastapi.responses import StreamingResponse
 from auditor import keep, service
 from auditor.api import differences as kept
 from auditor.api import shapes
+from auditor.api.audits import AdHocWanted
 from auditor.api.behind import Given
-from auditor.api.routing import LIMIT, PREFIX, Cursor, Limit, Page, RunId, Text, needs, paged, place, router, tagged, who
+from auditor.api.routing import (
+    LIMIT,
+    PREFIX,
+    Cursor,
+    Idempotency,
+    Limit,
+    Page,
+    RunId,
+    Text,
+    long,
+    needs,
+    paged,
+    place,
+    router,
+    tagged,
+    who,
+)
 from auditor.errors import UnknownRun
 from auditor.model import NULL_PARTITION, Plan, State
 from auditor.packed import STATES, Picture
-from auditor.report.shown import hides_ranges
 from auditor.service import queueing
 from auditor.store import events, runs
 from auditor.store.runs import StoredRun
@@ -40,6 +56,27 @@ def listed(
     """All runs that are kept, the newest first."""
     found = runs.listed(given.store, audit=audit, state=state, limit=limit + 1, before=place("runs", cursor, str))
     return paged("runs", [shapes.run(one) for one in found], limit, lambda one: str(one["run"]))
+
+
+AD_HOC = needs("define", 400, 404, 409, 413, 502, 504)
+AD_HOC["responses"][202] = {"headers": {"Location": {"description": "The run.", "schema": {"type": "string"}}}}
+
+
+@routes.post("/runs", status_code=202, response_model=shapes.Run, **AD_HOC)
+def request_ad_hoc(
+    request: Request, response: Response, given: Given, wanted: AdHocWanted, idempotency: Idempotency = None
+) -> dict[str, Any]:
+    """Request one run of an audit that is defined here and kept with this run alone, after planning it.
+
+    Its audit is named after the run and is in no list; to have it again, keep the same definition under a name.
+    """
+    definition = wanted.model_dump(exclude_unset=True, exclude={"reason"}, exclude_none=True)
+    with long():
+        found = queueing.request_ad_hoc(
+            given.configured, given.store, definition, reason=wanted.reason, requested_by=who(request), idempotency=idempotency
+        )
+    response.headers["Location"] = f"{PREFIX}/runs/{quote(found.run, safe='')}"
+    return shapes.run(runs.find(given.store, found.run))
 
 
 def body_of(one: StoredRun) -> bytes:
@@ -75,14 +112,14 @@ def partitions(
 
 def _partition(picture: Picture, i: int, plan: Plan) -> dict[str, Any]:
     identity = None if (number := int(picture.partition[i])) == NULL_PARTITION else number
-    hidden, similarity = hides_ranges(plan), float(picture.similarity[i])
+    hidden, similarity = plan.hides_ranges, float(picture.similarity[i])
     keys = [
         None if hidden or any(c.masked for c in plan.key_columns) or key is None else str(key)
         for key in (picture.least[i], picture.greatest[i])
     ]
     return {
         "partition": None if hidden else identity,
-        "label": "partition ***" if hidden and identity is not None else plan.partitioning.label(identity),
+        "label": plan.label(identity),
         "state": STATES[picture.state[i]],
         "similarity": None if math.isnan(similarity) else similarity,
         "rows": {side: int(counts[i]) for side, counts in picture.rows.items()},
@@ -132,9 +169,7 @@ def differences(
 @routes.post("/runs/{run}/cancel", status_code=202, response_model=shapes.Run, **needs("run", 404))
 def cancel(request: Request, given: Given, run: RunId) -> dict[str, Any]:
     """Ask a run to end, in whatever process it is; one that has ended stays as it is."""
-    found = service.cancel(given.store, run)
-    events.note(given.store, who=who(request), what="run cancelled", subject=found.run, detail={"audit": found.audit})
-    return shapes.run(found)
+    return shapes.run(service.cancel(given.store, run, by=who(request)))
 
 
 @routes.post("/runs/{run}/resume", status_code=202, response_model=shapes.Run, **needs("run", 404, 409))
@@ -147,7 +182,7 @@ def resume(request: Request, response: Response, given: Given, run: RunId) -> di
 
 @routes.get("/events", response_model=Page[shapes.Event], **needs("define", 404))
 def noted(given: Given, cursor: Cursor = None, limit: Limit = LIMIT) -> dict[str, Any]:
-    """Who requested, cancelled, defined and paused what, the latest first."""
+    """Who requested, cancelled, defined, paused and repaired what, the latest first."""
     found = events.listed(given.store, limit=limit + 1, before=place("events", cursor, int))
     return paged("events", [_event(one) for one in found], limit, lambda one: int(one["number"]))
 

@@ -13,6 +13,7 @@ import hmac
 import ipaddress
 import secrets
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 from urllib.parse import urlsplit
@@ -32,13 +33,14 @@ FIELD = "csrf"
 
 HEADER = "X-CSRF-Token"
 LASTS = dt.timedelta(hours=12)
-PREFIX = "session "
-"""What the names of sessions begin with among the tokens."""
 
 GUESSES = 20
 """Wrong secrets in a minute from one address; then no further ones are looked at."""
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_uses = ThreadPoolExecutor(1, "uses of tokens")
+"""Writes down when tokens were used: a request need not wait for its turn to write."""
 
 _guesses = Limit(GUESSES)
 _callers: dict[int, Limit] = {}
@@ -57,11 +59,6 @@ class Visitor:
     def may(self, scope: Scope) -> bool:
         """Whether the token allows this."""
         return self.everybody or (self.token is not None and self.token.allows(scope))
-
-
-def is_session(token: Token) -> bool:
-    """Whether a token is somebody's session, which lists of tokens need not show."""
-    return token.name.startswith(PREFIX)
 
 
 # who
@@ -103,17 +100,17 @@ def _checked(request: Request, check: Callable[[], Visitor]) -> Visitor:
 
 
 def _by_bearer(store: Store, secret: str) -> Visitor:
-    token = tokens.check(store, secret)
-    if is_session(token):
+    token = tokens.check(store, secret, _uses.submit)
+    if token.is_session:
         raise Unauthorised("a session counts in its cookie only; use a token")
     return Visitor(token.name, token.scope, token=token)
 
 
 def _by_cookie(store: Store, cookie: str) -> Visitor:
-    session = tokens.check(store, cookie)
+    session = tokens.check(store, cookie, _uses.submit)
     made_from = session.name.rpartition(" ")[2]
     now = dt.datetime.now(dt.UTC)
-    for token in tokens.listed(store) if is_session(session) else ():
+    for token in tokens.listed(store) if session.is_session else ():
         if _digest(token) == made_from and token.revoked is None and (token.expires is None or token.expires > now):
             return Visitor(token.name, session.scope, _derived(cookie, "csrf"), token=session)
     raise Unauthorised("the session has ended; log in again")
@@ -155,7 +152,7 @@ def login(request: Request, answer: Response, secret: str) -> Visitor:
         raise
     token = cast(Token, visitor.token)
     ends = min(dt.datetime.now(dt.UTC) + LASTS, token.expires or dt.datetime.max.replace(tzinfo=dt.UTC))
-    cookie = tokens.create(store, name=f"{PREFIX}{secrets.token_hex(8)} {_digest(token)}", scope=token.scope, expires=ends)
+    cookie = tokens.create(store, name=f"{tokens.SESSION}{secrets.token_hex(8)} {_digest(token)}", scope=token.scope, expires=ends)
     events.note(store, who=token.name, what="login", subject=token.name)
     answer.set_cookie(COOKIE, cookie, httponly=True, samesite="lax", secure=request.url.scheme == "https", path="/")
     return Visitor(token.name, token.scope, _derived(cookie, "csrf"), token=token)
@@ -164,7 +161,7 @@ def login(request: Request, answer: Response, secret: str) -> Visitor:
 def logout(request: Request, answer: Response) -> None:
     """End the session."""
     visitor = current(request)
-    if visitor and visitor.token and is_session(visitor.token):
+    if visitor and visitor.token and visitor.token.is_session:
         tokens.revoke(_store(request), visitor.token.name)
     answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax", secure=request.url.scheme == "https")
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from auditor.model import Method, Side, State, Verdict
-from auditor.report import history
+from auditor.model import SECTIONS, Method, Side, State, Verdict
+from auditor.report import history, trend
 from auditor.service.audits import Overview
 from auditor.store.runs import StoredRun
 
@@ -30,6 +30,8 @@ class Step(BaseModel):
     doing: str
     done: int = Field(description="Rows that are read.")
     total: int = Field(description="About how many rows there are; 0 where that is not known.")
+    statements: int = Field(0, description="Statements of the whole run that have ended on this side.")
+    running: int = Field(0, description="Statements that are under way there now.")
 
 
 class Run(BaseModel):
@@ -44,6 +46,7 @@ class Run(BaseModel):
                     "score": {"value": 0.99998, "lower": 0.99998, "upper": 0.99998, "published": 0.98}, "coverage": 1.0,
                     "rows": {"source": 100000, "target": 99999}, "partitions": 33, "unequal": 2, "missing": 1, "extra": 0, "changed": 1,
                     "unsettled": 0, "reasons": ["2 rows differ"], "reason": "", "requested_by": "schedule", "overrides": {},
+                    "keys": None, "times": None, "definition": None,
                     "resumable": False, "cancel_asked": False, "progress": {}, "waits": {}, "verified_through": None,
                 }
             ]
@@ -72,6 +75,13 @@ class Run(BaseModel):
     reason: str = Field(description="Why it was requested.")
     requested_by: str
     overrides: dict[str, Any]
+    keys: dict[Literal["from", "to"], int] | None = Field(
+        description="The keys that the run looks at alone, both included; all that it found is about these. Null: all keys."
+    )
+    times: dict[Literal["from", "to"], str] | None = Field(
+        description="The times that it looks at alone, from the one on and before the other, as they were requested. Null: all times."
+    )
+    definition: dict[str, Any] | None = Field(description="What an ad-hoc run compares; null where the run is of an audit with a name.")
     resumable: bool
     cancel_asked: bool
     progress: dict[Side, Step]
@@ -83,7 +93,9 @@ def run(one: StoredRun) -> dict[str, Any]:
     """A run as `Run` describes it."""
     progress = one.progress if one.state in (State.PENDING, State.RUNNING) else {}
     waits = {side: told["doing"] for side, told in progress.items() if str(told.get("doing", "")).startswith("waits")}
-    return {**history.as_json(one), "exit_code": one.exit_code, "progress": dict(progress), "waits": waits}
+    section = {name: one.overrides.get(name) for name in SECTIONS}
+    own = one.definition if one.is_ad_hoc else None
+    return {**history.as_json(one), **section, "definition": own, "exit_code": one.exit_code, "progress": dict(progress), "waits": waits}
 
 
 class Point(BaseModel):
@@ -95,6 +107,11 @@ class Point(BaseModel):
     score: float | None
     lower: float | None
     upper: float | None
+
+
+def point(one: trend.Point) -> dict[str, Any]:
+    """A run as `Point` describes it."""
+    return {name: getattr(one, name) for name in Point.model_fields}
 
 
 class AuditLine(BaseModel):
@@ -109,7 +126,7 @@ class AuditLine(BaseModel):
     paused: bool
     next_due: dt.datetime | None
     verified_through: dt.datetime | None
-    latest: Run | None = Field(description="The newest run that has begun.")
+    latest: Run | None = Field(description="The newest run of the whole table that has begun.")
     running: Run | None = Field(description="The run that runs, or else waits.")
 
 

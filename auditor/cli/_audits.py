@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from auditor.cli._output import announce, folded, opened, print_json, printer, settings, shared, stored, told, who
+from auditor.cli._output import announce, folded, opened, print_json, printer, section, settings, shared, stored, told, who
 
 if TYPE_CHECKING:
     from auditor.chain import Combined
@@ -64,14 +64,14 @@ def run(options: argparse.Namespace) -> int:
     from auditor.progress import watching
 
     if options.due:
-        if options.audits or options.no_store:
-            raise ConfigError("write either --due or audits; what is due is known by the store")
+        if options.audits or options.no_store or section(options):
+            raise ConfigError("write either --due or audits; what is due is known by the store, and is of whole tables")
         return _due(options)
     if not options.audits:
         raise ConfigError("write which audits to run, or --due; see: auditor check")
     configured = settings(options)
     names = service.expanded(configured, options.audits)
-    overrides = {"force": True} if options.force else {}
+    overrides = section(options) | ({"force": True} if options.force else {})
     reports: list[Report] = []
     refused: list[int] = []
     chains: dict[str, Combined] = {}
@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
             announce(configured, store, report)
             if report.state is State.CANCELLED:
                 break
-        if store:
+        if store and not section(options):
             rolled = {report.audit: found for report in reports if report.covered < 1 and (found := service.whole(store, report.audit))}
             chains = {name: service.combined(configured, store, name) for name in options.audits if service.audit(configured, name).via}
     code = folded([told(reports, options) if reports else 0, *refused])
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _due(options: argparse.Namespace) -> int:
     """Request what is due, and carry out what waits."""
-    from auditor import schedule, sharing
+    from auditor import schedule
     from auditor.errors import QueueFull
     from auditor.service import queueing
     from auditor.store import runs
@@ -114,9 +114,8 @@ def _due(options: argparse.Namespace) -> int:
             schedule.tick(configured, store, dt.datetime.now(dt.UTC), str(runs.this_process()))
         except QueueFull as error:  # there is enough to do
             print(f"auditor: {error}", file=sys.stderr)
-        sharing.share(store)
-        reports = list(queueing.work_off(configured, store))
-        sharing.share(None)
+        with shared(store):
+            reports = list(queueing.work_off(configured, store))
     return told(reports, options) if reports else 0
 
 

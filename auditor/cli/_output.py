@@ -68,6 +68,11 @@ def stored(options: argparse.Namespace) -> Iterator[tuple[Settings, Store]]:
         yield configured, store
 
 
+def section(options: argparse.Namespace) -> dict[str, Any]:
+    """What of a run's overrides the command says of the section of the tables that it is to look at alone."""
+    return {name: asked for name in ("keys", "times") if (asked := getattr(options, name))}
+
+
 def who() -> str:
     """Who runs this command, as far as the machine knows."""
     try:

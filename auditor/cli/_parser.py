@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import re
 from collections.abc import Callable
 from importlib import import_module
 
@@ -94,6 +95,10 @@ def _about_audits(command: Adder) -> None:
     made.add_argument("--due", action="store_true", help="what is due by its schedule, and what waits for a process to carry it out")
     _format(made)
     made.add_argument("--reason", default="", metavar="TEXT", help="why, kept with the run")
+    made.add_argument(
+        "--keys", type=_keys, metavar="FROM..TO", help="only rows with these keys, both included; either may be left out (--keys=-9..9)"
+    )
+    made.add_argument("--times", type=_times, metavar="FROM..TO", help="only rows from one time on and before the other, in UTC (ISO 8601)")
     made.add_argument("--force", action="store_true", help="scan large tables by a key without an index all the same")
     made.add_argument("--no-store", action="store_true", help="keep nothing of the run")
 
@@ -131,7 +136,7 @@ def _about_runs(command: Adder) -> None:
     made.add_argument("what", choices=("test", "digest"), help="what to send")
     made.add_argument("channels", nargs="*", metavar="CHANNEL", help="to these channels only")
 
-    _configured(command("prune", _later("_runs", "prune"), "Drop the runs that keep: says are not to be kept any longer"))
+    _configured(command("prune", _later("_runs", "prune"), "Drop the runs, events and ended tokens that keep: lets go"))
 
 
 def _about_service(command: Adder) -> None:
@@ -187,6 +192,23 @@ def _later(module: str, name: str) -> Callable[[argparse.Namespace], int]:
         return code
 
     return call
+
+
+def _keys(text: str) -> dict[str, int]:
+    """A range of keys as it is written, ``1000..2000``; what has no meaning is told when the run is requested."""
+    return {name: int(key) for name, key in _ends(text, r"-?\d{1,20}").items()}
+
+
+def _times(text: str) -> dict[str, str]:
+    """A range of times as it is written, ``2026-11-01..2026-12-01``; what is no time is told when the run is requested."""
+    return _ends(text, r"[^.]+(?:\.\d+[^.]*)?")
+
+
+def _ends(text: str, end: str) -> dict[str, str]:
+    found = re.fullmatch(rf"({end})?\.\.({end})?", text)
+    if not found or not any(found.groups()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no range; write FROM..TO, FROM.. or ..TO")
+    return {name: one for name, one in zip(("from", "to"), found.groups(), strict=True) if one}
 
 
 def _listed(made: argparse.ArgumentParser) -> None:

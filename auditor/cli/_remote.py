@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from auditor.cli._output import folded, print_json, printer
+from auditor.cli._output import folded, print_json, printer, section
 
 if TYPE_CHECKING:
     from auditor.client import Client
@@ -29,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.audits:
         raise ConfigError("write which audits to run")
     service = client(options)
-    asked = [service.request(name, reason=options.reason)["run"] for name in options.audits]
+    asked = [service.request(name, reason=options.reason, overrides=section(options))["run"] for name in options.audits]
     try:
         found = [service.wait(one, _watch(options.quiet)) for one in asked]
     except KeyboardInterrupt:
@@ -39,14 +40,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Show a run, or the latest of an audit."""
+    """Show a run, or the latest of an audit, and what was done to mend its target."""
+    from auditor.report import repairs
+
     service = client(options)
     latest = service.runs(options.run, limit=1)
     found = latest[0] if latest else service.run(options.run)
     if found["ended"] is None:
         printer().print(_line(found))
-        return 0
-    _told(service, [found], options.format)
+    else:
+        _told(service, [found], options.format)
+    mended = list(islice(service.repairs(found["run"]), repairs.SHOWN + 1)) if options.format == "text" else []
+    if mended:
+        printer().print(repairs.text(mended))
     return 0
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime as dt
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from auditor.cli._output import announce, print_json, printer, stored, told
+from auditor.cli._output import announce, print_json, printer, stored, told, who
 
 if TYPE_CHECKING:
     from auditor.store import Store
@@ -21,7 +22,7 @@ def resume(options: argparse.Namespace) -> int:
     from auditor.progress import watching
 
     with stored(options) as (configured, store), watching(options.quiet) as watch:
-        report = service.resume(configured, store, options.run, watch)
+        report = service.resume(configured, store, options.run, watch, requested_by=who())
         announce(configured, store, report)
     return told([report], options)
 
@@ -32,7 +33,7 @@ def cancel(options: argparse.Namespace) -> int:
     from auditor.report import history
 
     with stored(options) as (_, store):
-        found = service.cancel(store, options.run, wait=options.wait)
+        found = service.cancel(store, options.run, wait=options.wait, by=who())
     printer().print(history.line(found))
     if found.ended is None:
         print(f"auditor: run {found.run} was asked to end and has not yet; look again: auditor show {found.run[:8]}", file=sys.stderr)
@@ -56,28 +57,33 @@ def runs(options: argparse.Namespace) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Show a run as it was told when it ended, or how far it is."""
+    """Show a run as it was told when it ended, or how far it is, and what was done to mend its target."""
     from auditor import keep
     from auditor.report import history
+    from auditor.report import repairs as as_text
+    from auditor.service import repairs
 
     with stored(options) as (_, store):
         found = _of(store, options.run)
         report = keep.report(store, found.run)
+        mended = [dataclasses.asdict(one) for one in repairs.of_run(store, found.run, limit=as_text.SHOWN + 1)]
     if report is None:
         printer().print(history.line(found))
-        return 0
-    told([report], options)
+    else:
+        told([report], options)
+    if mended and options.format == "text":
+        printer().print(as_text.text(mended))
     return 0
 
 
 def prune(options: argparse.Namespace) -> int:
-    """Drop the runs that are not to be kept any longer."""
+    """Drop what is not to be kept any longer."""
     from auditor.store import retention
 
     with stored(options) as (configured, store):
         keep = configured.keep
         pruned = retention.prune(store, runs=keep.runs, days=keep.days, now=dt.datetime.now(dt.UTC))
-    print(f"{pruned.runs:,} runs were dropped")
+    print(f"{pruned.runs:,} runs, {pruned.events:,} events and {pruned.tokens:,} ended tokens were dropped")
     return 0
 
 

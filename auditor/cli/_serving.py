@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import logging
+import os
 import sys
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 from auditor.cli._output import printer, stored, who
 
 if TYPE_CHECKING:
     from auditor.store.tokens import Token
+
+log = logging.getLogger(__name__)
+
+REQUESTS = 2
+"""Seconds of the time to end that requests have; those that hang must not take it from the runs."""
+
+LEAVING = 1.0
+"""Seconds of the time to end that are left for what Python does at its end."""
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -35,10 +46,9 @@ def serve(options: argparse.Namespace) -> int:
         workers = Workers(configured, store, here.workers)
         ticker = Ticker(configured, store, str(runs.this_process()))
         app = create_app(configured, store, workers=workers, ticker=ticker, insecure=options.insecure)
-        # Requests that hang must not take from the runs the time that they have to end.
-        server = uvicorn.Server(
-            uvicorn.Config(app, host=host, port=port, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=2)
-        )
+        address: dict[str, Any] = {"host": host, "port": port, "forwarded_allow_ips": list(here.proxies)}
+        quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
+        server = uvicorn.Server(uvicorn.Config(app, **address, **quiet, timeout_graceful_shutdown=REQUESTS))
         workers.start()
         ticker.start()
         try:
@@ -46,9 +56,23 @@ def serve(options: argparse.Namespace) -> int:
         except KeyboardInterrupt:  # uvicorn ends well first, and tells the signal again
             pass
         finally:
+            left = max(here.grace / 2, here.grace - REQUESTS - LEAVING)
+            _leave_in(left + LEAVING)
             ticker.stop()
-            workers.stop(here.grace)
+            workers.stop(left)
     return 0 if server.started else 3
+
+
+def _leave_in(seconds: float) -> None:
+    """End this process in so many seconds if it has not ended: a thread whose database does not answer would hold it at its end."""
+
+    def leave() -> None:
+        log.warning("what a database does not answer to is left; the next process takes its run up", extra={"action": "left"})
+        os._exit(3)
+
+    timer = threading.Timer(seconds, leave)
+    timer.daemon = True
+    timer.start()
 
 
 def token(options: argparse.Namespace) -> int:
@@ -70,7 +94,7 @@ def token(options: argparse.Namespace) -> int:
             tokens.revoke(store, options.name, by=who())
             print(f"{options.name} was revoked", file=sys.stderr)
         else:
-            _list(kept.listed(store))
+            _list([one for one in kept.listed(store) if not one.is_session])
     return 0
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from auditor import ticks
+from auditor import keep, ticks
 from auditor.config import Audit, Settings, TableRef, checked_audit
 from auditor.errors import ConfigError
 from auditor.report.trend import Point
@@ -38,7 +38,7 @@ ALLOWED: Mapping[str, frozenset[str] | None] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """How an audit stands. ``latest`` is its newest run that has begun, ``running`` the one that runs or else waits.
+    """How an audit stands. ``latest`` is the newest run of its whole table that has begun, ``running`` the one that runs or else waits.
 
     ``trend`` are the runs of the last 30 days that are done, the oldest first; ``defined`` says that it was kept through the API.
     Of an audit by way of a dump, each leg is an audit here.
@@ -58,18 +58,26 @@ class Overview:
     defined: bool
 
 
-def overview(settings: Settings, store: Store) -> list[Overview]:
-    """How each audit stands, in the order in which they are configured. Raises StoreError."""
-    whole = every(settings, store)
+def overview(settings: Settings, store: Store, only: str | None = None, *, trends: bool = True) -> list[Overview]:
+    """How each audit stands, or ``only`` that one, in the order in which they are configured. Raises StoreError.
+
+    Without ``trends`` they are left out: they are nearly all of what this reads.
+    """
     now = dt.datetime.now(dt.UTC)
-    newest, living, stand = runs.newest(store), runs.living(store), standing.every(store)
-    trends: dict[str, list[Point]] = {}
-    for one in runs.scores(store, now - TREND):
-        trends.setdefault(one.audit, []).append(
+    with store.together():
+        whole = every(settings, store)
+        newest, living = runs.newest_and_living(store, only)
+        stand = standing.every(store)
+        scores = runs.scores(store, now - TREND, only) if trends else ()
+    drawn: dict[str, list[Point]] = {}
+    for one in scores:
+        drawn.setdefault(one.audit, []).append(
             Point(run=one.run, at=one.started, verdict=one.verdict, score=one.score, lower=one.lower, upper=one.upper)
         )
     found = []
     for name in chains.expanded(whole):
+        if only not in (None, name):
+            continue
         audit, here = chains.audit(whole, name), stand.get(name, standing.Standing())
         paused = is_paused(stand, name)
         due = ticks.next_times(audit.schedule, now, 1, name) if audit.schedule and not paused else []
@@ -82,10 +90,10 @@ def overview(settings: Settings, store: Store) -> list[Overview]:
                 threshold=audit.threshold.score,
                 latest=newest.get(name),
                 running=living.get(name),
-                verified_through=here.verified_through,
+                verified_through=here.verified(keep.settings(kept_definition(audit))),
                 paused=paused,
                 next_due=due[0] if due else None,
-                trend=tuple(trends.get(name, ())),
+                trend=tuple(drawn.get(name, ())),
                 defined=name not in settings.audits and name in whole.audits,
             )
         )
@@ -126,6 +134,18 @@ def define(settings: Settings, store: Store, name: str, definition: Mapping[str,
         raise ConfigError("an audit's name has letters, digits, _ and -, at most 100, and begins with a letter or digit")
     if name in settings.audits:
         raise ConfigError(f"the audit {name} stands in the configuration, which only its file can change")
+    if re.fullmatch(rf"{runs.AD_HOC}-[0-9a-f]{{12}}", name):
+        raise ConfigError(f"{name}: names of this form are those of ad-hoc runs; choose another")
+    kept = kept_definition(planned(settings, name, definition))
+    defined.keep(store, name, kept, by)
+    events.note(store, who=by, what="audit defined", subject=name, detail={"definition": kept})
+
+
+def planned(settings: Settings, name: str, definition: Mapping[str, Any]) -> Audit:
+    """The audit of a definition that came through the API, once it was planned as the databases are now.
+
+    Raises ConfigError for whatever may only be configured, and what keeps it from being planned.
+    """
     _refuse_more(definition)
     audit = checked_audit(definition)
     for side in (audit.source, audit.target):
@@ -134,8 +154,7 @@ def define(settings: Settings, store: Store, name: str, definition: Mapping[str,
         if side.place.path is not None:
             raise ConfigError(f"{side.table!r} is a path; write the name of a table")
     planning.planned(settings, name, audit)
-    defined.keep(store, name, kept_definition(audit), by)
-    events.note(store, who=by, what="audit defined", subject=name, detail={"definition": kept_definition(audit)})
+    return audit
 
 
 def _refuse_more(definition: Mapping[str, Any]) -> None:

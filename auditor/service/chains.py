@@ -1,4 +1,4 @@
-"""Audits by way of a dump: their legs are audits of their own, and what both found is told together."""
+"""Which audit a name or a run is of. Of one by way of a dump the legs are audits of their own, and what both found is told together."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from auditor import chain
 from auditor.chain import Combined, Leg
-from auditor.config import Audit, Settings
+from auditor.config import Audit, Settings, checked_audit
+from auditor.errors import ConfigError
 
 if TYPE_CHECKING:
     from auditor.store import Store
+    from auditor.store.runs import StoredRun
 
 
 def expanded(settings: Settings, names: Iterable[str] = ()) -> list[str]:
@@ -32,6 +34,17 @@ def audit(settings: Settings, name: str) -> Audit:
     return settings.audit(name)
 
 
+def of_run(settings: Settings, run: StoredRun) -> Settings:
+    """The settings with the audit of an ad-hoc run, which brings it along. Raises ConfigError where it can be run no more."""
+    if not run.is_ad_hoc:
+        return settings
+    audit = checked_audit(run.definition)
+    for side in (audit.source, audit.target):
+        if side.connection not in settings.connections:
+            raise ConfigError(f"run {run.run} is of the connection {side.connection!r}, which is configured no more")
+    return settings.model_copy(update={"audits": {**settings.audits, run.audit: audit}})
+
+
 def as_of(settings: Settings, name: str) -> dt.datetime | None:
     """The moment that the dump of a leg stands for; None of an audit that is no leg, and where nobody knows."""
     whole = settings.audits.get(name.rpartition(".")[0])
@@ -43,12 +56,10 @@ def combined(settings: Settings, store: Store, name: str) -> Combined:
     from auditor import keep
     from auditor.store import runs
 
-    settings.audit(name)
+    threshold = settings.audit(name).threshold
     found: list[Leg | None] = []
     for leg in chain.LEGS:
         last = runs.latest(store, f"{name}.{leg}")
         report = keep.report(store, last.run) if last else None
-        found.append(
-            Leg(verdict=report.verdict, jaccard=report.jaccard, began=last.started, as_of=report.as_of) if last and report else None
-        )
-    return chain.combined(found[0], found[1], dt.datetime.now(dt.UTC))
+        found.append(chain.leg(report.verdict, last.started, report) if last and report else None)
+    return chain.combined(found[0], found[1], dt.datetime.now(dt.UTC), threshold)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 import time
@@ -15,7 +16,7 @@ import sql_templates
 from auditor import render, results, survey
 from auditor.config import Audit, Settings
 from auditor.errors import AuditorError
-from auditor.model import SIDES, Chunk, Method, Plan, Report, Side, State
+from auditor.model import SIDES, Chunk, Comparison, Divergent, Method, Plan, Report, Side, State, Verdict
 from auditor.service import chains
 
 
@@ -67,7 +68,7 @@ def console(plan: Plan, side: Side, dialect: dialects.Dialect, statement_timeout
         *(f"Left out: {name}" for name in plan.left_out),
         f"{sql_templates.comment(dialect.template(render.template_name(plan)))}",
         "partition_count and audit_plan let the comparison see a result that was cut short or mistaken for another.",
-        f"Save the last result with its header, run the {other}'s statement too, then:",
+        f"Save the last result with its header, run the {other}'s statement that was printed with this one too, then:",
         "  auditor compare --source SOURCE_FILE --target TARGET_FILE",
     ]
     lines = [f"-- {' '.join(comment.split())}" for comment in comments]
@@ -76,19 +77,32 @@ def console(plan: Plan, side: Side, dialect: dialects.Dialect, statement_timeout
 
 
 def plan_name(plan: Plan) -> str:
-    """A short name of what a plan asks both sides alike, so that results of different plans are told apart."""
-    asked: list[object] = [plan.method, plan.k, plan.t, plan.bits, plan.salt, plan.hash, plan.encoding, plan.key, str(plan.partitioning)]
-    asked += [(c.name, str(c.kind), c.trim, c.case, c.null_as) for c in plan.columns]
+    """A short name of what a plan asks of both sides, so that results of different plans are told apart.
+
+    The watermark is in it: with ``settle``, each printing has its own, and leaves out other rows.
+    """
+    how = plan.partitioning
+    asked: list[object] = [plan.method, plan.k, plan.t, plan.bits, plan.salt, plan.hash, plan.encoding, plan.key, str(how), how.column]
+    asked += [(plan.sides[side].connection, plan.sides[side].table, *plan.sides[side].conditions) for side in SIDES]
+    asked += [
+        (c.name, str(c.kind), c.trim, c.case, c.null_as, str(c.tolerance), *(c.expression[side] for side in SIDES)) for c in plan.columns
+    ]
     return hashlib.sha256(repr(asked).encode()).hexdigest()[:12]
 
 
 def compare_files(source: Path, target: Path, audit: Audit | None = None) -> Report:
-    """The report of two saved results; ``audit`` gives the threshold. Raises ResultError."""
+    """The report of two saved results; ``audit`` gives the threshold.
+
+    Where its other settings may allow what differs, and no result tells so much, nothing is claimed. Raises ResultError.
+    """
     began = time.monotonic()
-    threshold = audit.threshold.score if audit else 1.0
-    name, comparison = results.compare_files(
-        {"source": source, "target": target}, threshold=threshold, allow_empty=bool(audit and audit.allow_empty)
+    name, comparison, measured = results.compare_files(
+        {"source": source, "target": target}, threshold=audit.threshold if audit else None, allow_empty=bool(audit and audit.allow_empty)
     )
+    beyond = _beyond_results(audit, comparison, bool(measured)) if audit and comparison.verdict is Verdict.MISMATCH else []
+    if beyond:
+        reasons = (*comparison.reasons, *beyond, f"a connected run knows: auditor run {name}")
+        comparison = dataclasses.replace(comparison, verdict=Verdict.UNKNOWN, reasons=reasons)
     return Report(
         audit=name,
         run=uuid.uuid4().hex,
@@ -99,6 +113,27 @@ def compare_files(source: Path, target: Path, audit: Audit | None = None) -> Rep
         exit_code=comparison.verdict.exit_code,
         comparison=comparison,
     )
+
+
+def _beyond_results(audit: Audit, comparison: Comparison, counted: bool) -> list[str]:
+    """What of an audit's settings may allow all that differs in results of which these settings cannot be told, a sentence each."""
+    found: list[str] = []
+    if audit.settle:
+        found.append("settle: rows that are in flight leave their old versions in the target, which can be what differs")
+    tolerant = [column for column, rule in audit.columns.override.items() if rule.tolerance]
+    if tolerant and not any(one.rows["source"] != one.rows["target"] for one in comparison.divergent):
+        found.append(f"tolerance: values of {', '.join(tolerant)} within it can be rounded apart, which can be what differs")
+    if counted and audit.counts.allow:
+        allowed = {name.split()[-1] for name in audit.counts.allow}
+        if all(_differs_in(one) <= allowed for one in comparison.divergent):
+            found.append("counts.allow: a result does not tell which columns it is about, and what differs can be within it")
+    return found
+
+
+def _differs_in(one: Divergent) -> set[str]:
+    """The kinds of measures in which a partition of counts differs: ``rows``, ``sum``, .."""
+    rows = {"rows"} if one.rows["source"] != one.rows["target"] else set()
+    return rows | {sentence.split("_", 1)[0] for sentence in one.measures}
 
 
 def tables_on_both(source_url: str, target_url: str) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from typing import Any
 from auditor import notify, sharing
 from auditor.config import Keep, Settings
 from auditor.errors import AuditorError, StoreError, UnknownRun
+from auditor.keeping import Statements
 from auditor.kept import Kept
 from auditor.model import Report, State, Verdict
 from auditor.run import Outcome
@@ -73,6 +74,35 @@ def request_run(
     return Enqueued(found[-1].run, found[-1].how, tuple(one.run for one in found[:-1]))
 
 
+def request_ad_hoc(
+    settings: Settings,
+    store: Store,
+    definition: Mapping[str, Any],
+    *,
+    reason: str = "",
+    requested_by: str = "",
+    idempotency: str | None = None,
+) -> Enqueued:
+    """Let one run wait of an audit that is kept with this run alone, after planning it, and note the event.
+
+    It is defined as `audits.define` would have it, named after the run, and no audit like the others: it is in no list, nobody else
+    is told of it. Raises ConfigError, what keeps it from being planned, QueueFull and StoreError.
+    """
+    asked_for = {"definition": dict(definition)}
+    if idempotency is not None and (same := queue.requested(store, idempotency, asked_for)):
+        return same
+    run = uuid.uuid4().hex
+    name = runs.ad_hoc(run)
+    audit = audits.planned(settings, name, definition)
+    value = asked(settings.model_copy(update={"audits": {name: audit}}), name) | {"run": run}
+    more: dict[str, Any] = {"reason": reason, "requested_by": requested_by, "most": settings.service.queue}
+    found = queue.enqueue(store, **value, **more, idempotency=idempotency, asked=asked_for)
+    if found.how == "new":
+        detail = {"audit": name, "definition": value["definition"], "reason": reason}
+        events.note(store, who=requested_by, what="run requested", subject=found.run, detail=detail)
+    return found
+
+
 def request_resume(settings: Settings, store: Store, run: str, *, requested_by: str = "") -> StoredRun:
     """Let a run that ended early wait for a worker to go on with it, and note the event. Raises UnknownRun, NotResumable, QueueFull."""
     found = queue.requeue(store, runs.find(store, run).run, settings.service.queue)
@@ -92,12 +122,12 @@ class _Held(Kept):
         """Whether it was ended from here."""
 
     @contextmanager
-    def alive(self, stop: Callable[[], None]) -> Iterator[None]:
+    def alive(self, stop: Callable[[], None], statements: Statements) -> Iterator[None]:
         """What the run is told when it is to end, from wherever."""
         self._end = stop
         if self.ended:
             stop()
-        with super().alive(stop):
+        with super().alive(stop, statements):
             yield
 
     def end(self) -> None:
@@ -116,7 +146,7 @@ class _Carrier:
     given_up: threading.Event = field(default_factory=threading.Event)
 
     def carry(self, claimed: StoredRun, kept: _Held) -> Report | None:
-        """Carry out a run and tell the channels; None where it waits again, or could not be begun."""
+        """Carry out a run and tell the channels, also of one that could not be begun; None where it waits again."""
         try:
             settings = audits.every(self.settings, self.store)
             report = running.carry_on(settings, self.store, claimed, kept, lambda _, outcome, limits: self._finish(kept, outcome, limits))
@@ -125,15 +155,14 @@ class _Carrier:
             self._insist(lambda: queue.put_back(self.store, claimed.run))
             return None
         except AuditorError as error:
-            self._fail(claimed, str(error), error.exit_code)
-            return None
+            return self._failed(claimed, str(error), error.exit_code)
         except Exception as error:  # what is wrong with one run must not end the others
             if kept.ended:  # a driver may fail in its own way when it is interrupted
                 self._end(kept)
                 return None
             log.exception("the auditor itself failed", extra={"action": "run_failed", "run": claimed.run})
-            self._fail(claimed, f"the auditor itself failed ({type(error).__name__}); its log says more", Verdict.UNKNOWN.exit_code)
-            return None
+            why = f"the auditor itself failed ({type(error).__name__}); its log says more"
+            return self._failed(claimed, why, Verdict.UNKNOWN.exit_code)
         if _is_put_back(kept, report):
             return None
         notify.tell(settings.notify, self.store, report)
@@ -172,10 +201,14 @@ class _Carrier:
 
         self._insist(end)
 
-    def _fail(self, claimed: StoredRun, reason: str, code: int) -> None:
+    def _failed(self, claimed: StoredRun, reason: str, code: int) -> Report:
+        """Keep that a run could not be begun, and tell the channels."""
         log.warning("the run failed: %s", reason, extra={"action": "run_failed", "run": claimed.run})
         outcome = runs.Outcome(state=State.FAILED, verdict=Verdict.UNKNOWN, exit_code=code, seconds=0.0, reasons=(reason,))
         self._insist(lambda: runs.finish(self.store, claimed.run, outcome))
+        report = _unfinished(claimed, State.FAILED, (reason,), code)
+        notify.tell(self.settings.notify, self.store, report)
+        return report
 
     def _insist(self, work: Callable[[], None], raises: bool = False) -> None:
         """Do it as soon as the store lets us."""
@@ -201,21 +234,28 @@ def _is_put_back(kept: _Held, report: Report) -> bool:
     return kept.waits_again and report.state is State.CANCELLED and not kept.taken_away
 
 
-def work_off(settings: Settings, store: Store) -> Iterator[Report]:
-    """Carry out what waits, one run after the other, until nothing does; a run that is interrupted waits again.
+def _unfinished(run: StoredRun, state: State, reasons: tuple[str, ...], code: int) -> Report:
+    """The report of a run that could claim nothing."""
+    return Report(
+        audit=run.audit, run=run.run, state=state, verdict=Verdict.UNKNOWN, reasons=reasons, seconds=0.0, exit_code=code, began=run.started
+    )
 
-    Raises StoreError.
+
+def work_off(settings: Settings, store: Store) -> Iterator[Report]:
+    """Carry out what waits, one run after the other, until nothing does.
+
+    A run that is interrupted is reported as cancelled here, waits again, and is the last. Raises StoreError.
     """
     carrier = _Carrier(settings, store)
     carrier.given_up.set()
     queue.requeue_lost(store)
     while claimed := queue.claim(store):
-        kept = _Held(store, claimed.run, waits_again=True)
-        report = carrier.carry(claimed, kept)
-        if report:
-            yield report
-        elif runs.find(store, claimed.run).state is State.PENDING:
+        report = carrier.carry(claimed, _Held(store, claimed.run, waits_again=True))
+        if report is None:
+            reasons = runs.find(store, claimed.run).reasons or ("the run ended early here, and waits again where it stands",)
+            yield _unfinished(claimed, State.CANCELLED, reasons, Verdict.UNKNOWN.exit_code)
             return
+        yield report
 
 
 class Workers:

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from auditor import run as running
-from auditor import telemetry
+from auditor import section, telemetry
 from auditor.config import Audit, Connection, Keep, Settings
 from auditor.errors import ConfigError, NotResumable, StoreError
 from auditor.link import Watcher, unwatched
-from auditor.model import Report, Verdict
+from auditor.model import SECTIONS, Report, Verdict
 from auditor.run import Before, Outcome
 from auditor.service import chains
 
@@ -40,14 +40,17 @@ def run_audit(
     requested_by: str = "",
     overrides: Mapping[str, Any] = {},
 ) -> Report:
-    """Run one audit, and keep the run in ``store`` if there is one. ``overrides`` are settings of the audit for this run alone.
+    """Run one audit, and keep the run in ``store`` if there is one, with the event that it is.
+
+    ``overrides`` are settings of the audit for this run alone; with ``keys`` or ``times`` (each with ``from``, ``to`` or both) it
+    looks at that section of the table alone, and changes nothing of how the audit stands.
 
     Raises UnknownAudit, ConfigError for settings that may not be overridden, AlreadyRunning, and StoreError where the run cannot
     be kept from its start; everything else that goes wrong is in the report.
     """
     audit = overridden(chains.audit(settings, name), overrides)
     if store is None:
-        return running.run(name, audit, settings.connections, watch)
+        return running.run(name, audit, settings.connections, watch, section.asked(audit, overrides))
     from auditor.kept import Kept
     from auditor.store import runs
 
@@ -62,19 +65,24 @@ def run_audit(
         requested_by=requested_by,
         overrides=overrides,
     )
-    return _carried_out(settings, name, audit, watch, Kept(store, identity), None, bool(overrides.get("force")))
+    kept = Kept(store, identity)
+    _note(kept, requested_by, "run requested", {"audit": name, "overrides": dict(overrides), "reason": reason})
+    return _carried_out(settings, name, audit, watch, kept, None, overrides)
 
 
-def resume(settings: Settings, store: Store, run: str, watch: Watcher = unwatched) -> Report:
-    """Go on with a run that ended early, from the chunks that were read.
+def resume(settings: Settings, store: Store, run: str, watch: Watcher = unwatched, *, requested_by: str = "") -> Report:
+    """Go on with a run that ended early, from the chunks that were read, and note the event.
 
-    Raises UnknownRun, AlreadyRunning and NotResumable; everything else that goes wrong is in the report.
+    Raises UnknownRun, AlreadyRunning, NotResumable, and ConfigError where an ad-hoc run's connections are configured no more;
+    everything else that goes wrong is in the report.
     """
     from auditor.kept import Kept, unpacked_plan
+    from auditor.service import audits
     from auditor.store import runs
 
-    identity = runs.find(store, run).run
-    stored = runs.find(store, identity)
+    stored = runs.find(store, run)
+    identity = stored.run
+    settings = chains.of_run(audits.every(settings, store), stored)
     if definition(chains.audit(settings, stored.audit)) != stored.definition:
         raise NotResumable(
             f"the settings of {stored.audit} changed since run {identity} began; start a new one: auditor run {stored.audit}"
@@ -82,8 +90,19 @@ def resume(settings: Settings, store: Store, run: str, watch: Watcher = unwatche
     taken = runs.take_up(store, identity)
     kept = Kept(store, identity)
     kept.take_up()
+    _note(kept, requested_by, "run resumed", {"audit": taken.audit})
     audit = overridden(chains.audit(settings, taken.audit), taken.overrides)
-    return _carried_out(settings, taken.audit, audit, watch, kept, unpacked_plan(taken.plan), bool(taken.overrides.get("force")))
+    return _carried_out(settings, taken.audit, audit, watch, kept, unpacked_plan(taken.plan), taken.overrides)
+
+
+def _note(kept: Kept, who: str, what: str, detail: Mapping[str, Any]) -> None:
+    """Note an event of a run that this process has begun, and which a store that fails does not end."""
+    from auditor.store import events
+
+    try:
+        events.note(kept.store, who=who, what=what, subject=kept.run, detail=detail)
+    except StoreError as error:
+        kept.failure = str(error)
 
 
 def carry_on(settings: Settings, store: Store, claimed: StoredRun, kept: Kept, finish: Finish) -> Report:
@@ -96,6 +115,7 @@ def carry_on(settings: Settings, store: Store, claimed: StoredRun, kept: Kept, f
     from auditor.kept import unpacked_plan
     from auditor.store import queue, runs
 
+    settings = chains.of_run(settings, claimed)
     audit, plan = chains.audit(settings, claimed.audit), None
     if definition(audit) != claimed.definition:
         queue.redefine(store, claimed.run, definition(audit))
@@ -106,15 +126,21 @@ def carry_on(settings: Settings, store: Store, claimed: StoredRun, kept: Kept, f
             log.info("the plan is not understood", extra={"action": "begun_anew", "run": claimed.run})
         else:
             kept.take_up()
-    force = bool(claimed.overrides.get("force"))
-    return _carried_out(settings, claimed.audit, overridden(audit, claimed.overrides), unwatched, kept, plan, force, finish)
+    overrides = claimed.overrides
+    return _carried_out(settings, claimed.audit, overridden(audit, overrides), unwatched, kept, plan, overrides, finish)
 
 
-def cancel(store: Store, run: str, wait: float = 0.0) -> StoredRun:
-    """Ask a run to end, in whatever process it is; the run as it was ``wait`` seconds later at most. Raises UnknownRun."""
-    from auditor.store import runs
+def cancel(store: Store, run: str, wait: float = 0.0, *, by: str = "") -> StoredRun:
+    """Ask a run to end, in whatever process it is, and note the event; the run as it was ``wait`` seconds later at most.
 
-    found = runs.ask_cancel(store, runs.find(store, run).run)
+    One that has ended stays as it is. Raises UnknownRun.
+    """
+    from auditor.store import events, runs
+
+    before = runs.find(store, run)
+    found = runs.ask_cancel(store, before.run)
+    if before.ended is None:
+        events.note(store, who=by, what="run cancelled", subject=found.run, detail={"audit": found.audit})
     until = time.monotonic() + wait
     while found.ended is None and time.monotonic() < until:
         time.sleep(0.2)
@@ -129,22 +155,25 @@ def whole(store: Store, name: str) -> Whole | None:
     return whole(store, name)
 
 
-OVERRIDABLE = ("method", "k", "t", "threshold", "recheck", "force")
-"""Settings of an audit that a single run may have otherwise."""
+OVERRIDABLE = ("method", "k", "t", "threshold", "recheck", "force", *SECTIONS)
+"""What a single run may have otherwise: settings of its audit, whether it is forced, and the section of the table that it is of."""
 
 
 def overridden(audit: Audit, overrides: Mapping[str, Any]) -> Audit:
-    """The audit with these settings for one run. Raises ConfigError for any that may not be, or cannot be so."""
+    """The audit with these settings for one run. Raises ConfigError for any override that may not be, or cannot be so."""
     from auditor.config import checked_audit
 
     unknown = sorted(set(overrides) - set(OVERRIDABLE))
     if unknown:
         raise ConfigError(f"a run cannot override {unknown[0]!r}; it can override {', '.join(OVERRIDABLE)}")
-    values = {name: value for name, value in overrides.items() if name != "force"}
+    section.asked(audit, overrides)
+    values = {name: value for name, value in overrides.items() if name not in ("force", *SECTIONS)}
     if not values:
         return audit
     if "method" in values:
         values["ladder"] = None
+        if values["method"] not in ("exact", "auto"):
+            values.setdefault("recheck", None)  # it names no rows that could be looked at again
     return checked_audit({**audit.model_dump(by_alias=True, exclude_unset=True), **values})
 
 
@@ -170,16 +199,23 @@ def finished(store: Store, outcome: Outcome, limits: Keep) -> None:
 
 
 def _carried_out(
-    settings: Settings, name: str, audit: Audit, watch: Watcher, kept: Kept, plan: Any, force: bool, finish: Finish = finished
+    settings: Settings,
+    name: str,
+    audit: Audit,
+    watch: Watcher,
+    kept: Kept,
+    plan: Any,
+    overrides: Mapping[str, Any],
+    finish: Finish = finished,
 ) -> Report:
     """The report of a run, of which every line that is logged, and every span, tells that it is of this run."""
     about = {"run": kept.run, "audit": name}
     with telemetry.bound(**about), telemetry.span("run", **about):
-        return _kept_as_far_as_may_be(settings, name, audit, watch, kept, plan, force, finish)
+        return _kept_as_far_as_may_be(settings, name, audit, watch, kept, plan, overrides, finish)
 
 
 def _kept_as_far_as_may_be(
-    settings: Settings, name: str, audit: Audit, watch: Watcher, kept: Kept, plan: Any, force: bool, finish: Finish
+    settings: Settings, name: str, audit: Audit, watch: Watcher, kept: Kept, plan: Any, overrides: Mapping[str, Any], finish: Finish
 ) -> Report:
     """The report of a run that is kept as far as the store lets us; one that it does not let us is not lost, but says so."""
     from auditor import keep
@@ -189,8 +225,11 @@ def _kept_as_far_as_may_be(
     except StoreError as error:
         before = Before(plan=plan)
         kept.failure = str(error)
-    connections = settings.connections if not force else {one: _forced(here) for one, here in settings.connections.items()}
-    outcome = running.perform(name, audit, connections, watch, identity=kept.run, keeper=kept, before=before)
+    part = section.asked(audit, overrides)
+    if part:  # it takes no turn in a rolling audit's
+        before = replace(before, part=None, size=None)
+    connections = settings.connections if not overrides.get("force") else {one: _forced(here) for one, here in settings.connections.items()}
+    outcome = running.perform(name, audit, connections, watch, identity=kept.run, keeper=kept, before=before, section=part)
     outcome.report = replace(outcome.report, as_of=chains.as_of(settings, name), resumable=_resumable(outcome, kept))
     try:
         finish(kept.store, outcome, settings.keep)

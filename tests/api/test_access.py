@@ -10,9 +10,10 @@ import pytest
 from fastapi.routing import APIRoute
 
 from auditor.api import app as application
-from auditor.api import audits, health, live, reports, runs, sessions
+from auditor.api import audits, health, live, repairs, reports, runs, sessions
 from auditor.api.sessions import check_exposure
 from auditor.errors import ConfigError
+from auditor.service import repairs as recording
 from auditor.store import tokens
 from auditor.store.tokens import INCLUDED, SCOPES, Scope
 from tests.api.conftest import Service, made
@@ -30,9 +31,10 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("POST", "/api/v1/audits"): ("define", 201),
     ("PUT", "/api/v1/audits/{name}"): ("define", 200),
     ("DELETE", "/api/v1/audits/{name}"): ("define", 204),
-    ("POST", "/api/v1/audits/{name}/pause"): ("run", 200),
-    ("POST", "/api/v1/audits/{name}/unpause"): ("run", 200),
+    ("POST", "/api/v1/audits/{name}/pause"): ("define", 200),
+    ("POST", "/api/v1/audits/{name}/unpause"): ("define", 200),
     ("GET", "/api/v1/runs"): ("read", 200),
+    ("POST", "/api/v1/runs"): ("define", 202),
     ("GET", "/api/v1/runs/{run}"): ("read", 200),
     ("GET", "/api/v1/runs/{run}/partitions"): ("read", 200),
     ("GET", "/api/v1/runs/{run}/differences"): ("read", 200),
@@ -40,6 +42,9 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/runs/{run}/report"): ("read", 200),
     ("POST", "/api/v1/runs/{run}/cancel"): ("run", 202),
     ("POST", "/api/v1/runs/{run}/resume"): ("run", 409),  # the run is done: who may ask is told so
+    ("GET", "/api/v1/runs/{run}/repairs"): ("read", 200),
+    ("POST", "/api/v1/runs/{run}/repairs"): ("repair", 201),
+    ("GET", "/api/v1/repairs/{repair}"): ("read", 200),
     ("GET", "/api/v1/events"): ("define", 200),
     ("GET", "/api/v1/days/{day}/report"): ("read", 200),
     ("POST", "/api/v1/compare"): ("read", 200),
@@ -55,22 +60,29 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield found
 
 
+def repaired(own: Service) -> str:
+    """The id of a repair that somebody recorded."""
+    return recording.record(own.store, own.runs["orders"], kind="other", note="mended", who="somebody").repair
+
+
 def ask(client: httpx.Client, own: Service, method: str, path: str) -> httpx.Response:
     """The request of a route that whoever may make it succeeds with."""
     if (method, path) == ("DELETE", "/api/v1/audits/{name}"):
         own.client("define").put("/api/v1/audits/adhoc", json=ORDERS).raise_for_status()
     name = "adhoc" if method in ("PUT", "DELETE") else "orders"
-    place = path.format(name=name, run=own.runs["orders"], day="2026-01-01")
+    place = path.format(name=name, run=own.runs["orders"], day="2026-01-01", repair=repaired(own) if "{repair}" in path else "")
     if path.endswith("/compare"):
         files = {"source": ("s.csv", SUMMARY), "target": ("t.csv", SUMMARY)}
         return client.post(place, files=files)
     if (method, path) == ("POST", "/api/v1/audits"):
         return client.post(place, json={"name": "other", **ORDERS})
-    return client.request(method, place, json=ORDERS if method == "PUT" else None)
+    if (method, path) == ("POST", "/api/v1/runs/{run}/repairs"):
+        return client.post(place, json={"kind": "other", "note": "mended"})
+    return client.request(method, place, json=ORDERS if method == "PUT" or path == "/api/v1/runs" else None)
 
 
 def test_the_table_names_every_route() -> None:
-    routers = (health.open_routes, health.routes, audits.routes, runs.routes, live.routes, reports.routes)
+    routers = (health.open_routes, health.routes, audits.routes, runs.routes, live.routes, repairs.routes, reports.routes)
     every = {(m, one.path) for routes in routers for one in routes.routes if isinstance(one, APIRoute) for m in one.methods or ()}
     assert every == set(ROUTES) | OPEN
     assert application.OURS == ("/api", "/healthz", "/readyz", "/metrics")

@@ -212,7 +212,7 @@ def test_defining_an_audit(own: Service) -> None:
 
 
 def test_pausing(own: Service) -> None:
-    client = own.client("run")
+    client = own.client("define")
     for what, paused in (("pause", True), ("unpause", False)):
         assert client.post(f"/api/v1/audits/with%2Fslash/{what}").json() == {"name": "with/slash", "paused": paused}
         assert client.get("/api/v1/audits/with%2Fslash").json()["paused"] is paused

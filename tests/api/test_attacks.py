@@ -187,6 +187,29 @@ def test_bodies_that_are_none(own: Service) -> None:
     assert client.post("/api/v1/compare", files={"source": ("a.parquet", b"PAR1"), "target": ("b.parquet", b"x")}).status_code == 422
 
 
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'[{"partition_id": ' + b"9" * 5000 + b"}]", b'[{"a": 1e999}]', b"a" * 200_000, b"\x00"])
+def test_results_that_are_none(own: Service, body: bytes) -> None:
+    for files in (("s.json", body), ("t.csv", b"x")), (("s.csv", b"x"), ("t.json", body)):
+        found = own.client("read").post("/api/v1/compare", files=dict(zip(("source", "target"), files, strict=True)))
+        assert (found.status_code, found.json()["type"]) == (422, "urn:auditor:problem:ResultError")
+
+
+@pytest.mark.parametrize("number", [-(10**30), -1, 2**53, 2**63, 10**30])
+def test_numbers_that_no_difference_has(own: Service, number: int) -> None:
+    for more in ("", "/live"):
+        found = own.client("read").get(f"/runs/{own.runs['orders']}{more}", params={"after": str(number)})
+        assert found.status_code in (200, 404, 422), found.text
+
+
+def test_small_files_that_unfold_to_large_ones_are_not_read(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Parquet file of a megabyte may hold more rows than there is memory for."""
+    monkeypatch.setattr("pyarrow.parquet.read_table", lambda *_: pytest.fail("it was unfolded"))
+    for name in ("a.parquet", "a.csv.PARQUET"):
+        found = own.client("read").post("/api/v1/compare", files={"source": ("s.csv", b"x"), "target": (name, b"PAR1")})
+        assert found.status_code == 422
+        assert "the target's file is Parquet" in found.json()["detail"]
+
+
 def test_headers_cannot_be_split(own: Service) -> None:
     client = own.client("define")
     for key in ("a\\r\\nX: y", "a b", "\u00e9", "x" * 201):

@@ -6,13 +6,24 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import uvicorn
 
 from auditor import cli
 from auditor.client import Client
-from auditor.errors import AlreadyRunning, AuditorError, ConfigError, Forbidden, Unauthorised, UnknownAudit, UnknownRun, Unreachable
+from auditor.errors import (
+    AlreadyRunning,
+    AuditorError,
+    ConfigError,
+    Forbidden,
+    Unauthorised,
+    UnknownAudit,
+    UnknownRepair,
+    UnknownRun,
+    Unreachable,
+)
 from auditor.service.queueing import Workers
 from tests.api.conftest import Service, made
 
@@ -111,3 +122,30 @@ def test_the_command_line(listening: tuple[Service, str], monkeypatch: pytest.Mo
     monkeypatch.delenv("AUDITOR_TOKEN")
     assert cli.main(["runs", "--server", url]) == 2
     assert "AUDITOR_TOKEN" in capsys.readouterr().err
+
+
+def test_repairs(
+    client: Client, listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    found, url = listening
+    run, mender = found.runs["orders"], Client(url, found.tokens["repair"])
+    with pytest.raises(Forbidden):
+        client.record_repair(run, "patch", "not by me")
+    with pytest.raises(UnknownRepair):
+        client.repair("0" * 32)
+    told = [mender.record_repair(run, "patch", f"copied it again {n}", rows=n, idempotency=f"key{n}") for n in range(12)]
+    assert client.repair(told[0]["repair"]) == told[0]
+    assert mender.record_repair(run, "patch", "copied it again 0", rows=0, idempotency="key0") == told[0]
+    assert list(client.repairs(run)) == told[::-1]
+    monkeypatch.setenv("AUDITOR_TOKEN", found.tokens["read"])
+    local = tmp_path / "auditor.yaml"
+    assert found.settings.store
+    local.write_text(f"connections: {{}}\naudits: {{}}\nstore: {{url: '{found.settings.store.url}'}}\n")
+    for where in (["--server", url], ["--config", str(local)]):
+        assert cli.main(["show", run, *where]) == 0
+        printed = capsys.readouterr().out
+        assert printed.index("MISMATCH  orders") < printed.index("copied it again 11")
+        assert "repair (patch, 11 rows), recorded by the repair token on 20" in printed
+        assert printed.count("copied it again") == 10 and printed.rstrip().endswith("and older ones")
+        assert cli.main(["show", run, "--format", "json", *where]) == 0
+        assert json.loads(capsys.readouterr().out)["run"] == run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from auditor import service
+from auditor import kept, service
 from auditor.errors import StoreUnavailable
-from auditor.store import runs
+from auditor.model import Progress
+from auditor.store import runs, standing
 from tests.api.conftest import Service, made
+from tests.store.samples import FAILED, begun
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -45,8 +48,12 @@ def test_how_an_audit_stands(own: Service) -> None:
     assert found["auditor_verdict", (("audit", "orders"), ("verdict", "mismatch"))] == 1
     assert found["auditor_verdict", (("audit", "same"), ("verdict", "match"))] == 1
     assert found["auditor_differing_rows", (("audit", "orders"), ("class", "missing"))] == 1
-    assert 0 <= found["auditor_verified_age_seconds", (("audit", "same"),)] < 600
-    assert ("auditor_verified_age_seconds", orders) not in found
+    same = standing.get(own.store, "same").verified_through
+    assert same and found["auditor_verified_timestamp_seconds", (("audit", "same"),)] == same.timestamp()
+    assert found["auditor_verified_timestamp_seconds", orders] == 0
+    assert last.ended and found["auditor_last_run_timestamp_seconds", orders] == last.ended.timestamp()
+    never = (("audit", "away"),)  # an alert sees it all the same
+    assert found["auditor_verified_timestamp_seconds", never] == found["auditor_last_run_timestamp_seconds", never] == 0
     assert found["auditor_up", ()] == 1
     assert found["auditor_queue_depth", ()] == 0
 
@@ -60,6 +67,22 @@ def test_runs_since_the_process_began_are_counted_once(own: Service) -> None:
         shop = (("audit", "orders"), ("connection", "shop"), ("side", "source"))
         assert found["auditor_scanned_rows_total", shop] == 2000
         assert found["auditor_scanned_bytes_total", shop] > 0
+
+
+def test_waits_are_counted_while_they_last(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "BEAT", 0.02)
+    run = begun(own.store, "waiting")
+    mine = kept.Kept(own.store, run)
+    mine.told(Progress("waiting", "source", "waits: Threads_running is 50, and more than 40"))
+    mine.told(Progress("waiting", "target", "reads"))
+    source = (("audit", "waiting"), ("side", "source"))
+    until = time.monotonic() + 60
+    with mine.alive(lambda: None, lambda _: (0, 0)):
+        while not (first := read(own).get(("auditor_waited_seconds_total", source))):
+            assert time.monotonic() < until, "nothing was counted"
+    assert read(own)["auditor_waited_seconds_total", source] >= first
+    assert ("auditor_waited_seconds_total", (("audit", "waiting"), ("side", "target"))) not in read(own)
+    runs.finish(own.store, run, FAILED)
 
 
 def test_errors_by_class(own: Service) -> None:

@@ -12,7 +12,8 @@ from fastapi import FastAPI, Form, Request, Response
 from auditor.api import create_app, problems, sessions
 from auditor.api.behind import Behind
 from auditor.api.sessions import Definer, Reader, Runner
-from auditor.errors import AuditorError
+from auditor.errors import AuditorError, ConfigError
+from auditor.service import tokens as service
 from auditor.store import events, tokens
 from tests.api.conftest import Service, made, visiting
 
@@ -102,7 +103,7 @@ def test_other_sites_are_refused_whatever_they_know(own: Service) -> None:
 
 
 def test_the_api_takes_no_changes_from_a_cookie_alone(own: Service) -> None:
-    client, csrf = entered(own)
+    client, csrf = entered(own, "define")
     api = visiting(own.app, cookies=dict(client.cookies))
     assert api.get("/api/v1/audits").status_code == 200
     assert api.post("/api/v1/audits/same/pause").status_code == 403
@@ -125,6 +126,11 @@ def test_a_session_ends_with_its_token(own: Service) -> None:
     assert client.get("/me").status_code == 401
     tokens.create(own.store, name="leaver", scope="define")  # of the same name, and not the same
     assert client.get("/me").status_code == 401
+
+
+def test_no_token_is_named_as_a_session(own: Service) -> None:
+    with pytest.raises(ConfigError, match="choose another"):
+        service.create(own.store, name="session of mine", scope="read")
 
 
 def test_cookies_that_are_no_session(own: Service) -> None:
