@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from functools import wraps
@@ -40,7 +39,7 @@ _QUIET = ("apprise", "urllib3", "requests", "py4j", "asyncio", "alembic", "pytho
 """Libraries that tell of each of their steps, addresses and all."""
 
 _lock = threading.Lock()
-_counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+_counts: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
 _ABOUT: contextvars.ContextVar[Mapping[str, str] | None] = contextvars.ContextVar("about", default=None)
 """What lines are about."""
 
@@ -165,13 +164,14 @@ def carried(work: Callable[P, R]) -> Callable[P, R]:
 # counts
 
 
-def count(name: str, **labels: str) -> None:
+def count(name: str, by: float = 1, **labels: str) -> None:
     """Count something that happened, under names that a service's metrics export."""
+    key = name, tuple(sorted(labels.items()))
     with _lock:
-        _counts[name, tuple(sorted(labels.items()))] += 1
+        _counts[key] = _counts.get(key, 0) + by
 
 
-def counts(name: str) -> dict[tuple[tuple[str, str], ...], int]:
+def counts(name: str) -> dict[tuple[tuple[str, str], ...], float]:
     """What was counted under a name since the process began, by its labels."""
     with _lock:
         return {labels: number for (one, labels), number in _counts.items() if one == name}

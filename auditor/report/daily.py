@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -95,6 +95,8 @@ def lines(entry: Entry) -> Iterator[str]:
     if entry.verified_through and entry.verified_age is not None:
         yield f"verified through {plain.moment(entry.verified_through)}, {plain.ago(entry.verified_age)} ago"
     yield from (f"differs: {named}" for named in sample(entry))
+    if told := _partitions(entry):
+        yield told
     yield from (plain.sentence(told) for told in entry.not_compared)
     if len(entry.trend) > 1:
         yield f"30 days: {trend.blocks(entry.trend)}"
@@ -102,6 +104,24 @@ def lines(entry: Entry) -> Iterator[str]:
         yield "it is paused"
     if entry.run:
         yield plain.go_on(entry.report) if entry.report and entry.report.resumable else f"more: auditor show {entry.run.run[:12]}"
+
+
+def _partitions(entry: Entry) -> str:
+    """Some of the partitions that hold the rows that differ, where rows were named."""
+    if entry.rolled:
+        return _some([one.label for one in entry.rolled.divergent], len(entry.rolled.divergent))
+    found = entry.report
+    if not (found and found.comparison and found.comparison.divergent and found.differences) or found.measures:
+        return ""
+    if not (found.differences.named or found.differences.ranges):
+        return ""
+    return _some([one.label for one in found.comparison.divergent], found.comparison.unequal)
+
+
+def _some(labels: Sequence[str], count: int) -> str:
+    told = [plain.sentence(label) for label in labels[:SAMPLE]]
+    more = f"; and {count - len(told):,} more" if count > len(told) else ""
+    return f"in the partitions: {'; '.join(told)}{more}" if told else ""
 
 
 def sample(entry: Entry, most: int = SAMPLE) -> list[str]:

@@ -18,6 +18,7 @@ from auditor.config import Audit, Schedule, Settings, Threshold
 from auditor.errors import StoreError
 from auditor.model import Report, State, Verdict
 from auditor.report import plain
+from auditor.report.rolled import Rolled, rolled
 from auditor.report.shown import shown
 from auditor.report.trend import Point
 from auditor.store import Store, runs, standing
@@ -46,7 +47,7 @@ class Entry:
     """One audit: its latest run that ended (``age`` seconds ago), what that found, and how those before went.
 
     ``same`` says how many runs, the latest last, ended with this verdict, and ``since`` when the first of these began. ``legs`` and
-    ``combined`` are those of an audit by way of a dump.
+    ``combined`` are those of an audit by way of a dump; ``rolled`` is the whole table of a rolling audit, of which the run read a part.
     """
 
     audit: str
@@ -67,6 +68,7 @@ class Entry:
     not_compared: tuple[str, ...] = ()
     legs: tuple[Entry, ...] = ()
     combined: chain.Combined | None = None
+    rolled: Rolled | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,10 +119,11 @@ def _place(entry: Entry) -> tuple[bool, int, str]:
 
 
 def _recent(store: Store, end: dt.datetime, oldest: dt.datetime) -> Iterator[StoredRun]:
-    """The runs that began between two moments, the latest first."""
+    """The runs that began between two moments, the latest first, but for ad-hoc ones and those of a section that have ended."""
     last: str | None = None
     while page := runs.listed(store, limit=PAGE, before=last):
-        yield from (one for one in page if oldest <= one.started < end)
+        here = (one for one in page if oldest <= one.started < end and not one.is_ad_hoc)
+        yield from (one for one in here if one.is_whole or one.ended is None)
         if len(page) < PAGE or page[-1].started < oldest:
             return
         last = page[-1].run
@@ -134,7 +137,7 @@ def _configured(
     names = [f"{name}.{leg}" for leg in chain.LEGS]
     legs = tuple(_entry(store, leg, audit, _runs(store, leg, by_audit, end), at) for leg in names)
     first, second = (_leg(leg) for leg in legs)
-    combined = chain.combined(first, second, at)
+    combined = chain.combined(first, second, at, audit.threshold)
     states: list[Status] = [combined.verdict.value, *(leg.status for leg in legs)]
     status = min(states, key=STATUSES.index) if any(leg.run or leg.running for leg in legs) else "never"
     return Entry(
@@ -153,8 +156,7 @@ def _configured(
 def _leg(entry: Entry) -> chain.Leg | None:
     if entry.run is None:
         return None
-    jaccard, as_of = (entry.report.jaccard, entry.report.as_of) if entry.report else (None, None)
-    return chain.Leg(verdict=entry.run.verdict, jaccard=jaccard, began=entry.run.started, as_of=as_of)
+    return chain.leg(entry.run.verdict, entry.run.started, entry.report)
 
 
 def _runs(store: Store, name: str, by_audit: Mapping[str, Sequence[StoredRun]], end: dt.datetime) -> Sequence[StoredRun]:
@@ -180,15 +182,16 @@ def _entry(
     run = ended[0]
     age = max(0.0, (at - (run.ended or run.started)).total_seconds())
     report, unread = _report(store, run)
-    rolled = whole(store, name) if report and report.plan and report.plan.stretches else None
-    verdict = rolled.verdict if rolled else run.verdict
-    late = "" if stands.paused or running else _overdue(schedule, run, at) if schedule else _late(ended, age)
-    verified = next((one.verified_through for one in ended if one.verified_through), None)
+    found = whole(store, name) if report and report.covered < 1 else None
+    verdict = found.verdict if found else run.verdict
+    late_since = "" if stands.paused or running else late(schedule, [one.started for one in ended], age, at)
+    by = keep.settings(run.definition)
+    verified = next((one.verified_through for one in ended if one.verified_through and keep.settings(one.definition) == by), None)
     same = [one for one, _ in zip(ended, _while_same(ended), strict=False)]
     return Entry(
         audit=name,
-        status="stale" if late and verdict is Verdict.MATCH else verdict.value,
-        why=tuple(text for text in (*([rolled.sentence] if rolled else run.reasons), unread, late) if text),
+        status="stale" if late_since and verdict is Verdict.MATCH else verdict.value,
+        why=tuple(text for text in (*([found.sentence] if found else run.reasons), unread, late_since) if text),
         run=run,
         report=report,
         age=age,
@@ -202,6 +205,7 @@ def _entry(
         configured=audit is not None,
         paused=stands.paused,
         not_compared=tuple(not_compared(report)) if report else (),
+        rolled=rolled(found, report.plan, at) if found and report and report.plan else None,
     )
 
 
@@ -226,17 +230,25 @@ def _running(one: StoredRun, at: dt.datetime) -> str:
     return since + (f": {', '.join(doing)}" if doing else "") + gone
 
 
-def _overdue(schedule: Schedule, run: StoredRun, at: dt.datetime) -> str:
+def late(schedule: Schedule | None, starts: Sequence[dt.datetime], age: float, at: dt.datetime) -> str:
+    """Why the last verdict of an audit that neither runs nor is paused is too old to be trusted; nothing where it is not.
+
+    ``starts`` are the beginnings of its runs, the latest first, of which that one ended ``age`` seconds ago.
+    """
+    return _overdue(schedule, starts[0], at) if schedule else _unusual(starts, age)
+
+
+def _overdue(schedule: Schedule, started: dt.datetime, at: dt.datetime) -> str:
     """Why a scheduled audit counts as stale: it was due, and did not begin for a while."""
-    due = next(CronSim(schedule.cron, run.started.astimezone(ZoneInfo(schedule.timezone))), None)
+    due = next(CronSim(schedule.cron, started.astimezone(ZoneInfo(schedule.timezone))), None)
     if due is None or at <= due + dt.timedelta(seconds=schedule.jitter + PATIENCE):
         return ""
     return f"it was due at {plain.moment(due)}, and has not begun since"
 
 
-def _late(ended: Sequence[StoredRun], age: float) -> str:
+def _unusual(starts: Sequence[dt.datetime], age: float) -> str:
     """Why an audit counts as stale: its last run is older than a day, and than twice what usually lies between two runs."""
-    between = [(later.started - earlier.started).total_seconds() for later, earlier in pairwise(ended)]
+    between = [(later - earlier).total_seconds() for later, earlier in pairwise(starts)]
     usual = median(between) if between else 0.0
     if age <= max(86400.0, 2 * usual):
         return ""

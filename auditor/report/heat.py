@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from auditor.model import NULL_PARTITION, SIDES, Plan, Side
 from auditor.packed import STATES, Picture
-from auditor.report.shown import hides_ranges
+from auditor.report import plain
+
+Ages = npt.NDArray[np.float64]
 
 CELLS = 300
 """The most cells that a picture is folded into."""
@@ -63,8 +66,11 @@ class Heat:
     counts: dict[str, int]
 
 
-def heat(picture: Picture, plan: Plan | None) -> Heat | None:
-    """The picture in at most CELLS cells, in the order of its partitions; None where it is empty."""
+def heat(picture: Picture, plan: Plan | None, ages: Ages | None = None) -> Heat | None:
+    """The picture in at most CELLS cells, in the order of its partitions; None where it is empty.
+
+    ``ages`` are those of the looks at its partitions, in seconds, NaN of one that was never read.
+    """
     if not len(picture):
         return None
     count = min(CELLS, len(picture))
@@ -72,7 +78,7 @@ def heat(picture: Picture, plan: Plan | None) -> Heat | None:
     borders = [len(picture) * number // count for number in range(count + 1)]
     columns = min(ACROSS, count)
     cells = tuple(
-        _cell(picture, rank, slice(borders[i], borders[i + 1]), plan, place=divmod(i, columns))  # row, column
+        _cell(picture, rank, slice(borders[i], borders[i + 1]), plan, divmod(i, columns), ages)  # row, column
         for i in range(count)
     )
     found = np.bincount(rank, minlength=len(WORST_LAST)).tolist()
@@ -83,7 +89,7 @@ def heat(picture: Picture, plan: Plan | None) -> Heat | None:
     return Heat(cells, columns, -(-count // columns), each, len(picture), {shape: many for shape, many in counts.items() if many})
 
 
-def _cell(picture: Picture, rank: Any, at: slice, plan: Plan | None, place: tuple[int, int]) -> Cell:
+def _cell(picture: Picture, rank: Any, at: slice, plan: Plan | None, place: tuple[int, int], ages: Ages | None) -> Cell:
     worst = int(rank[at].max())
     shape = SHAPES[WORST_LAST[worst]]
     known = picture.similarity[at][rank[at] == worst]
@@ -93,9 +99,14 @@ def _cell(picture: Picture, rank: Any, at: slice, plan: Plan | None, place: tupl
     where = _label(plan, int(ids[0]))
     if len(ids) > 1:
         where = f"{len(ids):,} partitions: {where} ... {_label(plan, int(ids[-1]))}"
-    told = [where, _says(shape, int((rank[at] > 0).sum()), len(ids)), _rows(picture, at), _keys(picture, at, plan)]
+    if ages is not None and np.isnan(ages[at]).all():
+        return Cell(shape, None, place[1], place[0], f"{where}; never read")
+    keys = _keys(picture, at, plan)
+    told = [where, _says(shape, int((rank[at] > 0).sum()), len(ids)), _rows(picture, at), keys if keys != where else ""]
     if similarity is not None and shape in ("named", "differs"):
         told.append(f"similarity {similarity:.4g}")
+    if ages is not None:
+        told.append(_read(ages[at]))
     return Cell(shape, similarity, place[1], place[0], "; ".join(text for text in told if text))
 
 
@@ -106,9 +117,7 @@ def _says(shape: str, not_equal: int, count: int) -> str:
 def _label(plan: Plan | None, number: int) -> str:
     if plan is None:
         return f"partition {number:,}" if number != NULL_PARTITION else "no key (NULL)"
-    if hides_ranges(plan):
-        return "a partition"
-    return plan.partitioning.label(None if number == NULL_PARTITION else number)
+    return "a partition" if plan.hides_ranges else plan.partitioning.label(None if number == NULL_PARTITION else number)
 
 
 def _rows(picture: Picture, at: slice) -> str:
@@ -123,6 +132,14 @@ def _keys(picture: Picture, at: slice, plan: Plan | None) -> str:
     masked = plan is not None and any(column.masked for column in plan.key_columns)
     least, greatest = (_numbers(keys[at]) for keys in (picture.least, picture.greatest))
     return f"keys {min(least):,} to {max(greatest):,}" if least and greatest and not masked else ""
+
+
+def _read(ages: Ages) -> str:
+    """How long ago these were read."""
+    known = ages[~np.isnan(ages)]
+    never = f", {len(ages) - len(known):,} never" if len(known) < len(ages) else ""
+    youngest, oldest = plain.ago(float(known.min())), plain.ago(float(known.max()))
+    return f"read {oldest if youngest == oldest else f'{youngest} to {oldest}'} ago{never}"
 
 
 def _numbers(keys: Iterable[Any]) -> list[int]:

@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from auditor.chain import Combined
-from auditor.model import SIDES, State, Verdict
+from auditor.model import SECTIONS, SIDES, State, Verdict
+from auditor.report import plain
 from auditor.store.runs import StoredRun
 from auditor.whole import Whole
 
@@ -29,7 +30,7 @@ def table(found: Sequence[StoredRun]) -> RenderableType:
         counts = ["" if number is None else f"{number:,}" for number in (one.missing, one.extra, one.changed)]
         made.add_row(
             one.run[:12],
-            Text(one.audit),
+            Text(f"{one.audit}{_section(one)}"),
             f"{one.started:%Y-%m-%d %H:%M:%S}",
             _state(one),
             Text(one.verdict.value, COLOURS[one.verdict]),
@@ -43,11 +44,11 @@ def table(found: Sequence[StoredRun]) -> RenderableType:
 
 def line(one: StoredRun) -> RenderableType:
     """One run and how far it is, in a few lines."""
-    lines = [Text(f"{one.audit}: run {one.run}: {_state(one)}, began {one.started:%Y-%m-%d %H:%M:%S} UTC", "bold")]
+    lines = [Text(f"{one.audit}{_section(one)}: run {one.run}: {_state(one)}, began {one.started:%Y-%m-%d %H:%M:%S} UTC", "bold")]
     for side in SIDES:
         if told := one.progress.get(side):
             share = f", {told['done']:,} of about {told['total']:,} rows" if told.get("total") else ""
-            lines.append(Text(f"  {side}: {told['doing']}{share}"))
+            lines.append(Text(f"  {side}: {told['doing']}{share}{plain.statements(told)}"))
     lines += [Text(f"  {reason}") for reason in one.reasons]
     return Text("\n").join(lines)
 
@@ -78,6 +79,12 @@ def _age(seconds: float | None) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:,.0f} {unit} ago"
     return f"{seconds:,.0f} seconds ago"
+
+
+def _section(one: StoredRun) -> str:
+    """Which section of its table a run is of, as it is asked for on the command line."""
+    told = [f"{name} {asked.get('from', '')}..{asked.get('to', '')}" for name in SECTIONS if (asked := one.overrides.get(name))]
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _state(one: StoredRun) -> str:

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import Any
 
 from auditor.model import SIDES, Comparison, Difference, Jaccard, Plan, Report, Score
-from auditor.report.shown import shown
+from auditor.report.shown import shown, shown_plan
 
 MOST_DIVERGENT = 1000
 """Divergent partitions that are listed; ``unequal`` counts them all."""
@@ -40,6 +40,7 @@ def report(found: Report) -> dict[str, Any]:
         },
         "began": _moment(found.began),
         "covered": found.covered,
+        "section": str(found.section) if found.section else None,
         "verified_through": _moment(found.verified_through),
         "as_of": _moment(found.as_of),
         "measures": [
@@ -160,6 +161,7 @@ def _partitions(found: Comparison) -> dict[str, Any]:
 
 def plan(plan: Plan) -> dict[str, Any]:
     """A plan as plain values."""
+    plan = shown_plan(plan)
     return {
         "partitioning": str(plan.partitioning),
         "partitioning_why": plan.partitioning.why,

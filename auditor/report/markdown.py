@@ -46,14 +46,14 @@ def _figures(found: Report) -> list[str]:
     if found.comparison:
         comparison = found.comparison
         if found.jaccard:
-            lines.append(f"similarity {plain.similarity(found.jaccard)} of all rows are in both tables")
+            lines.append(f"similarity {plain.similarity(found.jaccard)} of {plain.meant(found)} are in both tables")
         if comparison.published:
             score = comparison.published
             lines.append(f"published score {score.value:.6g}, between {score.lower:.6g} and {score.upper:.6g}")
         lines.append(f"rows: {comparison.rows['source']:,} in the source, {comparison.rows['target']:,} in the target")
         lines.append(f"partitions: {comparison.equal:,} of {comparison.total:,} equal, {comparison.skipped:,} not compared")
-        if comparison.skipped or found.covered < 1:
-            lines.append(f"coverage: {plain.percent(found.coverage['rows'])} of rows")
+        if comparison.skipped or found.covered < 1 or found.section:
+            lines.append(f"coverage: {plain.percent(found.coverage['rows'])} of {plain.meant(found)}")
     if found.differences and (told := plain.apart(found.differences)):
         lines.append(f"not counted: {told}")
     if found.plan and found.plan.watermark:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
+from typing import Any
 
 from auditor.chain import Combined
 from auditor.config import Threshold
@@ -93,9 +95,22 @@ def has_score(run: StoredRun) -> bool:
     return run.score is not None and (run.lower, run.upper) != (0.0, 1.0)
 
 
+def meant(found: Report) -> str:
+    """Which rows a report is about."""
+    return f"the {found.section}" if found.section else "all rows"
+
+
 def rows(count: int) -> str:
     """So many rows."""
     return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def statements(told: Mapping[str, Any]) -> str:
+    """The statements of a side as its progress counts them; nothing where it does not."""
+    if "statements" not in told:
+        return ""
+    running = f", {told['running']:,} under way" if told.get("running") else ""
+    return f"; {told['statements']:,} {'statement' if told['statements'] == 1 else 'statements'} done{running}"
 
 
 def deviation(share: float) -> str:

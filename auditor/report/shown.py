@@ -1,11 +1,11 @@
-"""What of a report may be shown: nothing that masked columns hold."""
+"""What of a report, and of a plan, may be shown: nothing that masked columns hold."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from auditor.compare.account import MASK
-from auditor.model import Differences, Divergent, Plan, Report
+from auditor.model import Differences, Divergent, Measure, Plan, RangeDifference, Report
 
 
 def shown(found: Report) -> Report:
@@ -17,35 +17,49 @@ def shown(found: Report) -> Report:
     if plan is None:
         return found
     masked = frozenset(column.name for column in plan.key_columns if column.masked)
-    cut = hides_ranges(plan)
-    if not masked and not cut:
+    if not masked and not plan.hides_ranges:
         return found
     comparison, differences = found.comparison, found.differences
     if comparison:
-        comparison = replace(comparison, divergent=tuple(_divergent(one, cut) for one in comparison.divergent))
+        comparison = replace(comparison, divergent=tuple(_divergent(one, plan) for one in comparison.divergent))
     if differences:
-        differences = _differences(differences, masked, cut)
-    measures = tuple(replace(one, label=_label(one.partition)) if one.partition is not None else one for one in found.measures)
-    return replace(found, comparison=comparison, differences=differences, measures=measures if cut else found.measures)
+        differences = _differences(differences, masked, plan)
+    measures = tuple(_measure(one, plan) for one in found.measures)
+    return replace(found, plan=shown_plan(plan), comparison=comparison, differences=differences, measures=measures)
 
 
-def hides_ranges(plan: Plan) -> bool:
-    """Whether the ranges of a plan's partitions would tell what a masked column holds."""
-    return plan.partitioning.strategy in ("range", "time") and plan.columns[plan.partitioning.column].masked
+def shown_plan(plan: Plan) -> Plan:
+    """The plan without what tells how far the keys of a masked column reach, and which of them a rolling audit read."""
+    if not plan.hides_ranges:
+        return plan
+    return replace(plan, partitioning=replace(plan.partitioning, size=0), least=None, greatest=None, stretches=())
 
 
-def _label(partition: int | None) -> str:
-    return "partition of NULL" if partition is None else f"partition {MASK}"
+def _divergent(one: Divergent, plan: Plan) -> Divergent:
+    if not plan.hides_ranges:
+        return replace(one, key_range=None)
+    return replace(one, key_range=None, label=plan.label(one.partition), partition=None)
 
 
-def _divergent(one: Divergent, cut: bool) -> Divergent:
-    return replace(one, key_range=None, label=_label(one.partition), partition=None) if cut else replace(one, key_range=None)
+def _measure(one: Measure, plan: Plan) -> Measure:
+    if not plan.hides_ranges or one.partition is None:
+        return one
+    return replace(one, partition=None, label=plan.label(one.partition))
 
 
-def _differences(found: Differences, masked: frozenset[str], cut: bool) -> Differences:
+def _differences(found: Differences, masked: frozenset[str], plan: Plan) -> Differences:
     named = tuple(
         replace(one, key={name: MASK if name in masked and text is not None else text for name, text in one.key.items()})
         for one in found.named
     )
-    ranges = tuple(replace(one, first=None, last=None, ids=(None, None), label=_label(0)) for one in found.ranges) if cut else found.ranges
-    return replace(found, named=named, ranges=ranges)
+    return replace(found, named=named, ranges=tuple(_range(one, plan) for one in found.ranges))
+
+
+def _range(one: RangeDifference, plan: Plan) -> RangeDifference:
+    """A range without its keys, of which the key's only column is masked; in buckets of a hash these have keys too."""
+    if plan.hides_ranges:
+        return replace(one, first=None, last=None, ids=(None, None), label=plan.label(0))
+    if one.first is None and one.last is None:
+        return one
+    where = dict.fromkeys(plan.label(number) for number in one.ids)
+    return replace(one, first=None, last=None, label=" to ".join(where))

@@ -11,7 +11,7 @@ from rich.text import Text
 from auditor.expectation import exact_load, expected
 from auditor.model import SIDES, Comparison, Differences, Divergent, Measure, Plan, Report, Verdict
 from auditor.report import plain
-from auditor.report.shown import shown
+from auditor.report.shown import shown, shown_plan
 
 SHOWN = 20
 """Divergent partitions that are shown; the JSON has more."""
@@ -59,16 +59,16 @@ def _line(text: str, style: str = "") -> Text:
 def _figures(report: Report, found: Comparison) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     if report.jaccard:
-        table.add_row("  similarity", f"{plain.similarity(report.jaccard)} of all rows are in both tables")
+        table.add_row("  similarity", f"{plain.similarity(report.jaccard)} of {plain.meant(report)} are in both tables")
     if found.published:
         score = found.published
         table.add_row("  published score", f"{score.value:.6g} in [{score.lower:.6g}, {score.upper:.6g}] over partitions")
     table.add_row("  rows", f"{found.rows['source']:,} in the source, {found.rows['target']:,} in the target")
     sided = f", {found.source_only:,} in the source only, {found.target_only:,} in the target only"
     table.add_row("  partitions", f"{found.equal:,} of {found.total:,} equal, {found.unequal:,} differ{sided if found.unequal else ''}")
-    if found.skipped or report.covered < 1:
+    if found.skipped or report.covered < 1 or report.section:
         skipped = f"; {found.skipped:,} partitions could not be compared" if found.skipped else ""
-        table.add_row("  coverage", f"{plain.percent(report.coverage['rows'])} of rows{skipped}")
+        table.add_row("  coverage", f"{plain.percent(report.coverage['rows'])} of {plain.meant(report)}{skipped}")
     if report.differences and (told := plain.apart(report.differences)):
         table.add_row("  not counted", told)
     if report.plan and report.plan.watermark:
@@ -174,7 +174,7 @@ def plan(found: Plan) -> RenderableType:
         # Text, because a string would be read as markup, and types have brackets.
         cells = (name, column.types["source"], column.types["target"], str(column.kind), why)
         table.add_row(*(Text(plain.visible(cell)) for cell in cells))
-    how = found.partitioning
+    how = shown_plan(found).partitioning
     k = ", ".join(f"{name} = {value}" for name, value in (("k", found.k), ("t", found.t)) if value)
     k = f" with {k}" if k else ""
     load = exact_load(found)

@@ -59,6 +59,7 @@ PAGES = {
     "audit": "/audits/orders",
     "matching audit": "/audits/customers",
     "audit never run": "/audits/never",
+    "rolling audit": "/audits/rolling",
     "SQL": "/audits/orders/sql",
     "compare": "/compare",
     "day": "/day",
@@ -96,6 +97,7 @@ def settings(directory: Path) -> Settings:
         "missing": audit("nowhere"),
         "nothing": audit("nothing"),
         "never": audit("customers"),
+        "rolling": audit("orders", rolling={"per_run": "30%"}, partition={"size": 1000}),
     }
     return checked({"connections": urls, "audits": audits, "store": {"url": f"sqlite:///{directory}/runs.db"}})
 
@@ -112,7 +114,18 @@ def site(directory: Path, *, insecure: bool = False) -> Iterator[Site]:
     configured = settings(directory)
     assert configured.store
     store = open_store(configured.store.url)
-    for name in ("customers", "customers", "orders", "orders", "orders, how alike", "orders, counted", "missing", "nothing"):
+    for name in (
+        "customers",
+        "customers",
+        "orders",
+        "orders",
+        "orders, how alike",
+        "orders, counted",
+        "missing",
+        "nothing",
+        "rolling",
+        "rolling",
+    ):
         service.run_audit(configured, name, store=store, requested_by="the tests", reason="to have something to show")
     secrets = {scope: tokens.create(store, name=f"a {scope} token", scope=scope) for scope in tokens.SCOPES}
     workers = Workers(configured, store, 1)

@@ -119,6 +119,14 @@ def test_a_partition_is_told_when_pointed_at(browse: Browse) -> None:
     assert "rows" in page.locator("[data-heat-says]").inner_text()
 
 
+def test_the_part_of_a_run_form_that_opens_is_for_everybody(browse: Browse) -> None:
+    for width in (1280, 390):
+        page = browse("/audits/customers", width=width)
+        page.locator("details.options summary").click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert faults(page) == []
+
+
 def test_the_chart_is_drawn(browse: Browse) -> None:
     page = browse("/audits/orders")
     page.wait_for_selector("#chart canvas")

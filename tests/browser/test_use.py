@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import duckdb
@@ -57,12 +58,14 @@ def test_a_form_of_another_site_is_refused(browse: Browse) -> None:
 
 def test_a_run_is_requested_and_watched_to_its_verdict(browse: Browse) -> None:
     page = browse("/audits/watched", scope="run")
+    page.locator("details.options summary").click()
     page.get_by_label("Why").fill("to watch it")
-    page.get_by_role("button", name="Run now").click()
+    page.get_by_role("button", name="Run like this").click()
     page.wait_for_url("**/runs/*")
     page.evaluate("window.stayed = true")
     expect(page.locator("#run .verdict")).to_contain_text("running", timeout=30_000)
     expect(page.locator("#side-source")).to_be_visible()
+    expect(page.locator(".statements")).to_have_text([re.compile(r"^[1-9]\d* statements done, \d under way$")] * 2, timeout=30_000)
     expect(page.locator("#run .verdict")).to_contain_text("mismatch", timeout=60_000)
     assert page.evaluate("window.stayed") is True
     expect(page.locator("#said")).to_have_text("The run ended: mismatch.")
@@ -72,10 +75,61 @@ def test_a_run_is_requested_and_watched_to_its_verdict(browse: Browse) -> None:
 
 def test_another_method_can_be_asked_for(browse: Browse) -> None:
     page = browse("/audits/customers", scope="run")
+    page.locator("details.options summary").click()
     page.get_by_label("Method", exact=True).select_option("signature")
-    page.get_by_role("button", name="Run now").click()
+    page.get_by_role("button", name="Run like this").click()
     expect(page.locator("#run .verdict")).to_contain_text("match", timeout=60_000)
     expect(page.get_by_text("method signature")).to_be_visible()
+
+
+def test_a_part_of_the_table_is_run_alone(browse: Browse) -> None:
+    page = browse("/audits/customers", scope="run")
+    verdict = page.locator("header.top .verdict").inner_text()
+    page.locator("details.options summary").click()
+    page.get_by_label("from", exact=True).fill("1,000")
+    page.get_by_label("to", exact=True).fill("1999")
+    page.get_by_role("button", name="Run like this").click()
+    expect(page.locator("#run .verdict")).to_contain_text("match", timeout=60_000)
+    expect(page.locator("dl.figures")).to_contain_text("keys 1,000 to 1,999")
+    expect(page.locator("dl.figures")).to_contain_text("1,000in each table")
+    page.goto("/audits/customers")
+    expect(page.locator("table.history tbody tr").first).to_contain_text("a part of the table")
+    assert page.locator("header.top .verdict").inner_text() == verdict
+
+
+def test_a_key_that_is_none_is_refused_in_words(browse: Browse) -> None:
+    page = browse("/audits/customers", scope="run", expected="422 (Unprocessable")
+    page.locator("details.options summary").click()
+    page.get_by_label("from", exact=True).fill("20")
+    page.get_by_label("to", exact=True).fill("10")
+    page.get_by_role("button", name="Run like this").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("This cannot be done")
+    expect(page.locator("main")).to_contain_text("from has to be at most to")
+
+
+def test_a_rolling_audit_shows_its_whole_table(browse: Browse) -> None:
+    page = browse("/audits/rolling")
+    expect(page.locator("main > ul").first).to_contain_text("differ as they were last read")
+    expect(page.locator(".legend")).to_contain_text("not compared")
+    told = page.locator("[data-heat-says]")
+    page.locator(".cell").first.hover()
+    expect(told).to_contain_text(re.compile(r"keys 0 to 999; .*read \d+ (s|min|min \d+ s) ago"))
+    page.locator(".cell").last.hover()
+    expect(told).to_contain_text("never read")
+    parts = page.locator("details.more").filter(has_text="When each part was read").locator("tbody tr")
+    assert "never" in parts.first.inner_text()
+    assert "ago" in parts.last.inner_text()
+
+
+def test_the_report_of_a_run_is_fetched_in_each_format(browse: Browse, served: Site) -> None:
+    page = browse(served.path("run"))
+    for name, ending, says in (
+        ("Report as one file", "html", "<!DOCTYPE html>"), ("Markdown", "md", "# "), ("JSON", "json", "{"), ("text", "txt", "MISMATCH"),
+    ):  # fmt: skip
+        with page.expect_download() as fetched:
+            page.get_by_role("link", name=name, exact=True).click()
+        assert fetched.value.suggested_filename.endswith(f".{ending}")
+        assert says in Path(fetched.value.path()).read_text()
 
 
 def test_a_run_is_cancelled_and_resumed(browse: Browse) -> None:
@@ -93,6 +147,8 @@ def test_a_run_is_cancelled_and_resumed(browse: Browse) -> None:
 
 def test_an_audit_is_paused_and_goes_on(browse: Browse) -> None:
     page = browse("/audits/customers", scope="run")
+    expect(page.get_by_role("button", name="Pause", exact=True)).to_be_disabled()
+    page = browse("/audits/customers", scope="define")
     page.get_by_role("button", name="Pause", exact=True).click()
     expect(page.locator("header.top .tag")).to_have_text("paused")
     page.get_by_role("button", name="Unpause").click()
@@ -104,7 +160,7 @@ def test_audits_are_filtered_as_somebody_writes(browse: Browse) -> None:
     rows = page.locator("table.audits tbody tr")
     assert rows.count() == len(browse_names(page))
     verdicts = page.locator("table.audits tbody .verdict").all_inner_texts()
-    order = ["mismatch", "unknown", "never run", "match"]
+    order = ["mismatch", "unknown", "stale", "never run", "match"]
     assert [order.index(one) for one in verdicts] == sorted(order.index(one) for one in verdicts)
     page.get_by_label("Filter").press_sequentially("orders mis")
     expect(rows.filter(has_text="customers")).to_have_count(0)
@@ -151,6 +207,22 @@ def test_sql_is_copied(browse: Browse) -> None:
     page.get_by_label("Method", exact=True).select_option("counts")
     expect(page.locator("#sql-source")).to_contain_text("method counts")
     assert "minhash" not in page.locator("#sql-target").inner_text()
+
+
+def test_sql_is_copied_from_the_audit_at_once(browse: Browse, served: Site) -> None:
+    page = browse("/audits/orders")
+    page.get_by_role("link", name="Copy target SQL").click()
+    expect(page.get_by_role("link", name="Copied")).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.splitlines()[0].startswith("-- auditor: audit orders, target")
+    assert copied.strip() == service.sql(served.settings, "orders")["target"].strip()
+
+
+def test_sql_that_cannot_be_written_leads_to_the_reason(browse: Browse) -> None:
+    page = browse("/audits/missing", expected="status of 4")
+    page.get_by_role("link", name="Copy source SQL").click()
+    page.wait_for_url("**/audits/missing/sql*")
+    expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("there is no table")
 
 
 def test_two_results_are_uploaded_and_compared(browse: Browse, served: Site, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader
 from markupsafe import Markup
@@ -19,8 +19,12 @@ from auditor.api.pages._visitor import Visitor, visitor_or_none
 from auditor.api.pages._words import KINDS, METHODS, WORDS
 from auditor.report import html, plain
 from auditor.report.heat import SAYS
+from auditor.report.templates import environment
 
 STATIC = Path(__file__).parent.parent / "static"
+FILES = {
+    "html": ("text/html", "html"), "markdown": ("text/markdown", "md"), "json": ("application/json", "json"), "text": ("text/plain", "txt"),
+}  # fmt: skip
 THEME = "auditor_theme"
 THEMES = ("light", "dark")
 
@@ -46,6 +50,13 @@ def page(request: Request, template: str, *, status: int = 200, visitor: Visitor
     return HTMLResponse(body, status, headers={"Cache-Control": "no-store", "Vary": "HX-Request, Cookie"})
 
 
+def file(body: str, name: str, format: str) -> Response:
+    """A report as a file to be kept, in one of the formats of reports."""
+    type_, ending = FILES[format]
+    headers = {"Content-Disposition": f'attachment; filename="{name}.{ending}"', "Cache-Control": "no-store"}
+    return Response(body.encode("utf-8", "replace"), media_type=f"{type_}; charset=utf-8", headers=headers)
+
+
 def back_to(path: str) -> RedirectResponse:
     """After a form was taken: look at this."""
     return RedirectResponse(path, 303)
@@ -69,7 +80,7 @@ def url(*parts: str) -> str:
 @cache
 def _environment() -> Environment:
     # What a run looks like is said once, by the report: its macros and its filters are used here.
-    reports = html._environment()
+    reports = environment()
     mine = PackageLoader("auditor.api.pages")
     made = reports.overlay(loader=ChoiceLoader([mine, PrefixLoader({"report": PackageLoader("auditor", "report")})]))
     made.filters = reports.filters | {"when": _when, "since": _since, "ahead": _ahead, "share": _share, "lines": _lines}

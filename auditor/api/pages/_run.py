@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
 from auditor import keep, service
@@ -12,15 +12,16 @@ from auditor.api import differences as kept
 from auditor.api.behind import Behind, Given
 from auditor.api.pages import _differences
 from auditor.api.pages._differences import Kind, Settled
-from auditor.api.pages._frame import back_to, page, url
+from auditor.api.pages._frame import back_to, file, page, url
 from auditor.api.pages._visitor import Reader, Runner
+from auditor.errors import UnknownRun
 from auditor.model import SIDES
-from auditor.report import html, plain
+from auditor.report import plain, rendered
 from auditor.report.day import not_compared
 from auditor.report.heat import heat
 from auditor.report.shown import shown
 from auditor.service import queueing
-from auditor.store import events, queue, runs
+from auditor.store import queue, runs
 from auditor.store.runs import StoredRun
 
 router = APIRouter()
@@ -53,22 +54,21 @@ def download(
     return StreamingResponse(lines, media_type=type_, headers=headers)
 
 
-@router.get("/runs/{run}/report.html")
-def report(given: Given, visitor: Reader, run: str) -> HTMLResponse:
-    """The run's report as one file that needs nothing else."""
+@router.get("/runs/{run}/report.{format}")
+def report(given: Given, visitor: Reader, run: str, format: Literal["html", "markdown", "json", "text"]) -> Response:
+    """The run's report as a file that needs nothing else."""
     one = runs.find(given.store, run)
     found = keep.report(given.store, one.run)
-    name = f'attachment; filename="run-{one.run[:12]}.html"'
-    body = html.run(found, keep.picture(given.store, one.run)) if found else ""
-    return HTMLResponse(body, headers={"Content-Disposition": name, "Cache-Control": "no-store"})
+    if found is None:
+        raise UnknownRun(f"run {one.run} has not ended with a report")
+    body = rendered.run(found, keep.picture(given.store, one.run) if format == "html" else None, format)
+    return file(body, f"run-{one.run[:12]}", format)
 
 
 @router.post("/runs/{run}/cancel")
 def cancel(given: Given, visitor: Runner, run: str) -> RedirectResponse:
     """Ask the run to end."""
-    found = service.cancel(given.store, run)
-    events.note(given.store, who=visitor.name, what="run cancelled", subject=found.run, detail={"audit": found.audit})
-    return back_to(url("runs", found.run))
+    return back_to(url("runs", service.cancel(given.store, run, by=visitor.name).run))
 
 
 @router.post("/runs/{run}/resume")
@@ -100,5 +100,9 @@ def _told(given: Behind, run: str, kind: Kind, state: Settled, after: int) -> di
 
 def _sides(one: StoredRun) -> list[dict[str, Any]]:
     """How far each side is, as its last sign of life said."""
-    nothing = {"doing": "", "done": 0, "total": 0}
-    return [{"side": side, **nothing, **one.progress.get(side, {})} for side in SIDES]
+    nothing = {"doing": "", "done": 0, "total": 0, "statements": 0, "running": 0}
+    found = [{"side": side, **nothing, **one.progress.get(side, {})} for side in SIDES]
+    for side in found:
+        side["waits"] = side["doing"].startswith("waits")
+        side["doing"] = side["doing"].removeprefix("waits").removeprefix(":").strip()
+    return found

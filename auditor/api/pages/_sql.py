@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path, PurePath
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse
+from markupsafe import Markup
 
 from auditor import service
-from auditor.api.behind import Behind, Given
-from auditor.api.pages._day import within
+from auditor.api import uploads
+from auditor.api.behind import Given
 from auditor.api.pages._frame import page
 from auditor.api.pages._visitor import Reader
-from auditor.errors import AuditorError, ResultError
-from auditor.model import SIDES, Method, Report, Side
+from auditor.errors import AuditorError
+from auditor.model import SIDES, Method, Side
 from auditor.report import html
 
 router = APIRouter()
-
-ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".txt")
 
 
 @router.get("/audits/{name:path}/sql")
@@ -35,6 +32,13 @@ def sql(request: Request, given: Given, visitor: Reader, name: str, method: Lite
     except AuditorError as failed:
         error = str(failed)
     return page(request, "sql.html", visitor=visitor, name=name, asked=asked, method=method, scripts=scripts, error=error)
+
+
+@router.get("/audits/{name:path}/sql/{side}.sql")
+def script(given: Given, visitor: Reader, name: str, side: Side, method: Literal["", Method] = "") -> PlainTextResponse:
+    """One side's script alone, to be copied."""
+    found = service.sql(given.settings, name, (side,), method or None)[side]
+    return PlainTextResponse(found, headers={"Cache-Control": "no-store"})
 
 
 @router.get("/compare")
@@ -53,29 +57,12 @@ def compared(
     name: Annotated[str, Form()] = "",
 ) -> HTMLResponse:
     """The report of two results; nothing of it is kept."""
-    found, error = "", ""
+    found, error = Markup(), ""
     try:
-        found = within(html.run(_compared(given, {"source": source, "target": target}, name)))
+        found = html.run_part(uploads.compared(given.settings, {"source": source, "target": target}, name))
     except AuditorError as failed:
         error = str(failed)
     names = service.expanded(given.settings)
     return page(
         request, "compare.html", visitor=visitor, names=names, name=name, found=found, error=error, status=422 if error else 200
     )  # fmt: skip
-
-
-def _compared(given: Behind, uploads: dict[Side, UploadFile], name: str) -> Report:
-    asked = service.audit(given.settings, name) if name else None
-    with tempfile.TemporaryDirectory() as directory:
-        files = {side: Path(directory) / f"the {side} file{_ending(upload)}" for side, upload in uploads.items()}
-        for side, upload in uploads.items():
-            files[side].write_bytes(upload.file.read())
-        try:
-            return service.compare_files(files["source"], files["target"], asked)
-        except ResultError as error:
-            raise ResultError(str(error).replace(f"{directory}/", "")) from None
-
-
-def _ending(upload: UploadFile) -> str:
-    ending = PurePath(upload.filename or "").suffix.lower()
-    return ending if ending in ENDINGS else ".csv"

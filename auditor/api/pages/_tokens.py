@@ -11,7 +11,6 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from auditor.api.behind import Behind, Given
 from auditor.api.pages._frame import back_to, now, page
 from auditor.api.pages._visitor import Definer, Visitor
-from auditor.api.sessions import is_session
 from auditor.errors import ConfigError, Forbidden
 from auditor.service import tokens
 from auditor.store.tokens import Scope
@@ -21,9 +20,9 @@ router = APIRouter()
 
 SCOPES: dict[Scope, str] = {
     "read": "see everything",
-    "run": "also start, cancel, resume and pause",
-    "define": "also keep audits and make tokens",
-    "repair": "read, run, and apply patches",
+    "run": "also start, cancel and resume",
+    "define": "also keep and pause audits, make tokens",
+    "repair": "read, run, and record repairs",
 }
 LASTS = {"30": "30 days", "90": "90 days", "365": "a year", "": "for ever"}
 
@@ -65,7 +64,7 @@ def _page(
     request: Request, given: Behind, visitor: Visitor, *, secret: str = "", made: str = "", error: str = "", status: int = 200
 ) -> HTMLResponse:
     at = now()
-    every = [one for one in every_token(given.store) if not is_session(one)]
+    every = [one for one in every_token(given.store) if not one.is_session]
     alive = [one for one in every if one.revoked is None and (one.expires is None or one.expires > at)]
     ended = [one for one in every if one not in alive]
     return page(

@@ -22,6 +22,8 @@ WORDS = {
     " their hashes.",
     "heat": "Every partition of the table in its order. Point at one, or walk with the arrow keys, to read which keys it holds and what"
     " was found.",
+    "rolled": "Every partition of the table in its order, each as it was when it was last read. Point at one, or walk with the arrow"
+    " keys, to read what was found and how long ago.",
     "difference": "One row that is not equal. Missing: only the source has it. Extra: only the target has it. Changed: both have"
     " the key, and a column differs.",
     "unsettled": "A difference that was still changing when it was looked at for the last time; it may be rows in flight.",
@@ -29,14 +31,20 @@ WORDS = {
     "drift": "What of the tables' columns is not as it was at the run before.",
     "method": "How much each partition's summary carries. Counts: numbers of rows, sums, extremes. Signature: equal or not. Minhash: how"
     " similar. Exact: which rows differ.",
+    "measure": "A number that is taken of all rows at once, on both sides: how many there are, a column's sum, its least and greatest"
+    " value, how many are NULL.",
+    "similarity": "Of a partition that differs, about which share of its rows is the same on both sides.",
+    "compared": "Each column is turned into a text that both databases write alike; what it is compared as says which text.",
+    "cost": "What the run asked of each database: statements, the bytes that crossed the network, and how long it read.",
     "minhash": "The least of many scrambled values of a partition's rows. Two partitions with many rows in common often agree on it,"
     " so how often they agree tells how similar they are.",
     "signature": "The sum of the fingerprints of all rows of a partition. Equal sums mean equal partitions.",
     "threshold": "What this audit still calls a match.",
-    "waits": "What each side does now; where a database is busy, the auditor waits and says so.",
+    "waits": "What each side does now, how many rows it has read, and how many statements have ended or are under way. Where a database"
+    " is busy, the auditor waits and says what for.",
     "token": "A secret that lets a person or a program in. Only its fingerprint is kept, so it can be shown once and never again.",
-    "scope": "What a token may do. Read: see everything. Run: also start, cancel and pause. Define: also keep audits and make"
-    " tokens. Repair: run, and apply patches.",
+    "scope": "What a token may do. Read: see everything. Run: also start, cancel and resume. Define: also keep and pause audits, make"
+    " tokens. Repair: run, and record repairs.",
     "patch": "The statements that would make the target equal to the source again.",
 }
 

@@ -1,23 +1,41 @@
 // What the pages do beyond htmx: copying, walking over the drawing of a table, the chart of scores, sending a choice at once.
 "use strict";
 
+function said(button, text) {
+  const before = button.dataset.says || button.textContent;
+  button.dataset.says = before;
+  button.textContent = text;
+  setTimeout(() => { button.textContent = before; }, 1500);
+}
+
+function selected(from) {
+  const range = document.createRange();
+  range.selectNodeContents(from);
+  const chosen = getSelection();
+  chosen.removeAllRanges();
+  chosen.addRange(range);
+  return document.execCommand("copy");
+}
+
 function copy(button) {
   const from = document.getElementById(button.dataset.copies);
-  const done = () => {
-    const before = button.textContent;
-    button.textContent = "Copied";
-    setTimeout(() => { button.textContent = before; }, 1500);
-  };
-  const byHand = () => {
-    const range = document.createRange();
-    range.selectNodeContents(from);
-    const chosen = getSelection();
-    chosen.removeAllRanges();
-    chosen.addRange(range);
-    if (document.execCommand("copy")) done();
-  };
-  if (navigator.clipboard && window.isSecureContext) navigator.clipboard.writeText(from.textContent).then(done, byHand);
+  const byHand = () => { if (selected(from)) said(button, "Copied"); };
+  if (navigator.clipboard && window.isSecureContext) navigator.clipboard.writeText(from.textContent).then(() => said(button, "Copied"), byHand);
   else byHand();
+}
+
+// Copies what an address answers; where that cannot be, the link leads to the page that shows it.
+function fetched(link) {
+  const asText = () => fetch(link.dataset.fetches).then((answer) => (answer.ok ? answer.text() : Promise.reject(answer.status)));
+  said(link, "Writing\u2026");
+  asText().then((text) => navigator.clipboard.writeText(text)).then(
+    () => {
+      said(link, "Copied");
+      const status = document.getElementById("fetched");
+      if (status) status.textContent = `${link.dataset.says}: copied`;
+    },
+    () => location.assign(link.href),
+  );
 }
 
 function told(cell) {
@@ -124,6 +142,11 @@ function draw() {
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copies]");
   if (button) copy(button);
+  const link = event.target.closest("[data-fetches]");
+  if (link && navigator.clipboard && window.isSecureContext) {
+    event.preventDefault();
+    fetched(link);
+  }
   // One explanation at a time: a click elsewhere closes the one that is open.
   document.querySelectorAll("details.what[open]").forEach((one) => { if (!one.contains(event.target)) one.open = false; });
 });

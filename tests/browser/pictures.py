@@ -1,0 +1,196 @@
+"""A month in the life of a small shop, and the pictures of its pages that docs/ holds.
+
+To make them anew: python -m tests.browser.pictures docs. With --all there is every page in every look, for somebody to judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import sqlalchemy as sa
+from playwright.sync_api import Browser, sync_playwright
+
+from auditor import service
+from auditor.api import create_app
+from auditor.config import Settings, checked
+from auditor.report import day, rendered
+from auditor.store import Store, _schema, open_store, runs, standing
+from tests.browser.conftest import QUIET, found
+from tests.browser.served import serving
+from tests.test_report_samples import NOW as REPORTED
+from tests.test_report_samples import earlier, moved
+from tests.test_report_samples import made as sample_of_reports
+
+TABLES = """
+CREATE TABLE customers AS SELECT i::BIGINT AS id, 'customer ' || i AS name, DATE '2024-01-01' + (i % 700)::INT AS since
+  FROM range(1, 12001) t(i);
+CREATE TABLE orders AS SELECT i::BIGINT AS id, i % 900 AS customer, ((i * 7 % 1000) / 10)::DECIMAL(9, 2) AS price,
+  ['new', 'paid', 'shipped', 'returned'][i % 4 + 1] AS status, TIMESTAMP '2026-01-01' + INTERVAL (i) MINUTE AS placed
+  FROM range(1, 60001) t(i);
+CREATE TABLE invoices AS SELECT i::BIGINT AS id, i AS "order", ((i * 13 % 5000) / 100)::DECIMAL(9, 2) AS total FROM range(1, 30001) t(i);
+CREATE TABLE events AS SELECT i::BIGINT AS id, i % 12 AS kind, i % 900 AS customer FROM range(1, 90001) t(i);
+CREATE TABLE payments AS SELECT i::BIGINT AS id, i % 900 AS customer FROM range(1, 5001) t(i);
+CREATE TABLE stock AS SELECT i::BIGINT AS id, i % 50 AS pieces FROM range(1, 4001) t(i);
+"""
+DAMAGE = """
+UPDATE orders SET price = price + 0.50 WHERE id IN (407, 4711, 18001, 22222, 31007, 31990, 44100);
+UPDATE orders SET status = 'paid' WHERE id IN (9001, 9002, 25001, 52525);
+UPDATE orders SET placed = placed + INTERVAL 1 HOUR WHERE id IN (15360, 41004);
+DELETE FROM orders WHERE id BETWEEN 37000 AND 38599 OR id IN (1203, 7450, 56001);
+INSERT INTO orders SELECT id + 30, customer, price, status, placed FROM orders WHERE id > 59980;
+DELETE FROM invoices WHERE id IN (211, 9050, 17733, 29801);
+UPDATE events SET kind = 99 WHERE id BETWEEN 20100 AND 20140;
+"""
+NAMES = {"source": "shop", "target": "warehouse"}
+
+
+def settings(directory: Path) -> Settings:
+    """Audits as a team would have them."""
+
+    def audit(table: str, **more: Any) -> dict[str, Any]:
+        return {**{side: {"connection": name, "table": table} for side, name in NAMES.items()}, "key": ["id"], **more}
+
+    urls = {name: {"url": f"duckdb:///{directory}/{side}.duckdb"} for side, name in NAMES.items()}
+    audits = {
+        "orders": audit("orders", schedule="30 3 * * *", threshold=0.9999, partition={"size": 512}),
+        "orders by the hour": audit("orders", method="counts", counts={"classes": ["status"]}, schedule="0 * * * *"),
+        "customers": audit("customers", schedule="*/30 * * * *"),
+        "invoices": audit("invoices", threshold=0.999, schedule="0 4 * * *", partition={"size": 256}),
+        "events": audit("events", rolling={"per_run": "20%"}, partition={"size": 512}, schedule="0 */6 * * *"),
+        "payments": audit("payments", schedule="15 * * * *"),
+        "stock": audit("stock", schedule="0 5 * * *"),
+        "refunds": audit("refunds"),
+        "vouchers": audit("customers"),
+    }
+    return checked({"connections": urls, "audits": audits, "store": {"url": f"sqlite:///{directory}/runs.db"}})
+
+
+def lived(directory: Path, now: dt.datetime) -> tuple[Settings, Store]:
+    """The shop with a month of runs, one of which goes on."""
+    for side in NAMES:
+        with duckdb.connect(f"{directory}/{side}.duckdb") as connection:
+            connection.execute(TABLES + (DAMAGE if side == "target" else ""))
+    configured = settings(directory)
+    assert configured.store
+    store, chance = open_store(configured.store.url), random.Random(7)
+    for ago in range(29, 0, -1):
+        at = now - dt.timedelta(days=ago, minutes=20)
+        worse = 1.0 if ago > 12 else 1 - 0.0024 * (13 - ago) - 0.0006 * chance.random()
+        told: dict[str, Any] = {"missing": round(60000 * (1 - worse)), "extra": 0, "changed": (13 - ago) // 2 if worse < 1 else 0}
+        earlier(store, "orders", at, worse, 0.0 if worse == 1 or ago % 3 else 0.004, asked=configured.audit("orders"), **told)
+        earlier(store, "customers", at, 0.9991 if ago in (18, 17) else 1.0)
+        earlier(store, "invoices", at, 1.0 if ago > 20 else 1 - 0.00001 * (21 - ago) - 0.00005 * chance.random())
+        earlier(store, "payments", at)
+        if ago > 3:
+            earlier(store, "stock", at)
+    for number, name in enumerate(("orders", "orders by the hour", "customers", "invoices", "refunds")):
+        report = service.run_audit(configured, name, store=store, requested_by="schedule")
+        began = now - dt.timedelta(minutes=19 + 3 * number)
+        moved(store, report.run, began, report.seconds)
+        if report.verified_through:
+            standing.update(store, name, verified_through=began)
+    standing.update(store, "orders", verified_through=now - dt.timedelta(days=13, minutes=20))
+    standing.update(store, "payments", verified_through=now - dt.timedelta(days=1, minutes=20))
+    standing.update(store, "stock", verified_through=now - dt.timedelta(days=4, minutes=20))
+    for hours in (14, 8, 2):
+        report = service.run_audit(configured, "events", store=store, requested_by="schedule")
+        moved(store, report.run, now - dt.timedelta(hours=hours), report.seconds)
+    with store.engine.begin() as connection:  # each part was read when its run began
+        read = sa.select(_schema.runs.c.started).where(_schema.runs.c.number == _schema.stretches.c.run).scalar_subquery()
+        connection.execute(sa.update(_schema.stretches).values(at=read))
+    runs.begin(store, run="4f" * 16, audit="payments", definition={}, method="exact", requested_by="ada", reason="after the backfill")
+    return configured, store
+
+
+def beat(store: Store) -> None:
+    """What the run that goes on says of itself."""
+    busy = "waits: Threads_running is 41, and more than 30"
+    reading = {"doing": "summarising", "done": 3_145_728, "total": 4_812_000, "statements": 27, "running": 4}
+    runs.beat(store, "4f" * 16, {"source": {**reading, "doing": busy, "done": 1_835_008, "running": 0}, "target": reading})
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """The browser that is installed here."""
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=found(), args=list(QUIET))
+        yield opened
+        opened.close()
+
+
+class Camera:
+    """Takes pictures of pages into a directory."""
+
+    def __init__(self, browser: Browser, url: str, directory: Path) -> None:
+        self.browser, self.url, self.directory = browser, url, directory
+
+    def take(
+        self, name: str, path: str, *, width: int = 1280, height: int = 960, dark: bool = False, whole: bool = False, act: str = ""
+    ) -> None:
+        """A picture of a page, of its ``whole`` length or of what a window shows; ``act`` is done there first."""
+        context = self.browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", reduced_motion="reduce"
+        )
+        page = context.new_page()
+        page.goto(path if path.startswith("file:") else self.url + path)
+        page.wait_for_timeout(400)
+        if act == "point":
+            page.locator(".cell").nth(72).hover()
+        elif act:
+            page.locator(act).first.click()
+        page.screenshot(path=self.directory / f"{name}.png", full_page=whole)
+        context.close()
+
+
+def main() -> None:
+    """Take them."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("directory", type=Path)
+    asked.add_argument("--all", action="store_true", help="every page in every look")
+    options = asked.parse_args()
+    options.directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as made:
+        configured, store = lived(Path(made), dt.datetime.now(dt.UTC))
+        (latest,) = runs.listed(store, audit="orders", limit=1)
+        (Path(made) / "reports").mkdir()
+        reported, kept = sample_of_reports(Path(made) / "reports")
+        file = Path(made) / "day.html"
+        file.write_text(rendered.day(day.day(kept, reported, REPORTED.date(), REPORTED), "html"), encoding="utf-8")
+        with serving(create_app(configured, store, insecure=True)) as url, browser() as opened:
+            camera = Camera(opened, url, options.directory)
+            beat(store)
+            if not options.all:
+                camera.take("page-overview", "/")
+                camera.take("page-audit", "/audits/orders", act="point")
+                camera.take("page-run-dark", f"/runs/{latest.run}", dark=True)
+                camera.take("page-phone", "/audits/orders", width=390, height=1100)
+                camera.take("daily-report", file.as_uri(), width=1100, height=1500)
+            for name, path in _pages(latest.run, file).items() if options.all else ():
+                for width, dark in ((1280, False), (1280, True), (390, False), (390, True)):
+                    beat(store)
+                    act = "details.options summary" if name == "options" else "details.what summary" if name == "explained" else ""
+                    camera.take(f"{name}-{width}-{'dark' if dark else 'light'}", path, width=width, dark=dark, whole=True, act=act)
+        kept.close()
+        store.close()
+
+
+def _pages(run: str, file: Path) -> dict[str, str]:
+    return {
+        "overview": "/", "audit": "/audits/orders", "rolling": "/audits/events", "options": "/audits/invoices",
+        "explained": "/audits/customers", "stale": "/audits/stock", "never": "/audits/vouchers",
+        "counts": "/audits/orders%20by%20the%20hour", "run": f"/runs/{run}", "live": f"/runs/{'4f' * 16}",
+        "SQL": "/audits/orders/sql", "day": "/day", "compare": "/compare", "tokens": "/tokens", "about": "/about", "login": "/login",
+        "report": file.as_uri(),
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
