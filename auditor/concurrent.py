@@ -7,6 +7,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from auditor import telemetry
+from auditor.errors import StatementCancelled
 from auditor.model import SIDES, Side
 
 T = TypeVar("T")
@@ -16,7 +17,11 @@ CANCEL_AGAIN = 0.5
 
 
 def both(work: Callable[[Side], T], cancel: Callable[[], None] | None = None) -> dict[Side, T]:
-    """``work`` for both sides at once. The first error is raised, after ``cancel`` ended what the other side was doing."""
+    """``work`` for both sides at once.
+
+    The first error is raised, after ``cancel`` ended what the other side was doing; one that says no more than that it was cancelled
+    gives way to the other side's, which is the reason.
+    """
     with ThreadPoolExecutor(2, thread_name_prefix="side") as pool:
         futures: dict[Side, Future[T]] = {side: pool.submit(telemetry.carried(work), side) for side in SIDES}
         try:
@@ -28,5 +33,6 @@ def both(work: Callable[[Side], T], cancel: Callable[[], None] | None = None) ->
             while running and cancel:  # a cancel that comes before the statement began is lost, so it is repeated
                 cancel()
                 running = wait(running, timeout=CANCEL_AGAIN).not_done
-            raise first
+            errors = [error for future in futures.values() if future.done() and (error := future.exception())]
+            raise min([first, *errors], key=lambda error: isinstance(error, StatementCancelled))
         return {side: future.result() for side, future in futures.items()}

@@ -70,7 +70,7 @@ class Reading:
 
         def connect(side: Side) -> None:
             self.watch(Progress(self.links[side].audit, side, "connecting"))
-            with self.passed(side):
+            with named(side, self.links[side].name), self.passed(side):
                 self.links[side].open()
 
         try:

@@ -46,7 +46,8 @@ class Whole:
         never = f", {self.partitions - self.read:,} were never read" if self.read < self.partitions else ""
         since = f"; the oldest look was on {self.oldest:%Y-%m-%d %H:%M} UTC" if self.oldest else ""
         within = f" ({self.allowed:,} of them no more than the audit allows)" if self.allowed else ""
-        return f"of the whole table's {self.partitions:,} partitions {self.unequal:,} differ as they were last read{within}{never}{since}"
+        differ = f"{self.unequal:,} {'differs' if self.unequal == 1 else 'differ'}"
+        return f"of the whole table's {self.partitions:,} partitions {differ} as they were last read{within}{never}{since}"
 
 
 def whole(store: Store, name: str) -> Whole | None:

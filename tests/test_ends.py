@@ -224,5 +224,5 @@ def test_a_source_that_stays_busy_is_given_up(both: Both, tmp_path: Path) -> Non
         process.go()
         report = process.report()
     assert (report["state"], report["verdict"], process.end()) == ("failed", "unknown", 3)
-    assert "for 2 s; auditor resume" in report["reasons"][0] and report["resumable"], report["reasons"]
+    assert "for 2 s; start a new run" in report["reasons"][0] and report["resumable"], report["reasons"]
     resumed(both, tmp_path)

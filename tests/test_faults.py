@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import duckdb
 import pytest
 
 from auditor.cli import main
@@ -151,9 +152,10 @@ def test_an_option_that_is_no_number(ready: LiveEngine, faulty: Faulty) -> None:
     assert "connect_timeout is not a whole number: 'soon'" in faulty.sentence()
 
 
-def test_a_url_that_is_none(faulty: Faulty) -> None:
+def test_a_url_that_is_none(faulty: Faulty, tmp_path: Path) -> None:
+    duckdb.connect(str(tmp_path / "x.duckdb")).close()
     for url in (f"mysql://{READER}:{SECRET}@host/db", "oracle://host/db", "nonsense", "mysql://u:s3cr3t@h:port/db"):
-        assert faulty.run(url, "duckdb:///x") == 2
+        assert faulty.run(url, f"duckdb:///{tmp_path}/x.duckdb") == 2
         assert "s3cr3t" not in faulty.out + faulty.error
         assert faulty.sentence().startswith("source (here): ")
 

@@ -110,7 +110,7 @@ def test_what_the_threshold_allows_differs_and_is_no_mismatch(rolling: Settings,
     assert {report.verdict for report in ran(lenient, store, 4)} == {Verdict.MATCH}
     found = service.whole(store, "t")
     assert found and (found.verdict, found.unequal, found.allowed) == (Verdict.MATCH, 1, 1)
-    assert "1 differ as they were last read (1 of them no more than the audit allows)" in found.sentence
+    assert "1 differs as they were last read (1 of them no more than the audit allows)" in found.sentence
     changed(tmp_path, "target", "DELETE FROM t WHERE id IN (4500, 4501)")
     ran(lenient, store, 3)
     worse = service.whole(store, "t")
