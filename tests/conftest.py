@@ -26,19 +26,13 @@ BY_THE_CLOCK = frozenset(
         "tests.browser.test_use",
         "tests.store.test_queueing",
         "tests.store.test_slots",
-        "tests.test_ends",
-        "tests.test_guest_load",
-        "tests.test_guest_locks",
-        "tests.test_live_writes",
         "tests.test_serve_ends",
         "tests.test_serve_proxied",
         "tests.test_sharing",
     }
 )
-"""Modules that watch other processes against the clock, which a machine that stands still for a moment makes fail.
-
-One that fails is run once more and told as RERUN; nothing that compares tables is among them but for tables written meanwhile.
-"""
+"""Modules that watch other processes against the clock."""
+SERVERS = frozenset({"mysql", "mariadb", "postgres", "redshift", "spark"})
 
 expressions.CHECK = True
 settings.register_profile("quick", deadline=None)
@@ -63,9 +57,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without --slow the slow tests are deselected: nobody asked for them, so they are not skipped either."""
+    """Without --slow the slow tests are deselected: nobody asked for them, so they are not skipped either.
+
+    A test that needs a server, or watches other processes, is run once more when it fails, and then told as RERUN at the end: where a
+    dozen servers share two cores, one of them stands still for some seconds now and then. What fails twice has failed.
+    """
     for item in items:
-        if isinstance(item, pytest.Function) and item.module.__name__ in BY_THE_CLOCK:
+        watching = isinstance(item, pytest.Function) and item.module.__name__ in BY_THE_CLOCK
+        if watching or any(item.get_closest_marker(name) for name in SERVERS):
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=2))
     if config.getoption("--slow"):
         return

@@ -163,7 +163,7 @@ def expected(compared: Compared, side: Side, row: dict[str, Any]) -> str | None:
     return canonical.text(held_kind if compared.column.kind.name == "bit" else compared.column.kind, value)
 
 
-@pytest.mark.parametrize("algorithm", ["sha256", "md5"])
+@pytest.mark.parametrize("algorithm", ["sha256", pytest.param("md5", marks=pytest.mark.slow)])
 def test_row_hashes_are_the_oracles(
     pair: LivePair, sessions: dict[str, Session], algorithm: Algorithm, request: pytest.FixtureRequest
 ) -> None:

@@ -38,8 +38,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-@pytest.mark.parametrize("engine", engine_params("postgres", "mysql"), indirect=True)
-@pytest.mark.parametrize("most", [1, 2, None])
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+@pytest.mark.parametrize("most", [1, pytest.param(2, marks=pytest.mark.slow), None])
 def test_two_processes_keep_to_one_limit(engine: LiveEngine, most: int | None, tmp_path: Path, store: Store) -> None:
     from dialects import Kind
 
