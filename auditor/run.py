@@ -129,32 +129,9 @@ def perform(
         work.reading.asked = True
     if work.reading.asked and verdict is Verdict.UNKNOWN:
         state, reasons, exit_code = State.CANCELLED, ("the run was cancelled",), Verdict.UNKNOWN.exit_code
-    found, plan = work.found, work.plan
-    report = Report(
-        audit=name,
-        run=identity or uuid.uuid4().hex,
-        state=state,
-        verdict=verdict,
-        reasons=reasons,
-        seconds=time.monotonic() - began,
-        exit_code=exit_code,
-        method=plan.method if plan else None if audit.method == "auto" else audit.method,
-        plan=plan,
-        comparison=found.comparison if found else None,
-        differences=found.differences if found else None,
-        jaccard=found.jaccard if found else None,
-        measures=found.measures if found else (),
-        cost={side: work.reading.cost(side) for side in SIDES if work.reading.links[side].server},
-        servers={side: link.server for side, link in work.reading.links.items() if link.server},
-        began=started,
-        steps=tuple(work.steps),
-        schema_changes=work.schema_changes,
-        covered=work.covered,
-        section=plan.section if plan else section,
-        retries=sum(link.retries for link in work.reading.links.values()),
-        notes=work.notes(),
-    )
-    picture = drawing.draw(found.aligned, found.states) if found else None
+    ended: dict[str, Any] = {"state": state, "verdict": verdict, "reasons": reasons, "exit_code": exit_code}
+    report = Report(**ended, run=identity or uuid.uuid4().hex, began=started, seconds=time.monotonic() - began, **work.told())
+    picture = drawing.draw(work.found.aligned, work.found.states) if work.found else None
     return Outcome(report, picture, work.schema)
 
 
@@ -329,6 +306,27 @@ class _Work:
     def _waits(self, sentence: str) -> None:
         for side in SIDES:
             self.reading.watch(Progress(self.name, side, sentence))
+
+    def told(self) -> dict[str, Any]:
+        """What a report says of how the run went and what it found, whatever it ended by."""
+        found, plan, links = self.found, self.plan, self.reading.links
+        return {
+            "audit": self.name,
+            "method": plan.method if plan else None if self.audit.method == "auto" else self.audit.method,
+            "plan": plan,
+            "comparison": found.comparison if found else None,
+            "differences": found.differences if found else None,
+            "jaccard": found.jaccard if found else None,
+            "measures": found.measures if found else (),
+            "cost": {side: self.reading.cost(side) for side in SIDES if links[side].server},
+            "servers": {side: link.server for side, link in links.items() if link.server},
+            "steps": tuple(self.steps),
+            "schema_changes": self.schema_changes,
+            "covered": self.covered,
+            "section": plan.section if plan else self.section,
+            "retries": sum(link.retries for link in links.values()),
+            "notes": self.notes(),
+        }
 
     def alone(self) -> tuple[str, ...]:
         """That all that was found is about a section, where it is."""
