@@ -15,8 +15,8 @@ from auditor.config import Settings
 from auditor.model import State, Verdict
 from auditor.report import daily, day, html, plain, rendered, trend
 from auditor.report.day import Day
-from auditor.report.trend import Point
 from auditor.store import Store, open_store, runs, standing
+from auditor.store.runs import Point
 from tests.test_report_run import check_page
 from tests.test_report_samples import HOSTILE, NOW, earlier, made
 

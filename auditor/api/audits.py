@@ -164,7 +164,7 @@ def _whole(given: Behind, name: str) -> dict[str, Any]:
     found = next(iter(use.overview(given.configured, given.store, name)), None)
     if found is None:  # by way of a dump: its legs are what runs
         raise UnknownAudit(f"{name!r} goes by way of a dump; see its legs: {', '.join(service.expanded(settings, [name]))}")
-    return {**shapes.line(found), "trend": [shapes.point(one) for one in found.trend], "definition": service.definition(audit)}
+    return {**shapes.line(found), "trend": found.trend, "definition": service.definition(audit)}
 
 
 @routes.get("/audits/{name}/plan", response_model=dict[str, Any], **needs("read", 404, 409, 502, 504))

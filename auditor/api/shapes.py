@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from auditor.model import SECTIONS, Method, Side, State, Verdict
-from auditor.report import history, trend
+from auditor.report import history
 from auditor.service.audits import Overview
 from auditor.store.runs import StoredRun
 
@@ -101,17 +101,14 @@ def run(one: StoredRun) -> dict[str, Any]:
 class Point(BaseModel):
     """One run of the last 30 days."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     run: str
     at: dt.datetime
     verdict: Verdict
     score: float | None
     lower: float | None
     upper: float | None
-
-
-def point(one: trend.Point) -> dict[str, Any]:
-    """A run as `Point` describes it."""
-    return {name: getattr(one, name) for name in Point.model_fields}
 
 
 class AuditLine(BaseModel):

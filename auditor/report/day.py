@@ -20,9 +20,8 @@ from auditor.model import Report, State, Verdict
 from auditor.report import plain
 from auditor.report.rolled import Rolled, rolled
 from auditor.report.shown import shown
-from auditor.report.trend import Point
 from auditor.store import Store, runs, standing
-from auditor.store.runs import STALE, StoredRun
+from auditor.store.runs import STALE, Point, StoredRun
 from auditor.whole import whole
 
 Status = Literal["mismatch", "unknown", "stale", "never", "match"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from auditor.model import Verdict
 from auditor.report import plain
+from auditor.store.runs import Point
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -17,18 +18,6 @@ MOST = 120
 WIDTH, HEIGHT, EDGE = 240.0, 44.0, 5.0
 
 _WORST_LAST = (Verdict.MATCH, Verdict.UNKNOWN, Verdict.MISMATCH)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One run of the past."""
-
-    run: str
-    at: dt.datetime
-    verdict: Verdict
-    score: float | None
-    lower: float | None
-    upper: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from auditor import keep, ticks
 from auditor.config import Audit, Settings, TableRef, checked_audit
 from auditor.errors import ConfigError
-from auditor.report.trend import Point
 from auditor.service import chains, planning
 from auditor.service.running import definition as kept_definition
 from auditor.store import claims, defined, events, runs, standing
@@ -54,7 +53,7 @@ class Overview:
     verified_through: dt.datetime | None
     paused: bool
     next_due: dt.datetime | None
-    trend: tuple[Point, ...]
+    trend: Sequence[runs.Point]
     defined: bool
 
 
@@ -68,12 +67,7 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
         whole = every(settings, store)
         newest, living = runs.newest_and_living(store, only)
         stand = standing.every(store)
-        scores = runs.scores(store, now - TREND, only) if trends else ()
-    drawn: dict[str, list[Point]] = {}
-    for one in scores:
-        drawn.setdefault(one.audit, []).append(
-            Point(run=one.run, at=one.started, verdict=one.verdict, score=one.score, lower=one.lower, upper=one.upper)
-        )
+        drawn = runs.scores(store, now - TREND, only) if trends else {}
     found = []
     for name in chains.expanded(whole):
         if only not in (None, name):
@@ -90,14 +84,24 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
                 threshold=audit.threshold.score,
                 latest=newest.get(name),
                 running=living.get(name),
-                verified_through=here.verified(keep.settings(kept_definition(audit))),
+                verified_through=here.verified(_decisive(name, audit)),
                 paused=paused,
                 next_due=due[0] if due else None,
-                trend=tuple(drawn.get(name, ())),
+                trend=drawn.get(name, ()),
                 defined=name not in settings.audits and name in whole.audits,
             )
         )
     return found
+
+
+_hashes: dict[str, tuple[Audit, str]] = {}
+"""The hash of what decides a match, of each audit as it was last seen: those that are configured stay the same objects."""
+
+
+def _decisive(name: str, audit: Audit) -> str:
+    if name not in _hashes or _hashes[name][0] is not audit:
+        _hashes[name] = audit, keep.settings(kept_definition(audit))
+    return _hashes[name][1]
 
 
 def label(table: TableRef) -> str:

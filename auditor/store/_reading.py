@@ -6,6 +6,7 @@ import datetime as dt
 import zlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, bindparam, func, or_, select, union
@@ -34,12 +35,15 @@ class Kept:
     looks: list[dict[str, Any]] = field(default_factory=list)
 
 
+_BY_ID = select(runs).where(runs.c.run == bindparam("id"))
+
+
 def find(store: Store, run: str) -> StoredRun:
     """The run of this id, or the only one whose id begins so. Raises UnknownRun."""
     if not run or not run.isprintable():
         raise unknown(run)
     with store.reading() as connection:
-        exact = stored(connection, select(runs).where(runs.c.run == run))
+        exact = stored(connection, _BY_ID, {"id": run})
         if exact:
             return exact[0]
         begins = select(runs.c.run).where(runs.c.run >= run, runs.c.run < f"{run}\U0010ffff").order_by(runs.c.run).limit(6)
@@ -61,29 +65,31 @@ def listed(
     ``whole`` leaves out those of a section of their table.
     """
     with store.reading() as connection:
-        wanted = listing(audit, state, number_of(connection, before) if before else None, whole)
-        return stored(connection, wanted.limit(limit))
+        below = number_of(connection, before) if before else None
+        values = {"audit": audit, "state": state, "below": below}
+        known = {name: value for name, value in values.items() if value is not None}
+        return stored(connection, _listing(tuple(known), whole).limit(limit), known)
 
 
-def listing(audit: str | None = None, state: str | None = None, below: int | None = None, whole: bool = False) -> Select[Any]:
-    """The statement for runs with numbers ``below`` one, of ``whole`` tables only or of all, the newest first."""
-    wanted = select(runs).order_by(runs.c.number.desc())
-    if audit is not None:
-        wanted = wanted.where(runs.c.audit == audit)
-    if state is not None:
-        wanted = wanted.where(runs.c.state == state)
-    if whole:
-        wanted = wanted.where(WHOLE)
-    return wanted if below is None else wanted.where(runs.c.number < below)
+@cache
+def _listing(by: tuple[str, ...], whole: bool) -> Select[Any]:
+    """The statement for runs ``by`` values of their own, of ``whole`` tables only or of all, the newest first."""
+    conditions = {
+        "audit": runs.c.audit == bindparam("audit"),
+        "state": runs.c.state == bindparam("state"),
+        "below": runs.c.number < bindparam("below"),
+        "before": runs.c.started < bindparam("before"),
+    }
+    wanted = select(runs).where(*(conditions[name] for name in by)).order_by(runs.c.number.desc())
+    return wanted.where(WHOLE) if whole else wanted
 
 
 def latest(store: Store, audit: str, *, done_only: bool = True, before: dt.datetime | None = None) -> StoredRun | None:
     """The newest run of an audit's whole table, of those that are done, or of all; ``before`` leaves out what began then or later."""
-    wanted = listing(audit, State.DONE if done_only else None, whole=True)
-    if before is not None:
-        wanted = wanted.where(runs.c.started < before)
+    values = {"audit": audit, "state": State.DONE if done_only else None, "before": before}
+    known = {name: value for name, value in values.items() if value is not None}
     with store.reading() as connection:
-        found = stored(connection, wanted.limit(1))
+        found = stored(connection, _listing(tuple(known), True).limit(1), known)
     return found[0] if found else None
 
 
@@ -177,27 +183,36 @@ _HEADS, _HEADS_OF_ONE = _heads(), _heads(bindparam("named"))
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """A run that is done, and how well its tables agreed."""
+class Point:
+    """A run of the past, and how well its tables agreed."""
 
     run: str
-    audit: str
-    started: dt.datetime
+    at: dt.datetime
     verdict: Verdict
     score: float | None
     lower: float | None
     upper: float | None
 
 
-def scores(store: Store, since: dt.datetime, audit: str | None = None) -> list[Scored]:
-    """What the runs of all audits' whole tables, or of one's, found that are done, the oldest first."""
-    columns = (runs.c.run, runs.c.audit, runs.c.started, runs.c.verdict, runs.c.score, runs.c.lower, runs.c.upper)
-    wanted = select(*columns).where(runs.c.state == State.DONE, runs.c.started >= since, WHOLE).order_by(runs.c.number)
-    if audit is not None:
-        wanted = wanted.where(runs.c.audit == audit)
+def scores(store: Store, since: dt.datetime, audit: str | None = None) -> dict[str, list[Point]]:
+    """What the runs of each audit's whole table, or of one's, found that are done, the oldest first."""
     with store.reading() as connection:
-        rows = connection.execute(wanted).all()
-    return [Scored(run, name, started, Verdict(verdict), *rest) for run, name, started, verdict, *rest in rows]
+        values = {"since": since} if audit is None else {"since": since, "named": audit}
+        rows = connection.execute(_SCORES if audit is None else _SCORES_OF_ONE, values).all()
+    found: dict[str, list[Point]] = {}
+    for name, run, at, verdict, *rest in rows:
+        found.setdefault(name, []).append(Point(run, at, Verdict(verdict), *rest))
+    return found
+
+
+def _scores() -> Select[Any]:
+    columns = (runs.c.audit, runs.c.run, runs.c.started, runs.c.verdict, runs.c.score, runs.c.lower, runs.c.upper)
+    since = runs.c.started >= bindparam("since", type_=runs.c.started.type)
+    return select(*columns).where(runs.c.state == State.DONE, since, WHOLE).order_by(runs.c.number)
+
+
+_SCORES = _scores()
+_SCORES_OF_ONE = _SCORES.where(runs.c.audit == bindparam("named"))
 
 
 def _document(store: Store, run: str, kind: str) -> bytes | None:

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, exc, text
+from sqlalchemy import ColumnElement, Connection, Engine, bindparam, create_engine, event, exc, func, select, type_coerce
 
 from auditor.errors import StoreUnavailable
 from auditor.store import _migrate
 from auditor.store._errors import collided, told
+from auditor.store._types import Moment
 from auditor.store._url import POSTGRES_PINS, WAIT, parsed
 
 Result = TypeVar("Result")
@@ -27,30 +28,37 @@ TRIES = 6
 class Store:
     """A store that is open. Any thread may use it."""
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    def __init__(self, engine: Engine, name: str, reads: Engine | None = None) -> None:
         self.engine = engine
         self.name = name
         """The URL without the password."""
+        self.reads = reads or engine
+        """By which it is read: on servers, connections that begin no transactions."""
         self._file = _file(engine)
         self._held = threading.local()
 
     def close(self) -> None:
         """Close every connection that is not in use."""
         self.engine.dispose()
+        self.reads.dispose()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that only reads. Raises errors of the tree, StoreError among them."""
+        """A connection that only reads: in one transaction on SQLite, whose statements are cheaper then, and on servers in none.
+
+        There a statement sees what was committed before it either way, and is spared two messages. Raises errors of the tree,
+        StoreError among them.
+        """
         with told(self.name):
             if held := getattr(self._held, "connection", None):
                 yield held
                 return
-            with self.engine.connect() as connection, connection.begin():
+            with self.reads.connect() as connection, connection.begin():
                 yield connection
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Let one transaction be all that this thread reads in the block, which costs less than many. Raises StoreError."""
+        """Let one connection be all that this thread reads by in the block, which costs less than many. Raises StoreError."""
         with self.reading() as connection:
             before, self._held.connection = getattr(self._held, "connection", None), connection
             try:
@@ -91,9 +99,14 @@ def now(connection: Connection) -> dt.datetime:
     """What time it is by the database's clock, which all that share a store share; SQLite's is this machine's."""
     if connection.dialect.name == "sqlite":
         return dt.datetime.now(dt.UTC)
-    mysql = connection.dialect.name == "mysql"
-    read: dt.datetime = connection.execute(text("SELECT UTC_TIMESTAMP(6)" if mysql else "SELECT clock_timestamp()")).scalar_one()
-    return read.replace(tzinfo=dt.UTC) if mysql else read.astimezone(dt.UTC)
+    return connection.execute(select(clock(connection.dialect.name))).scalar_one()
+
+
+def clock(database: str) -> ColumnElement[dt.datetime]:
+    """`now` as a part of another statement."""
+    if database == "sqlite":
+        return bindparam("clock", callable_=lambda: dt.datetime.now(dt.UTC), type_=Moment)
+    return type_coerce(func.utc_timestamp(6) if database == "mysql" else func.clock_timestamp(), Moment)
 
 
 def open_store(url: str) -> Store:
@@ -104,14 +117,16 @@ def open_store(url: str) -> Store:
     address = parsed(url)
     shared: dict[str, Any] = {"connect_args": dict(address.options), "hide_parameters": True}
     if address.url.drivername == "sqlite":
-        engine = create_engine(address.url, **shared)
+        engine = reads = create_engine(address.url, **shared)
         event.listen(engine, "connect", _pin_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     else:
         # One statement sees what was committed before it, the same on PostgreSQL and MySQL, whatever the server's default is.
-        engine = create_engine(address.url, pool_pre_ping=True, isolation_level="READ COMMITTED", **shared)
-        if engine.dialect.name == "postgresql":
-            event.listen(engine, "connect", _pin_postgres)
+        shared["pool_pre_ping"] = True
+        engine = create_engine(address.url, isolation_level="READ COMMITTED", **shared)
+        reads = create_engine(address.url, isolation_level="AUTOCOMMIT", **shared)
+        for one in (engine, reads) if engine.dialect.name == "postgresql" else ():
+            event.listen(one, "connect", _pin_postgres)
     try:
         with told(address.name):
             if engine.dialect.name == "sqlite":
@@ -120,7 +135,7 @@ def open_store(url: str) -> Store:
     except BaseException:
         engine.dispose()
         raise
-    return Store(engine, address.name)
+    return Store(engine, address.name, reads)
 
 
 def _pin_sqlite(connection: sqlite3.Connection, _record: object) -> None:

@@ -11,6 +11,8 @@ from auditor.errors import UnknownAudit
 from auditor.store._schema import defined
 from auditor.store._store import Store, now
 
+_ALL = select(defined.c.audit, defined.c.definition).order_by(defined.c.audit)
+
 
 def keep(store: Store, name: str, definition: Mapping[str, Any], by: str) -> None:
     """Keep an audit in place of the one of that name before."""
@@ -32,4 +34,4 @@ def drop(store: Store, name: str) -> None:
 def all(store: Store) -> dict[str, dict[str, Any]]:
     """Their definitions by name."""
     with store.reading() as connection:
-        return {row.audit: row.definition for row in connection.execute(select(defined).order_by(defined.c.audit))}
+        return {row.audit: row.definition for row in connection.execute(_ALL)}

@@ -7,7 +7,7 @@ from auditor.store._process import Owner, this_process
 from auditor.store._reading import (
     Ending,
     Kept,
-    Scored,
+    Point,
     differences,
     endings,
     find,
@@ -23,7 +23,7 @@ from auditor.store._reading import (
 from auditor.store._stored import AD_HOC, StoredRun, ad_hoc
 
 __all__ = [
-    "AD_HOC", "STALE", "Ending", "Kept", "Outcome", "Owner", "Resumed", "Scored", "StoredRun", "ad_hoc", "ask_cancel", "beat",
+    "AD_HOC", "STALE", "Ending", "Kept", "Outcome", "Owner", "Point", "Resumed", "StoredRun", "ad_hoc", "ask_cancel", "beat",
     "begin", "differences", "endings", "find", "finish", "latest", "listed", "living", "newest_and_living", "picture", "pin",
     "plan", "recover", "report", "scores", "take_up", "this_process",
 ]  # fmt: skip

@@ -13,6 +13,8 @@ from auditor.store._schema import runs, standing
 from auditor.store._store import Store
 from auditor.store._stored import WHOLE
 
+_EVERY = select(standing)
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -53,7 +55,7 @@ def get(store: Store, audit: str) -> Standing:
 def every(store: Store) -> dict[str, Standing]:
     """What is known of each audit."""
     with store.reading() as connection:
-        return {row.audit: _read(row) for row in connection.execute(select(standing))}
+        return {row.audit: _read(row) for row in connection.execute(_EVERY)}
 
 
 def _read(row: Row[Any]) -> Standing:

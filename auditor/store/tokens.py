@@ -9,13 +9,14 @@ import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import cache
+from typing import Any, Literal, get_args
 
-from sqlalchemy import Connection, Row, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, insert, or_, select, update
 
 from auditor.errors import ConfigError, StoreError, Unauthorised
 from auditor.store._schema import tokens
-from auditor.store._store import Store, now
+from auditor.store._store import Store, clock, now
 
 Scope = Literal["read", "run", "define", "repair"]
 
@@ -89,14 +90,18 @@ def check(store: Store, secret: str, note: Callable[[Callable[[], None]], object
     """
     wanted = _hash(secret)
     with store.reading() as connection:
-        at = now(connection)
-        row = connection.execute(select(tokens).where(tokens.c.hash == wanted)).first()
+        row = connection.execute(_by_hash(connection.dialect.name), {"wanted": wanted}).first()
     known = hmac.compare_digest(row.hash if row else "0" * len(wanted), wanted)
-    if row is None or not known or not _valid(row, at):
+    if row is None or not known or not _valid(row, row.now):
         raise Unauthorised("there is no such token, or it has expired, or was revoked")
-    if row.last_used is None or at - row.last_used >= NOTED:
-        note(lambda: _used(store, row.number, at))
+    if row.last_used is None or row.now - row.last_used >= NOTED:
+        note(lambda: _used(store, row.number, row.now))
     return _token(row)
+
+
+@cache
+def _by_hash(database: str) -> Select[Any]:
+    return select(tokens, clock(database).label("now")).where(tokens.c.hash == bindparam("wanted"))
 
 
 def _used(store: Store, number: int, at: dt.datetime) -> None:

@@ -164,22 +164,34 @@ def test_the_newest_and_the_living(store: Store) -> None:
     assert runs.newest_and_living(store, "none of that name") == ({}, {})
 
 
-def test_what_is_read_together_is_read_in_one_transaction(store: Store) -> None:
-    audit, begins = new_audit(), list[object]()
+def test_what_is_read_together_is_read_by_one_connection(store: Store) -> None:
+    audit, taken = new_audit(), list[object]()
 
-    def begin(connection: object) -> None:
-        begins.append(connection)
+    def take(connection: object, *_: object) -> None:
+        taken.append(connection)
 
-    sa.event.listen(store.engine, "begin", begin)
+    sa.event.listen(store.reads, "checkout", take)
     with store.together():
         assert runs.latest(store, audit) is None and standing.get(store, audit).runs == 0
         with pytest.raises(UnknownRun):
             runs.plan(store, "none of that name")
         with store.together():
             assert not runs.listed(store, audit=audit)
-    assert len(begins) == 1
-    assert runs.latest(store, audit) is None and len(begins) == 2
-    sa.event.remove(store.engine, "begin", begin)
+    assert len(taken) == 1
+    assert runs.latest(store, audit) is None and len(taken) == 2
+    sa.event.remove(store.reads, "checkout", take)
+
+
+def test_servers_are_read_without_transactions(store: Store) -> None:
+    with store.reading() as connection:
+        begun = connection.connection.driver_connection
+        connection.execute(sa.text("SELECT 1"))
+        if store.engine.dialect.name == "postgresql":
+            assert begun is not None and begun.autocommit
+        elif store.engine.dialect.name == "mysql":
+            assert begun is not None and begun.get_autocommit()
+        else:
+            assert begun is not None and begun.in_transaction
 
 
 def test_differences_by_kind_and_page(store: Store) -> None:

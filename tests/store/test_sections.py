@@ -36,7 +36,7 @@ def test_how_an_audit_stands_is_the_whole_tables_business(store: Store, override
     newest, now = runs.newest_and_living(store, audit)
     assert newest[audit].run == whole and now[audit].run == living and not now[audit].is_whole
     assert runs.newest_and_living(store)[0][audit].run == whole
-    assert [one.run for one in runs.scores(store, T0 - dt.timedelta(days=9999), audit)] == [whole]
+    assert [one.run for one in runs.scores(store, T0 - dt.timedelta(days=9999), audit)[audit]] == [whole]
     assert runs.find(store, parts[0]).overrides == overrides, "also keys that are beyond 64 bits"
     assert standing.get(store, audit).runs == 1
 
