@@ -10,7 +10,7 @@ from statistics import median
 from benchmarks import plots
 from benchmarks.cost import BARE, PRINTED, Cost
 from benchmarks.duel import Row
-from benchmarks.load import AT_ONCE, AUDITS, HISTORY, SECONDS, Load
+from benchmarks.load import AT_ONCE, AUDITS, HISTORY, PREFERRED, SECONDS, Load
 from benchmarks.servers import CONDITIONS
 
 OURS = "auditor"
@@ -29,7 +29,8 @@ key and least SHA-256 of the same row text by partition, behind the same barrier
 thread. The published statement is one statement over the whole table, as printed.
 """
 LOAD_HOW = f"""\
-`auditor serve` in a process, its readers in another, and the databases, all on the cores of this machine. The service knows
+`auditor serve` in a process, its readers in another, and the databases, all on the cores of this machine; the service goes before the
+databases (niceness {PREFERRED} of its session), which stand for machines of their own. The service knows
 {len(AUDITS)} audits, of {HISTORY} runs each in the last 30 days. Every client has a token and a connection, and asks for the list of audits
 every other time, else for an audit, its history, a run, its differences. "Every 1 s" is how often each of them asks; "at once" means
 again as soon as it has its answer, so that one is always being made for it. At rest, one client reads and nothing runs.

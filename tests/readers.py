@@ -105,9 +105,9 @@ class _Client:
             self._streams = None
 
 
-async def _reads(reading: Reading, number: int, found: Answers, ended: asyncio.Event) -> None:
+async def _reads(reading: Reading, number: int, run: str, found: Answers, ended: asyncio.Event) -> None:
     client, draw = _Client(reading.url, reading.tokens[number]), random.Random(number)
-    others = cycle(_others(reading.audits, draw, json.loads(await client.get(FIRST))["items"][0]["run"]))
+    others = cycle(_others(reading.audits, draw, run))
     due = time.monotonic() + draw.uniform(0, reading.pause)  # as people do, they do not all begin at once
     for path in cycle(("list", "other")):
         await asyncio.sleep(max(0.0, due - time.monotonic()))
@@ -136,8 +136,11 @@ async def _main() -> None:
     reading = Reading(**json.loads(sys.stdin.readline()))
     found, ended = Answers(), asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin, ended.set)  # which is closed, for nothing more is written there
+    first = _Client(reading.url, reading.tokens[0])
+    run = json.loads(await first.get(FIRST))["items"][0]["run"]
+    first.close()
     print("ready", flush=True)
-    await asyncio.gather(*(_reads(reading, number, found, ended) for number in range(len(reading.tokens))))
+    await asyncio.gather(*(_reads(reading, number, run, found, ended) for number in range(len(reading.tokens))))
     print(json.dumps(dataclasses.asdict(found)))
 
 

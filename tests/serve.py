@@ -64,6 +64,7 @@ def serve(folder: Path, configured: Mapping[str, Any]) -> Iterator[Served]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
+            start_new_session=True,  # as a service manager would: Linux shares the processor among sessions first
         )
     try:
         url = f"http://127.0.0.1:{port}"

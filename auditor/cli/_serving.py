@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import gc
 import logging
 import os
 import sys
@@ -49,6 +50,7 @@ def serve(options: argparse.Namespace) -> int:
         address: dict[str, Any] = {"host": host, "port": port, "forwarded_allow_ips": list(here.proxies)}
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
         server = uvicorn.Server(uvicorn.Config(app, **address, **quiet, timeout_graceful_shutdown=REQUESTS))
+        _stand_by()
         workers.start()
         ticker.start()
         try:
@@ -61,6 +63,26 @@ def serve(options: argparse.Namespace) -> int:
             ticker.stop()
             workers.stop(left)
     return 0 if server.started else 3
+
+
+SWITCH = 0.0005
+"""Seconds after which a thread that computes lets others go on. A request stops and goes on a dozen times: beside a thread that computes,
+the list of audits took 75 ms with Python's own 5 ms, and takes 19 ms with this."""
+
+YOUNG = 10_000
+"""Objects that are made before any are looked through again; a page of runs makes some thousands, and nearly all go by themselves."""
+
+
+def _stand_by() -> None:
+    """Let threads stop each other for moments only.
+
+    What was loaded so far stays, and is never looked through again: that stopped every thread for a tenth of a second each time
+    (https://docs.python.org/3/library/gc.html#gc.freeze).
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG, 20, 20)
+    sys.setswitchinterval(SWITCH)
 
 
 def _leave_in(seconds: float) -> None:
