@@ -14,7 +14,11 @@ from tests.store import databases
 Make = Callable[[], str]
 
 
-@pytest.fixture(scope="module", params=["sqlite", *engine_params("mysql", "mariadb", "postgres")])
+MARIADB = pytest.param("mariadb", marks=[pytest.mark.mariadb, pytest.mark.slow])
+"""It is written to as MySQL is."""
+
+
+@pytest.fixture(scope="module", params=["sqlite", *engine_params("mysql", "postgres"), MARIADB])
 def make_url(request: pytest.FixtureRequest, engines: Engines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
     """Makes a new, empty place for a store; all of a module's go when its tests are over."""
     if request.param == "sqlite":
