@@ -100,13 +100,14 @@ def until(true: Callable[[], Any], what: str, seconds: float = 60.0) -> None:
 
 def test_two_processes_share_many_runs(place: tuple[Path, Settings, Store], serve: Serve) -> None:
     _, settings, store = place
+    many = RUNS // 3 if store.engine.dialect.name == "sqlite" else RUNS  # one writer at a time takes three times as long
     made = [request_run(settings, store, f"a{number}") for number in range(AUDITS)]
     assert {one.how for one in made} == {"new"} and queue.waiting(store) == AUDITS
     both = [serve(workers=2) for _ in range(2)]
     requested = [one.run for one in made]
-    while len(requested) < RUNS:
+    while len(requested) < many:
         for number in range(AUDITS):
-            one = request_run(settings, store, f"a{number}") if len(requested) < RUNS else None
+            one = request_run(settings, store, f"a{number}") if len(requested) < many else None
             if one and one.how == "new":
                 requested.append(one.run)
         time.sleep(0.2)
@@ -116,7 +117,7 @@ def test_two_processes_share_many_runs(place: tuple[Path, Settings, Store], serv
     found = runs.listed(store, limit=1000)[::-1]
     assert [one.run for one in found] == requested
     assert {(one.state, one.verdict, one.missing) for one in found} == {(State.DONE, Verdict.MISMATCH, 1)}
-    assert sum(one.runs for one in standing.every(store).values()) == RUNS  # each ended once, whoever carried it out
+    assert sum(one.runs for one in standing.every(store).values()) == many  # each ended once, whoever carried it out
     _never_two_at_once(found)
     # The oldest first: nobody overtakes more than those that are begun at the same moment.
     order = sorted(range(len(found)), key=lambda number: found[number].started)
