@@ -99,9 +99,10 @@ _hashes: dict[str, tuple[Audit, str]] = {}
 
 
 def _decisive(name: str, audit: Audit) -> str:
-    if name not in _hashes or _hashes[name][0] is not audit:
-        _hashes[name] = audit, keep.settings(kept_definition(audit))
-    return _hashes[name][1]
+    known = _hashes.get(name)
+    if known is None or known[0] is not audit:
+        known = _hashes[name] = audit, keep.settings(kept_definition(audit))
+    return known[1]  # and not what another thread has put there meanwhile, for other settings of that name
 
 
 def label(table: TableRef) -> str:

@@ -68,11 +68,11 @@ def listed(
         below = number_of(connection, before) if before else None
         values = {"audit": audit, "state": state, "below": below}
         known = {name: value for name, value in values.items() if value is not None}
-        return stored(connection, _listing(tuple(known), whole).limit(limit), known)
+        return stored(connection, listing(tuple(known), whole).limit(limit), known)
 
 
 @cache
-def _listing(by: tuple[str, ...], whole: bool) -> Select[Any]:
+def listing(by: tuple[str, ...], whole: bool) -> Select[Any]:
     """The statement for runs ``by`` values of their own, of ``whole`` tables only or of all, the newest first."""
     conditions = {
         "audit": runs.c.audit == bindparam("audit"),
@@ -89,7 +89,7 @@ def latest(store: Store, audit: str, *, done_only: bool = True, before: dt.datet
     values = {"audit": audit, "state": State.DONE if done_only else None, "before": before}
     known = {name: value for name, value in values.items() if value is not None}
     with store.reading() as connection:
-        found = stored(connection, _listing(tuple(known), True).limit(1), known)
+        found = stored(connection, listing(tuple(known), True).limit(1), known)
     return found[0] if found else None
 
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from auditor.packed import pack_picture
 from auditor.store import Store, runs
-from auditor.store._reading import _listing
+from auditor.store._reading import listing
 from auditor.store._schema import differences, documents
 from auditor.store._schema import runs as table
 from tests.store.samples import ended
@@ -40,9 +40,9 @@ def test_a_thousand_runs_are_small_and_found_by_indexes(file_store: Store) -> No
     _timed("picture", lambda: runs.picture(file_store, made[500]))
     _timed("differences", lambda: runs.differences(file_store, made[500]))
     statements = {
-        "listed": _listing((), False).limit(50),
-        "listed of one audit": _listing(("audit",), False).params(audit="a3").limit(50),
-        "next page": _listing(("audit", "below"), False).params(audit="a3", below=500).limit(50),
+        "listed": listing((), False).limit(50),
+        "listed of one audit": listing(("audit",), False).params(audit="a3").limit(50),
+        "next page": listing(("audit", "below"), False).params(audit="a3", below=500).limit(50),
         "find": sa.select(table).where(table.c.run >= "a", table.c.run < "b"),
         "living": sa.select(table).where(table.c.running >= ""),
         "document": sa.select(documents).where(documents.c.run == 5, documents.c.kind == "report"),

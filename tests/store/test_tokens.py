@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,14 @@ def test_a_token_is_known_by_its_secret(store: Store) -> None:
     for wrong in ("", "aud_", secret[:-1], secret + "x", secret.upper(), "\ud800", "ü" * 10_000):
         with pytest.raises(Unauthorised, match=r"^there is no such token, or it has expired, or was revoked$"):
             tokens.check(store, wrong)
+
+
+def test_a_token_that_was_valid_a_moment_ago_is_none_once_its_time_has_come(store: Store) -> None:
+    secret = tokens.create(store, name=new_audit(), scope="read", expires=dt.datetime.now(dt.UTC) + dt.timedelta(seconds=1.5))
+    assert tokens.check(store, secret).scope == "read"
+    time.sleep(2)
+    with pytest.raises(Unauthorised):  # the statement is made once, and the clock in it read each time
+        tokens.check(store, secret)
 
 
 def test_a_token_expires_and_its_name_is_free_again(store: Store) -> None:
