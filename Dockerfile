@@ -2,8 +2,8 @@
 #
 #   docker run -p 127.0.0.1:8080:8080 -v ./auditor.yaml:/etc/auditor/auditor.yaml:ro -v auditor:/var/lib/auditor auditor
 #
-# The configuration is read from /etc/auditor/auditor.yaml; in it name a store: a server's database, or a file in the volume,
-# sqlite:////var/lib/auditor/auditor.db. Others than this machine reach the service only once there is a token:
+# The configuration is /etc/auditor/auditor.yaml. It must set the store: a database on a server, or a file in the volume,
+# sqlite:////var/lib/auditor/auditor.db. The service needs a token before it can be used from other machines:
 #
 #   docker run --rm ... auditor token create --scope define --name NAME
 ARG PYTHON=3.12
@@ -17,7 +17,7 @@ COPY dialects dialects
 COPY auditor auditor
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
-# What is installed changes less often than what it is installed into, so each has a layer of its own.
+# The installed packages and the image they go into are separate stages, so that each is cached on its own.
 FROM python:${PYTHON}-slim-bookworm AS environment
 ARG EXTRAS
 COPY --from=wheel /wheels /wheels
@@ -25,7 +25,7 @@ RUN python -m venv /opt/auditor \
  && /opt/auditor/bin/pip install --no-cache-dir "$(ls /wheels/auditor-*.whl)[${EXTRAS}]"
 
 FROM environment AS environment-spark
-RUN /opt/auditor/bin/pip install --no-cache-dir "$(ls /wheels/auditor-*.whl)[spark]" "pyspark[connect]>=4.0,<5"
+RUN /opt/auditor/bin/pip install --no-cache-dir "$(ls /wheels/auditor-*.whl)[connect]"
 
 FROM python:${PYTHON}-slim-bookworm AS base
 RUN useradd --system --uid 10001 --user-group --home-dir /var/lib/auditor --create-home auditor \
@@ -43,6 +43,6 @@ CMD ["serve", "--host", "0.0.0.0", "--port", "8080"]
 FROM base AS spark
 COPY --from=environment-spark /opt/auditor /opt/auditor
 
-# The last one is what is built without --target.
+# The last stage is the one that is built without --target.
 FROM base AS service
 COPY --from=environment /opt/auditor /opt/auditor

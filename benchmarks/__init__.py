@@ -1,1 +1,1 @@
-"""What the auditor costs, and how it does beside other tools: ``python -m benchmarks``."""
+"""Benchmarks: the cost of each audit method, and a comparison with other tools. Run with ``python -m benchmarks``."""

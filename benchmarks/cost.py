@@ -1,7 +1,7 @@
-"""Part (a): what each method costs each engine, as a multiple of a bare scan.
+"""Part cost: the duration of each method on each engine, as a multiple of a bare scan.
 
-The bare scan hashes the same row text with SHA-256 and takes a count, the least and greatest key and the least hash of each
-partition, behind the dialect's barrier, in the same chunks. Whoever scans the table at all has to pay that much.
+The bare scan hashes the same row text with SHA-256 and computes the count, the least and greatest key and the least hash of each
+partition, with the dialect's optimizer barrier and in the same chunks: the minimum that any method has to spend.
 """
 
 from __future__ import annotations
@@ -15,26 +15,29 @@ from pathlib import Path
 from typing import Any
 
 import dialects
-from auditor import render, service
-from auditor.compare.minhash import MASK, MODULUS, constants
+from auditor import service
 from auditor.config import Settings
 from auditor.model import Chunk, Plan
-from benchmarks import data, ours
+from auditor.sql import key_number, render, row_text
+from auditor.summary.minhash import MASK, MODULUS, constants
+from benchmarks import auditor_tool, data
 from benchmarks.servers import Servers
 from dialects import Dialect, Session
 from tests.servers._process import Unavailable
 
 ENGINES = ("mariadb", "mysql", "postgres", "redshift", "duckdb", "spark")
-BARE = "bare scan, SHA-256"
-PRINTED = "published statement as printed, k = 16, MD5, no barriers"
-SLOW = 20.0
-"""Seconds beyond which a case is run once only."""
+BARE_SCAN = "bare scan, SHA-256"
+PUBLISHED_STATEMENT = "published statement as printed, k = 16, MD5, no barriers"
+RUN_ONCE_ABOVE = 20.0
+"""Seconds; a case that takes longer is run only once."""
+
 PUBLISHED_K = 16
+"""Minhashes in the published statement."""
 
 
 @dataclass
 class Cost:
-    """The cases of one engine: label to median seconds, in order; ``why`` instead where it did not run."""
+    """Median seconds by label of the case on one engine; ``why`` has the reason if it did not run."""
 
     engine: str
     server: str = ""
@@ -42,18 +45,18 @@ class Cost:
     why: str = ""
 
 
-def methods() -> list[tuple[str, dict[str, Any]]]:
-    """The auditor's own methods: a label and the audit's settings."""
-    found: list[tuple[str, dict[str, Any]]] = [("signature", {"method": "signature"})]
-    found += [(f"minhash, k = {k}", {"method": "minhash", "k": k}) for k in (4, 16, 64)]
-    if ours.EXACT and ours.SYNDROMES:
-        found += [(f"exact, t = {t}", {"method": "exact", ours.SYNDROMES: t}) for t in (1, 3, 8)]
-    found.append(("published encoding with barriers, k = 16", {"method": "minhash", "k": PUBLISHED_K, "encoding": "published"}))
-    return found
+def method_settings() -> list[tuple[str, dict[str, Any]]]:
+    """Return the auditor's methods: labels and settings of an audit."""
+    settings: list[tuple[str, dict[str, Any]]] = [("signature", {"method": "signature"})]
+    settings += [(f"minhash, k = {k}", {"method": "minhash", "k": k}) for k in (4, 16, 64)]
+    if auditor_tool.EXACT and auditor_tool.SYNDROMES:
+        settings += [(f"exact, t = {t}", {"method": "exact", auditor_tool.SYNDROMES: t}) for t in (1, 3, 8)]
+    settings.append(("published encoding with barriers, k = 16", {"method": "minhash", "k": PUBLISHED_K, "encoding": "published"}))
+    return settings
 
 
 def measure(servers: Servers, engine: str, rows: int, directory: Path, repeat: int) -> Cost:
-    """All cases on one engine."""
+    """Measure all cases on one engine; ``repeat`` is the number of measured runs."""
     try:
         url = servers[engine].url
     except Unavailable as reason:
@@ -67,7 +70,7 @@ def measure(servers: Servers, engine: str, rows: int, directory: Path, repeat: i
         if engine == "duckdb":
             session.execute("SET threads = 1")
         cases = _cases(url, table, session.dialect)
-        cost = Cost(engine, session.server, _medians(session, cases, repeat, engine))
+        cost = Cost(engine, session.server, _measure_medians(session, cases, repeat, engine))
     finally:
         session.close()
     return cost
@@ -76,43 +79,43 @@ def measure(servers: Servers, engine: str, rows: int, directory: Path, repeat: i
 def _plan(url: str, table: str, settings: dict[str, Any]) -> Plan:
     side = {"connection": "here", "table": table}
     audit = {"source": side, "target": side, "key": ["id"], **settings}
-    whole = Settings.model_validate({"connections": {"here": {"url": url}}, "audits": {"cost": audit}})
-    return service.planned(whole, "cost", whole.audit("cost"))
+    configuration = Settings.model_validate({"connections": {"here": {"url": url}}, "audits": {"cost": audit}})
+    return service.make_plan(configuration, "cost", configuration.audit("cost"))
 
 
 def _cases(url: str, table: str, dialect: Dialect) -> dict[str, list[str]]:
     plan = _plan(url, table, {"method": "signature"})
     chunks = plan.sides["source"].chunks
     cases = {
-        BARE: [bare(plan, dialect, chunk) for chunk in chunks],
-        "bare scan, MD5": [bare(replace(plan, hash="md5"), dialect, chunk) for chunk in chunks],
+        BARE_SCAN: [bare_scan(plan, dialect, chunk) for chunk in chunks],
+        "bare scan, MD5": [bare_scan(replace(plan, hash="md5"), dialect, chunk) for chunk in chunks],
     }
-    for label, settings in methods():
+    for label, settings in method_settings():
         plan = _plan(url, table, settings)
         cases[label] = [render.summary(plan, "source", dialect, chunk) for chunk in plan.sides["source"].chunks]
-    cases[PRINTED] = [printed(plan, dialect)]
+    cases[PUBLISHED_STATEMENT] = [published_statement(plan, dialect)]
     return cases
 
 
-def bare(plan: Plan, dialect: Dialect, chunk: Chunk) -> str:
-    """A scan that hashes every row and keeps the least hash of each partition."""
-    digest = dialect.row_hash(render.row_text(plan, "source", dialect), plan.hash)
+def bare_scan(plan: Plan, dialect: Dialect, chunk: Chunk) -> str:
+    """Return a statement that hashes every row and yields the least hash of each partition."""
+    digest = dialect.row_hash(row_text.row_text(plan, "source", dialect), plan.hash)
     key = plan.columns[0].expression["source"]
     return f"""\
 SELECT partition_id, COUNT(*) AS row_count, MIN(k) AS key_min, MAX(k) AS key_max, MIN(h) AS least
 FROM (
-  SELECT {render.partition(plan, "source", dialect)} AS partition_id, {key} AS k, {digest} AS h{dialect.FENCE_COLUMN}
+  SELECT {key_number.partition(plan, "source", dialect)} AS partition_id, {key} AS k, {digest} AS h{dialect.OPTIMIZER_BARRIER_COLUMN}
   FROM {plan.sides["source"].table}
   WHERE {render.where(plan, "source", chunk)}
-  {dialect.FENCE}
+  {dialect.OPTIMIZER_BARRIER}
 ) hashed_rows
 GROUP BY partition_id
 ORDER BY partition_id"""
 
 
-def printed(plan: Plan, dialect: Dialect) -> str:
-    """The published statement as it was printed: words and minhashes over a plain derived table, one statement, no barrier."""
-    digest = dialect.row_hash(render.row_text(plan, "source", dialect), "md5")
+def published_statement(plan: Plan, dialect: Dialect) -> str:
+    """Return the statement as published: words and minhashes over a plain derived table, without chunks or barrier."""
+    digest = dialect.row_hash(row_text.row_text(plan, "source", dialect), "md5")
     words = ", ".join(f"{dialect.word(digest, 8 * j + 1, 8)} AS w{j}" for j in range(4))
     sums = ", ".join(dialect.integer_sum(f"w{j}") for j in range(4))
     minima = ", ".join(f"MIN(((w3 * {a} + {b}) % {MODULUS}) & {MASK})" for a, b in constants(PUBLISHED_K))
@@ -120,30 +123,30 @@ def printed(plan: Plan, dialect: Dialect) -> str:
     return f"""\
 SELECT partition_id, COUNT(*), MIN(k), MAX(k), {sums}, {minima}
 FROM (
-  SELECT {render.partition(plan, "source", dialect)} AS partition_id, {key} AS k, {words}
+  SELECT {key_number.partition(plan, "source", dialect)} AS partition_id, {key} AS k, {words}
   FROM {plan.sides["source"].table}
 ) row_words
 GROUP BY partition_id
 ORDER BY partition_id"""
 
 
-def _medians(session: Session, cases: dict[str, list[str]], repeat: int, engine: str) -> dict[str, float]:
-    """Median seconds of each case; the cases take turns, so that a slow minute of the machine is shared by all.
+def _measure_medians(session: Session, cases: dict[str, list[str]], repeat: int, engine: str) -> dict[str, float]:
+    """Return the median seconds of each case. The cases take turns, so that a slow period of the machine affects all of them.
 
-    The first turn warms up the caches and Spark's compiler, and counts only for a case that is run once.
+    The first turn warms up caches and Spark's compiler; it counts only for a case that is run once.
     """
     taken: dict[str, list[float]] = {label: [] for label in cases}
     for turn in range(repeat + 1 if repeat > 1 else 1):
         for label, statements in cases.items():
-            if taken[label] and taken[label][0] > SLOW:
+            if taken[label] and taken[label][0] > RUN_ONCE_ABOVE:
                 continue
-            taken[label].append(_timed(session, statements))
-            print(f"  {engine:10} {label:58} {taken[label][-1]:7.2f} s{'' if turn else ' (warms up)'}", file=sys.stderr, flush=True)
+            taken[label].append(_measure_seconds(session, statements))
+            print(f"  {engine:10} {label:58} {taken[label][-1]:7.2f} s{'' if turn else ' (warm-up)'}", file=sys.stderr, flush=True)
     return {label: statistics.median(times[1:] or times) for label, times in taken.items()}
 
 
-def _timed(session: Session, statements: Sequence[str]) -> float:
-    began = time.monotonic()
+def _measure_seconds(session: Session, statements: Sequence[str]) -> float:
+    start = time.monotonic()
     for statement in statements:
         session.query(statement)
-    return time.monotonic() - began
+    return time.monotonic() - start

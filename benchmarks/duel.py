@@ -1,4 +1,4 @@
-"""Parts (b), (c) and (d): the same question to every tool, and whether its answer is right."""
+"""Parts duel, growth and threads: run every tool on the same damaged tables, and check its result."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from pathlib import Path
 
 from benchmarks import data, process
 from benchmarks.data import Damage, Key
-from benchmarks.rivals import Answer, End, Job, Tool
+from benchmarks.rivals import Answer, Endpoint, Job, Tool
 from benchmarks.servers import Servers, at_port, port_of
-from benchmarks.wire import Counted, Wire
+from benchmarks.wire import CountingProxy, Traffic
 from tests.servers._process import Unavailable
 
-QUICK_ENOUGH = 10.0
-"""Seconds below which a measurement is repeated."""
+REPEAT_BELOW = 10.0
+"""Seconds; only runs shorter than this are repeated."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One tool's showing in one scenario; ``why`` instead of figures where it could not be asked or failed."""
+    """One tool's measurement in one scenario; if it could not run or failed, ``why`` has the reason and ``seconds`` is None.
+
+    ``memory`` is in bytes, ``threads`` is the number of connections per side, ``verdict`` the text of ``verdict_of``.
+    """
 
     pair: str
     rows: int
@@ -31,22 +34,22 @@ class Row:
     threads: int = 1
     seconds: float | None = None
     memory: int = 0
-    wire: Counted = field(default_factory=Counted)
+    wire: Traffic = field(default_factory=Traffic)
     verdict: str = ""
     why: str = ""
 
     @property
     def bytes(self) -> int:
-        """Bytes over the wire, both ways, both sides."""
+        """Bytes over the wire, in both directions, of both sides."""
         return self.wire.received + self.wire.sent
 
 
-def judged(answer: Answer, expected: set[Key]) -> str:
-    """Whether an answer is right, from the keys that it names."""
+def verdict_of(answer: Answer, expected: set[Key]) -> str:
+    """Compare an answer's keys with the expected ones; the text starts with ``right``, or contains ``WRONG``."""
     if answer.keys is None:
         if answer.count == 0:
             return "right" if not expected else f"WRONG: {len(expected)} missed"
-        return "differs, which rows is not said" if expected else "WRONG: false alarm"
+        return "differs, rows not named" if expected else "WRONG: false alarm"
     missed, false = len(expected - answer.keys), len(answer.keys - expected)
     if not missed and not false:
         return "right"
@@ -55,21 +58,23 @@ def judged(answer: Answer, expected: set[Key]) -> str:
     return f"WRONG: {missed:,} missed, {false:,} false"
 
 
-class Arena:
-    """A source and a target behind wires, with one table at a time on both."""
+class TestBed:
+    """A source and a target behind counting proxies, with one table at a time on both."""
 
     def __init__(self, servers: Servers, pair: tuple[str, str], directory: Path) -> None:
         self.servers = servers
         self.pair = pair
         self.directory = directory
         self.urls = [servers[engine].url for engine in pair]
-        self.wires = [Wire("mysql" if engine in data.MYSQL_FAMILY else "postgres", port_of(url))
+        self.proxies = [CountingProxy("mysql" if engine in data.MYSQL_FAMILY else "postgres", port_of(url))
                       for engine, url in zip(pair, self.urls, strict=True)]  # fmt: skip
-        self.ends = [End(engine, at_port(url, wire.port)) for engine, url, wire in zip(pair, self.urls, self.wires, strict=True)]
+        self.endpoints = [
+            Endpoint(engine, at_port(url, proxy.port)) for engine, url, proxy in zip(pair, self.urls, self.proxies, strict=True)
+        ]
         self._loaded: tuple[str, int] | None = None
 
     def load(self, damage: Damage, rows: int) -> None:
-        """The damage's table on both sides, undamaged; a table of another shape goes."""
+        """Load the undamaged table of a scenario on both sides, in place of the current table."""
         if self._loaded == (damage.shape.name, rows):
             return
         self.clear()
@@ -79,95 +84,95 @@ class Arena:
         self._loaded = (damage.shape.name, rows)
 
     def clear(self) -> None:
-        """Remove the table that is there."""
+        """Drop the current table on both sides."""
         if self._loaded:
             for engine, url in zip(self.pair, self.urls, strict=True):
                 data.drop(engine, url, data.SHAPES[self._loaded[0]])
         self._loaded = None
 
-    def duel(self, damage: Damage, rows: int, tools: Sequence[Tool], *, repeat: int, threads: int = 1) -> Iterator[Row]:
-        """Ask every tool about one damage; they take turns, and each turn begins with another tool."""
+    def compare(self, damage: Damage, rows: int, tools: Sequence[Tool], *, repeat: int, threads: int = 1) -> Iterator[Row]:
+        """Run every tool on one damage and yield its median run. The tools take turns, each turn starting with another tool."""
         self.load(damage, rows)
-        data.damage(self.pair[1], self.urls[1], damage)
+        data.apply_damage(self.pair[1], self.urls[1], damage)
         try:
             for engine, url in zip(self.pair, self.urls, strict=True):
-                data.settle(engine, url, damage.shape)
-            found: dict[str, list[Row]] = {tool.name: [] for tool in tools}
+                data.flush_and_warm(engine, url, damage.shape)
+            runs: dict[str, list[Row]] = {tool.name: [] for tool in tools}
             for turn in range(repeat):
                 start = turn % max(1, len(tools))
                 for tool in (*tools[start:], *tools[:start]):
-                    done = found[tool.name]
-                    if not any(row.seconds is None or row.seconds > QUICK_ENOUGH for row in done):
-                        done.append(self._asked(tool, damage, rows, threads))
-                        _tell(done[-1])
-            for done in found.values():
-                yield _middle(done)
+                    done = runs[tool.name]
+                    if not any(row.seconds is None or row.seconds > REPEAT_BELOW for row in done):
+                        done.append(self._run_tool(tool, damage, rows, threads))
+                        _print_progress(done[-1])
+            for done in runs.values():
+                yield _median_run(done)
         finally:
-            data.damage(self.pair[1], self.urls[1], damage, undo=True)
+            data.apply_damage(self.pair[1], self.urls[1], damage, undo=True)
             if damage.missing:
                 self.clear()
 
-    def _asked(self, tool: Tool, damage: Damage, rows: int, threads: int) -> Row:
+    def _run_tool(self, tool: Tool, damage: Damage, rows: int, threads: int) -> Row:
         directory = self.directory / "job"
         directory.mkdir(exist_ok=True)
-        job = Job(self.ends[0], self.ends[1], damage, rows, directory, threads)
-        asked = Row(" to ".join(self.pair), rows, damage.name, tool.name, threads)
-        if reason := tool.refuses(self.pair, threads):
-            return replace(asked, why=f"not asked: {reason}")
-        tool.before(job)
-        for wire in self.wires:
-            wire.counted()
+        job = Job(self.endpoints[0], self.endpoints[1], damage, rows, directory, threads)
+        row = Row(" to ".join(self.pair), rows, damage.name, tool.name, threads)
+        if reason := tool.unsupported_reason(self.pair, threads):
+            return replace(row, why=f"not run: {reason}")
+        tool.set_up(job)
+        for proxy in self.proxies:
+            proxy.take_traffic()
         runs = [process.run(command, environment=tool.environment(job), cwd=directory) for command in tool.commands(job)]
-        counted = self.wires[0].counted() + self.wires[1].counted()
-        tool.after(job)
-        if any(ran.timed_out for ran in runs):
-            return replace(asked, why="ended after 15 minutes")
+        traffic = self.proxies[0].take_traffic() + self.proxies[1].take_traffic()
+        tool.tear_down(job)
+        if any(completed.timed_out for completed in runs):
+            return replace(row, why="timed out after 15 minutes")
         try:
             answer = tool.answer(job, runs[-1])
         except (ValueError, LookupError) as error:
-            return replace(asked, why=f"FAILED: {str(error)[:160]}")
-        seconds, memory = sum(ran.seconds for ran in runs), max(ran.memory for ran in runs)
-        verdict = "; ".join(part for part in (judged(answer, damage.expected()), answer.note) if part)
-        return replace(asked, seconds=seconds, memory=memory, wire=counted, verdict=verdict)
+            return replace(row, why=f"FAILED: {str(error)[:160]}")
+        seconds, memory = sum(completed.seconds for completed in runs), max(completed.memory for completed in runs)
+        verdict = "; ".join(part for part in (verdict_of(answer, damage.expected_keys()), answer.note) if part)
+        return replace(row, seconds=seconds, memory=memory, wire=traffic, verdict=verdict)
 
     def close(self) -> None:
-        """Remove the tables and end the wires."""
+        """Drop the tables and stop the proxies."""
         self.clear()
-        for wire in self.wires:
-            wire.stop()
+        for proxy in self.proxies:
+            proxy.stop()
 
 
-def _middle(rows: Sequence[Row]) -> Row:
-    """The run of median time; a run that failed or was wrong stands for all."""
+def _median_run(rows: Sequence[Row]) -> Row:
+    """Return the run of median duration, or the first run that failed or was wrong."""
     for row in rows:
         if row.seconds is None or "WRONG" in row.verdict:
             return row
-    middle = statistics.median_low(row.seconds for row in rows if row.seconds is not None)
-    return next(row for row in rows if row.seconds == middle)
+    median = statistics.median_low(row.seconds for row in rows if row.seconds is not None)
+    return next(row for row in rows if row.seconds == median)
 
 
 @contextmanager
-def arena(servers: Servers, pair: tuple[str, str], directory: Path) -> Iterator[Arena]:
-    """An arena for the block. Raises Unavailable where a server cannot start."""
-    opened = Arena(servers, pair, directory)
+def open_test_bed(servers: Servers, pair: tuple[str, str], directory: Path) -> Iterator[TestBed]:
+    """Open a test bed for the block. Raises Unavailable if a server cannot start."""
+    test_bed = TestBed(servers, pair, directory)
     try:
-        yield opened
+        yield test_bed
     finally:
-        opened.close()
+        test_bed.close()
 
 
-def prepared(tools: Sequence[Tool], missing: dict[str, str]) -> list[Tool]:
-    """The tools that are or could be installed; why the others are not goes to ``missing``."""
-    ready = []
+def install_tools(tools: Sequence[Tool], missing: dict[str, str]) -> list[Tool]:
+    """Install the tools and return those that are available; ``missing`` gets the reason for each of the others."""
+    available = []
     for tool in tools:
         try:
-            tool.prepare()
-            ready.append(tool)
+            tool.install()
+            available.append(tool)
         except (Unavailable, OSError) as reason:
             missing[tool.name] = str(reason)
-    return ready
+    return available
 
 
-def _tell(row: Row) -> None:
+def _print_progress(row: Row) -> None:
     figures = f"{row.seconds:6.2f} s {row.bytes:>13,} bytes" if row.seconds is not None else ""
     print(f"  {row.pair:22} {row.scenario:32} {row.tool:34} {figures} {row.verdict}{row.why}", file=sys.stderr, flush=True)

@@ -1,61 +1,48 @@
-"""Small drawings of the results, as SVG written by hand."""
+"""Dot plots of the results, as SVG files."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from xml.sax.saxutils import escape
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 COLOURS = ("#c2410c", "#1d4ed8", "#0f766e", "#7e22ce", "#a16207", "#475569")
-LEFT, WIDTH, ROW, TOP = 240, 480, 26, 58
+MARKERS = ("o", "s", "^", "D", "v", "P")
+
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",  # text stays text: smaller files, and the reader's fonts
+    "svg.hashsalt": "auditor",  # equal data give equal files
+    "font.size": 9,
+}
 
 
-def dots(title: str, unit: str, rows: Mapping[str, Mapping[str, float]]) -> str:
-    """A dot for each tool in each row, on a logarithmic axis."""
-    names = list(dict.fromkeys(name for row in rows.values() for name in row))
-    values = [value for row in rows.values() for value in row.values() if value > 0]
-    if not values:
-        return ""
-    low, high = math.floor(math.log10(min(values))), max(math.ceil(math.log10(max(values))), math.floor(math.log10(min(values))) + 1)
+def write_dot_plot(path: Path, title: str, unit: str, rows: Mapping[str, Mapping[str, float]]) -> None:
+    """Write an SVG with one line per row and one dot per series on a logarithmic axis; nothing if there is no positive value.
 
-    def x(value: float) -> float:
-        return LEFT + WIDTH * (math.log10(max(value, 10**low)) - low) / (high - low)
-
-    bottom = TOP + ROW * len(rows)
-    parts = [_text(8, 18, title, bold=True)]
-    across = LEFT
-    for index, name in enumerate(names):
-        parts.append(f'<circle cx="{across}" cy="36" r="4.5" fill="{COLOURS[index % len(COLOURS)]}"/>')
-        parts.append(_text(across + 8, 40, name))
-        across += 24 + 7 * len(name)
-    for power in range(low, high + 1):
-        at = x(10.0**power)
-        parts.append(f'<line x1="{at:.1f}" y1="{TOP - 6}" x2="{at:.1f}" y2="{bottom}" stroke="#d4d4d4"/>')
-        parts.append(_text(at, bottom + 16, _short(10.0**power), middle=True))
-    parts.append(_text(LEFT + WIDTH / 2, bottom + 34, unit, middle=True))
-    for line, (label, row) in enumerate(rows.items()):
-        y = TOP + ROW * line + ROW / 2
-        parts.append(_text(8, y + 4, label))
-        parts.append(f'<line x1="{LEFT}" y1="{y}" x2="{LEFT + WIDTH}" y2="{y}" stroke="#ececec"/>')
-        for name, value in row.items():
-            colour = COLOURS[names.index(name) % len(COLOURS)]
-            told = escape(f"{name}: {value:,.3g} {unit}")
-            parts.append(f'<circle cx="{x(value):.1f}" cy="{y}" r="5.5" fill="{colour}"><title>{told}</title></circle>')
-    return _page(max(LEFT + WIDTH + 40, across), bottom + 46, parts)
-
-
-def _short(value: float) -> str:
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:g} {letter}"
-    return f"{value:g}"
-
-
-def _text(x: float, y: float, text: str, *, bold: bool = False, middle: bool = False) -> str:
-    style = (' font-weight="bold"' if bold else "") + (' text-anchor="middle"' if middle else "")
-    return f'<text x="{x:.1f}" y="{y:.1f}"{style}>{escape(text)}</text>'
-
-
-def _page(width: float, height: float, parts: Sequence[str]) -> str:
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" font-family="sans-serif" font-size="12">'
-    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *parts, "</svg>", ""])
+    ``rows`` maps a row's label to values by series name; ``unit`` labels the axis.
+    """
+    if not any(value > 0 for row in rows.values() for value in row.values()):
+        return
+    labels = list(rows)
+    series = list(dict.fromkeys(name for row in rows.values() for name in row))
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(8, 1.5 + 0.3 * len(labels)), layout="constrained")
+        axes = figure.add_subplot()
+        for index, name in enumerate(series):
+            points = [(row[name], line) for line, row in enumerate(rows.values()) if row.get(name, 0) > 0]
+            colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+            axes.plot([x for x, _ in points], [y for _, y in points], marker, color=colour, alpha=0.8, label=name)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(EngFormatter())
+        axes.set_xlabel(unit)
+        axes.set_yticks(range(len(labels)), labels)
+        axes.set_ylim(len(labels) - 0.5, -0.5)  # the first row on top
+        axes.grid(color="#e0e0e0")
+        axes.set_axisbelow(True)
+        figure.suptitle(title, fontweight="bold")
+        figure.legend(loc="outside lower center", ncols=len(series), frameon=False)
+        figure.savefig(path, format="svg", metadata={"Date": None})

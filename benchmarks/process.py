@@ -1,4 +1,4 @@
-"""One command: its seconds, its memory, what it printed; and what machine this is."""
+"""Run a command and measure its time and memory; describe the machine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
-EVERY = 0.03
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+SAMPLE_INTERVAL = 0.03
+"""Seconds between two samples of a process tree's memory."""
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What came of a command. ``memory`` is the peak of the resident bytes of the process and all below it, summed."""
+class CompletedCommand:
+    """A finished command. ``memory`` is the peak of the resident bytes, summed over the process and its descendants."""
 
     code: int
     seconds: float
@@ -31,13 +32,15 @@ class Ran:
     timed_out: bool = False
 
     @property
-    def last_words(self) -> str:
-        """The last line it wrote on standard error, or how it ended."""
-        return (self.err.strip().splitlines() or [f"it ended with {self.code}"])[-1].strip()
+    def error_message(self) -> str:
+        """The last line on standard error, or the exit code if there is none."""
+        return (self.err.strip().splitlines() or [f"exit code {self.code}"])[-1].strip()
 
 
-def run(command: Sequence[str], *, environment: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: float = 900) -> Ran:
-    """Run to the end, or to the time limit, and measure."""
+def run(
+    command: Sequence[str], *, environment: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: float = 900
+) -> CompletedCommand:
+    """Run a command until it ends or ``timeout`` seconds have passed, and measure it."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         began = time.monotonic()
         process = subprocess.Popen(
@@ -50,9 +53,9 @@ def run(command: Sequence[str], *, environment: Mapping[str, str] | None = None,
             text=True,
             start_new_session=True,
         )
-        over = threading.Event()
-        watcher = _Memory(process.pid, over)
-        watcher.start()
+        finished = threading.Event()
+        sampler = _MemorySampler(process.pid, finished)
+        sampler.start()
         timed_out = False
         try:
             process.wait(timeout)
@@ -61,62 +64,62 @@ def run(command: Sequence[str], *, environment: Mapping[str, str] | None = None,
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         seconds = time.monotonic() - began
-        over.set()
-        watcher.join()
+        finished.set()
+        sampler.join()
         out.seek(0)
         err.seek(0)
-        return Ran(process.returncode, seconds, watcher.peak, out.read(), err.read(), timed_out)
+        return CompletedCommand(process.returncode, seconds, sampler.peak, out.read(), err.read(), timed_out)
 
 
-class _Memory(threading.Thread):
-    """Looks every few hundredths of a second; a peak between two looks of one process is in VmHWM all the same."""
+class _MemorySampler(threading.Thread):
+    """Samples the memory of a process tree; ``peak`` is in bytes. The kernel's VmHWM also covers the root's peaks between samples."""
 
-    def __init__(self, root: int, over: threading.Event) -> None:
+    def __init__(self, root: int, finished: threading.Event) -> None:
         super().__init__(daemon=True)
         self.peak = 0
         self._root = root
-        self._over = over
+        self._finished = finished
 
     def run(self) -> None:
-        while not self._over.wait(EVERY):
-            now = sum(_resident(pid) for pid in _family(self._root))
-            self.peak = max(self.peak, now, _high_water(self._root))
+        while not self._finished.wait(SAMPLE_INTERVAL):
+            now = sum(_resident_bytes(pid) for pid in _process_tree(self._root))
+            self.peak = max(self.peak, now, _peak_bytes(self._root))
 
 
-def _family(root: int) -> list[int]:
-    found = [root]
-    for pid in found:
+def _process_tree(root: int) -> list[int]:
+    pids = [root]
+    for pid in pids:  # grows meanwhile
         with suppress(OSError):
             for task in Path(f"/proc/{pid}/task").iterdir():
-                found += [int(child) for child in (task / "children").read_text().split()]
-    return found
+                pids += [int(child) for child in (task / "children").read_text().split()]
+    return pids
 
 
-def _resident(pid: int) -> int:
+def _resident_bytes(pid: int) -> int:
     with suppress(OSError, IndexError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
     return 0
 
 
-def _high_water(pid: int) -> int:
+def _peak_bytes(pid: int) -> int:
     with suppress(OSError):
         if found := re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()):
             return int(found.group(1)) * 1024
     return 0
 
 
-def load() -> str:
-    """How busy the machine is."""
+def load_average() -> str:
+    """Return a note on the machine's load, for the list of calls in RESULTS.md."""
     return f"load {os.getloadavg()[0]:.1f} at the start"
 
 
-def machine() -> str:
-    """Processor, cores, memory, system: in a line."""
+def describe_machine() -> str:
+    """Return cores, processor, memory and system in one line."""
     model = "an unknown processor"
     with suppress(OSError):
         if found := re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()):
             model = found.group(1).strip()
-    memory = os.sysconf("SC_PHYS_PAGES") * PAGE / 2**30
+    memory = os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES / 2**30
     cores = len(os.sched_getaffinity(0))
     system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
     return f"{cores} cores of {model}, {memory:.0f} GB, {system}"

@@ -1,6 +1,6 @@
-"""pt-table-checksum as it is meant: checksums replicate from the source to a replica, which then tells where it differs.
+"""pt-table-checksum with replication: checksums replicate from the source to a replica, where differing chunks then show.
 
-pt-table-sync reads what they say, looks at the chunks that differ, and prints the statements that mend the replica.
+pt-table-sync reads these checksums, compares the rows of the chunks that differ, and prints the statements that repair the replica.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import shutil
 import time
 from contextlib import closing
 
-from benchmarks.process import Ran
+from benchmarks.process import CompletedCommand
 from benchmarks.rivals import Answer, Job, Pair, Tool, statement_keys
 from tests.servers import mysql
 from tests.servers._process import Unavailable
@@ -19,19 +19,19 @@ class TableChecksum(Tool):
     """pt-table-checksum on the source, then pt-table-sync for the replica."""
 
     name = "pt-table-checksum + pt-table-sync"
-    about = "needs replication, which runs while it is measured; prints the statements that mend the replica"
+    about = "needs replication, which runs during the measurement; prints the statements that repair the replica"
 
-    def prepare(self) -> None:
+    def install(self) -> None:
         for program in ("pt-table-checksum", "pt-table-sync"):
             if not shutil.which(program):
-                raise Unavailable("apt-get install percona-toolkit brings it")
+                raise Unavailable("not installed; install it with: apt-get install percona-toolkit")
 
-    def refuses(self, pair: Pair, threads: int) -> str | None:
+    def unsupported_reason(self, pair: Pair, threads: int) -> str | None:
         if pair != ("mariadb", "replica"):
-            return "it compares a server with its replicas only"
-        return None if threads == 1 else "it has one connection a side"
+            return "it compares a server only with its replicas"
+        return None if threads == 1 else "it supports only one connection per side"
 
-    def before(self, job: Job) -> None:
+    def set_up(self, job: Job) -> None:
         with closing(mysql.connect(job.source.url)) as source, closing(mysql.connect(job.target.url)) as replica:
             on_source, on_replica = source.cursor(), replica.cursor()
             on_replica.execute("STOP SLAVE")
@@ -52,15 +52,15 @@ class TableChecksum(Tool):
                 if on_replica.execute("SELECT 1 FROM information_schema.TABLES WHERE table_schema = 'percona' AND table_name = 'dsns'"):
                     return
                 time.sleep(0.1)
-        raise ValueError("the replica did not follow its source")
+        raise ValueError("the replica did not catch up with its source")
 
     def commands(self, job: Job) -> list[list[str]]:
         source = f"h=127.0.0.1,P={job.source.port},u=root"
-        found = f"--recursion-method=dsn={source},D=percona,t=dsns"
+        replicas = f"--recursion-method=dsn={source},D=percona,t=dsns"
         table = f"--tables={job.damage.shape.table}"
         checksum = [
             "pt-table-checksum", source, "--databases=audit", table, "--no-check-binlog-format", "--no-check-replication-filters",
-            found, "--replicate=percona.checksums", "--create-replicate-table", "--quiet",
+            replicas, "--replicate=percona.checksums", "--create-replicate-table", "--quiet",
         ]  # fmt: skip
         sync = [
             "pt-table-sync", "--print", "--no-check-triggers", "--no-check-child-tables", "--no-check-master", "--sync-to-master",
@@ -68,11 +68,11 @@ class TableChecksum(Tool):
         ]  # fmt: skip
         return [checksum, sync]
 
-    def answer(self, job: Job, ran: Ran) -> Answer:
-        if ran.code not in (0, 2):  # 2: there were differences
-            raise ValueError(ran.last_words)
-        return Answer(statement_keys(ran.out, job.damage.shape.key))
+    def answer(self, job: Job, completed: CompletedCommand) -> Answer:
+        if completed.code not in (0, 2):  # 2: differences found
+            raise ValueError(completed.error_message)
+        return Answer(statement_keys(completed.out, job.damage.shape.key))
 
-    def after(self, job: Job) -> None:
+    def tear_down(self, job: Job) -> None:
         with closing(mysql.connect(job.target.url)) as replica:
             replica.cursor().execute("STOP SLAVE")

@@ -1,7 +1,7 @@
-"""The other tools: how each is installed, called, and what it answered.
+"""The other tools: how to install and call each, and how to read its result.
 
-Each lives in an environment of its own below ``${XDG_CACHE_HOME:-~/.cache}/auditor-bench``, made on demand; one that cannot be
-installed is left out by name. Versions and pins are those that were found to work.
+Each is installed in its own virtual environment in ``${XDG_CACHE_HOME:-~/.cache}/auditor-bench``, created on demand; a tool that cannot
+be installed is listed under "Left out". The pinned versions are those that worked.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from benchmarks.data import MYSQL_FAMILY, VALUES, Damage, Key
-from benchmarks.process import Ran
+from benchmarks.data import MYSQL_FAMILY, VALUE_COLUMNS, Damage, Key
+from benchmarks.process import CompletedCommand
 from benchmarks.servers import cache
 from tests.servers._process import Unavailable
 
@@ -28,15 +28,15 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class End:
-    """One side of a comparison: the engine and the URL through the wire."""
+class Endpoint:
+    """One side of a comparison: the engine, and the URL through the counting proxy."""
 
     engine: str
     url: str
 
     @property
     def plain(self) -> str:
-        """The URL without its options, and with the scheme that the rivals know."""
+        """The URL without options and with a scheme that the other tools support."""
         return self.url.split("?")[0].replace("mariadb://", "mysql://")
 
     @property
@@ -46,10 +46,10 @@ class End:
 
 @dataclass(frozen=True)
 class Job:
-    """What a tool is asked: two ends, the damage (whose answer only the judge uses), connections a side, a scratch directory."""
+    """The task of a tool. Only the check of its answer uses the rows in ``damage``; ``threads`` is the number of connections per side."""
 
-    source: End
-    target: End
+    source: Endpoint
+    target: Endpoint
     damage: Damage
     rows: int
     directory: Path
@@ -58,7 +58,7 @@ class Job:
 
 @dataclass
 class Answer:
-    """What a tool said: the keys that it named; where it names only some or none, how many rows it counted; what else it told."""
+    """A tool's result: the keys that it named (None: it names none), the number of rows that it counted, and a note."""
 
     keys: set[Key] | None = None
     count: int | None = None
@@ -66,114 +66,114 @@ class Answer:
 
 
 class Tool:
-    """A tool of the duel."""
+    """A tool of the comparison; ``about`` describes how it works."""
 
     name = ""
     about = ""
 
-    def prepare(self) -> None:
-        """Install it where it is not yet. Raises Unavailable."""
+    def install(self) -> None:
+        """Install the tool if it is not installed yet. Raises Unavailable."""
 
-    def refuses(self, pair: Pair, threads: int) -> str | None:
-        """Why it cannot be asked about these engines, over this many connections a side; None if it can."""
+    def unsupported_reason(self, pair: Pair, threads: int) -> str | None:
+        """Return why the tool cannot compare these engines with this many connections per side; None if it can."""
         return None
 
-    def before(self, job: Job) -> None:
-        """What has to be set up and is no part of the measured time."""
+    def set_up(self, job: Job) -> None:
+        """Prepare the run; not part of the measured time."""
 
     def commands(self, job: Job) -> list[list[str]]:
-        """The commands, measured one after another."""
+        """Return the commands, which are run and measured one after another."""
         raise NotImplementedError
 
     def environment(self, job: Job) -> dict[str, str]:
-        """Environment variables of the commands."""
+        """Return additional environment variables of the commands."""
         return {}
 
-    def answer(self, job: Job, ran: Ran) -> Answer:
-        """What it answered, from its last command. Raises ValueError when it failed."""
+    def answer(self, job: Job, completed: CompletedCommand) -> Answer:
+        """Read the result from the last command. Raises ValueError if the tool failed."""
         raise NotImplementedError
 
-    def after(self, job: Job) -> None:
-        """What has to be ended when all is measured."""
+    def tear_down(self, job: Job) -> None:
+        """Clean up after the run; not part of the measured time."""
 
 
-def _environment(name: str, python: str, packages: Sequence[str], program: str) -> Path:
-    """A virtual environment with these packages; the program in it."""
+def _install_in_environment(name: str, python: str, packages: Sequence[str], program: str) -> Path:
+    """Create a virtual environment with the packages if needed, and return the path of ``program`` in it."""
     home = cache() / name
-    found = home / "bin" / program
-    done = home / ".installed"
-    if done.exists() and done.read_text() == "\n".join(packages):
-        return found
+    executable = home / "bin" / program
+    stamp = home / ".installed"
+    if stamp.exists() and stamp.read_text() == "\n".join(packages):
+        return executable
     interpreter = shutil.which(python) or sys.executable
     home.parent.mkdir(parents=True, exist_ok=True)
     for command in ([interpreter, "-m", "venv", str(home)], [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *packages]):
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
-        if ended.returncode != 0:
-            last = [line for line in ended.stderr.splitlines() if "ERROR" in line] or ended.stderr.splitlines() or ["it said nothing"]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+        if result.returncode != 0:
+            last = [line for line in result.stderr.splitlines() if "ERROR" in line] or result.stderr.splitlines() or ["no error message"]
             raise Unavailable(f"{name} could not be installed: {last[-1].strip()}")
-    if not found.exists():
+    if not executable.exists():
         raise Unavailable(f"{name} was installed, but has no program {program}")
-    done.write_text("\n".join(packages))
-    return found
+    stamp.write_text("\n".join(packages))
+    return executable
 
 
 @dataclass(kw_only=True)
-class Diff(Tool):
-    """reladiff, and data-diff, from which it comes: bisection by checksums, text of both sides downloaded below a threshold."""
+class Reladiff(Tool):
+    """reladiff, and its ancestor data-diff: bisection by checksums; segments below a threshold are downloaded from both sides."""
 
     name: str
     python: str
     packages: tuple[str, ...]
     options: tuple[str, ...] = ()
-    #: Columns that it gets wrong on the stand-in for Redshift through no fault of its own.
-    not_on_stand_in: tuple[str, ...] = ()
-    about: str = "bisection by checksums; downloads what is below a threshold"
+    columns_not_on_stand_in: tuple[str, ...] = ()
+    """Columns to leave out on the stand-in for Redshift, where it fails for reasons that are not the tool's fault."""
+    about: str = "bisection by checksums; downloads segments below a threshold"
     program: Path = field(default_factory=Path)
 
-    def prepare(self) -> None:
-        self.program = _environment(self.name, self.python, self.packages, self.name)
+    def install(self) -> None:
+        self.program = _install_in_environment(self.name, self.python, self.packages, self.name)
 
     def commands(self, job: Job) -> list[list[str]]:
         table = job.damage.shape.table
-        left_out = self.not_on_stand_in if job.target.engine == "redshift" else ()
+        left_out = self.columns_not_on_stand_in if job.target.engine == "redshift" else ()
         keys = [part for key in job.damage.shape.key for part in ("-k", key)]
-        columns = [part for column in VALUES if column not in left_out for part in ("-c", column)]
+        columns = [part for column in VALUE_COLUMNS if column not in left_out for part in ("-c", column)]
         ends = [job.source.plain, table, job.target.plain, table]
         return [[str(self.program), *ends, *keys, *columns, "--json", "-j", str(job.threads), *self.options]]
 
     def environment(self, job: Job) -> dict[str, str]:
         return {"COLUMNS": "100000", "DO_NOT_TRACK": "1"}
 
-    def answer(self, job: Job, ran: Ran) -> Answer:
-        lines = [json.loads(line) for line in ran.out.splitlines() if line.startswith('["')]
+    def answer(self, job: Job, completed: CompletedCommand) -> Answer:
+        lines = [json.loads(line) for line in completed.out.splitlines() if line.startswith('["')]
         width = len(job.damage.shape.key)
-        failed = [line for line in (ran.out + ran.err).splitlines() if re.search(r"ERROR|Error:", line)]
-        if failed:  # it ends with 0 all the same
+        failed = [line for line in (completed.out + completed.err).splitlines() if re.search(r"ERROR|Error:", line)]
+        if failed:  # the exit code is 0 nevertheless
             raise ValueError(re.sub(r"^.*?(ERROR - |Error: )", "", failed[-1]).strip())
-        partial = self.not_on_stand_in and job.target.engine == "redshift"
+        partial = self.columns_not_on_stand_in and job.target.engine == "redshift"
         note = "with values" if lines else ""
         if partial:
-            note = f"column {', '.join(self.not_on_stand_in)} not compared"
+            note = f"column {', '.join(self.columns_not_on_stand_in)} not compared"
         return Answer({tuple(row[:width]) for _, row in lines}, note=note)
 
 
 class DataValidation(Tool):
-    """Google's data validation tool: row hashes of both sides, joined in pandas."""
+    """Google's Data Validation Tool: row hashes of both sides, joined in pandas."""
 
     name = "data-validation"
-    about = "downloads key and hash of every row of both sides"
+    about = "downloads key and hash of every row from both sides"
 
-    def prepare(self) -> None:
-        self.program = _environment("dvt", "python3.11", ("google-pso-data-validator==8.10.1",), "data-validation")
+    def install(self) -> None:
+        self.program = _install_in_environment("dvt", "python3.11", ("google-pso-data-validator==8.10.1",), "data-validation")
 
-    def refuses(self, pair: Pair, threads: int) -> str | None:
+    def unsupported_reason(self, pair: Pair, threads: int) -> str | None:
         if pair[0] in ("mariadb", "replica"):
-            return "MariaDB is no source that it knows: its DECIMALs come out wrong, and differences are missed"
+            return "it does not support MariaDB: DECIMAL values are wrong, and differences are missed"
         if pair[1] == "redshift":
-            return "its Redshift SQL formats decimals as the stand-in does not"
-        return None if threads == 1 else "it has one connection a side"
+            return "its Redshift SQL formats decimals in a way that the stand-in does not support"
+        return None if threads == 1 else "it supports only one connection per side"
 
-    def before(self, job: Job) -> None:
+    def set_up(self, job: Job) -> None:
         home = job.directory / "connections"
         home.mkdir(exist_ok=True)
         kinds = {"mysql": ("MySQL", "root", ""), "postgres": ("Postgres", "audit", "audit")}
@@ -189,73 +189,73 @@ class DataValidation(Tool):
     def commands(self, job: Job) -> list[list[str]]:
         shape = job.damage.shape
         tables = f"audit.{shape.table}=public.{shape.table}"
-        options = ["--primary-keys", ",".join(shape.key), "--hash", ",".join(VALUES), "--filter-status", "fail", "--format", "csv"]
+        options = ["--primary-keys", ",".join(shape.key), "--hash", ",".join(VALUE_COLUMNS), "--filter-status", "fail", "--format", "csv"]
         return [[str(self.program), "validate", "row", "-sc", "source", "-tc", "target", "-tbls", tables, *options]]
 
-    def answer(self, job: Job, ran: Ran) -> Answer:
-        start = ran.out.find("validation_name,")
-        if ran.code != 0 or (start < 0 and ran.out.strip()):
-            raise ValueError(ran.last_words)
-        rows = csv.DictReader(io.StringIO(ran.out[start:])) if start >= 0 else []
+    def answer(self, job: Job, completed: CompletedCommand) -> Answer:
+        start = completed.out.find("validation_name,")
+        if completed.code != 0 or (start < 0 and completed.out.strip()):
+            raise ValueError(completed.error_message)
+        rows = csv.DictReader(io.StringIO(completed.out[start:])) if start >= 0 else []
         groups = [json.loads(row["group_by_columns"]) for row in rows if row["validation_status"] == "fail"]
         return Answer({tuple(str(group[key]) for key in job.damage.shape.key) for group in groups})
 
 
 def statement_keys(out: str, key: Sequence[str]) -> set[Key]:
-    """The keys in the statements that pt-table-sync prints."""
-    found: set[Key] = set()
+    """Return the keys in the statements that pt-table-sync prints."""
+    keys: set[Key] = set()
     for line in out.splitlines():
         if line.startswith(("UPDATE", "DELETE")):
             where = line[line.rindex(" WHERE ") :]
-            found.add(tuple(_group(rf"`{name}`='?([^' ]+)'?", where) for name in key))
+            keys.add(tuple(_first_group(rf"`{name}`='?([^' ]+)'?", where) for name in key))
         elif line.startswith(("INSERT", "REPLACE")):
-            names = _group(r"\(([^)]*)\) VALUES", line).replace("`", "").split(", ")
-            values = next(csv.reader([_group(r"VALUES \((.*?)\) */\*", line)], quotechar="'", skipinitialspace=True))
+            names = _first_group(r"\(([^)]*)\) VALUES", line).replace("`", "").split(", ")
+            values = next(csv.reader([_first_group(r"VALUES \((.*?)\) */\*", line)], quotechar="'", skipinitialspace=True))
             row = dict(zip(names, values, strict=True))
-            found.add(tuple(row[name] for name in key))
-    return found
+            keys.add(tuple(row[name] for name in key))
+    return keys
 
 
-def _group(pattern: str, text: str) -> str:
-    found = re.search(pattern, text)
-    if not found:
-        raise ValueError(f"it printed a statement of an unknown form: {text[:80]}")
-    return found.group(1)
+def _first_group(pattern: str, text: str) -> str:
+    match = re.search(pattern, text)
+    if not match:
+        raise ValueError(f"cannot parse a printed statement: {text[:80]}")
+    return match.group(1)
 
 
 class TableSync(Tool):
-    """pt-table-sync on its own: both tables by checksums of chunks, then of rows."""
+    """pt-table-sync without replication: compares checksums of chunks, then of rows."""
 
     name = "pt-table-sync"
-    about = "prints the statements that mend the target; MySQL and MariaDB only"
+    about = "prints the statements that repair the target; MySQL and MariaDB only"
 
-    def prepare(self) -> None:
+    def install(self) -> None:
         if not shutil.which(self.name):
-            raise Unavailable("apt-get install percona-toolkit brings it")
+            raise Unavailable("not installed; install it with: apt-get install percona-toolkit")
 
-    def refuses(self, pair: Pair, threads: int) -> str | None:
+    def unsupported_reason(self, pair: Pair, threads: int) -> str | None:
         if not {*pair} <= {*MYSQL_FAMILY}:
-            return "it knows MySQL and MariaDB only"
-        return None if threads == 1 else "it has one connection a side"
+            return "it supports only MySQL and MariaDB"
+        return None if threads == 1 else "it supports only one connection per side"
 
     def commands(self, job: Job) -> list[list[str]]:
         ends = [f"h=127.0.0.1,P={end.port},u=root,D=audit,t={job.damage.shape.table}" for end in (job.source, job.target)]
-        calm = ["--no-check-slave", "--no-check-triggers", "--no-check-child-tables"]
-        return [[self.name, "--print", *calm, "--chunk-size=10000", *ends]]
+        unchecked = ["--no-check-slave", "--no-check-triggers", "--no-check-child-tables"]
+        return [[self.name, "--print", *unchecked, "--chunk-size=10000", *ends]]
 
-    def answer(self, job: Job, ran: Ran) -> Answer:
-        if ran.code not in (0, 2):  # 2: there were differences
-            raise ValueError(ran.last_words)
-        return Answer(statement_keys(ran.out, job.damage.shape.key))
+    def answer(self, job: Job, completed: CompletedCommand) -> Answer:
+        if completed.code not in (0, 2):  # 2: differences found
+            raise ValueError(completed.error_message)
+        return Answer(statement_keys(completed.out, job.damage.shape.key))
 
 
-RELADIFF = Diff(
+RELADIFF = Reladiff(
     name="reladiff",
     python="python3.11",
     packages=("reladiff[mysql,postgresql]==0.6.0",),
-    not_on_stand_in=("created",),
+    columns_not_on_stand_in=("created",),
 )
-DATA_DIFF = Diff(
+DATA_DIFF = Reladiff(
     name="data-diff",
     python="python3.11",
     packages=("data-diff==0.11.2", "dbt-core<1.10", "pydantic<2", "mysql-connector-python", "psycopg2-binary", "setuptools<81"),

@@ -1,7 +1,7 @@
-"""The servers of a benchmark: private, on loopback, from the same modules as the tests', but with memory for the data.
+"""The servers of the benchmarks: private ones on loopback, started by the tests' modules, but with enough memory for the data.
 
-All tools meet the same servers: a buffer pool of 1 GB (MySQL, MariaDB), shared_buffers of 512 MB (PostgreSQL and the stand-in
-for Redshift), no TLS, no parallel query, UTC and ISO dates. MySQL has its MD5() component, without which two rivals fail.
+All tools use the same servers: a buffer pool of 1 GB (MySQL, MariaDB), shared_buffers of 512 MB (PostgreSQL and the stand-in
+for Redshift), no TLS, no parallel query, UTC and ISO dates. MySQL has its MD5() component, without which two of the tools fail.
 """
 
 from __future__ import annotations
@@ -30,26 +30,27 @@ MYSQL = (
     "SET GLOBAL time_zone = '+00:00'",
     "SET GLOBAL sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'",
 )
-#: One rival says SET time_zone = 'UTC', which needs a zone of that name.
 UTC_ZONE = (
     "INSERT INTO mysql.time_zone (Time_zone_id, Use_leap_seconds) VALUES (1, 'N')",
     "INSERT INTO mysql.time_zone_name (Name, Time_zone_id) VALUES ('UTC', 1)",
     "INSERT INTO mysql.time_zone_transition_type (Time_zone_id, Transition_type_id, `Offset`, Is_DST, Abbreviation)"
     " VALUES (1, 0, 0, 0, 'UTC')",
 )
+"""One of the tools runs SET time_zone = 'UTC', which needs a time zone of that name."""
+
 MD5_COMPONENT = "INSTALL COMPONENT 'file://component_classic_hashing'"
 CONDITIONS = (
     "Servers on the same machine, loopback, without TLS; innodb_buffer_pool_size 1 GB, shared_buffers 512 MB and work_mem 64 MB;"
     " no parallel query in PostgreSQL; MySQL with component_classic_hashing. 'redshift' is the stand-in: PostgreSQL with Redshift's"
-    " functions behind a front that speaks to Amazon's driver, so its seconds are not Redshift's: its SHA2() and STRTOL() are slow"
-    " PL/pgSQL, while the MD5() that others use is PostgreSQL's own."
+    " functions behind a front end for Amazon's driver, so its times are PostgreSQL's, not Redshift's: SHA2()"
+    " and STRTOL() become expressions of its own functions, on one core, by rows, without Redshift's columns, slices and compiled plans."
 )
 
 
 def _mysql(directory: Path) -> Server:
     program, how = mysql._program()
     if program is None:
-        raise Unavailable("there is no MySQL here: run scripts/engines.sh")
+        raise Unavailable("MySQL is not installed; run scripts/engines.sh")
     home = process.own_directory(directory, "mysql")
     options = [*mysql.OWN_OPTIONS, "--loose-innodb-redo-log-capacity=1G", "--tls-version="]
     process.run([program, "--no-defaults", *mysql.as_root(), f"--datadir={home}/data", "--initialize-insecure", *mysql.OWN_OPTIONS], home)
@@ -60,7 +61,7 @@ def _mysql(directory: Path) -> Server:
             cursor.execute(statement)
         try:
             cursor.execute("SELECT MD5('')")
-        except Exception:  # MySQL 9.6 and later, whose driver class for this differs
+        except Exception:  # MySQL 9.6 and later have no MD5(); the exception class depends on the driver
             cursor.execute(MD5_COMPONENT)
     return server
 
@@ -69,7 +70,7 @@ def _mariadb(number: int) -> Callable[[Path], Server]:
     def start(directory: Path) -> Server:
         program, install = process.find_program("mariadbd"), process.find_program("mariadb-install-db")
         if program is None or install is None:
-            raise Unavailable("there is no MariaDB here: run scripts/engines.sh")
+            raise Unavailable("MariaDB is not installed; run scripts/engines.sh")
         home = process.own_directory(directory, f"mariadb{number}")
         account = ["--auth-root-authentication-method=normal", "--skip-test-db"]
         process.run([install, "--no-defaults", *mysql.as_root(), f"--datadir={home}/data", f"--tmpdir={home}", *account], home)
@@ -118,7 +119,7 @@ STARTS: dict[str, Callable[[Path], Server]] = {
 
 
 class Servers:
-    """Starts servers when they are first asked for, and remembers those that cannot start."""
+    """Starts servers when they are first used, and remembers those that cannot start."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -126,7 +127,7 @@ class Servers:
         self.missing: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> Server:
-        """The running server. Raises Unavailable."""
+        """Return the running server, starting it if needed. Raises Unavailable."""
         if name in self.missing:
             raise Unavailable(self.missing[name])
         if name not in self.running:
@@ -138,19 +139,19 @@ class Servers:
         return self.running[name]
 
     def stop(self) -> None:
-        """Stop all that run."""
+        """Stop all running servers."""
         for server in self.running.values():
             server.stop()
 
     def versions(self) -> dict[str, str]:
-        """What each server was that ran, or why it could not."""
+        """Return the version of each server that was used, or why it could not start."""
         ran = {name: f"{server.version} ({server.how})" for name, server in self.running.items()}
         return ran | {name: f"not run: {reason}" for name, reason in self.missing.items()}
 
 
 @contextmanager
 def open_servers() -> Iterator[Servers]:
-    """Servers below a directory of their own, stopped and removed at the end of the block."""
+    """Provide servers for the block, in a temporary directory; stops them and removes the directory at its end."""
     directory = process.open_directory()
     servers = Servers(directory)
     try:
@@ -161,18 +162,18 @@ def open_servers() -> Iterator[Servers]:
 
 
 def at_port(url: str, port: int) -> str:
-    """The URL with another port."""
+    """Return the URL with another port."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition(":")[0] + f":{port}"))
 
 
 def port_of(url: str) -> int:
-    """The URL's port."""
+    """Return the URL's port, which must be given."""
     port = urlsplit(url).port
     assert port is not None, url
     return port
 
 
 def cache() -> Path:
-    """Where the rivals' environments are."""
+    """Return the directory of the other tools' virtual environments."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "auditor-bench"

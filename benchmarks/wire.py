@@ -1,11 +1,10 @@
-"""A TCP proxy on loopback that counts what passes: bytes in each direction, connections, and statements.
+"""A TCP proxy on loopback that counts bytes in each direction, connections and statements.
 
-It stands between every tool and every server alike, in a process of its own, so bytes are counted where they cross the wire,
-whatever the tool says of itself. Statements are told from the client's messages: COM_QUERY and COM_STMT_EXECUTE of MySQL's
-protocol, Query and Bind of PostgreSQL's.
+It runs in its own process between a tool and a server, so all tools are measured in the same way, at the socket. Statements are
+recognized by the client's messages: COM_QUERY and COM_STMT_EXECUTE of MySQL's protocol, Query and Bind of PostgreSQL's.
 
-    python -m benchmarks.wire PROTOCOL PORT     protocol: mysql | postgres; prints the port it listens on, then for every line
-                                                of input what was counted since the last
+    python -m benchmarks.wire PROTOCOL PORT     PROTOCOL is mysql or postgres, PORT the server's; prints the port it listens on,
+                                                then for each line of input the counts since the previous line, as JSON
 https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_packets.html
 https://www.postgresql.org/docs/current/protocol-message-formats.html
 """
@@ -22,20 +21,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-BUFFER = 1 << 18
+BUFFER_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What passed: bytes towards the tool, bytes towards the server, statements, connections."""
+class Traffic:
+    """Counts of a proxy; ``received`` are the bytes from the server to the tool, ``sent`` those from the tool to the server."""
 
     received: int = 0
     sent: int = 0
     statements: int = 0
     connections: int = 0
 
-    def __add__(self, other: Counted) -> Counted:
-        return Counted(
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(
             self.received + other.received,
             self.sent + other.sent,
             self.statements + other.statements,
@@ -43,8 +42,8 @@ class Counted:
         )
 
 
-class Wire:
-    """A proxy process before one server."""
+class CountingProxy:
+    """A proxy process in front of one server; ``port`` is the port it listens on."""
 
     def __init__(self, protocol: str, upstream: int) -> None:
         command = [sys.executable, "-m", "benchmarks.wire", protocol, str(upstream)]
@@ -52,30 +51,27 @@ class Wire:
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
 
-    def counted(self) -> Counted:
-        """What passed since this was last asked."""
+    def take_traffic(self) -> Traffic:
+        """Return the counts since the previous call."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        return Counted(**json.loads(self._process.stdout.readline()))
+        return Traffic(**json.loads(self._process.stdout.readline()))
 
     def stop(self) -> None:
-        """End the process."""
+        """Stop the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(timeout=10)
 
 
-class _Statements:
-    """Finds statements in what a client sends, which arrives cut anywhere.
-
-    A message begins with ``head`` bytes; ``read`` tells from them how long the rest is and how many of its bytes it must see.
-    """
+class _StatementCounter:
+    """Counts the statements in a client's byte stream, which arrives in arbitrary pieces; ``count`` is the number so far."""
 
     def __init__(self, protocol: str) -> None:
-        self.found = 0
-        self._rest = b""
-        self._skip = 0
+        self.count = 0
+        self._buffer = b""
+        self._skip = 0  # bytes of the current message that are still to come
         self._step: Callable[[], bool] = self._mysql if protocol == "mysql" else self._postgres
         self._started = False
 
@@ -83,37 +79,37 @@ class _Statements:
         if self._skip >= len(data):
             self._skip -= len(data)
             return
-        self._rest += data[self._skip :]
+        self._buffer += data[self._skip :]
         self._skip = 0
         while self._step():
             pass
 
-    def _take(self, size: int) -> bool:
-        """Go to the end of the message at hand, which may be still to come."""
-        self._skip = max(0, size - len(self._rest))
-        self._rest = self._rest[size:]
+    def _skip_message(self, size: int) -> bool:
+        """Advance to the end of the current message; return whether all of it has arrived."""
+        self._skip = max(0, size - len(self._buffer))
+        self._buffer = self._buffer[size:]
         return not self._skip
 
     def _mysql(self) -> bool:
-        if len(self._rest) < 5:
+        if len(self._buffer) < 5:
             return False
-        if self._rest[3] == 0 and self._rest[4] in (0x03, 0x17):  # number 0 begins a command
-            self.found += 1
-        return self._take(4 + int.from_bytes(self._rest[:3], "little"))
+        if self._buffer[3] == 0 and self._buffer[4] in (0x03, 0x17):  # sequence number 0: a new command
+            self.count += 1
+        return self._skip_message(4 + int.from_bytes(self._buffer[:3], "little"))
 
     def _postgres(self) -> bool:
-        if len(self._rest) < 8:
-            if self._started and len(self._rest) >= 5:  # Sync and Terminate are five bytes
-                return self._tagged()
+        if len(self._buffer) < 8:
+            if self._started and len(self._buffer) >= 5:  # Sync and Terminate have five bytes
+                return self._tagged_message()
             return False
         if self._started:
-            return self._tagged()
-        self._started = int.from_bytes(self._rest[4:8], "big") not in (80877103, 80877104)  # the requests for encryption
-        return self._take(int.from_bytes(self._rest[:4], "big"))
+            return self._tagged_message()
+        self._started = int.from_bytes(self._buffer[4:8], "big") not in (80877103, 80877104)  # requests for encryption
+        return self._skip_message(int.from_bytes(self._buffer[:4], "big"))
 
-    def _tagged(self) -> bool:
-        self.found += self._rest[:1] in (b"Q", b"B")
-        return self._take(1 + int.from_bytes(self._rest[1:5], "big"))
+    def _tagged_message(self) -> bool:
+        self.count += self._buffer[:1] in (b"Q", b"B")
+        return self._skip_message(1 + int.from_bytes(self._buffer[1:5], "big"))
 
 
 class _Proxy:
@@ -129,22 +125,22 @@ class _Proxy:
         while True:
             client, _ = self._listener.accept()
             server = socket.create_connection(("127.0.0.1", self._upstream))
-            for one in (client, server):
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for peer in (client, server):
+                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._add("connections", 1)
-            statements = _Statements(self._protocol)
+            statements = _StatementCounter(self._protocol)
 
-            def sent(data: memoryview, statements: _Statements = statements) -> None:
-                before = statements.found
+            def sent(data: memoryview, statements: _StatementCounter = statements) -> None:
+                before = statements.count
                 statements.feed(bytes(data))
                 self._add("sent", len(data))
-                self._add("statements", statements.found - before)
+                self._add("statements", statements.count - before)
 
             def received(data: memoryview) -> None:
                 self._add("received", len(data))
 
-            for one, other, note in ((client, server, sent), (server, client, received)):
-                threading.Thread(target=_pump, args=(one, other, note), daemon=True).start()
+            for sender, receiver, count in ((client, server, sent), (server, client, received)):
+                threading.Thread(target=_forward, args=(sender, receiver, count), daemon=True).start()
 
     def _add(self, name: str, number: int) -> None:
         with self._lock:
@@ -157,21 +153,21 @@ class _Proxy:
         return taken
 
 
-def _pump(one: socket.socket, other: socket.socket, note: Callable[[Any], None]) -> None:
-    room = memoryview(bytearray(BUFFER))
+def _forward(sender: socket.socket, receiver: socket.socket, count: Callable[[Any], None]) -> None:
+    buffer = memoryview(bytearray(BUFFER_BYTES))
     try:
-        while size := one.recv_into(room):
-            note(room[:size])
-            other.sendall(room[:size])
+        while size := sender.recv_into(buffer):
+            count(buffer[:size])
+            receiver.sendall(buffer[:size])
     except OSError:
-        pass  # either side hung up, which ends the conversation
-    for end in (other, one):
+        pass  # one side has closed the connection
+    for peer in (receiver, sender):
         with suppress(OSError):
-            end.shutdown(socket.SHUT_WR if end is other else socket.SHUT_RD)
+            peer.shutdown(socket.SHUT_WR if peer is receiver else socket.SHUT_RD)
 
 
 def main(protocol: str, upstream: str) -> None:
-    """Serve until the input ends."""
+    """Serve until standard input is closed."""
     proxy = _Proxy(protocol, int(upstream))
     threading.Thread(target=proxy.serve, daemon=True).start()
     print(proxy.port, flush=True)

@@ -1,6 +1,6 @@
-"""Fill the databases of docker-compose.yml: flights in the source, a whole and a damaged copy in the target, another in the lake.
+"""Fill the databases of docker-compose.yml: flights in the source, an intact and a damaged copy in the target, a damaged one in the lake.
 
-Then each audit is run once, so that the page has something to show. It does all this once: where a run is kept, nothing is done.
+Then run each audit once, so that the pages have something to show. Does nothing if the store already has a run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from auditor import service
-from auditor.config import Settings, find, load
+from auditor.config import Settings, find_file, load
 from auditor.demo import damage, flights
 from auditor.demo.load import load_table
 from auditor.errors import AuditorError
@@ -18,13 +18,13 @@ from auditor.store import open_store, runs
 
 
 def fill(settings: Settings, rows: int) -> None:
-    """Load what the audits compare."""
-    whole = flights.load(rows)
-    damaged, faults = damage.damage(whole)
+    """Load the tables of the audits; ``rows`` is the number of flights."""
+    intact = flights.load(rows)
+    damaged, faults = damage.apply_faults(intact)
     shop, warehouse = (settings.connections[name].url for name in ("shop", "warehouse"))
-    tables = ((shop, "flights", whole), (warehouse, "flights", damaged), (warehouse, "flights_whole", whole))
+    tables = ((shop, "flights", intact), (warehouse, "flights", damaged), (warehouse, "flights_whole", intact))
     for url, table, data in tables:
-        load_table(url, table, data, flights.SCHEMA, "id" if data is whole else None)
+        load_table(url, table, data, flights.SCHEMA, "id" if data is intact else None)
     place = settings.audits["flights_lake"].target.place
     load_table(settings.connections["lake"].url, place.path or "", damaged, flights.SCHEMA, None)
     Path(place.path or "").chmod(0o644)
@@ -33,18 +33,18 @@ def fill(settings: Settings, rows: int) -> None:
 
 
 def main() -> int:
-    """Fill, then run each audit; a mismatch is what is wanted here."""
-    settings = load(find(None))
+    """Fill the databases and run each audit; a mismatch is expected and is no failure."""
+    settings = load(find_file(None))
     assert settings.store
     store = open_store(settings.store.url)
     try:
-        if any(runs.listed(store, audit=name, limit=1) for name in settings.audits):
-            print("sample: the data is there already", file=sys.stderr)
+        if any(runs.list_runs(store, audit=name, limit=1) for name in settings.audits):
+            print("sample: data already loaded", file=sys.stderr)
             return 0
         fill(settings, int(os.environ.get("SAMPLE_ROWS", "60000")))
         for name in settings.audits:
-            found = service.run_audit(settings, name, store=store, requested_by="sample", reason="the first look")
-            print(f"sample: {name}: {found.verdict.value}: {'; '.join(found.reasons)}", file=sys.stderr)
+            report = service.run_audit(settings, name, store=store, requested_by="sample", reason="first run")
+            print(f"sample: {name}: {report.verdict.value}: {'; '.join(report.reasons)}", file=sys.stderr)
     except AuditorError as error:
         print(f"sample: {error}", file=sys.stderr)
         return 1

@@ -1,70 +1,100 @@
-"""The engines: one module each, which states facts and writes pieces of SQL, and decides nothing.
+"""Database engines: one module or package each, which states facts and returns pieces of SQL. Decisions are made in ``auditor``.
 
-To add an engine, copy the module of the one most like it. A module here whose name has no leading underscore *is* an engine;
-nothing has to be registered. It defines one class that derives from ``Dialect`` (or from the dialect the vendor derived its
-product from), with
+To add an engine, copy the module of the most similar one. It defines one class that derives from ``Dialect`` (or from the dialect
+of the product that the vendor derived its own from), with
 
-* ``name``, ``schemes`` and ``sqlglot``: what it is called here, in URLs and by sqlglot;
-* the facts that differ from their defaults in ``dialects._base.Dialect``;
-* ``TYPES``: native type names to canonical kinds;
-* the methods that return SQL text, whose contracts are their docstrings, in output characters;
-* ``pins`` and ``connect``, which imports the driver on its first line and not before.
+* ``name``, ``schemes`` and ``sqlglot_dialect``: the engine's name here, in URLs and in sqlglot;
+* the class attributes that differ from the defaults in ``dialects.base.Dialect``;
+* ``KIND_BY_TYPE`` and ``TYPE_BY_KIND``: the mapping between native types and canonical kinds;
+* the methods that return SQL text; the docstrings in ``dialects.base``, ``dialects.canonical_text`` and ``dialects.comparison`` are their
+  contracts;
+* ``pin_statements`` and ``connect``, which imports the driver only when it is called.
 
-Its catalogue statements go to ``sql_templates/<name>/``: ``columns.sql``, ``primary_key.sql`` and ``estimate.sql``, and what it
-can say of its load. An entry in the list of engines under test makes the whole suite run on it.
+Engines are discovered through the entry-point group ``auditor.dialects`` of any installed distribution: ``name = "module:Class"``. The
+catalogue queries of an engine are templates in ``sql_templates/<name>/``: ``tables.sql``, ``columns.sql``, ``primary_key.sql``,
+``estimate.sql``, and those of the server's load. To run the whole test suite on an engine, add it to the list of engines under test.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 
-from dialects._base import Algorithm, Column, Dialect, Place, Reading, Table, Unit
-from dialects._errors import BadUrl
-from dialects._kinds import Kind
-from dialects._session import Columns, Session
-from dialects._url import Url, parse
+from dialects.base import ColumnBatch, Dialect, Session
+from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, Table, TableName, TimeUnit
+from dialects.errors import BadUrl
+from dialects.kinds import Kind
+from dialects.url import Url, parse_url
 
 __all__ = [
-    "Algorithm", "Column", "Columns", "Dialect", "Kind", "Place", "Reading", "Session",
-    "Table", "Unit", "Url", "by_scheme", "connect", "get", "names", "parse", "reached",
-]  # fmt: skip
+    "Column",
+    "ColumnBatch",
+    "Dialect",
+    "HashAlgorithm",
+    "Kind",
+    "Place",
+    "ScanEstimate",
+    "Session",
+    "Table",
+    "TableName",
+    "TimeUnit",
+    "Url",
+    "by_scheme",
+    "connect",
+    "database_id",
+    "get",
+    "names",
+    "parse_url",
+]
+
+GROUP = "auditor.dialects"
+"""The entry-point group of dialects."""
+
+
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def names() -> list[str]:
-    """The names of all engines."""
-    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+    """Return the names of all installed engines, sorted."""
+    return sorted(_installed())
 
 
 @cache
 def get(name: str) -> Dialect:
-    """The dialect of that name. Raises LookupError where there is none."""
-    if name not in names():
-        raise LookupError(f"there is no dialect {name!r}; there are {', '.join(names())}")
-    module = importlib.import_module(f"dialects.{name}")
-    for value in vars(module).values():
-        if isinstance(value, type) and issubclass(value, Dialect) and value.__module__ == module.__name__:
-            return value()
-    raise LookupError(f"dialects/{name}.py defines no Dialect")
+    """Return the dialect of that name. Raises LookupError if there is none, TypeError if its entry point is not a Dialect class."""
+    if name not in _installed():
+        known = ", ".join(names()) or f"none; no installed distribution has entry points {GROUP}: install auditor with pip"
+        raise LookupError(f"there is no dialect {name!r}; installed: {known}")
+    dialect_class = _installed()[name].load()
+    if not (isinstance(dialect_class, type) and issubclass(dialect_class, Dialect)):
+        raise TypeError(f"the entry point {_installed()[name].value} of dialect {name!r} is not a subclass of dialects.Dialect")
+    return dialect_class()
 
 
 def by_scheme(scheme: str) -> Dialect:
-    """The dialect that a URL's scheme means. Raises BadUrl where there is none."""
-    for name in sorted(names(), key=lambda name: not scheme.startswith(name)):  # most are found without loading the others
+    """Return the dialect of a URL scheme. Raises BadUrl if there is none."""
+    for name in sorted(names(), key=lambda name: not scheme.startswith(name)):  # an engine named like the scheme first: loads few others
         if scheme in get(name).schemes:
             return get(name)
     known = ", ".join(sorted(s for name in names() for s in get(name).schemes))
-    raise BadUrl(f"{scheme}:// is no engine known here; write one of {known}")
+    raise BadUrl(f"unknown engine in URL {scheme}://; use one of {known}")
 
 
-def reached(url: str) -> str:
-    """Which database a URL leads to, without its user and password. Raises BadUrl."""
-    parsed = parse(url)
-    return by_scheme(parsed.scheme).reached(parsed)
+def database_id(url: str) -> str:
+    """Return a canonical identifier of the database behind a URL, without credentials. Raises BadUrl.
+
+    See ``Dialect.database_id``.
+    """
+    parsed = parse_url(url)
+    return by_scheme(parsed.scheme).database_id(parsed)
 
 
 def connect(url: str, statement_timeout: float = 3600.0, lock_timeout: float = 10.0) -> Session:
-    """Open a pinned, read-only session at ``url``; the limits of a statement, and of its wait for a lock, are in seconds."""
-    parsed = parse(url)
+    """Open a pinned, read-only session.
+
+    ``statement_timeout`` limits a statement, ``lock_timeout`` its wait for a lock; both in seconds. Raises BadUrl and EngineError.
+    """
+    parsed = parse_url(url)
     return by_scheme(parsed.scheme).connect(parsed, statement_timeout, lock_timeout)

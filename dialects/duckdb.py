@@ -10,14 +10,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dialects import _errors as errors
-from dialects._base import Algorithm, Column, Dialect, Place, Table
-from dialects._kinds import Kind
-from dialects._session import Columns, InProcessSession, Session
-from dialects._url import Url
+from dialects import errors, nested
+from dialects.base import ColumnBatch, Dialect, Session
+from dialects.catalogue import Column, HashAlgorithm, Place, Table
+from dialects.kinds import Kind
+from dialects.nested import nested_kind
+from dialects.session import InProcessSession
+from dialects.time_text import BC, MICROSECOND
+from dialects.url import Url
 
 INTEGER = Kind("integer")
-READERS = {"parquet": "read_parquet", "csv": "read_csv", "delta": "delta_scan", "iceberg": "iceberg_scan"}
+HUGEINT = Kind("decimal", 39, 0)
+"""The kind of integers of 128 bits; no decimal of DuckDB has as many digits."""
+
+FILE_READERS = {"parquet": "read_parquet", "csv": "read_csv", "delta": "delta_scan", "iceberg": "iceberg_scan"}
+"""Table function by file format."""
 
 
 class DuckDB(Dialect):
@@ -25,15 +32,18 @@ class DuckDB(Dialect):
 
     name = "duckdb"
     schemes = ("duckdb",)
-    sqlglot = "duckdb"
+    sqlglot_dialect = "duckdb"
 
     ROW_STORE = False
-    BEGIN = ("BEGIN TRANSACTION READ ONLY",)
-    END = ("COMMIT",)
-    SNAPSHOT = "all statements read one MVCC snapshot"
-    NOW = "MAKE_TIMESTAMP(EPOCH_US(NOW()))"
+    BEGIN_SNAPSHOT = ("BEGIN TRANSACTION READ ONLY",)
+    END_SNAPSHOT = ("COMMIT",)
+    READ_CONSISTENCY = "all statements read one MVCC snapshot"
+    TIME_ROUNDING = "half from 1970"
+    """A cast to TIMESTAMP_MS or TIMESTAMP_S, and from TIMESTAMP_NS, rounds the number since 1970; a half goes away from zero."""
+    UTC_NOW = "MAKE_TIMESTAMP(EPOCH_US(NOW()))"
+    MIN_CALCULATED_DIGITS = 19  # the sum or product of two decimals of up to 18 digits has at most 18
 
-    TYPES = {
+    KIND_BY_TYPE = {
         "boolean": Kind("boolean"), "tinyint": INTEGER, "smallint": INTEGER, "integer": INTEGER, "bigint": INTEGER,
         "utinyint": INTEGER, "usmallint": INTEGER, "uinteger": INTEGER, "ubigint": Kind("integer", unsigned=True),
         "decimal": Kind("decimal", 18, 3), "float": Kind("float32"), "double": Kind("float64"),
@@ -41,55 +51,66 @@ class DuckDB(Dialect):
         "timestamp_s": Kind("timestamp", scale=0), "timestamp_ms": Kind("timestamp", scale=3), "timestamp": Kind("timestamp"),
         "timestamp_ns": Kind("timestamp", scale=9), "timestamp with time zone": Kind("timestamptz"), "uuid": Kind("uuid"),
         "json": Kind("json"), "bit": Kind("bit"), "interval": Kind("interval"),
+        "hugeint": HUGEINT, "uhugeint": HUGEINT,
     }  # fmt: skip
-    """HUGEINT and UHUGEINT exceed every other engine's integers; arrays, maps and structs have no canonical text."""
+    """HUGEINT and UHUGEINT exceed the integers of every other engine, and have one digit more than DuckDB's decimals; maps and unions have
+    no canonical text."""
 
-    NATIVE = {
+    TYPE_BY_KIND = {
         "boolean": "BOOLEAN", "integer": "BIGINT", "unsigned integer": "UBIGINT", "decimal": "DECIMAL({digits},{scale})",
         "float32": "FLOAT", "float64": "DOUBLE", "text": "VARCHAR", "char": "VARCHAR", "json": "VARCHAR", "enum": "VARCHAR",
         "set": "VARCHAR", "binary": "BLOB", "bit": "BIT", "year": "SMALLINT", "date": "DATE", "time": "TIME",
         "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE", "uuid": "UUID", "interval": "INTERVAL",
+        "network": "VARCHAR",
     }  # fmt: skip
 
     def quote(self, identifier: str) -> str:
         return '"' + identifier.replace('"', '""') + '"'
 
-    def reached(self, url: Url) -> str:
+    def database_id(self, url: Url) -> str:
         return f"{self.name}://{Path(url.database).resolve()}"
 
-    def string(self, value: str) -> str:
+    def string_literal(self, value: str) -> str:
         return "'" + value.replace("'", "''") + "'"
 
-    def binary(self, value: bytes) -> str:
+    def timestamp_literal(self, text: str) -> str:
+        # TIMESTAMP holds microseconds; what has more digits is compared with a column of nanoseconds.
+        return f"TIMESTAMP_NS '{text}'" if len(text.partition(".")[2]) > 6 else super().timestamp_literal(text)
+
+    def binary_literal(self, value: bytes) -> str:
         return f"UNHEX('{value.hex()}')"
 
     def kind(self, native: str) -> Kind | None:
+        if native.endswith("]") or native.upper().startswith("STRUCT("):
+            return nested_kind(native, self.kind)
         return Kind("enum") if native.upper().startswith("ENUM(") else super().kind(native)
 
     def describe(self, session: Session, place: Place) -> list[Table]:
         if not place.path:
             return super().describe(session, place)
         if place.version is not None or place.timestamp:
-            raise errors.NoSuchObject(f"DuckDB reads {place.path} as it is now; audit a version of it through Spark")
-        reader = READERS.get(place.format or "parquet")
+            raise errors.NoSuchObject(f"DuckDB cannot read past versions of {place.path}; use a Spark connection to audit a version")
+        reader = FILE_READERS.get(place.format or "parquet")
         if not reader:
-            raise errors.NoSuchObject(f"{place.format} is no format here; write one of {', '.join(READERS)}")
-        source = f"{reader}({self.string(place.path)})"
+            raise errors.NoSuchObject(f"DuckDB cannot read format {place.format}; use one of {', '.join(FILE_READERS)}")
+        source = f"{reader}({self.string_literal(place.path)})"
         rows = session.query(f"DESCRIBE SELECT * FROM {source}")
         columns = [Column(str(r[0]), str(r[1]), self.kind(str(r[1])), nullable=True) for r in rows]
         return [Table(source, tuple(columns), (), int(session.query(f"SELECT COUNT(*) FROM {source}")[0][0]))]
 
     def decimal_text(self, c: str, scale: int, native: Kind) -> str:
-        # DECIMAL(p,p) would print no digit before the point.
+        if scale == 0 and native.scale == 0:
+            return self.as_text(c)
+        # DECIMAL(p,p) would show no digit before the point.
         return self.as_text(f"CAST({c} AS DECIMAL(38,{scale}))")
 
-    def number(self, c: str, native: Kind) -> str:
+    def as_number(self, c: str, native: Kind) -> str:
         return f"CAST({c} AS BIGINT)" if native.name == "bit" else c
 
-    def double(self, c: str) -> str:
+    def as_double(self, c: str) -> str:
         return f"CAST({c} AS DOUBLE)"
 
-    def single(self, c: str) -> str:
+    def as_single(self, c: str) -> str:
         return f"CAST({c} AS FLOAT)"
 
     def double_literal(self, value: str) -> str:
@@ -99,20 +120,43 @@ class DuckDB(Dialect):
         return f"LOWER(HEX({c}))"
 
     def date_text(self, c: str) -> str:
-        # STRFTIME writes years before Christ as negative numbers; PostgreSQL's form is "0044-03-15 BC".
+        # STRFTIME formats years before Christ as negative numbers; the canonical form is PostgreSQL's, "0044-03-15 BC".
         return f"REPLACE(CAST({c} AS VARCHAR), ' (BC)', ' BC')"
 
     def time_text(self, c: str) -> str:
         text = f"CAST({c} AS VARCHAR)"
         return f"CASE WHEN LENGTH({text}) = 8 THEN {text} || '.000000' ELSE RPAD({text}, 15, '0') END"
 
-    def timestamp_text(self, c: str, native: Kind) -> str:
+    def short_time_text(self, c: str, native: Kind) -> str:
+        return f"CAST({c} AS VARCHAR)"
+
+    def timestamp_text(self, c: str, native: Kind, digits: int | None = None) -> str:
         at = f"({c} AT TIME ZONE 'UTC')" if native.name == "timestamptz" else c
+        if native.scale is not None and native.scale < 6:  # STRFTIME would take them as nanoseconds, which end with the year 2262
+            at = f"CAST({c} AS TIMESTAMP)"
+        if digits is None or (native.scale is not None and native.scale <= digits):
+            whole = f"CAST({at} AS VARCHAR)"
+            early = f"REPLACE({whole}, ' (BC)', '') || '{BC}'"
+            return f"CASE WHEN {at} < '0001-01-01' AND ISFINITE({at}) THEN {early} ELSE {whole} END" if native.scale != 9 else whole
+        if native.scale == 9:  # years 1677 to 2262
+            plain = self.cut_fraction(f"STRFTIME({at}, '%Y-%m-%d %H:%M:%S.%n')", digits, 9)
+            return f"CASE WHEN ISFINITE({at}) THEN {plain} ELSE CAST({at} AS VARCHAR) END"
+        plain = self.cut_fraction(f"STRFTIME({at}, '%Y-%m-%d %H:%M:%S.%f')", digits)
+        clock = self.cut_fraction(f"STRFTIME({at}, ' %H:%M:%S.%f')", digits)
+        early = f"REPLACE(CAST(CAST({at} AS DATE) AS VARCHAR), ' (BC)', '') || {clock} || '{BC}'"
+        other = f"WHEN ISFINITE({at}) THEN {early} ELSE CAST({at} AS VARCHAR) END"
+        return f"CASE WHEN {self.is_common_era(at)} THEN {plain} {other}"
+
+    def is_common_era(self, c: str) -> str:
+        return f"{c} >= '0001-01-01' AND {c} < 'infinity'"
+
+    def later(self, c: str, nanoseconds: int, native: Kind) -> str:
         if native.scale == 9:
-            return f"STRFTIME({at}, '%Y-%m-%d %H:%M:%S.%n')"
-        plain = f"STRFTIME({at}, '%Y-%m-%d %H:%M:%S.%f')"
-        other = f"REPLACE(CAST({at} AS VARCHAR), ' (BC)', ' BC')"
-        return f"CASE WHEN {at} >= '0001-01-01' AND {at} < 'infinity' THEN {plain} ELSE {other} END"
+            return f"CASE WHEN ISFINITE({c}) THEN MAKE_TIMESTAMP_NS(EPOCH_NS({c}) + {nanoseconds}) ELSE {c} END"
+        return f"({c} + INTERVAL {nanoseconds // MICROSECOND} MICROSECOND)"
+
+    def cut_end(self, text: str, count: int) -> str:
+        return f"LEFT({text}, -{count})"
 
     def interval_text(self, c: str, native: Kind) -> str:
         months = f"CAST(DATEPART('year', {c}) * 12 + DATEPART('month', {c}) AS BIGINT)"
@@ -121,7 +165,21 @@ class DuckDB(Dialect):
         return self.concat([months, "'m'", days, "'d'", f"CAST({clock} AS BIGINT)", "'us'"])
 
     def json_text(self, c: str, native: Kind) -> str:
+        if native.name == "nested":
+            json = f"CASE WHEN {c} IS NOT NULL THEN CAST(TO_JSON({self._in_key_order(c, native)}) AS VARCHAR) END"
+            return nested.with_small_digits(json, self.replace)
         return rf"""REGEXP_REPLACE(CAST({c} AS VARCHAR), '("(?:[^"\\]|\\.)*")|\s+', '\1', 'g')"""
+
+    def _in_key_order(self, c: str, native: Kind, depth: int = 0) -> str:
+        """An array or struct with the fields of every struct in the order of a JSON document's keys."""
+        if not nested.has_struct(native):
+            return c
+        if not native.members[0][0]:
+            x = f"x{depth}"
+            return f"LIST_TRANSFORM({c}, LAMBDA {x}: {self._in_key_order(x, native.members[0][1], depth + 1)})"
+        names = [(self.string_literal(name), kind) for name, kind in nested.in_key_order(native)]
+        fields = [f"{name}: {self._in_key_order(f'STRUCT_EXTRACT({c}, {name})', kind, depth)}" for name, kind in names]
+        return f"CASE WHEN {c} IS NOT NULL THEN {{{', '.join(fields)}}} END"
 
     def characters(self, c: str) -> str:
         return f"CAST({c} AS VARCHAR)"
@@ -129,20 +187,24 @@ class DuckDB(Dialect):
     def bytewise(self, c: str) -> str:
         return f"({c} COLLATE C)"
 
-    def trimmed(self, c: str) -> str:
+    def trim(self, c: str) -> str:
         return f"TRIM({c}, ' ')"
 
-    def row_hash(self, text: str, algorithm: Algorithm) -> str:
+    def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
         return f"MD5({text})" if algorithm == "md5" else f"SHA256({text})"
 
     def word(self, digits: str, first: int, count: int) -> str:
         return f"CAST('0x' || SUBSTR({digits}, {first}, {count}) AS BIGINT)"
 
-    def floor_divided(self, c: str, divisor: int, native: Kind) -> str:
+    def floor_divide(self, c: str, divisor: int, native: Kind) -> str:
         if native.unsigned or native.name == "decimal":
-            whole = f"CAST({c} AS HUGEINT)"
-            return f"CAST({whole} // {divisor} - CASE WHEN {whole} % {divisor} < 0 THEN 1 ELSE 0 END AS BIGINT)"
-        return self.bigint(f"{c} // {divisor} - CASE WHEN {c} % {divisor} < 0 THEN 1 ELSE 0 END")
+            wide = f"CAST({c} AS HUGEINT)"
+            return f"CAST({wide} // {divisor} - CASE WHEN {wide} % {divisor} < 0 THEN 1 ELSE 0 END AS BIGINT)"
+        return self.as_bigint(f"{c} // {divisor} - CASE WHEN {c} % {divisor} < 0 THEN 1 ELSE 0 END")
+
+    def number_sum(self, c: str, native: Kind) -> str:
+        # The sum of a UHUGEINT would be a double.
+        return f"SUM(CAST({c} AS HUGEINT))" if native.digits == HUGEINT.digits else f"SUM({c})"
 
     def day_index(self, c: str) -> str:
         return f"DATE_DIFF('day', DATE '1970-01-01', CAST({c} AS DATE))"
@@ -150,15 +212,15 @@ class DuckDB(Dialect):
     def seconds_since(self, c: str) -> str:
         return f"EPOCH(NOW()) - EPOCH({c})"
 
-    def pins(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
-        # Readers wait for no lock. https://duckdb.org/docs/stable/connect/concurrency
+    def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
+        # Readers never wait for locks. https://duckdb.org/docs/stable/connect/concurrency
         return ["SET TimeZone = 'UTC'", "SET enable_progress_bar = false"]
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         try:
             import duckdb
         except ImportError:
-            raise errors.DriverMissing("DuckDB needs its driver: pip install duckdb pyarrow") from None
+            raise errors.DriverMissing("the DuckDB driver is not installed: pip install duckdb pyarrow") from None
         path = url.database or ":memory:"
         mode = url.option("access_mode", "read_write" if path == ":memory:" else "read_only")
         try:
@@ -181,12 +243,12 @@ class _DuckDBSession(InProcessSession):
         import duckdb
 
         try:
-            with self.timed():
+            with self.time_limit():
                 try:
                     yield
                 except duckdb.InterruptException:
                     raise errors.StatementCancelled from None
-                except OSError as error:  # what Arrow makes of an interrupt while a result is read
+                except OSError as error:  # what Arrow raises for an interrupt while a result is read
                     if "INTERRUPT" not in str(error):
                         raise
                     raise errors.StatementCancelled from None
@@ -199,17 +261,17 @@ class _DuckDBSession(InProcessSession):
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with self._translated():
             rows: list[tuple[Any, ...]] = self.connection.execute(sql).fetchall()
-        self._bytes += sum(len(str(value)) for row in rows for value in row)
+        self._result_bytes += sum(len(str(value)) for row in rows for value in row)
         return rows
 
     def execute(self, sql: str) -> None:
         with self._translated():
             self.connection.execute(sql)
 
-    def stream(self, sql: str) -> Iterator[Columns]:
+    def stream(self, sql: str) -> Iterator[ColumnBatch]:
         with self._translated():
             for batch in self.connection.sql(sql).to_arrow_reader(65536):
-                self._bytes += batch.nbytes
+                self._result_bytes += batch.nbytes
                 yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
 
     def cancel(self) -> None:

@@ -5,19 +5,27 @@ https://www.postgresql.org/docs/current/functions.html
 
 from __future__ import annotations
 
+import copy
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from dialects import _errors as errors
-from dialects._base import Algorithm, Dialect, Reading
-from dialects._kinds import Kind
-from dialects._session import DriverSession, Session, declared
-from dialects._url import Url
+from dialects import errors
+from dialects.base import Dialect, Session
+from dialects.catalogue import HashAlgorithm, ScanEstimate
+from dialects.kinds import Kind
+from dialects.nested import nested_kind
+from dialects.session import Driver, DriverSession, fetch_through_cursor
+from dialects.time_text import MICROSECOND
+from dialects.url import Url
 
-APPLICATION = "auditor"
-"""What our sessions call themselves; sql_templates/postgres/active_sessions.sql leaves them out by it."""
+WHOLE_UNITS = {0: "second", 3: "milliseconds"}
+"""The unit of DATE_TRUNC that keeps so many digits of the seconds."""
+
+APPLICATION_NAME = "auditor"
+"""application_name of the auditor's sessions; sql_templates/postgres/active_sessions.sql excludes them by this name."""
 
 
 class Postgres(Dialect):
@@ -25,22 +33,25 @@ class Postgres(Dialect):
 
     name = "postgres"
     schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres")
-    PORT: ClassVar[int] = 5432
-    sqlglot = "postgres"
+    DEFAULT_PORT: ClassVar[int] = 5432
+    sqlglot_dialect = "postgres"
 
-    FENCE = "OFFSET 0"
-    """The planner pulls up a subquery and then computes its columns once per use; OFFSET forbids it.
+    OPTIMIZER_BARRIER = "OFFSET 0"
+    """The planner pulls up a subquery and then computes its columns once per use; OFFSET prevents that.
     https://www.postgresql.org/docs/current/queries-limit.html, and is_simple_subquery() in prepjointree.c"""
 
-    BEGIN = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
-    END = ("COMMIT",)
-    SNAPSHOT = "all statements read one MVCC snapshot"
-    NOW = "(CURRENT_TIMESTAMP AT TIME ZONE 'UTC')"
-    LOADS: ClassVar[tuple[str, ...]] = ("active_sessions", "lag")
-    MAX_DECIMAL_DIGITS = 1000
-    GAPS = {"NUL in text": "text refuses the character U+0000"}
+    BEGIN_SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
+    END_SNAPSHOT = ("COMMIT",)
+    READ_CONSISTENCY = "all statements read one MVCC snapshot"
+    UTC_NOW = "(CURRENT_TIMESTAMP AT TIME ZONE 'UTC')"
+    LOAD_MEASURES: ClassVar[tuple[str, ...]] = ("active_sessions", "lag")
+    TIME_ROUNDING = "half from 2000"
+    """AdjustTimestampForTypmod() in timestamp.c rounds the microseconds since 2000-01-01; a half goes away from zero."""
 
-    TYPES = {
+    MAX_DECIMAL_DIGITS = 1000
+    UNSUPPORTED_VALUES = {"NUL in text": "text refuses the character U+0000"}
+
+    KIND_BY_TYPE = {
         "boolean": Kind("boolean"), "smallint": Kind("integer"), "integer": Kind("integer"), "bigint": Kind("integer"),
         "numeric": Kind("decimal"), "real": Kind("float32"), "double precision": Kind("float64"),
         "text": Kind("text"), "character varying": Kind("text"), "citext": Kind("text"), "character": Kind("char", 1),
@@ -49,26 +60,42 @@ class Postgres(Dialect):
         "timestamp": Kind("timestamp"), "timestamp without time zone": Kind("timestamp"),
         "timestamp with time zone": Kind("timestamptz"),
         "uuid": Kind("uuid"), "json": Kind("json"), "jsonb": Kind("json"), "bit": Kind("bit", 1), "bit varying": Kind("bit"),
+        "inet": Kind("network"), "cidr": Kind("network"), "macaddr": Kind("network"), "macaddr8": Kind("network"),
     }  # fmt: skip
 
-    NATIVE = {
+    TYPE_BY_KIND = {
         "boolean": "BOOLEAN", "integer": "BIGINT", "unsigned integer": "NUMERIC(20,0)", "decimal": "NUMERIC({digits},{scale})",
         "float32": "REAL", "float64": "DOUBLE PRECISION", "text": "TEXT", "char": "CHARACTER({digits})", "json": "JSONB",
         "enum": "TEXT", "set": "TEXT", "binary": "BYTEA", "bit": "BIT({digits})", "year": "SMALLINT", "date": "DATE",
         "time": "TIME({scale})", "timestamp": "TIMESTAMP({scale})", "timestamptz": "TIMESTAMP({scale}) WITH TIME ZONE",
-        "uuid": "UUID", "interval": "INTERVAL",
+        "uuid": "UUID", "interval": "INTERVAL", "network": "INET",
     }  # fmt: skip
+
+    database_encoding: str = "UTF8"
+    """In what the database stores its text; the server converts it to UTF-8, except in a database of SQL_ASCII, which stores bytes."""
+
+    def for_database(self, encoding: str) -> Postgres:
+        """Return this dialect adapted to a database of that encoding."""
+        adapted = copy.copy(self)
+        adapted.database_encoding = encoding
+        return adapted
 
     def quote(self, identifier: str) -> str:
         return '"' + identifier.replace('"', '""') + '"'
 
-    def string(self, value: str) -> str:
+    def string_literal(self, value: str) -> str:
         return "'" + value.replace("'", "''") + "'"
 
-    def binary(self, value: bytes) -> str:
+    def binary_literal(self, value: bytes) -> str:
         return f"DECODE('{value.hex()}', 'hex')"
 
     def kind(self, native: str) -> Kind | None:
+        # sql_templates/postgres/columns.sql writes "price domain of numeric(10,2)", "mood enum", "mood[] enum", "address struct<...>".
+        native = native.rpartition(" domain of ")[2]
+        if native.endswith(" enum"):
+            return Kind("nested", members=(("", Kind("enum")),)) if native.endswith("[] enum") else Kind("enum")
+        if native.endswith(("]", ">")):
+            return nested_kind(native[native.find(" struct<") + 1 :], self.kind)
         # "timestamp(3) without time zone" has its number in the middle.
         head, _, tail = native.partition(" with")
         if native.startswith("time"):
@@ -84,17 +111,20 @@ class Postgres(Dialect):
     def as_text(self, c: str) -> str:
         return f"CAST({c} AS TEXT)"
 
-    def number(self, c: str, native: Kind) -> str:
+    def as_number(self, c: str, native: Kind) -> str:
         return f"CAST({c} AS BIGINT)" if native.name == "bit" else c
 
     def decimal_text(self, c: str, scale: int, native: Kind) -> str:
-        held = native.name == "decimal" and native.digits is not None and native.scale == scale
-        return self.as_text(c if held else f"ROUND(CAST({c} AS NUMERIC), {scale})")
+        has_scale = native.name == "decimal" and native.digits is not None and native.scale == scale
+        return self.as_text(c if has_scale else f"ROUND(CAST({c} AS NUMERIC), {scale})")
 
-    def double(self, c: str) -> str:
+    def full_decimal_text(self, c: str, native: Kind) -> str:
+        return self.as_text(f"TRIM_SCALE({c})") if native.name == "decimal" else super().full_decimal_text(c, native)
+
+    def as_double(self, c: str) -> str:
         return f"CAST({c} AS DOUBLE PRECISION)"
 
-    def single(self, c: str) -> str:
+    def as_single(self, c: str) -> str:
         return f"CAST({c} AS REAL)"
 
     def double_literal(self, value: str) -> str:
@@ -103,27 +133,41 @@ class Postgres(Dialect):
     def log2(self, c: str) -> str:
         return f"(LN({c}) / LN({self.double_literal('2')}))"
 
-    def power_of_two(self, exponent: str) -> str:
-        return f"POWER({self.double_literal('2')}, {exponent})"
-
     def hex_text(self, c: str) -> str:
         return f"ENCODE({c}, 'hex')"
 
     def date_text(self, c: str) -> str:
-        # Under DateStyle ISO; also tells infinities and years before Christ, which TO_CHAR does not.
+        # With DateStyle ISO; unlike TO_CHAR, a cast also shows infinities and years before Christ.
         return f"CAST({c} AS TEXT)"
 
     def time_text(self, c: str) -> str:
         return f"TO_CHAR({c}, 'HH24:MI:SS.US')"
 
-    def timestamp_text(self, c: str, native: Kind) -> str:
-        # TO_CHAR yields NULL for an infinity and drops "BC", both of which would hide a difference.
-        # A cast takes a third of its time, and shows the same where the year has four digits and the fraction six.
-        shown, plain = f"CAST({c} AS TEXT)", f"TO_CHAR({c}, 'YYYY-MM-DD HH24:MI:SS.US')"
-        quick = ""
-        if native.name == "timestamp":
-            quick = f"WHEN OCTET_LENGTH({shown}) = 26 AND {c} >= '0001-01-01' AND {c} < '10000-01-01' THEN {shown} "
-        return f"CASE {quick}WHEN {c} >= '0001-01-01' AND {c} < 'infinity' THEN {plain} ELSE {shown} END"
+    def short_time_text(self, c: str, native: Kind) -> str:
+        return f"CAST({c} AS TEXT)"
+
+    def timestamp_text(self, c: str, native: Kind, digits: int | None = None) -> str:
+        # Unlike TO_CHAR, which takes three times as long, a cast also shows infinities and years before Christ.
+        at = f"({c} AT TIME ZONE 'UTC')" if native.name == "timestamptz" else c
+        if digits is not None and digits < (6 if native.scale is None else native.scale):
+            at = self._cut_time(at, digits)
+        return f"CAST({at} AS TEXT)"
+
+    def _cut_time(self, c: str, digits: int) -> str:
+        """A timestamp without its digits beyond so many; a cast to a coarser type would round."""
+        if digits in WHOLE_UNITS:
+            return f"DATE_TRUNC('{WHOLE_UNITS[digits]}', {c})"
+        rest = f"CAST(EXTRACT(MICROSECONDS FROM {c}) AS BIGINT) % {10 ** (6 - digits)}"
+        return f"COALESCE({c} - {rest} * INTERVAL '1 microsecond', {c})"  # an infinity has no microseconds
+
+    def is_common_era(self, c: str) -> str:
+        return f"{c} >= '0001-01-01' AND {c} < 'infinity'"
+
+    def later(self, c: str, nanoseconds: int, native: Kind) -> str:
+        return f"({c} + INTERVAL '{nanoseconds // MICROSECOND} microseconds')"
+
+    def cut_end(self, text: str, count: int) -> str:
+        return f"LEFT({text}, -{count})"
 
     def interval_text(self, c: str, native: Kind) -> str:
         months = f"CAST(EXTRACT(YEAR FROM {c}) * 12 + EXTRACT(MONTH FROM {c}) AS BIGINT)"
@@ -131,76 +175,104 @@ class Postgres(Dialect):
         days = f"CAST(EXTRACT(DAY FROM {c}) AS BIGINT)"
         return self.concat([months, "'m'", days, "'d'", f"CAST({micros} AS BIGINT)", "'us'"])
 
+    def network_text(self, c: str) -> str:
+        # FORMAT prints as a result would be; a cast adds the length of the prefix to an address, and FORMAT shows NULL as no characters.
+        return f"CASE WHEN {c} IS NOT NULL THEN FORMAT('%s', {c}) END"
+
     def json_text(self, c: str, native: Kind) -> str:
-        # Keep string tokens whole, drop blanks between tokens.
+        if native.name == "nested":
+            c = f"TO_JSONB({c})"
+        # Keeps string tokens unchanged and removes whitespace between tokens.
         return rf"""REGEXP_REPLACE(CAST({c} AS TEXT), '("(?:[^"\\]|\\.)*")|\s+', '\1', 'g')"""
+
+    def is_one_of(self, c: str, texts: Sequence[str], native_type: str = "") -> str:
+        if self.database_encoding == "UTF8" or all(text.isascii() for text in texts):
+            return super().is_one_of(c, texts, native_type)
+        # The database's encoding may lack a character of a literal, which would be an error; no index serves bytes.
+        known = ", ".join(self.binary_literal(text.encode()) for text in texts)
+        return f"CONVERT_TO({self.characters(c)}, 'UTF8') IN ({known})"
 
     def characters(self, c: str) -> str:
         return f"CAST({c} AS TEXT)"
 
+    def lower(self, c: str) -> str:
+        # In the locale C, LOWER and UPPER change the letters A to Z alone. https://www.postgresql.org/docs/current/collation.html
+        return f"LOWER({self.bytewise(c)})"
+
+    def upper(self, c: str) -> str:
+        return f"UPPER({self.bytewise(c)})"
+
     def bytewise(self, c: str) -> str:
         return f'({c} COLLATE "C")'
 
-    def row_hash(self, text: str, algorithm: Algorithm) -> str:
+    def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
         data = f"CONVERT_TO({text}, 'UTF8')"
         return f"MD5({data})" if algorithm == "md5" else f"ENCODE(SHA256({data}), 'hex')"
 
-    def row_word(self, text: str, algorithm: Algorithm) -> str:
+    def row_word(self, text: str, algorithm: HashAlgorithm) -> str:
         if algorithm == "md5":
             return super().row_word(text, algorithm)
-        # Eight bytes are quicker to write than 32; the cast drops the last four of their 64 bits.
+        # Encoding eight bytes is faster than 32; the cast drops the last four of the 64 bits.
         return f"CAST(CAST('x' || ENCODE(SUBSTR(SHA256(CONVERT_TO({text}, 'UTF8')), 1, 8), 'hex') AS BIT(60)) AS BIGINT)"
+
+    def uuid_number(self, c: str) -> str:
+        # Reading bytes takes a third of the time of reading hexadecimal digits.
+        byte = [f"GET_BYTE(UUID_SEND({c}), {number})" for number in range(16)]
+        first, middle, last = (f"CAST((({byte[n]} & 15) << 16) + ({byte[n + 1]} << 8) + {byte[n + 2]} AS BIGINT)" for n in (1, 5, 13))
+        return f"(({first} << 40) + ({middle} << 20) + {last})"
+
+    def hex_word(self, digits: str) -> str:
+        return f"CAST(CAST('x' || {digits} AS BIT(60)) AS BIGINT)"
 
     def word(self, digits: str, first: int, count: int) -> str:
         return f"CAST(CAST('x' || SUBSTR({digits}, {first}, {count}) AS BIT({4 * count})) AS BIGINT)"
 
-    def floor_divided(self, c: str, divisor: int, native: Kind) -> str:
+    def floor_divide(self, c: str, divisor: int, native: Kind) -> str:
         if native.name == "decimal":
-            # Exact: dividing what is a multiple of the divisor leaves no digits to round.
+            # Exact: the quotient of a multiple of the divisor has no digits to round.
             return f"CAST(({c} - MOD({c}, {divisor})) / {divisor} - CASE WHEN MOD({c}, {divisor}) < 0 THEN 1 ELSE 0 END AS BIGINT)"
-        return self.bigint(f"{c} / {divisor} - CASE WHEN {c} % {divisor} < 0 THEN 1 ELSE 0 END")
+        return self.as_bigint(f"{c} / {divisor} - CASE WHEN {c} % {divisor} < 0 THEN 1 ELSE 0 END")
 
     def day_index(self, c: str) -> str:
-        # Infinity is no number of days from any date: it lies in no partition, as a NULL does.
+        # Infinity has no day index: like NULL, it belongs to no partition.
         # https://www.postgresql.org/docs/18/functions-datetime.html
         return f"(CASE WHEN ISFINITE({c}) THEN CAST({c} AS DATE) - DATE '1970-01-01' END)"
 
-    def _measured(self, session: Session, name: str, own: int) -> float:
+    def _load_measure(self, session: Session, name: str, own: int) -> float:
         if name == "active_sessions":
-            # Our own sessions are known by their name, whichever process they belong to.
-            count, may_see = session.query(self._catalogue("active_sessions", {}))[0]
-            if not may_see:  # and would count none of the others
-                raise errors.AccessDenied(
-                    "this user may not see whether other users' sessions run a statement; GRANT pg_read_all_stats to it"
-                )
+            # Sessions of all auditor processes are excluded by application_name.
+            count, may_see_others = session.query(self._catalogue_query("active_sessions", {}))[0]
+            if not may_see_others:  # the count would then omit the sessions of other users
+                raise errors.AccessDenied("the user may not see the activity of other users' sessions; GRANT pg_read_all_stats to it")
             return float(count)
         if name == "lag":
-            lag = session.query(self._catalogue("lag", {}))[0][0]
+            lag = session.query(self._catalogue_query("lag", {}))[0][0]
             return math.inf if lag is None else float(lag)
-        return super()._measured(session, name, own)
+        return super()._load_measure(session, name, own)
 
     def seconds_since(self, c: str) -> str:
         return f"EXTRACT(EPOCH FROM CLOCK_TIMESTAMP() - {c})"
 
-    def leading_indexes(self, session: Session, table: str) -> set[str] | None:
-        return {str(row[0]) for row in session.query(self._catalogue("indexes", {"table": self.literal(table)}))}
+    def leading_index_columns(self, session: Session, table: str) -> set[str] | None:
+        return {str(row[0]) for row in session.query(self._catalogue_query("indexes", {"table": self.literal(table)}))}
 
-    def expected_reading(self, session: Session, sql: str) -> Reading | None:
+    def estimate_scan(self, session: Session, sql: str) -> ScanEstimate | None:
         # https://www.postgresql.org/docs/current/using-explain.html
-        told = session.query(f"EXPLAIN (FORMAT JSON) {sql}")[0][0]
-        scans = list(_scans((json.loads(told) if isinstance(told, str) else told)[0]["Plan"]))
-        return Reading(sum(int(scan["Plan Rows"]) for scan in scans), any(_reads_all(scan) for scan in scans))
+        output = session.query(f"EXPLAIN (FORMAT JSON) {sql}")[0][0]
+        scans = list(_table_scans((json.loads(output) if isinstance(output, str) else output)[0]["Plan"]))
+        return ScanEstimate(sum(int(scan["Plan Rows"]) for scan in scans), any(_is_full_scan(scan) for scan in scans))
 
-    def pins(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
+    def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         return [
             "SET client_encoding TO 'UTF8'",
+            "SET quote_all_identifiers TO off",  # otherwise the catalogue writes the type text as "text"
             "SET TimeZone TO 'UTC'",
             "SET DateStyle TO 'ISO, YMD'",
             "SET IntervalStyle TO 'postgres'",
             "SET bytea_output TO 'hex'",
             "SET standard_conforming_strings TO on",
             "SET extra_float_digits TO 1",
-            # Compiling expressions saves more than it costs on every chunk of a scan; optimising them does not.
+            # Compiling expressions saves more time than it takes on every chunk of a scan; optimizing and inlining them does not.
             "SET jit TO on",
             "SET jit_above_cost TO 50000",
             "SET jit_inline_above_cost TO -1",
@@ -213,97 +285,111 @@ class Postgres(Dialect):
         import psycopg2
 
         options: dict[str, Any] = {name: value for name, value in url.options.items() if name.startswith("ssl")}
-        try:
+        patience = url.integer_option("connect_timeout", 10)
+        # Sent with the login. Otherwise the driver asks for this style afterwards, and nothing bounds its wait for the answer.
+        os.environ.setdefault("PGDATESTYLE", "ISO")
+
+        def log_in() -> Any:
             connection = psycopg2.connect(
                 host=url.host,
-                port=url.port or self.PORT,
+                port=url.port or self.DEFAULT_PORT,
                 user=url.user,
                 password=url.password,
                 dbname=url.database or None,
-                connect_timeout=url.number("connect_timeout", 10),
-                application_name=APPLICATION,
-                keepalives_idle=60,  # a server that is gone without a word is noticed after two minutes
-                keepalives_interval=20,
-                keepalives_count=3,
+                connect_timeout=patience,
+                application_name=APPLICATION_NAME,
+                client_encoding="UTF8",  # outranks PGCLIENTENCODING and settings of the role, and tells the driver how to decode
                 **options,
             )
-        except psycopg2.Error as error:
-            raise _translated(error, str(url)) or error from error
-        connection.autocommit = True
-        label = f"PostgreSQL {connection.info.server_version // 10000}"
-        session = _PostgresSession(self, label, connection, lambda: self.connect(url, statement_timeout, lock_timeout))
-        session.pin(statement_timeout, lock_timeout)
+            connection.autocommit = True
+            return connection
+
+        driver = Driver(str(url), patience, log_in, lambda connection: int(connection.fileno()), _translate_error)
+        connection = driver.connect()
+        dialect = self.for_database(connection.info.parameter_status("server_encoding") or "UTF8")
+        session = PostgresSession(dialect, f"PostgreSQL {connection.info.server_version // 10000}", connection, driver)
+        with session.closed_on_error():
+            session.pin(statement_timeout, lock_timeout)
+            session.read_process_id()
+        session.wait_for_statements(statement_timeout)
         return session
 
 
-class _PostgresSession(DriverSession):
-    def __init__(self, dialect: Dialect, server: str, connection: Any, another: Callable[[], Session]) -> None:
-        super().__init__(dialect, server, connection, _translated, connection.fileno)
-        self._another = another
+class PostgresSession(DriverSession):
+    """A session of PostgreSQL, or of an engine derived from it."""
 
-    def siblings(self, count: int, table: str) -> list[Session]:
+    process_id = 0
+    """Number of the session's process on the server."""
+
+    def read_process_id(self) -> None:
+        """Ask the server for the session's process, which ``cancel`` needs."""
+        self.process_id = int(self.query("SELECT pg_backend_pid()")[0][0])
+
+    def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:
         # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
-        snapshot = self.dialect.string(str(self.query("SELECT pg_export_snapshot()")[0][0]))
-        found: list[Session] = []
-        try:
-            for _ in range(count):
-                found.append(self._another())
-                found[-1].begin()
-                found[-1].execute(f"SET TRANSACTION SNAPSHOT {snapshot}")
-        except errors.AuditorError:
-            for session in found:
-                session.close()
-            raise
-        return found
+        snapshot = self.dialect.string_literal(str(self.query("SELECT pg_export_snapshot()")[0][0]))
+        for session in sessions:
+            session.begin()
+            session.execute(f"SET TRANSACTION SNAPSHOT {snapshot}")
+        return True
 
-    def batches(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+    def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
         with self.connection.cursor() as cursor:
-            yield from declared(cursor, sql)
+            yield from fetch_through_cursor(cursor, sql)
 
-    def cancel(self) -> None:
-        with self.translated():  # a connection that is lost refuses to cancel
-            self.connection.cancel()
+    def cancel_statement(self) -> str:
+        # Not by the driver's own cancel(): it holds Python's lock while it waits, so that a silent server stops the whole process.
+        # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-ADMIN-SIGNAL
+        return f"SELECT pg_cancel_backend({self.process_id})"
 
 
-def _scans(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The nodes of a plan that read a table, at any depth."""
+def _table_scans(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the nodes of a plan that read a stored table, at any depth."""
     if "Relation Name" in node:
         yield node
-    for part in node.get("Plans", ()):
-        yield from _scans(part)
+    for child in node.get("Plans", ()):
+        yield from _table_scans(child)
 
 
-def _reads_all(scan: Mapping[str, Any]) -> bool:
-    """Whether a node reads its table, or partition of one, or an index of it, from end to end."""
+def _is_full_scan(scan: Mapping[str, Any]) -> bool:
+    """Return whether a node reads all of its table (or of a partition of it) or all of an index."""
     return scan["Node Type"] == "Seq Scan" or (scan["Node Type"] in ("Index Scan", "Index Only Scan") and "Index Cond" not in scan)
 
 
-BY_STATE: dict[str, type[errors.AuditorError]] = {
+ERROR_BY_SQLSTATE: dict[str, type[errors.AuditorError]] = {
     "28": errors.AccessDenied, "42501": errors.AccessDenied, "3D000": errors.NoSuchObject, "3F000": errors.NoSuchObject,
     "42P01": errors.NoSuchObject, "42703": errors.NoSuchObject, "08": errors.ConnectionLost, "57P": errors.ConnectionLost,
     "53300": errors.Unreachable, "55P03": errors.LockTimeout, "57014": errors.StatementCancelled,
 }  # fmt: skip
-"""SQLSTATE (or its beginning) to error. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
+"""Error class by SQLSTATE or its first characters. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
 
 
-def by_state(state: str, text: str) -> type[errors.AuditorError]:
-    """The error that an SQLSTATE means; a timeout and a cancel share one state and differ in their text."""
+BYTES_ARE_NO_TEXT = "22021"
+"""SQLSTATE of text that cannot be converted to UTF-8, as in a database of SQL_ASCII, which checks nothing that it stores."""
+
+
+def error_class(state: str, text: str) -> type[errors.AuditorError]:
+    """Return the error class of an SQLSTATE; timeout and cancellation share 57014 and differ only in the message."""
     if state == "57014" and "timeout" in text:
         return errors.StatementTimeout
-    matches = [known for start, known in BY_STATE.items() if state.startswith(start)]
+    matches = [known for start, known in ERROR_BY_SQLSTATE.items() if state.startswith(start)]
     return matches[0] if matches else errors.StatementRefused
 
 
-def _translated(error: BaseException, where: str = "") -> errors.AuditorError | None:
-    """The error of the tree that a driver's exception means; None for any other exception."""
+def _translate_error(error: BaseException, where: str = "") -> errors.AuditorError | None:
+    """Return the error of ``dialects.errors`` for an exception of psycopg2, or None; ``where`` names the URL while connecting."""
     import psycopg2
 
     if not isinstance(error, psycopg2.Error):
         return None
     prefix = f"{where}: " if where else ""
     text = " ".join((error.diag.message_primary or str(error)).split())
+    if error.pgcode == BYTES_ARE_NO_TEXT:
+        text += ": the database holds bytes that are no UTF-8; exclude the column, or compare it by columns: override: ... expr:"
     if error.pgcode:
-        return by_state(error.pgcode, text)(f"{prefix}{text} (SQLSTATE {error.pgcode})")
+        return error_class(error.pgcode, text)(f"{prefix}{text} (SQLSTATE {error.pgcode})")
+    if where and isinstance(error, psycopg2.ProgrammingError):
+        return errors.BadUrl(f"{prefix}{text}")
     if where:
         denied = "password" in text or "authentication" in text
         missing = "does not exist" in text

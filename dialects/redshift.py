@@ -3,21 +3,23 @@
 https://docs.aws.amazon.com/redshift/latest/dg/c_SQL_functions.html
 https://docs.aws.amazon.com/redshift/latest/dg/c_redshift-and-postgres-sql.html
 
-Redshift descends from PostgreSQL 8.0.2: what is not here is as PostgreSQL has it.
+Redshift is derived from PostgreSQL 8.0.2: whatever is not stated here is as in PostgreSQL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from dialects import _errors as errors
-from dialects._base import Algorithm, Dialect, Reading
-from dialects._kinds import Kind
-from dialects._session import DriverSession, Session, declared
-from dialects._url import Url
-from dialects.postgres import Postgres, by_state
+from dialects import errors
+from dialects.base import Dialect, Session
+from dialects.catalogue import HashAlgorithm, ScanEstimate
+from dialects.kinds import Kind
+from dialects.postgres import APPLICATION_NAME, Postgres, PostgresSession, error_class
+from dialects.session import Driver, fetch_through_cursor
+from dialects.time_text import BC
+from dialects.url import Url
 
 
 class Redshift(Postgres):
@@ -25,31 +27,31 @@ class Redshift(Postgres):
 
     name = "redshift"
     schemes = ("redshift",)
-    PORT = 5439
-    sqlglot = "redshift"
+    DEFAULT_PORT = 5439
+    sqlglot_dialect = "redshift"
     ancestors = ("postgres",)
 
-    WITHOUT = frozenset({"active_sessions", "indexes", "lag"})
+    UNAVAILABLE_TEMPLATES = frozenset({"active_sessions", "indexes", "lag"})
     ROW_STORE = False
 
-    FENCE = ""
-    FENCE_COLUMN = ",\n      RANDOM() AS fence"
-    """A LIMIT or OFFSET would bring all rows to the leader node. A volatile column keeps a planner of PostgreSQL's descent
-    from pulling the subquery up. https://docs.aws.amazon.com/redshift/latest/dg/r_RANDOM.html"""
+    OPTIMIZER_BARRIER = ""
+    OPTIMIZER_BARRIER_COLUMN = ",\n      RANDOM() AS fence"
+    """A LIMIT or OFFSET would send all rows to the leader node. A volatile column also prevents a planner derived from PostgreSQL's
+    from pulling up the subquery. https://docs.aws.amazon.com/redshift/latest/dg/r_RANDOM.html"""
 
-    BEGIN = ("BEGIN READ ONLY",)
-    SNAPSHOT = "all statements read the snapshot of the transaction's first one (serializable or snapshot isolation)"
-    NOW = "GETDATE()"
-    LOADS = ("queued",)
+    BEGIN_SNAPSHOT = ("BEGIN READ ONLY",)
+    READ_CONSISTENCY = "all statements read the snapshot of the transaction's first one (serializable or snapshot isolation)"
+    UTC_NOW = "GETDATE()"
+    LOAD_MEASURES = ("queued",)
     MAX_DECIMAL_DIGITS = 38
-    GAPS = {
+    UNSUPPORTED_VALUES = {
         "NUL in text": "text ends at, or refuses, the character U+0000",
         "interval": "EXTRACT of an INTERVAL column is not documented for all parts",
         "uuid": "there is no uuid type; use VARCHAR(36)",
         "bit": "there is no bit type",
     }
 
-    TYPES = {
+    KIND_BY_TYPE = {
         "boolean": Kind("boolean"), "smallint": Kind("integer"), "integer": Kind("integer"), "bigint": Kind("integer"),
         "numeric": Kind("decimal", 18, 0), "real": Kind("float32"), "double precision": Kind("float64"),
         "character varying": Kind("text"), "text": Kind("text"), "character": Kind("char", 1), "bpchar": Kind("char"),
@@ -58,25 +60,26 @@ class Redshift(Postgres):
         "timestamp": Kind("timestamp"), "timestamp without time zone": Kind("timestamp"),
         "timestamp with time zone": Kind("timestamptz"), "super": Kind("json"), "jsonb": Kind("json"),
     }  # fmt: skip
-    """BYTEA and JSONB exist only where PostgreSQL stands in for Redshift."""
+    """BYTEA and JSONB exist only in the tests, where PostgreSQL stands in for Redshift."""
 
-    NATIVE = {
+    TYPE_BY_KIND = {
         "boolean": "BOOLEAN", "integer": "BIGINT", "unsigned integer": "DECIMAL(20,0)", "decimal": "DECIMAL({digits},{scale})",
         "float32": "REAL", "float64": "DOUBLE PRECISION", "text": "VARCHAR(65535)", "char": "CHAR({digits})", "json": "SUPER",
         "enum": "VARCHAR(256)", "set": "VARCHAR(256)", "binary": "VARBYTE", "year": "SMALLINT", "date": "DATE",
         "time": "TIME", "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE", "uuid": "VARCHAR(36)",
+        "network": "VARCHAR(43)",
     }  # fmt: skip
 
-    def string(self, value: str) -> str:
-        # A backslash escapes in literals, unless the server was told otherwise: none is written.
+    def string_literal(self, value: str) -> str:
+        # A backslash may be an escape character in literals, depending on server settings, so CHR(92) replaces it.
         pieces = ("'" + piece.replace("'", "''") + "'" for piece in value.split("\\"))
         return "(" + " || CHR(92) || ".join(pieces) + ")" if "\\" in value else next(pieces)
 
-    def binary(self, value: bytes) -> str:
+    def binary_literal(self, value: bytes) -> str:
         return f"TO_VARBYTE('{value.hex()}', 'hex')"
 
     def kind(self, native: str) -> Kind | None:
-        return None if native.startswith("interval") else super().kind(native)
+        return None if native.startswith("interval") or native.endswith(("]", ">")) else super().kind(native)
 
     def as_text(self, c: str) -> str:
         return f"CAST({c} AS VARCHAR(41))"
@@ -95,23 +98,37 @@ class Redshift(Postgres):
         return self.as_text(f"CAST(ROUND(CAST({c} AS DECIMAL({digits},{native.scale or 0})) * {10**scale}, 0) AS DECIMAL(38,0))")
 
     def log2(self, c: str) -> str:
-        # LN may be computed for a row whose CASE branch is not taken, hence no zero reaches it.
+        # LN may be computed even for rows whose CASE branch is not taken, so zero must not reach it.
         return f"(LN(NULLIF({c}, 0)) / LN({self.double_literal('2')}))"
 
     def hex_text(self, c: str) -> str:
         return f"FROM_VARBYTE({c}, 'hex')"
 
+    def full_decimal_text(self, c: str, native: Kind) -> str:
+        return Dialect.full_decimal_text(self, c, native)
+
     def date_text(self, c: str) -> str:
-        return f"TO_CHAR({c}, 'YYYY-MM-DD')"
+        # TO_CHAR drops "BC". https://docs.aws.amazon.com/redshift/latest/dg/r_FORMAT_strings.html
+        return f"(TO_CHAR({c}, 'YYYY-MM-DD') || CASE WHEN {self.is_common_era(c)} THEN '' ELSE '{BC}' END)"
+
+    def is_common_era(self, c: str) -> str:
+        return f"{c} >= '0001-01-01'"
+
+    def cut_end(self, text: str, count: int) -> str:
+        return Dialect.cut_end(self, text, count)
 
     def time_text(self, c: str) -> str:
         return f"TO_CHAR(DATE '2000-01-01' + {c}, 'HH24:MI:SS.US')"
 
-    def timestamp_text(self, c: str, native: Kind) -> str:
-        return f"TO_CHAR({c}, 'YYYY-MM-DD HH24:MI:SS.US')"
+    def short_time_text(self, c: str, native: Kind) -> str:
+        return Dialect.short_time_text(self, c, native)
+
+    def timestamp_text(self, c: str, native: Kind, digits: int | None = None) -> str:
+        text = self.cut_fraction(f"TO_CHAR({c}, 'YYYY-MM-DD HH24:MI:SS.US')", digits)
+        return f"({text} || CASE WHEN {self.is_common_era(c)} THEN '' ELSE '{BC}' END)"
 
     def json_text(self, c: str, native: Kind) -> str:
-        # JSON_SERIALIZE writes no blanks between tokens. https://docs.aws.amazon.com/redshift/latest/dg/JSON_SERIALIZE.html
+        # JSON_SERIALIZE prints no whitespace between tokens. https://docs.aws.amazon.com/redshift/latest/dg/JSON_SERIALIZE.html
         if native.name == "json":
             return f"JSON_SERIALIZE({c})"
         return rf"""REGEXP_REPLACE({c}, '("([^"\\\\]|\\\\.)*")|\\s+', '$1', 1, 'p')"""
@@ -119,45 +136,62 @@ class Redshift(Postgres):
     def characters(self, c: str) -> str:
         return c
 
+    def lower(self, c: str) -> str:
+        return Dialect.lower(self, c)
+
+    def upper(self, c: str) -> str:
+        return Dialect.upper(self, c)
+
     def bytewise(self, c: str) -> str:
-        # There is no COLLATE clause; only a database made case-insensitive compares otherwise.
+        # Comparison is by bytes, except in a database created as case-insensitive; COLLATE cannot be set per expression.
         # https://docs.aws.amazon.com/redshift/latest/dg/c_collation_sequences.html
         return c
 
-    def row_hash(self, text: str, algorithm: Algorithm) -> str:
+    def exact_text(self, c: str) -> str:
+        # Comparisons of VARCHAR ignore trailing blanks, and a collation can ignore case.
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html#r_Character_types-significance-of-trailing-blanks
+        return f"CAST({c} AS VARBYTE(65535))"
+
+    def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
         return f"MD5({text})" if algorithm == "md5" else f"SHA2({text}, 256)"
 
-    def row_word(self, text: str, algorithm: Algorithm) -> str:
+    def row_word(self, text: str, algorithm: HashAlgorithm) -> str:
         return self.word(self.row_hash(text, algorithm), 1, 15)
+
+    def uuid_number(self, c: str) -> str:
+        return Dialect.uuid_number(self, c)
+
+    def hex_word(self, digits: str) -> str:
+        return f"STRTOL({digits}, 16)"
 
     def word(self, digits: str, first: int, count: int) -> str:
         return f"STRTOL(SUBSTRING({digits}, {first}, {count}), 16)"
 
     def day_index(self, c: str) -> str:
-        return f"(CAST({c} AS DATE) - DATE '1970-01-01')"  # there is no infinity
+        return f"(CAST({c} AS DATE) - DATE '1970-01-01')"  # Redshift has no infinite dates
 
-    def _measured(self, session: Session, name: str, own: int) -> float:
-        # A statement of ours that waits says just as well that the queues are full. A user without SYSLOG ACCESS UNRESTRICTED
-        # sees its own statements alone, and nothing tells it so.
+    def _load_measure(self, session: Session, name: str, own: int) -> float:
+        # Queued statements of the auditor itself are counted: they too show that the queues are full. A user without
+        # SYSLOG ACCESS UNRESTRICTED sees only its own statements, and the view does not show that any are hidden.
         # https://docs.aws.amazon.com/redshift/latest/dg/r_STV_WLM_QUERY_STATE.html
         # https://docs.aws.amazon.com/redshift/latest/dg/cm_chap_system-tables.html#c_visibility-of-data
         if name != "queued":
-            raise LookupError(f"{self.name} cannot say {name}")
-        return float(session.query(self._catalogue("queued", {}))[0][0])
+            raise LookupError(f"{self.name} does not report {name}")
+        return float(session.query(self._catalogue_query("queued", {}))[0][0])
 
     def seconds_since(self, c: str) -> str:
         return f"EXTRACT(EPOCH FROM GETDATE()) - EXTRACT(EPOCH FROM {c})"
 
-    def leading_indexes(self, session: Session, table: str) -> set[str] | None:
-        # Blocks are left out by their least and greatest values; there is no index.
+    def leading_index_columns(self, session: Session, table: str) -> set[str] | None:
+        # Redshift has no indexes; it skips blocks by their minimum and maximum values.
         # https://docs.aws.amazon.com/redshift/latest/dg/t_Sorting_data.html
         return None
 
-    def expected_reading(self, session: Session, sql: str) -> Reading | None:
+    def estimate_scan(self, session: Session, sql: str) -> ScanEstimate | None:
         return None
 
-    def pins(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
-        # No parameter limits the wait for a lock; the statement's limit includes it.
+    def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
+        # No parameter limits the wait for a lock; statement_timeout includes that wait.
         # https://docs.aws.amazon.com/redshift/latest/dg/cm_chap_ConfigurationRef.html
         return [
             "SET timezone TO 'UTC'",
@@ -171,81 +205,66 @@ class Redshift(Postgres):
         encrypted = url.option("sslmode", "verify-ca") != "disable"
         options: dict[str, Any] = {"sslmode": url.option("sslmode", "verify-ca")} if encrypted else {}
 
-        def opened() -> Any:
+        patience = url.integer_option("connect_timeout", 10)
+
+        def log_in() -> Any:
             try:
-                return login()
+                connection = redshift_connector.connect(
+                    host=url.host,
+                    port=url.port or self.DEFAULT_PORT,
+                    user=url.user,
+                    password=url.password,
+                    database=url.database,
+                    ssl=encrypted,
+                    timeout=patience,
+                    application_name=APPLICATION_NAME,  # else the driver looks through the whole stack for a name
+                    **options,
+                )
             except Exception as error:
-                _hang_up_after(error)
+                _close_sockets_of_failed_login(error)
                 raise
+            connection.autocommit = True
+            connection._usock.settimeout(None)  # the driver would apply its connect timeout to every statement; the session bounds those
+            return connection
 
-        def login() -> Any:
-            return redshift_connector.connect(
-                host=url.host,
-                port=url.port or self.PORT,
-                user=url.user,
-                password=url.password,
-                database=url.database,
-                ssl=encrypted,
-                timeout=url.number("connect_timeout", 10),
-                **options,
-            )
-
-        try:
-            connection = opened()
-        except Exception as error:
-            raise _translated(error, str(url)) or error from error
-        connection.autocommit = True
-        connection._usock.settimeout(None)  # the driver keeps its connect timeout for every statement
-        session = _RedshiftSession(self, "Amazon Redshift", connection, opened)
-        session.pin(statement_timeout, lock_timeout)
-        session.pid = int(session.query("SELECT pg_backend_pid()")[0][0])
-        session.statements = 0
+        driver = Driver(str(url), patience, log_in, lambda connection: int(connection._usock.fileno()), _translate_error)
+        session = _RedshiftSession(self, "Amazon Redshift", driver.connect(), driver)
+        with session.closed_on_error():
+            session.pin(statement_timeout, lock_timeout)
+            session.read_process_id()
+        session.wait_for_statements(statement_timeout)
         return session
 
 
-class _RedshiftSession(DriverSession):
-    pid: int = 0
+class _RedshiftSession(PostgresSession):
+    def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:
+        return False  # pg_export_snapshot() does not exist
 
-    def __init__(self, dialect: Dialect, server: str, connection: Any, opened: Any) -> None:
-        super().__init__(dialect, server, connection, _translated, lambda: int(connection._usock.fileno()))
-        self._opened = opened
-
-    def batches(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
-        # The driver would hold a whole result. A cluster of one node hands over at most 1,000 rows at a time.
+    def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
+        # The driver loads a whole result into memory. A single-node cluster allows a fetch size of at most 1,000 rows.
         # https://docs.aws.amazon.com/redshift/latest/dg/fetch.html
-        yield from declared(self.connection.cursor(), sql, rows_at_once=1000)
+        yield from fetch_through_cursor(self.connection.cursor(), sql, rows_at_once=1000)
 
     def close(self) -> None:
-        stream = self.connection._sock  # the driver forgets it, open, where saying goodbye fails
+        stream = self.connection._sock  # if the driver cannot send its Terminate message, it leaves this stream open
         super().close()
         with suppress(Exception):
             stream.close()
 
-    def cancel(self) -> None:
-        # https://docs.aws.amazon.com/redshift/latest/dg/PG_CANCEL_BACKEND.html
-        try:
-            helper = self._opened()
-        except Exception as error:
-            raise _translated(error, self.server) or error from error
-        with suppress(Exception):  # the statement may have ended by itself
-            helper.autocommit = True
-            helper.cursor().execute(f"SELECT pg_cancel_backend({self.pid})")
-        helper.close()
 
-
-def _hang_up_after(error: BaseException) -> None:
-    """Close the sockets of a login that failed, which the driver leaves open in the connection that it never returned."""
+def _close_sockets_of_failed_login(error: BaseException) -> None:
+    """Close the sockets of a failed login: the driver leaves them open in a connection object that it never returns."""
     trace = error.__traceback__
     while trace:
         connection = trace.tb_frame.f_locals.get("self")
-        for part in (getattr(connection, "_sock", None), getattr(connection, "_usock", None)):
+        for stream in (getattr(connection, "_sock", None), getattr(connection, "_usock", None)):
             with suppress(Exception):
-                part.close()  # type: ignore[union-attr]
+                stream.close()  # type: ignore[union-attr]
         trace = trace.tb_next
 
 
-def _translated(error: BaseException, where: str = "") -> errors.AuditorError | None:
-    """The error of the tree that a driver's exception means; None for any other exception."""
+def _translate_error(error: BaseException, where: str = "") -> errors.AuditorError | None:
+    """Return the error of ``dialects.errors`` for an exception of the driver, or None; ``where`` names the URL while connecting."""
     from redshift_connector.error import Error, InterfaceError
 
     prefix = f"{where}: " if where else ""
@@ -253,7 +272,7 @@ def _translated(error: BaseException, where: str = "") -> errors.AuditorError | 
         facts = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
         text, state = str(facts.get("M", error.args[-1] if error.args else error)), str(facts.get("C", ""))
         if state:
-            return by_state(state, text)(f"{prefix}{text} (SQLSTATE {state})")
+            return error_class(state, text)(f"{prefix}{text} (SQLSTATE {state})")
         closed = isinstance(error, InterfaceError)
         return (errors.Unreachable if where else errors.ConnectionLost if closed else errors.StatementRefused)(f"{prefix}{text}")
     if isinstance(error, OSError):

@@ -1,8 +1,8 @@
-"""The statements: one per ``.sql`` file, filled with SQL text that a dialect wrote.
+"""SQL statements: one template per ``.sql`` file, whose holes are filled with SQL text from a dialect.
 
-A template opens with comment lines that say what one row of its result is. There is no control flow in it: ``${name}`` is a
-hole for SQL text. A file in ``sql_templates/<engine>/`` wins over the common one, and an engine that descends from another
-looks in its ancestor's directory before the common one, so Redshift reads PostgreSQL's catalogue statement unless it has its own.
+A template starts with comment lines that say what one row of its result is. It has no control flow: ``${name}`` is a hole for SQL text.
+A file in ``sql_templates/<engine>/`` takes precedence over the common one. An engine with ancestors also uses their directories before
+the common one, so Redshift uses PostgreSQL's catalogue queries unless it has its own.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-_HERE = Path(__file__).parent
+_DIRECTORY = Path(__file__).parent
 _HOLE = re.compile(r"\$\{(\w+)\}")
 
 
 @cache
 def load(name: str, engines: Sequence[str] = ()) -> str:
-    """The text of template ``name`` for the first of ``engines`` (nearest first) that has its own file, else the common one.
+    """Return the text of template ``name``: the file of the first of ``engines`` that has one, else the common file.
 
-    Raises LookupError where no such file exists.
+    Raises LookupError if there is no such file.
     """
-    for path in (*(_HERE / engine / f"{name}.sql" for engine in engines), _HERE / f"{name}.sql"):
+    for path in (*(_DIRECTORY / engine / f"{name}.sql" for engine in engines), _DIRECTORY / f"{name}.sql"):
         if path.is_file():
             return path.read_text(encoding="utf-8").rstrip() + "\n"
     raise LookupError(f"there is no template {name}.sql for {', '.join(engines) or 'any engine'}")
 
 
 def holes(template: str) -> set[str]:
-    """The names of the holes of a template."""
+    """Return the names of a template's holes."""
     return set(_HOLE.findall(template))
 
 
 def comment(template: str) -> str:
-    """The opening comment of a template: what one row of its result is."""
+    """Return the leading comment of a template, which says what one row of its result is, as one line."""
     lines = []
     for line in template.splitlines():
         if not line.startswith("--"):
@@ -44,7 +44,7 @@ def comment(template: str) -> str:
 
 
 def body(template: str) -> str:
-    """The template without its opening comment."""
+    """Return a template without its leading comment."""
     lines = template.splitlines()
     while lines and lines[0].startswith("--"):
         lines.pop(0)
@@ -52,13 +52,13 @@ def body(template: str) -> str:
 
 
 def fill(template: str, fragments: Mapping[str, str]) -> str:
-    """The statement: ``template`` without its comment, each hole filled.
+    """Return ``template`` without its leading comment, with each hole replaced by the fragment of that name.
 
-    Raises ValueError for a hole without a fragment and for a fragment without a hole: both are slips of the caller.
+    Lines that are empty after that are dropped. Raises ValueError if a hole has no fragment or a fragment has no hole.
     """
-    wanted = holes(template)
-    if wanted != set(fragments):
-        raise ValueError(f"unfilled: {sorted(wanted - set(fragments))}; unused: {sorted(set(fragments) - wanted)}")
-    # Line by line of the template: what looks like the end of a line within a fragment may stand in a literal.
+    names = holes(template)
+    if names != set(fragments):
+        raise ValueError(f"unfilled: {sorted(names - set(fragments))}; unused: {sorted(set(fragments) - names)}")
+    # Works on the template's lines, because a line break in a fragment may be part of a literal.
     filled = (_HOLE.sub(lambda hole: fragments[hole.group(1)], line).rstrip() for line in body(template).split("\n"))
     return "\n".join(line for line in filled if line)

@@ -10,12 +10,12 @@ SELECT
   ${minhashes}${console}
 FROM (
   SELECT
-    partition_id,
+    ${partition} AS partition_id,
     k,
     ${word_columns}${fence_column}
   FROM (
     SELECT
-      ${partition} AS partition_id,
+      ${located},
       ${key} AS k,
       ${hash} AS h${fence_column}
     FROM ${table}

@@ -1,7 +1,7 @@
 -- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key,
 -- and the signature: the sums of the two 30-bit words of the first 60 bits of each row's hash.
 SELECT
-  partition_id,
+  ${partition} AS partition_id,
   COUNT(*) AS row_count,
   COUNT(v) AS hashed,
   MIN(k) AS key_min,
@@ -9,12 +9,12 @@ SELECT
   ${words}${console}
 FROM (
   SELECT
-    ${partition} AS partition_id,
+    ${located},
     ${key} AS k,
     ${word} AS v${fence_column}
   FROM ${table}
   WHERE ${where}
   ${fence}
 ) hashed_rows
-GROUP BY partition_id
-ORDER BY partition_id
+GROUP BY ${partition}
+ORDER BY ${partition}

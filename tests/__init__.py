@@ -1,1 +1,1 @@
-"""The tests. `tests/engines.py` lists the engines they run on; `tests/servers/` starts them."""
+"""The tests. `tests/live.py` lists the engines they run on; `tests/servers/` starts them."""

@@ -1,46 +1,50 @@
-"""Fixtures and options of the whole suite: the engines, `--slow` and `--deep`.
+"""Fixtures and options of the whole suite: the engines, the workers, `--slow` and `--deep`.
 
-A test that takes the fixture `engine` runs on every engine, one that takes `pair` on every ordered pair of them; to
-narrow that down, parametrise it: `@pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)`.
-`pytest -m mysql` runs what needs MySQL. Where an engine cannot be started its tests are skipped by name, and the
-last lines of the run say so; with CI=true the run then fails.
+A test that takes the fixture `engine` runs on every engine, one that takes `pair` on each engine with the next one of the ring, and
+on every ordered pair with --slow; to narrow that down, parametrise it:
+`@pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)`. `pytest -m mysql` runs what needs MySQL. Where an
+engine cannot be started its tests are skipped by name, and the last lines of the run name it; with CI=true the run then fails.
+
+`pytest -n 2` runs two workers. They share the servers, which the first process starts when a test first needs one, and have a
+database each on them. A module's tests stay in one worker, and so do all tests on Spark, so that one Java process runs.
 """
 
 from __future__ import annotations
 
+import gc
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
-from auditor import expressions
-from tests.engines import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
+from auditor.sql import user_sql
+from tests.live import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
+from tests.servers._desk import Address
 
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
+
+_ADDRESS = pytest.StashKey[Address | None]()
 _ENGINES = pytest.StashKey[Engines]()
 _NEEDED = pytest.StashKey[list[str]]()
 
-BY_THE_CLOCK = frozenset(
-    {
-        "tests.browser.test_looks",
-        "tests.browser.test_use",
-        "tests.store.test_queueing",
-        "tests.store.test_slots",
-        "tests.test_serve_ends",
-        "tests.test_serve_proxied",
-        "tests.test_sharing",
-    }
-)
-"""Modules that watch other processes against the clock."""
-SERVERS = frozenset({"mysql", "mariadb", "postgres", "redshift", "spark"})
+GROUPS = ("spark", "browser")
+"""Markers whose tests run in one worker: there is one Java process, and one browser."""
 
-expressions.CHECK = True
+FOLDERS = ("process", "pairs", "engines", "store", "browser", "api", "unit")
+"""Folders in the order in which workers take their modules: those with long tests first, so that no worker ends with one alone."""
+
+user_sql.CHECK_RENDERED_SQL = True
 settings.register_profile("quick", deadline=None)
 settings.register_profile("deep", deadline=None, max_examples=5_000)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The switches that make a run longer, and the one that writes the golden files anew."""
+    """Add the switches that make a run longer, and the one that writes the golden files anew."""
     group = parser.getgroup("auditor")
     group.addoption("--slow", action="store_true", help="also run the tests that are marked slow")
     group.addoption("--update-golden", action="store_true", help="write the golden SQL anew instead of comparing it")
@@ -50,57 +54,131 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers, so that a misspelt one is an error."""
     config.addinivalue_line("markers", "slow: takes long; runs only with --slow")
+    config.addinivalue_line("markers", "clock: watches other processes against the clock; runs once more where it fails")
+    config.addinivalue_line("markers", "alone: changes or measures a whole server, which no other worker may use meanwhile")
     for engine in ENGINES:
         config.addinivalue_line("markers", f"{engine.name}: runs on the engine {engine.name}: {engine.why_here}")
     settings.load_profile("deep" if config.getoption("--deep") else "quick")
-    config.stash[_ENGINES] = Engines()
+    given: tuple[str, str, str] | None = getattr(config, "workerinput", {}).get("desk")
+    config.stash[_ADDRESS] = Address(*given) if given else None
+    config.stash[_ENGINES] = Engines(address=config.stash[_ADDRESS])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the servers, however the run ended, and let the garbage collector see what was left out."""
+    gc.unfreeze()
+    config.stash[_ENGINES].stop()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a new worker where to ask for servers."""
+    address = node.config.stash[_ENGINES].open_desk()
+    node.workerinput["desk"] = (address.path, address.key, node.gateway.id)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Give each worker whole modules, and all tests of a group to one worker, in the order in which they were collected."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    groups: dict[str, str] = {}
+
+    class ByModule(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            if not groups:
+                groups.update(json.loads(_groups(config.stash[_ENGINES].open_desk()).read_text()))
+            return groups[nodeid]
+
+    config.option.loadscopereorder = False
+    return ByModule(config, log)
+
+
+def _groups(address: Address) -> Path:
+    """The file in which workers name the group of each test; the first process collects none."""
+    return Path(address.path).with_name("groups.json")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave what is imported and collected out of the garbage collector's rounds, which go through all of it time and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without --slow the slow tests are deselected: nobody asked for them, so they are not skipped either.
-
-    A test that needs a server, or watches other processes, is run once more when it fails, and then told as RERUN at the end: where a
-    dozen servers share two cores, one of them stands still for some seconds now and then. What fails twice has failed.
-    """
+    """Deselect the slow tests without --slow, and let those that watch the clock run twice where they fail."""
+    if not config.getoption("--slow"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("slow")])
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
     for item in items:
-        watching = isinstance(item, pytest.Function) and item.module.__name__ in BY_THE_CLOCK
-        if watching or any(item.get_closest_marker(name) for name in SERVERS):
+        if item.get_closest_marker("clock"):
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=2))
-    if config.getoption("--slow"):
-        return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if item not in slow]
+    if config.stash[_ADDRESS]:
+        items.sort(key=_order)
 
 
+def _order(item: pytest.Item) -> int:
+    if _group(item) in GROUPS:
+        return -1
+    folder = item.path.parent.name
+    return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
+
+
+def _group(item: pytest.Item) -> str:
+    """Which tests run in one worker: those of a module, or those that need one thing of which there is one."""
+    return next((name for name in GROUPS if item.get_closest_marker(name)), item.nodeid.partition("::")[0])
+
+
+@pytest.hookimpl(tryfirst=True)  # before the worker tells that it has collected
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Note which engines the chosen tests need, so that these can start side by side."""
+    """Note which engines the chosen tests need, so that these can start side by side, and tell the first process the groups."""
     names = [engine.name for engine in ENGINES]
     session.config.stash[_NEEDED] = [name for name in names if any(item.get_closest_marker(name) for item in session.items)]
+    if address := session.config.stash[_ADDRESS]:
+        part = _groups(address).with_suffix(f".{address.worker}")
+        part.write_text(json.dumps({item.nodeid: _group(item) for item in session.items}))
+        part.replace(_groups(address))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Keep other workers off a server that a test needs alone."""
+    names = [engine.name for engine in ENGINES if item.get_closest_marker(engine.name)]
+    with item.config.stash[_ENGINES].turn(names, alone=item.get_closest_marker("alone") is not None):
+        return (yield)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A build server must not report success for an engine that it could not start."""
+    """Fail a build server's run where an engine could not be started."""
     failed = session.config.stash[_ENGINES].failures()
-    if failed and os.environ.get("CI", "").lower() == "true" and session.exitstatus == pytest.ExitCode.OK:
+    if failed and _is_build_server() and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """One line per engine, the absent ones by name."""
+    """Print one line per engine, the absent ones by name."""
     engines = config.stash[_ENGINES]
     if not engines.asked():
         return
     terminalreporter.section("engines")
     for line in engines.report():
         terminalreporter.write_line(line)
-    if engines.failures() and os.environ.get("CI", "").lower() == "true":
+    if engines.failures() and _is_build_server():
         terminalreporter.write_line("CI is set, and not every engine could be started: the run counts as failed", red=True)
+
+
+def _is_build_server() -> bool:
+    return os.environ.get("CI", "").lower() == "true"
 
 
 @pytest.fixture(scope="session")
 def engines(request: pytest.FixtureRequest) -> Iterator[Engines]:
-    """The servers of this run; those that the chosen tests need are starting already."""
+    """The engines of this process; those that the chosen tests need are starting already."""
     running = request.config.stash[_ENGINES]
     running.start_all(request.config.stash[_NEEDED])
     yield running
@@ -115,6 +193,6 @@ def engine(request: pytest.FixtureRequest, engines: Engines) -> LiveEngine:
 
 @pytest.fixture(params=pair_params())
 def pair(request: pytest.FixtureRequest, engines: Engines) -> LivePair:
-    """Each ordered pair of engines in turn, an engine with itself included."""
+    """Each engine with itself and with the next; with --slow every ordered pair."""
     source, target = request.param
     return LivePair(engines.live(source), engines.live(target))

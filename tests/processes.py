@@ -1,8 +1,8 @@
-"""The command line in processes of their own, which tests kill, stop and watch: ``python -m tests.processes SETTINGS ARGUMENT...``.
+"""Run the command line in subprocesses that tests kill, stop and watch: ``python -m tests.processes SETTINGS ARGUMENT...``.
 
-SETTINGS is JSON: attributes of modules that are set first, such as ``{"auditor.plan.CHUNK_ROWS": 1000}``, so that a small table is
-read in many chunks; ``{"pause": true}`` lets a run wait, once its plan is kept, until it is told to go on. With ``watch`` in place
-of the arguments, the process lists runs again and again until its input is closed.
+SETTINGS is a JSON object of module attributes to set before the command runs, such as
+``{"auditor.planning.planner.CHUNK_ROWS": 1000}`` to read a small table in many chunks. ``{"pause": true}`` pauses a run after its plan is
+stored, until it is released. With ``watch`` in place of the arguments, the process lists runs repeatedly until its stdin is closed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,23 +24,31 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 CONFIG = "auditor.yaml"
 PATIENCE = 60.0
-"""Seconds after which what a test waits for does not come any more."""
+"""Seconds after which a test stops waiting and fails."""
 
 WAITS = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0]
-"""What replaces the auditor's waits, so that tests need not wait as long."""
+"""Retry delays in seconds that replace the auditor's, to keep tests short."""
 
-SMALL: Mapping[str, Any] = {"auditor.plan.CHUNK_ROWS": 4000, "auditor.link.WAITS": WAITS, "auditor.kept.BEAT": 0.1}
+SMALL: Mapping[str, Any] = {
+    "auditor.planning.planner.CHUNK_ROWS": 4000,
+    "auditor.connections.retry.WAITS": WAITS,
+    "auditor.history.checkpoint.BEAT": 0.1,
+}
 
 
 PAUSING = {**SMALL, "pause": True}
 
 
+_unfinished: set[Process] = set()
+"""Started, and not yet waited for."""
+
+
 class Process:
-    """One command. What it says on standard error is kept by lines, as it is said."""
+    """A subprocess that runs one command and collects the lines of its standard error as they arrive."""
 
     def __init__(self, folder: Path, *arguments: str, settings: Mapping[str, Any] = SMALL) -> None:
-        self.said: list[str] = []
-        self.out = ""
+        self.stderr_lines: list[str] = []
+        self.stdout = ""
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.processes", json.dumps(settings), *arguments],
@@ -54,57 +62,58 @@ class Process:
         self._threads = [threading.Thread(target=self._listen, daemon=True), threading.Thread(target=self._read, daemon=True)]
         for thread in self._threads:
             thread.start()
+        _unfinished.add(self)
 
     def _listen(self) -> None:
         assert self._process.stderr is not None
         for line in self._process.stderr:
             with self._changed:
-                self.said.append(line.rstrip())
+                self.stderr_lines.append(line.rstrip())
                 self._changed.notify_all()
         with self._changed:
             self._changed.notify_all()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        self.out = self._process.stdout.read()
+        self.stdout = self._process.stdout.read()
 
-    def until(self, true: Callable[[list[str]], bool], what: str) -> bool:
-        """Wait until what was said is so: True; False where the process ended first."""
+    def wait_until(self, condition: Callable[[list[str]], bool], what: str) -> bool:
+        """Wait until ``condition(lines of standard error)`` holds. Return False if the process ended first."""
         deadline = time.monotonic() + PATIENCE
         with self._changed:
-            while not true(self.said):
+            while not condition(self.stderr_lines):
                 if not self._threads[0].is_alive():
                     return False
-                assert time.monotonic() < deadline, f"it never said {what}: {self.said}"
+                assert time.monotonic() < deadline, f"timed out waiting for {what}; standard error: {self.stderr_lines}"
                 self._changed.wait(0.2)
         return True
 
-    def says(self, text: str, times: int = 1) -> bool:
-        """Wait until it has said so in so many lines."""
-        return self.until(lambda said: sum(text in line for line in said) >= times, text)
+    def wait_for_output(self, text: str, times: int = 1) -> bool:
+        """Wait until ``times`` lines of standard error contain the text. Return False if the process ended first."""
+        return self.wait_until(lambda lines: sum(text in line for line in lines) >= times, text)
 
-    def after(self, seconds: float) -> None:
-        """Wait so long, or until it ended: a moment of its life that nothing tells."""
+    def wait_for_seconds(self, seconds: float) -> None:
+        """Wait this long, or until the process ends."""
         until = time.monotonic() + seconds
-        self.until(lambda _: time.monotonic() > until, "that time passed")
+        self.wait_until(lambda _: time.monotonic() > until, "the time to pass")
 
-    def go(self) -> None:
-        """Let a run that paused go on."""
+    def release(self) -> None:
+        """Release a paused run."""
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to it."""
+        """Send a signal to the process."""
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill the process, as a crash would."""
         self._process.kill()
-        self.end()
+        self.wait()
 
-    def end(self) -> int:
-        """Its exit code, once it has ended."""
+    def wait(self) -> int:
+        """Wait until the process ends and return its exit code."""
         assert self._process.stdin is not None
         if not self._process.stdin.closed:
             self._process.stdin.close()
@@ -117,49 +126,60 @@ class Process:
         for pipe in (self._process.stdout, self._process.stderr):
             assert pipe is not None
             pipe.close()
+        _unfinished.discard(self)
         return code
 
     def report(self) -> dict[str, Any]:
-        """The report that it printed as JSON, once it has ended."""
-        code = self.end()
-        assert self.out, (code, self.said)
-        found: dict[str, Any] = json.loads(self.out)
-        return found
+        """Wait until the process ends and return the JSON report that it printed."""
+        code = self.wait()
+        assert self.stdout, (code, self.stderr_lines)
+        report: dict[str, Any] = json.loads(self.stdout)
+        return report
 
 
-def command(folder: Path, *arguments: str) -> Process:
-    """A command that has ended."""
-    done = Process(folder, *arguments)
-    done.end()
-    return done
+def kill_unfinished() -> None:
+    """Kill the processes that a failed test left running, which would otherwise make a later test fail too."""
+    for process in list(_unfinished):
+        process.kill()
 
 
-def run(folder: Path, *arguments: str, settings: Mapping[str, Any] = SMALL) -> Process:
-    """``auditor run`` of the configuration's audit, which is called ``live``."""
+def run_command(folder: Path, *arguments: str) -> Process:
+    """Run a command to its end."""
+    process = Process(folder, *arguments)
+    process.wait()
+    return process
+
+
+def start_run(folder: Path, *arguments: str, settings: Mapping[str, Any] = SMALL) -> Process:
+    """Start ``auditor run live``; ``live`` is the audit that `write_config` configures."""
     return Process(folder, "run", "live", "--format", "json", *arguments, settings=settings)
 
 
-def runs(folder: Path) -> list[dict[str, Any]]:
-    """What ``auditor runs`` lists, the newest first."""
-    done = command(folder, "runs", "--format", "json")
-    found: list[dict[str, Any]] = json.loads(done.out)
-    return found
+def list_runs(folder: Path) -> list[dict[str, Any]]:
+    """Return what ``auditor runs`` lists, newest first. Runs the command in this process, which is faster."""
+    from auditor.cli import main
+
+    out = io.StringIO()
+    with chdir(folder), redirect_stdout(out):
+        assert main(["runs", "--format", "json"]) == 0
+    listed: list[dict[str, Any]] = json.loads(out.getvalue())
+    return listed
 
 
 @contextmanager
-def watched(folder: Path) -> Iterator[None]:
-    """Another process lists the runs throughout the block, and must never fail to."""
+def listing_runs(folder: Path) -> Iterator[None]:
+    """List the runs from another process throughout the block, and assert that this never fails."""
     watcher = Process(folder, "watch")
     try:
-        assert watcher.says("listed"), watcher.said
+        assert watcher.wait_for_output("listed"), watcher.stderr_lines
         yield
     finally:
-        code = watcher.end()
-    assert (code, [line for line in watcher.said if line != "listed"]) == (0, [])
+        code = watcher.wait()
+    assert (code, [line for line in watcher.stderr_lines if line != "listed"]) == (0, [])
 
 
-def configure(folder: Path, source: str, target: str, store: str = "auditor.db", **audit: Any) -> None:
-    """Write ``auditor.yaml``; two connections read each side. ``limits`` are the source's, ``table`` is both sides'."""
+def write_config(folder: Path, source: str, target: str, store: str = "auditor.db", **audit: Any) -> None:
+    """Write ``auditor.yaml`` with two connections per side. ``limits`` apply to the source, ``table`` to both sides."""
     here = {"url": source, "connections": 2, "limits": audit.pop("limits", {})}
     table = audit.pop("table", "live")
     ends = {side: {"connection": name, "table": table} for side, name in (("source", "here"), ("target", "there"))}
@@ -171,8 +191,8 @@ def configure(folder: Path, source: str, target: str, store: str = "auditor.db",
     (folder / CONFIG).write_text(json.dumps(value))
 
 
-def found(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What two runs of one audit over the same rows have in common."""
+def comparable_result(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a report that must be equal for any two runs of an audit over the same rows."""
     differences = report["differences"]
     named = [(one["kind"], one["key"]) for one in differences["sample"]]
     ranges = [(one["kind"], one["first"], one["last"], one["rows"]) for one in differences["ranges"]]
@@ -202,28 +222,30 @@ def _watch() -> int:
         with redirect_stdout(io.StringIO()):
             code = main(["runs", "--format", "json"])
         print("listed", file=sys.stderr, flush=True)
-        ended.wait(0.1)
+        ended.wait(0.3)  # listing takes a third of a processor otherwise, of which there may be two for all tests
     return code
 
 
-def _pausing() -> None:
-    """Let a run wait once its plan is kept."""
-    from auditor.kept import Kept
+def _pause_after_plan() -> None:
+    """Make a run pause after its plan is stored."""
+    from auditor.history.checkpoint import StoreCheckpoint
 
-    pin = Kept.pin
+    save_plan = StoreCheckpoint.save_plan
 
-    def pinned(self: Kept, *arguments: Any) -> None:
-        pin(self, *arguments)
+    def save_and_pause(self: StoreCheckpoint, *arguments: Any) -> None:
+        save_plan(self, *arguments)
         print("planned", file=sys.stderr, flush=True)
         sys.stdin.readline()
 
-    Kept.pin = pinned  # type: ignore[method-assign,assignment]
+    StoreCheckpoint.save_plan = save_and_pause  # type: ignore[method-assign,assignment]
 
 
 def _main() -> None:
+    # A shell that starts the tests in the background lets them ignore SIGINT, which this process would inherit.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     settings = json.loads(sys.argv[1])
     if settings.pop("pause", False):
-        _pausing()
+        _pause_after_plan()
     for name, value in settings.items():
         module, _, attribute = name.rpartition(".")
         setattr(import_module(module), attribute, value)

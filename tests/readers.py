@@ -1,7 +1,7 @@
-"""Clients that read from a service, all in one process of their own: ``python -m tests.readers`` with `Reading` as JSON on its input.
+"""Clients that read from a service, in a separate process: ``python -m tests.readers`` with `Reading` as a JSON object on its input.
 
-Each client has a token and a connection of its own. It asks for the list of audits every other time, and for what a person
-would look at next in between: an audit, its history, a run, its differences.
+Each client has its own token and connection. Its requests alternate between the list of audits and what a person would open next:
+an audit, its history, a run, its differences.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Reading:
-    """Who reads: a client for each token. It asks again ``pause`` seconds after it asked last, or as soon as it has the answer."""
+    """What to read: one client per token. Each sends a request ``pause`` seconds after the last, but not before it has the response."""
 
     url: str
     tokens: Sequence[str]
@@ -39,21 +39,21 @@ class Reading:
 
 @dataclass
 class Answers:
-    """Seconds until each answer was there whole, of the list and of everything else; ``errors`` are the answers that were none."""
+    """Seconds to the complete response, of the list (``listed``) and of other requests; and the messages of failed requests."""
 
     listed: list[float] = field(default_factory=list)
     others: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
     def percentile(self, share: float) -> float:
-        """The seconds within which this share of the lists came."""
+        """Return the seconds within which this share (0 to 1) of the lists was received; NaN without any."""
         found = sorted(self.listed) or [float("nan")]
         return found[min(len(found) - 1, math.ceil(share * len(found)) - 1)]
 
 
 @contextmanager
 def reads(reading: Reading) -> Iterator[Answers]:
-    """Let the clients read for the block; at its end the answers are there."""
+    """Run the clients for the block. The yielded answers are filled in at its end."""
     found = Answers()
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.readers"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -62,19 +62,19 @@ def reads(reading: Reading) -> Iterator[Answers]:
     try:
         process.stdin.write(json.dumps(dataclasses.asdict(reading)) + "\n")
         process.stdin.flush()
-        process.stdout.readline()  # they begin
+        process.stdout.readline()  # the clients have started
         yield found
-        out, said = process.communicate(timeout=TIMEOUT)  # which closes their input
-        assert process.returncode == 0, said
-        told = Answers(**json.loads(out))
-        found.listed, found.others, found.errors = told.listed, told.others, told.errors
+        out, error_output = process.communicate(timeout=TIMEOUT)  # closes the input, which stops the clients
+        assert process.returncode == 0, error_output
+        parsed = Answers(**json.loads(out))
+        found.listed, found.others, found.errors = parsed.listed, parsed.others, parsed.errors
     finally:
         process.kill()
         process.communicate()
 
 
 class _Client:
-    """HTTP in its barest form: a client that took much of the processor would be what is measured."""
+    """A minimal HTTP client, because one that uses more CPU time would distort the measurement."""
 
     def __init__(self, url: str, token: str) -> None:
         self._address = urlsplit(url)
@@ -82,7 +82,7 @@ class _Client:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def get(self, path: str) -> bytes:
-        """The body of an answer with status 200. Raises OSError, asyncio's errors and ValueError."""
+        """Return the body of a response with status 200. Raises OSError, asyncio's errors, and ValueError for other responses."""
         host, port = self._address.hostname or "", self._address.port
         if self._streams is None:
             self._streams = await asyncio.open_connection(host, port)
@@ -105,42 +105,42 @@ class _Client:
             self._streams = None
 
 
-async def _reads(reading: Reading, number: int, run: str, found: Answers, ended: asyncio.Event) -> None:
-    client, draw = _Client(reading.url, reading.tokens[number]), random.Random(number)
-    others = cycle(_others(reading.audits, draw, run))
-    due = time.monotonic() + draw.uniform(0, reading.pause)  # as people do, they do not all begin at once
+async def _run_client(reading: Reading, number: int, run: str, found: Answers, stopping: asyncio.Event) -> None:
+    client, chance = _Client(reading.url, reading.tokens[number]), random.Random(number)
+    other_paths = cycle(_other_paths(reading.audits, chance, run))
+    next_request = time.monotonic() + chance.uniform(0, reading.pause)  # clients start at different times, like people
     for path in cycle(("list", "other")):
-        await asyncio.sleep(max(0.0, due - time.monotonic()))
-        if ended.is_set():
+        await asyncio.sleep(max(0.0, next_request - time.monotonic()))
+        if stopping.is_set():
             break
-        began = time.monotonic()
-        due = began + reading.pause
-        wanted = LIST if path == "list" else next(others)
+        started = time.monotonic()
+        next_request = started + reading.pause
+        wanted = LIST if path == "list" else next(other_paths)
         try:
             async with asyncio.timeout(TIMEOUT):
                 await client.get(wanted)
         except (OSError, EOFError, ValueError, KeyError, TimeoutError) as error:
             found.errors.append(f"{wanted}: {type(error).__name__}: {error}")
-            due = max(due, began + 0.1)
+            next_request = max(next_request, started + 0.1)
         else:
-            (found.listed if path == "list" else found.others).append(time.monotonic() - began)
+            (found.listed if path == "list" else found.others).append(time.monotonic() - started)
     client.close()
 
 
-def _others(audits: Sequence[str], draw: random.Random, run: str) -> list[str]:
-    name = draw.choice(audits)
+def _other_paths(audits: Sequence[str], chance: random.Random, run: str) -> list[str]:
+    name = chance.choice(audits)
     return [f"{LIST}/{name}", f"{LIST}/{name}/runs?limit=20", f"/api/v1/runs/{run}", f"/api/v1/runs/{run}/differences"]
 
 
 async def _main() -> None:
     reading = Reading(**json.loads(sys.stdin.readline()))
-    found, ended = Answers(), asyncio.Event()
-    asyncio.get_running_loop().add_reader(sys.stdin, ended.set)  # which is closed, for nothing more is written there
-    first = _Client(reading.url, reading.tokens[0])
-    run = json.loads(await first.get(FIRST))["items"][0]["run"]
-    first.close()
+    found, stopping = Answers(), asyncio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin, stopping.set)  # readable at its end, because nothing more is written to it
+    probe = _Client(reading.url, reading.tokens[0])
+    run = json.loads(await probe.get(FIRST))["items"][0]["run"]
+    probe.close()
     print("ready", flush=True)
-    await asyncio.gather(*(_reads(reading, number, run, found, ended) for number in range(len(reading.tokens))))
+    await asyncio.gather(*(_run_client(reading, number, run, found, stopping) for number in range(len(reading.tokens))))
     print(json.dumps(dataclasses.asdict(found)))
 
 

@@ -1,7 +1,7 @@
-"""What Redshift has, as far as an audit uses it, each entry with the page of the manual that says so; nothing else may be sent.
+"""The part of Redshift's SQL that an audit may use, each entry with the page of the manual that documents it.
 
-PostgreSQL stands in for Redshift in the tests and accepts much that Redshift refuses, so every statement is walked word by
-word: `violations` names whatever is not listed here. Extend a list only with the manual open.
+PostgreSQL stands in for Redshift in the tests and accepts much that Redshift rejects, so every token of a statement is checked:
+`violations` returns whatever is not listed here. Extend a list only after reading the manual.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FUNCTIONS: Mapping[str, str] = {
     "MD5": "r_MD5.html", "SHA2": "SHA2.html", "STRTOL": "r_STRTOL.html",
     # text
     "SUBSTRING": "r_SUBSTRING.html", "LEFT": "r_LEFT.html", "REPLACE": "r_REPLACE.html", "LOWER": "r_LOWER.html",
-    "UPPER": "r_UPPER.html", "TRIM": "r_TRIM.html", "RTRIM": "r_RTRIM.html", "CHR": "r_CHR.html",
+    "UPPER": "r_UPPER.html", "TRANSLATE": "r_TRANSLATE.html", "TRIM": "r_TRIM.html", "RTRIM": "r_RTRIM.html", "CHR": "r_CHR.html",
     "CHAR_LENGTH": "r_CHAR_LENGTH.html", "TO_CHAR": "r_TO_CHAR.html", "REGEXP_REPLACE": "REGEXP_REPLACE.html",
     "JSON_SERIALIZE": "JSON_SERIALIZE.html", "FROM_VARBYTE": "r_FROM_VARBYTE.html", "TO_VARBYTE": "r_TO_VARBYTE.html",
     # numbers and dates
@@ -32,7 +32,7 @@ FUNCTIONS: Mapping[str, str] = {
     # the session
     "PG_BACKEND_PID": "PG_BACKEND_PID.html", "PG_CANCEL_BACKEND": "PG_CANCEL_BACKEND.html",
 }  # fmt: skip
-"""Functions that compute nodes have. SUBSTR and LOG2 are not among them: the first runs on the leader node only.
+"""Functions that run on compute nodes. SUBSTR and LOG2 are not among them: SUBSTR runs on the leader node only.
 https://docs.aws.amazon.com/redshift/latest/dg/c_SQL_functions_leader_node_only.html"""
 
 CATALOGUE_FUNCTIONS: Mapping[str, str] = {
@@ -41,28 +41,29 @@ CATALOGUE_FUNCTIONS: Mapping[str, str] = {
     "ANY": "c_join_PG.html",
     "CURRENT_SCHEMA": "r_CURRENT_SCHEMA.html",
 }
-"""What the leader node has for statements that read nothing but the catalogue. The manual promises CURRENT_SCHEMA of these; Amazon's own
-SQLAlchemy dialect reads the catalogue by them. https://github.com/sqlalchemy-redshift/sqlalchemy-redshift"""
+"""Functions of the leader node, allowed in statements that read only the catalogue. The manual documents CURRENT_SCHEMA among them;
+Amazon's SQLAlchemy dialect uses all of them to read the catalogue. https://github.com/sqlalchemy-redshift/sqlalchemy-redshift"""
 
 TYPES: Mapping[str, str] = {
     "BIGINT": "r_Numeric_types201.html", "DECIMAL": "r_Numeric_types201.html", "NUMERIC": "r_Numeric_types201.html",
     "REAL": "r_Numeric_types201.html", "DOUBLE PRECISION": "r_Numeric_types201.html", "VARCHAR": "r_Character_types.html",
-    "DATE": "r_Datetime_types.html",
+    "DATE": "r_Datetime_types.html", "TIMESTAMP": "r_Datetime_types.html", "VARBYTE": "r_VARBYTE_type.html",
 }  # fmt: skip
-"""Types that an expression is cast to."""
+"""Types that an expression may be cast to."""
 
 KEYWORDS: Mapping[str, str] = {
     **dict.fromkeys(("SELECT", "AS", "FROM", "WHERE"), "r_SELECT_synopsis.html"),
-    "LIKE": "r_patternmatching_condition_like.html", "GROUP BY": "r_GROUP_BY_clause.html", "ORDER BY": "r_ORDER_BY_clause.html",
+    **dict.fromkeys(("LIKE", "ESCAPE"), "r_patternmatching_condition_like.html"),
+    "GROUP BY": "r_GROUP_BY_clause.html", "HAVING": "r_HAVING_clause.html", "ORDER BY": "r_ORDER_BY_clause.html",
     **dict.fromkeys(("JOIN", "ON"), "r_Join_examples.html"),
     **dict.fromkeys(("AND", "OR", "NOT"), "r_logical_condition.html"), "IN": "r_in_condition.html",
     **dict.fromkeys(("IS", "NULL"), "r_null_condition.html"),
     **dict.fromkeys(("CASE", "WHEN", "THEN", "ELSE", "END"), "r_CASE_function.html"), "BOTH": "r_TRIM.html",
-    **dict.fromkeys(("DATE", "INTEGER"), "r_Date_and_time_literals.html"),
+    **dict.fromkeys(("DATE", "TIMESTAMP", "INTEGER"), "r_Date_and_time_literals.html"), "VARBYTE": "r_VARBYTE_OPERATORS.html",
     **dict.fromkeys(("YEAR", "MONTH", "DAY", "HOUR", "EPOCH"), "r_Dateparts_for_datetime_functions.html"),
     **dict.fromkeys(("BIGINT", "REAL", "DOUBLE PRECISION", "VARCHAR", "DECIMAL", "NUMERIC"), "c_Supported_data_types.html"),
 }  # fmt: skip
-"""Words that are neither names nor functions."""
+"""Words that are neither identifiers nor functions."""
 
 OPERATORS: Mapping[str, str] = {
     **dict.fromkeys(("+", "-", "*", "/", "%", "&", ">>"), "r_OPERATOR_SYMBOLS.html"),
@@ -82,26 +83,26 @@ STATEMENTS: Mapping[str, str] = {
     r"FETCH FORWARD (1000|[1-9]\d{0,2}) FROM \w+": "fetch.html",  # a cluster of one node allows no more
     r"CLOSE \w+": "close.html",
 }
-"""Whole statements that sqlglot does not take apart."""
+"""Patterns of whole statements that sqlglot does not parse."""
 
 _DECLARE = re.compile(r"DECLARE \w+ CURSOR FOR (.*)", re.DOTALL)  # declare.html
 _TEXT = {TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER}
 
 
 def violations(sql: str) -> list[str]:
-    """What of a statement is not on the lists."""
+    """Return descriptions of the parts of a statement that are not on the lists."""
     whole = sql.strip().rstrip(";")
     if any(re.fullmatch(pattern, whole) for pattern in STATEMENTS):
         return []
     declared = _DECLARE.fullmatch(whole)
-    return list(_walk(declared.group(1) if declared else whole))
+    return list(_check_statement(declared.group(1) if declared else whole))
 
 
-def _walk(sql: str) -> Iterator[str]:
+def _check_statement(sql: str) -> Iterator[str]:
     try:
         tree = sqlglot.parse_one(sql, dialect="redshift")
     except sqlglot.errors.SqlglotError as error:
-        yield f"not understood: {error}"
+        yield f"cannot be parsed: {error}"
         return
     if not isinstance(tree, exp.Select):
         yield f"a statement of the kind {type(tree).__name__}"
@@ -111,20 +112,20 @@ def _walk(sql: str) -> Iterator[str]:
     if tables and all(table.db == "pg_catalog" or table.name.lower().startswith("svv_") for table in tables):
         functions |= set(CATALOGUE_FUNCTIONS)
     names = {name.name.upper() for name in tree.find_all(exp.Identifier) if not name.args.get("quoted")}
-    # What sqlglot takes for a function without brackets, or for a type, is no name.
+    # What sqlglot parses as a function without parentheses, or as a type, is not an identifier.
     names -= {word.upper() for node in tree.find_all(exp.Anonymous) for word in [node.name]}
-    yield from (f"a cast to {kind}" for kind in _casts(tree) if kind not in TYPES)
+    yield from (f"a cast to {kind}" for kind in _cast_types(tree) if kind not in TYPES)
     tokens = sqlglot.tokenize(sql, dialect="redshift")
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
-        yield from _token(token, following, functions, names)
+        yield from _check_token(token, following, functions, names)
 
 
-def _casts(tree: exp.Expression) -> Iterator[str]:
+def _cast_types(tree: exp.Expression) -> Iterator[str]:
     for node in tree.find_all(exp.Cast):
         yield str(node.to.sql(dialect="redshift")).split("(")[0].upper()
 
 
-def _token(token: Token, following: Token | None, functions: set[str], names: set[str]) -> Iterator[str]:
+def _check_token(token: Token, following: Token | None, functions: set[str], names: set[str]) -> Iterator[str]:
     if token.token_type in _TEXT:
         return
     word = " ".join(token.text.upper().split())

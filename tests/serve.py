@@ -1,4 +1,4 @@
-"""``auditor serve`` in a process of its own, as somebody would run it."""
+"""Run ``auditor serve`` in a separate process."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from auditor.store import Store, open_store, tokens
 from tests.servers._process import free_port
 
 ROOT = Path(__file__).parents[1]
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
 class Served:
-    """The service: where it answers, its store, and a token that may request runs."""
+    """A running service: its URL, its store, a token of scope run, its process id and its log file."""
 
     url: str
     store: Store
@@ -36,12 +36,12 @@ class Served:
     log: Path
 
     def readers(self, number: int) -> list[str]:
-        """Tokens for so many who read."""
-        made = len(tokens.listed(self.store))
-        return [tokens.create(self.store, name=f"reader {made + one}", scope="read") for one in range(number)]
+        """Create ``number`` tokens of scope read and return their secrets."""
+        existing = len(tokens.list_tokens(self.store))
+        return [tokens.create_token(self.store, name=f"reader {existing + one}", scope="read") for one in range(number)]
 
     def memory(self) -> int:
-        """Bytes of it that are resident."""
+        """Return the resident memory of the process in bytes."""
         found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
         assert found
         return int(found.group(1)) * 1024
@@ -49,13 +49,13 @@ class Served:
 
 @contextmanager
 def serve(folder: Path, configured: Mapping[str, Any]) -> Iterator[Served]:
-    """Serve in the block. What the service says is in ``serve.log`` of the folder."""
-    settings = config.checked(dict(configured))
+    """Serve for the block with the configuration ``configured``. The output of the service is in ``serve.log`` in ``folder``."""
+    settings = config.validate_settings(dict(configured))
     assert settings.store
     path, log, port = folder / "auditor.yaml", folder / "serve.log", free_port()
     path.write_text(json.dumps(configured))
     store = open_store(settings.store.url)
-    token = tokens.create(store, name="who requests", scope="run")
+    token = tokens.create_token(store, name="who requests", scope="run")
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "auditor", "serve", "--config", str(path), "--port", str(port)],
@@ -64,14 +64,14 @@ def serve(folder: Path, configured: Mapping[str, Any]) -> Iterator[Served]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            start_new_session=True,  # as a service manager would: Linux shares the processor among sessions first
+            start_new_session=True,  # like a service manager: Linux divides CPU time between sessions first
         )
     try:
         url = f"http://127.0.0.1:{port}"
         _wait(process, url, log)
         yield Served(url, store, token, process.pid, log)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0, log.read_text()[-2000:]
+        assert process.wait(TIMEOUT) == 0, log.read_text()[-2000:]
     finally:
         process.kill()
         process.wait()
@@ -79,10 +79,10 @@ def serve(folder: Path, configured: Mapping[str, Any]) -> Iterator[Served]:
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while True:
         try:
-            with urllib.request.urlopen(f"{url}/readyz", timeout=PATIENCE):
+            with urllib.request.urlopen(f"{url}/readyz", timeout=TIMEOUT):
                 return
         except (urllib.error.URLError, OSError):
             assert process.poll() is None and time.monotonic() < until, log.read_text()[-2000:]

@@ -1,7 +1,8 @@
-"""Processes that carry out what waits, which tests kill and stop: ``python -m tests.serving SETTINGS CONFIG WORKERS GRACE [CLOCK]``.
+"""Processes that execute pending runs, for tests to kill and stop: ``python -m tests.serving SETTINGS CONFIG WORKERS GRACE [CLOCK]``.
 
-SETTINGS is JSON: attributes of modules that are set first. With CLOCK, JSON with ``begin``, ``speed`` and ``end`` of a clock that
-runs fast, it keeps the schedules too. It ends at SIGTERM, or when its input is closed, as the service does.
+SETTINGS is a JSON object of module attributes to set first. With CLOCK the process runs the scheduler too, on a fast clock: a JSON object
+with ``begin`` and ``end`` (ISO times) and ``speed`` (simulated seconds per second). The process stops at SIGTERM, like the service, or
+when its input is closed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Serving:
-    """Such a process, from outside."""
+    """A serving process, as seen by the test."""
 
     def __init__(self, config: Path, workers: int = 2, grace: float = 5.0, settings: Mapping[str, Any] = {}, clock: Any = None) -> None:
         arguments = [json.dumps(settings), str(config), str(workers), str(grace), *([json.dumps(clock)] if clock else [])]
@@ -39,13 +40,13 @@ class Serving:
         assert self.process.stdout.readline() == "ready\n"
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill it, like a crash."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.communicate()
 
     def end(self) -> float:
-        """Ask it to end with SIGTERM; the seconds that this took."""
+        """Stop it with SIGTERM and return the seconds this took."""
         began = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
         out, _ = self.process.communicate(timeout=60)
@@ -58,32 +59,33 @@ def _main() -> None:
     for name, value in json.loads(settings).items():
         module, _, attribute = name.rpartition(".")
         setattr(import_module(module), attribute, value)
-    from auditor import config, schedule
-    from auditor.service.queueing import Workers
+    from auditor import config
+    from auditor.service import scheduler
+    from auditor.service.workers import Workers
     from auditor.store import open_store
 
     configured = config.load(Path(path))
     assert configured.store
     store = open_store(configured.store.url)
-    ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    threading.Thread(target=lambda: ended.set() if not sys.stdin.read() else None, daemon=True).start()
-    carried = Workers(configured, store, int(workers))
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    threading.Thread(target=lambda: stopping.set() if not sys.stdin.read() else None, daemon=True).start()
+    running = Workers(configured, store, int(workers))
     ticker = None
     if clock:
         fast = json.loads(clock[0])
         begin, began = dt.datetime.fromisoformat(fast["begin"]), time.monotonic()
         last = dt.datetime.fromisoformat(fast["end"])
-        ticker = schedule.Ticker(
+        ticker = scheduler.Ticker(
             configured, store, str(os.getpid()), lambda: min(last, begin + dt.timedelta(seconds=(time.monotonic() - began) * fast["speed"]))
         )
         ticker.start()
-    carried.start()
+    running.start()
     print("ready", flush=True)
-    ended.wait()
+    stopping.wait()
     if ticker:
         ticker.stop()
-    carried.stop(float(grace))
+    running.stop(float(grace))
     print("ended", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Random tables at the level of their summaries, damaged in very different ways, with the truth known."""
+"""Random partition summaries of damaged tables in several damage patterns, with the true similarity known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from auditor.compare.jaccard import Rest
+from auditor.compare.jaccard import Unresolved
 
 Numbers = npt.NDArray[np.int64]
 PATTERNS = ("scattered", "hot", "tail", "rewritten", "mixed", "short last")
@@ -15,9 +15,9 @@ PATTERNS = ("scattered", "hot", "tail", "rewritten", "mixed", "short last")
 
 @dataclass(frozen=True)
 class Simulated:
-    """What the summaries of a damaged table say, and how similar the two sides really are."""
+    """The summaries of a damaged table, and the true counts behind them."""
 
-    rest: Rest
+    rest: Unresolved
     rows: int
     differing: int
     partitions: int
@@ -28,7 +28,7 @@ class Simulated:
 
 
 def table(generator: np.random.Generator, pattern: str, bits: int = 30, words: int = 2, k: int = 0) -> Simulated:
-    """One table of 8 to 200 partitions of 20 to 2,000 rows."""
+    """Simulate one table of 8 to 200 partitions of 20 to 2,000 rows each."""
     partitions = int(generator.integers(8, 200))
     size = int(generator.integers(20, 2000))
     source = np.full(partitions, size)
@@ -37,25 +37,27 @@ def table(generator: np.random.Generator, pattern: str, bits: int = 30, words: i
         source[-1] = generator.integers(1, size)
     changed = np.minimum(changed, source)
     missing = np.minimum(missing, source - changed)
-    gone, new = changed + missing, changed + extra
-    differs = gone + new > 0
-    sums = np.stack([word_sums(generator, new, bits) - word_sums(generator, gone, bits) for _ in range(words)], axis=1)
-    union, common = source + new, source - gone
+    only_source, only_target = changed + missing, changed + extra
+    differs = only_source + only_target > 0
+    sums = np.stack([word_sums(generator, only_target, bits) - word_sums(generator, only_source, bits) for _ in range(words)], axis=1)
+    union, common = source + only_target, source - only_source
     shares = generator.binomial(k, common / np.maximum(union, 1)) / k if k else np.full(partitions, np.nan)
-    rest = Rest(
+    rest = Unresolved(
         words=sums[differs],
         source=source[differs],
-        target=(source - gone + new)[differs],
+        target=(source - only_source + only_target)[differs],
         at_least=np.zeros(int(differs.sum()), np.int64),
         minhash=shares[differs],
         k=k,
         bits=bits,
     )
-    return Simulated(rest, int(source.sum() + (source - gone + new).sum()), int((gone + new).sum()), partitions)
+    return Simulated(
+        rest, int(source.sum() + (source - only_source + only_target).sum()), int((only_source + only_target).sum()), partitions
+    )
 
 
 def damage(generator: np.random.Generator, pattern: str, partitions: int, size: int) -> tuple[Numbers, Numbers, Numbers]:
-    """Changed, missing and extra rows of each partition."""
+    """Return the number of changed, missing and extra rows of each partition."""
     none = np.zeros(partitions, np.int64)
     share = 10 ** generator.uniform(-3.5, -0.7)
     match pattern:
@@ -79,7 +81,7 @@ def damage(generator: np.random.Generator, pattern: str, partitions: int, size: 
 
 
 def word_sums(generator: np.random.Generator, counts: Numbers, bits: int) -> Numbers:
-    """Sums of so many uniform words."""
+    """For each count, return the sum of that many uniform random words of ``bits`` bits."""
     drawn = generator.integers(0, 2**bits, int(counts.sum()))
     ends = np.cumsum(counts)
     total = np.concatenate([[0], np.cumsum(drawn)])

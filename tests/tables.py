@@ -1,23 +1,24 @@
-"""Making, filling and dropping tables on live engines."""
+"""Create and fill tables on live engines."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import dialects
 from dialects import Kind, Session
-from tests.engines import LiveEngine
+from tests.live import LiveEngine
 from tests.values import literal
 
 ROWS = 500
-"""Rows of one INSERT."""
+"""Number of rows per INSERT."""
 
 
 @contextmanager
-def writing(engine: LiveEngine) -> Iterator[Session]:
-    """A session that may write."""
+def open_writable(engine: LiveEngine) -> Iterator[Session]:
+    """Open a session with write access for the block."""
     url = engine.url + ("&" if "?" in engine.url else "?") + "access_mode=read_write" if engine.dialect == "duckdb" else engine.url
     session = dialects.connect(url)
     try:
@@ -29,12 +30,12 @@ def writing(engine: LiveEngine) -> Iterator[Session]:
 def make(
     engine: LiveEngine, name: str, columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[Any]], key: Sequence[str] = ()
 ) -> None:
-    """Make a table anew with the engine's native types of these kinds, and fill it."""
-    with writing(engine) as session:
+    """Create a table, replacing any previous one, with the engine's native types of these kinds, and fill it."""
+    with open_writable(engine) as session:
         dialect = session.dialect
         natives = ", ".join(f"{dialect.quote(column)} {dialect.native_type(kind)}" for column, kind in columns)
         session.execute(f"DROP TABLE IF EXISTS {dialect.quote(name)}")
-        session.execute(f"CREATE TABLE {dialect.quote(name)} ({natives}{_key(dialect, key)})")
+        session.execute(f"CREATE TABLE {dialect.quote(name)} ({natives}{_primary_key_clause(dialect, key)})")
         for start in range(0, len(rows), ROWS):
             values = (
                 "(" + ", ".join(literal(dialect, kind, value) for (_, kind), value in zip(columns, row, strict=True)) + ")"
@@ -43,14 +44,26 @@ def make(
             session.execute(f"INSERT INTO {dialect.quote(name)} VALUES {', '.join(values)}")
 
 
-def _key(dialect: dialects.Dialect, key: Sequence[str]) -> str:
-    """A primary key, on engines whose catalogue has them."""
-    if not key or not _has_keys(dialect):
+_SHARED: set[tuple[str, str]] = set()
+
+
+def shared_table(engine: LiveEngine, columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[Any]], key: Sequence[str] = ()) -> str:
+    """Return the name of a table with this content, created once per test session; tests must only read it."""
+    name = "shared_" + hashlib.sha256(repr((list(columns), [tuple(row) for row in rows], list(key))).encode()).hexdigest()[:16]
+    if (engine.url, name) not in _SHARED:
+        make(engine, name, columns, rows, key)
+        _SHARED.add((engine.url, name))
+    return name
+
+
+def _primary_key_clause(dialect: dialects.Dialect, key: Sequence[str]) -> str:
+    """Return a PRIMARY KEY clause on engines whose catalogue lists primary keys, otherwise ''."""
+    if not key or not _has_primary_keys(dialect):
         return ""
     return f", PRIMARY KEY ({', '.join(dialect.quote(column) for column in key)})"
 
 
-def _has_keys(dialect: dialects.Dialect) -> bool:
+def _has_primary_keys(dialect: dialects.Dialect) -> bool:
     try:
         dialect.template("primary_key")
     except LookupError:
@@ -59,14 +72,14 @@ def _has_keys(dialect: dialects.Dialect) -> bool:
 
 
 def execute(engine: LiveEngine, *statements: str) -> None:
-    """Run statements that change something."""
-    with writing(engine) as session:
+    """Run statements with write access."""
+    with open_writable(engine) as session:
         for statement in statements:
             session.execute(statement)
 
 
 def query(engine: LiveEngine, sql: str) -> list[tuple[Any, ...]]:
-    """The rows of a statement."""
+    """Run a query and return its rows."""
     session = dialects.connect(engine.url)
     try:
         return session.query(sql)

@@ -1,4 +1,4 @@
-"""The service over HTTP: requests to the use cases, their answers to JSON. No decision is made here."""
+"""The HTTP API and the pages. They call the use cases in `auditor.service` and hold no logic of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service as one application: the API, the pages, and what stands before both."""
+"""The ASGI application: the API, the pages and the middleware in front of both."""
 
 from __future__ import annotations
 
@@ -15,118 +15,127 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auditor import __version__
-from auditor.api import audits, guards, health, live, problems, repairs, reports, routing, runs
-from auditor.api.behind import Behind
+from auditor.api import audits, errors, event_stream, health, middleware, repairs, reports, routing, runs
+from auditor.api.dependencies import AppState
 from auditor.api.metrics import Metrics
 from auditor.config import Settings
 from auditor.errors import AuditorError
-from auditor.schedule import Ticker
-from auditor.service.queueing import Workers
+from auditor.service.scheduler import Ticker
+from auditor.service.workers import Workers
 from auditor.store import Store
 
-OURS = ("/api", "/healthz", "/readyz", "/metrics")
-"""Addresses that are none of the pages'."""
+NON_PAGE_PATHS = ("/api", "/healthz", "/readyz", "/metrics")
+"""Paths, with everything below them, that are not passed to the pages."""
 
-ABOUT = """Request audits and read what they found.
+ROUTERS = (health.open_routes, health.routes, audits.routes, runs.routes, event_stream.routes, repairs.routes, reports.routes)
 
-Every request but those for `/healthz`, `/readyz` and this document needs a token: `Authorization: Bearer aud_...`, of the scope that
-`x-scope` names. The scopes `run` and `repair` include `read`; `define` includes `run`. A request that is not answered is told why
-as problem details (RFC 9457), always in the one shape of the schema `Problem`. Audits are named, or
-defined by the names of configured connections, tables and columns: callers pass no SQL, no hosts, no URLs and no paths.
-The auditor writes into none of the tables that it compares, and offers neither patch nor bootstrap: a repair is the record of what somebody
-did elsewhere to mend a target.
-Lists are cut into pages: ask again with `cursor` set to the `next` of the page before, until it is null.
+API_DESCRIPTION = """Request audits and read their results.
+
+Every request except those for `/healthz`, `/readyz` and this document needs a token: `Authorization: Bearer aud_...`, with the scope
+that `x-scope` names. The scopes `run` and `repair` include `read`; `define` includes `run`.
+
+Errors are problem details (RFC 9457) in the schema `Problem`.
+
+Requests name configured audits, or define audits by the names of configured connections, tables and columns. They cannot contain SQL,
+hosts, URLs or paths. The auditor does not write to the tables it compares, and the API offers neither patch nor bootstrap:
+a repair is a record of what somebody did elsewhere to correct a target.
+
+HEAD is answered wherever GET is, without the body.
+
+Lists are paginated: pass `next` of a page as `cursor` to get the following one, until `next` is null.
 """
 
 
 def create_app(
     settings: Settings, store: Store, *, workers: Workers | None = None, ticker: Ticker | None = None, insecure: bool = False
 ) -> FastAPI:
-    """The application; ``workers`` and ``ticker`` are those of its process, where it has any, and its readiness tells of them.
+    """Create the application.
 
-    With ``insecure`` nobody needs a token: `sessions.check_exposure` keeps that from being so by accident.
+    ``workers`` and ``ticker`` are those of this process, if it has any; `/readyz` reports their state. With ``insecure`` every request
+    is allowed without a token; call `sessions.check_exposure` first so that such a service is not reachable by accident.
     """
     app = FastAPI(
         title="auditor",
         version=__version__,
-        description=ABOUT,
+        description=API_DESCRIPTION,
         openapi_url=f"{routing.PREFIX}/openapi.json",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.behind = behind = Behind(settings, store, workers, ticker)
+    app.state.app_state = app_state = AppState(settings, store, workers, ticker)
     app.state.insecure = insecure
-    app.state.metrics = Metrics(behind)
-    for routes in (health.open_routes, health.routes, audits.routes, runs.routes, live.routes, repairs.routes, reports.routes):
+    app.state.metrics = Metrics(app_state)
+    for routes in ROUTERS:
         app.include_router(routes)
-    app.add_exception_handler(AuditorError, problems.refused)
-    app.add_exception_handler(RequestValidationError, problems.invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.openapi = lambda: _documented(app)  # type: ignore[method-assign]
-    app.router.default = _Elsewhere(_pages(settings, store, insecure))
-    app.add_middleware(guards.Size, most=settings.service.max_body)
-    app.add_middleware(guards.Rate, rate=settings.service.rate)
-    app.add_middleware(guards.Slashes, prefix="/api/")
-    app.add_middleware(guards.Shield)
+    app.add_exception_handler(AuditorError, errors.handle_auditor_error)
+    app.add_exception_handler(RequestValidationError, errors.handle_invalid_request)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    app.router.default = _PagesFallback(_create_pages(settings, store, insecure))
+    app.add_middleware(middleware.HeadMiddleware)
+    app.add_middleware(middleware.BodySizeMiddleware, max_bytes=settings.service.max_body)
+    app.add_middleware(middleware.RateLimitMiddleware, rate=settings.service.requests_per_minute)
+    app.add_middleware(middleware.EncodedSlashMiddleware, prefix="/api/")
+    app.add_middleware(middleware.RequestMiddleware)
     return app
 
 
-def _pages(settings: Settings, store: Store, insecure: bool) -> ASGIApp | None:
+def _create_pages(settings: Settings, store: Store, insecure: bool) -> ASGIApp | None:
     from auditor.api import pages
 
     return pages.create(settings, store, insecure=insecure)
 
 
-class _Elsewhere:
-    """What is none of the API's goes to the pages."""
+class _PagesFallback:
+    """Pass requests that no API route matches to the pages; answer 404 below NON_PAGE_PATHS."""
 
     def __init__(self, pages: ASGIApp | None) -> None:
         self.pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on or reject one request."""
         path = scope["path"]
-        if scope["type"] != "http" or self.pages is None or any(path == one or path.startswith(f"{one}/") for one in OURS):
+        if scope["type"] != "http" or self.pages is None or any(path == one or path.startswith(f"{one}/") for one in NON_PAGE_PATHS):
             if scope["type"] == "http":
                 raise HTTPException(404)
             return
         await self.pages(scope, receive, send)
 
 
-def _http(request: Request, error: Exception) -> Response:
-    """The framework's refusals; of a method it is told which others there are."""
+def _handle_http_exception(request: Request, error: Exception) -> Response:
+    """Return the framework's error as a problem; for 405 list the path's methods in Allow."""
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        error.headers = {"Allow": ", ".join(sorted(_methods(request.scope["path"])))}
-    return problems.http(request, error)
+        error.headers = {"Allow": ", ".join(sorted(_allowed_methods(request.scope["path"])))}
+    return errors.handle_http_exception(request, error)
 
 
-def _methods(path: str) -> Iterable[str]:
-    """The methods of all routes at a path; each route knows its own alone."""
-    every = (health.open_routes, health.routes, audits.routes, runs.routes, live.routes, repairs.routes, reports.routes)
-    at_path = (route for routes in every for route in routes.routes if isinstance(route, APIRoute) and route.path_regex.match(path))
-    return {method for route in at_path for method in route.methods or ()} or {"GET"}
+def _allowed_methods(path: str) -> Iterable[str]:
+    """Return the methods of all routes at a path. The framework considers the first matching route only."""
+    at_path = (route for routes in ROUTERS for route in routes.routes if isinstance(route, APIRoute) and route.path_regex.match(path))
+    methods = {method for route in at_path for method in route.methods or ()} or {"GET"}
+    return methods | {"HEAD"} if "GET" in methods else methods
 
 
-def _documented(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document, with the one shape of what is not answered."""
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document with `Problem` as the content of every error response."""
     if app.openapi_schema:
         return app.openapi_schema
-    made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    schemas = made.setdefault("components", {}).setdefault("schemas", {})
-    problem = problems.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    problem = errors.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas |= problem.pop("$defs", {})
     schemas["Problem"] = problem
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "description": "auditor token create"}}
-    shape = {problems.TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    for operations in made["paths"].values():
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "description": "auditor token create"}}
+    shape = {errors.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for operations in document["paths"].values():
         for operation in operations.values():
             for status, response in operation["responses"].items():
-                if status >= "400" and not response.get("content", {}).get("application/json", {}).get("schema", {}).get(
-                    "$ref", ""
-                ).endswith("Readiness"):
+                schema = response.get("content", {}).get("application/json", {}).get("schema", {}).get("$ref", "")
+                if status >= "400" and not schema.endswith("Readiness"):  # /readyz answers 503 in its own schema
                     response["content"] = shape
-    app.openapi_schema = made
-    return made
+    app.openapi_schema = document
+    return document

@@ -1,7 +1,8 @@
-"""Audits over HTTP: listing them, their plans and SQL, requesting runs, defining and pausing them."""
+"""Routes for audits: list, plan, SQL, request runs, define, pause."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -10,64 +11,65 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from auditor import service
-from auditor.api import shapes
-from auditor.api.behind import Behind, Given
-from auditor.api.problems import answer
+from auditor.api import schemas
+from auditor.api.dependencies import App, AppState
+from auditor.api.errors import problem_response
 from auditor.api.routing import (
-    LIMIT,
+    DEFAULT_LIMIT,
     PREFIX,
+    AuditName,
     Cursor,
-    Idempotency,
+    IdempotencyKey,
     Limit,
-    Name,
-    NewName,
-    Page,
+    NewAuditName,
+    Paginated,
     Text,
-    long,
-    needs,
-    paged,
-    place,
+    caller_name,
+    json_response,
+    paginate,
+    parse_cursor,
+    route_options,
     router,
-    sent,
-    who,
+    slow_request,
 )
 from auditor.config import KeyRange, TimeRange
 from auditor.errors import UnknownAudit
 from auditor.model import SIDES, Method, Side
 from auditor.report import json as as_json
-from auditor.service import audits as use
-from auditor.service import queueing
+from auditor.report.json_types import PlanJson
+from auditor.service import audits as audit_service
+from auditor.service import workers
 from auditor.store import runs
 
 routes = router("audits")
 
 
-EXAMPLE_RUN: Any = {"method": "exact", "t": 5, "keys": {"from": 1000, "to": 2000}, "reason": "after the backfill"}
+RUN_EXAMPLE: Any = {"method": "exact", "t": 5, "keys": {"from": 1000, "to": 2000}, "reason": "after the backfill"}
 
 
-class RunWanted(BaseModel):
-    """What of a run is to be otherwise than its audit has it. Nothing of it has to be written.
+class RunRequest(BaseModel):
+    """Settings of one run that differ from its audit's. All are optional.
 
-    With `keys` or `times` the run looks at that section of the table alone, on both sides, and all that it finds is about it: how
-    the audit stands, and up to when it is verified, stay as they were.
+    With `keys` or `times` the run compares only that slice of the table, on both sides. A run with other settings than its audit's is a
+    one-off run: it changes nothing of what the audit stands at, and nobody is notified of it.
     """
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [EXAMPLE_RUN, {"times": {"from": "2026-11-01", "to": "2026-12-01"}}]}
+        extra="forbid", json_schema_extra={"examples": [RUN_EXAMPLE, {"times": {"from": "2026-11-01", "to": "2026-12-01"}}]}
     )
 
     method: Method | None = None
-    k: int | None = Field(None, ge=1, le=256, description="Minhashes.")
-    t: int | None = Field(None, ge=1, le=16, description="Differences that the method exact names in one partition.")
-    threshold: float | None = Field(None, ge=0, le=1, description="The score below which the verdict is a mismatch.")
-    keys: KeyRange | None = Field(None, description="Only rows with these keys, both ends included; the key has to be one whole number.")
+    k: int | None = Field(None, ge=1, le=256, strict=True, description="Minhashes per partition.")
+    t: int | None = Field(None, ge=1, le=16, strict=True, description="Differences per partition that the method exact can name.")
+    threshold: float | None = Field(None, ge=0, le=1, strict=True, description="The score below which the verdict is a mismatch.")
+    keys: KeyRange | None = Field(None, description="Only rows with these keys, both ends included; the key must be one integer column.")
     times: TimeRange | None = Field(
-        None, description="Only rows from one time on and before another, in the column that the audit is partitioned or settled by."
+        None, description="Compare only rows with `from` <= time < `to`, in the column that the audit is partitioned or settled by."
     )
-    reason: Text = Field("", max_length=500, description="Why, kept with the run.")
+    reason: Text = Field("", max_length=500, description="Why the run is requested; stored with it.")
 
 
-class TableWanted(BaseModel):
+class TableReference(BaseModel):
     """A table of a configured connection."""
 
     model_config = ConfigDict(extra="forbid")
@@ -77,21 +79,21 @@ class TableWanted(BaseModel):
         min_length=1,
         max_length=255,
         pattern=r"^[^/\\;]+$",
-        description="Its name, with its schema: no path, no SQL.",
+        description="The table's name, with its schema if needed; not a path and not SQL.",
         examples=["public.orders"],
     )
 
 
-class ColumnsWanted(BaseModel):
-    """Which columns are compared; all of the source's without this."""
+class ColumnSelection(BaseModel):
+    """The columns to compare."""
 
     model_config = ConfigDict(extra="forbid")
 
-    include: list[Text] = Field([], max_length=1000)
-    exclude: list[Text] = Field([], max_length=1000)
+    include: list[Text] = Field([], max_length=1000, description="Compare only these; empty for all columns of the source.")
+    exclude: list[Text] = Field([], max_length=1000, description="Do not compare these.")
 
 
-EXAMPLE: Any = {
+AUDIT_EXAMPLE: Any = {
     "source": {"connection": "shop", "table": "orders"},
     "target": {"connection": "warehouse", "table": "public.orders"},
     "key": ["id"],
@@ -99,197 +101,209 @@ EXAMPLE: Any = {
 }
 
 
-class AuditWanted(BaseModel):
-    """An audit between two configured connections."""
+class AuditDefinition(BaseModel):
+    """The definition of an audit between tables of two configured connections."""
 
     model_config = ConfigDict(
         extra="forbid",
-        json_schema_extra={"examples": [EXAMPLE]},
+        json_schema_extra={"examples": [AUDIT_EXAMPLE]},
     )
 
-    source: TableWanted
-    target: TableWanted
-    key: list[Text] = Field([], max_length=32, description="The columns that identify a row; the source's primary key without this.")
-    columns: ColumnsWanted | None = None
+    source: TableReference
+    target: TableReference
+    key: list[Text] = Field([], max_length=32, description="The columns that identify a row; empty for the source's primary key.")
+    columns: ColumnSelection | None = None
     method: Literal[Method, "auto"] = "exact"
-    k: int | None = Field(None, ge=1, le=256)
-    t: int | None = Field(None, ge=1, le=16)
-    threshold: float | None = Field(None, ge=0, le=1)
+    k: int | None = Field(None, ge=1, le=256, strict=True)
+    t: int | None = Field(None, ge=1, le=16, strict=True)
+    threshold: float | None = Field(None, ge=0, le=1, strict=True)
 
 
-class AdHocWanted(AuditWanted):
-    """An audit that is run once."""
+class AdHocRunRequest(AuditDefinition):
+    """The definition of an audit that is run once."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{**EXAMPLE, "columns": {"exclude": ["note"]}, "reason": "a new replica"}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{**AUDIT_EXAMPLE, "columns": {"exclude": ["note"]}, "reason": "a new replica"}]}
+    )
 
-    reason: Text = Field("", max_length=500, description="Why, kept with the run.")
+    reason: Text = Field("", max_length=500, description="Why the run is requested; stored with it.")
 
 
-class NamedAuditWanted(AuditWanted):
-    """An audit with its name."""
+class NamedAuditDefinition(AuditDefinition):
+    """The definition of an audit, with its name."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "orders-adhoc", **EXAMPLE}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "orders-adhoc", **AUDIT_EXAMPLE}]})
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$", description="Letters, digits, _ and -.")
 
 
-class Scripts(BaseModel):
-    """What to paste into each side's console."""
+class ConsoleScripts(BaseModel):
+    """The SQL to paste into each side's console."""
 
     source: str | None = None
     target: str | None = None
 
 
-@routes.get("/audits", response_model=Page[shapes.AuditLine], **needs("read", 404))
-async def listed(given: Given, cursor: Cursor = None, limit: Limit = LIMIT) -> Response:
-    """All audits, by name, each with its latest run."""
-    after = place("audits", cursor, str) or ""
-    return await given.shared.get(("audits", after, limit), lambda: _listed(given, after, limit))
+@routes.get("/audits", response_model=Paginated[schemas.AuditListItem], **route_options("read", 404))
+async def list_audits(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Response:
+    """Return all audits in the order of their names, each with its latest run."""
+    after = parse_cursor("audits", cursor, str) or ""
+    return await app.single_flight.get(("audits", after, limit), lambda: _list_response(app, after, limit))
 
 
-def _listed(given: Behind, after: str, limit: int) -> Response:
-    found = sorted((one for one in use.overview(given.configured, given.store, trends=False) if one.name > after), key=lambda one: one.name)
-    return sent(Page[shapes.AuditLine], paged("audits", [shapes.line(one) for one in found], limit, lambda one: str(one["name"])))
+def _list_response(app: AppState, after: str, limit: int) -> Response:
+    every = audit_service.overview(app.configured, app.store, trends=False)
+    following = sorted((one for one in every if one.name > after), key=lambda one: one.name)
+    items = [schemas.audit_from(one) for one in following]
+    return json_response(Paginated[schemas.AuditListItem], paginate("audits", items, limit, lambda one: one.name))
 
 
-@routes.get("/audits/{name}", response_model=shapes.AuditWhole, **needs("read", 404))
-def one(given: Given, name: Name) -> Response:
-    """One audit."""
-    return sent(shapes.AuditWhole, _whole(given, name))
+@routes.get("/audits/{name}", response_model=schemas.AuditDetails, **route_options("read", 404))
+def get_audit(app: App, name: AuditName) -> Response:
+    """Return one audit."""
+    return json_response(schemas.AuditDetails, _details(app, name))
 
 
-def _whole(given: Behind, name: str) -> dict[str, Any]:
-    settings = given.settings
+def _details(app: AppState, name: str) -> schemas.AuditDetails:
+    settings = app.settings
     audit = service.audit(settings, name)
-    found = next(iter(use.overview(given.configured, given.store, name)), None)
-    if found is None:  # by way of a dump: its legs are what runs
-        raise UnknownAudit(f"{name!r} goes by way of a dump; see its legs: {', '.join(service.expanded(settings, [name]))}")
-    return {**shapes.line(found), "trend": found.trend, "definition": service.definition(audit)}
+    found = next(iter(audit_service.overview(app.configured, app.store, name)), None)
+    if found is None:  # an audit via a dump has no runs of its own, its legs have
+        legs = ", ".join(service.expand_legs(settings, [name]))
+        raise UnknownAudit(f"{name!r} is audited via a dump and has no runs of its own; use one of its legs: {legs}")
+    trend = [schemas.TrendPoint.model_validate(one) for one in found.trend]
+    return schemas.AuditDetails(**dict(schemas.audit_from(found)), trend=trend, definition=service.definition(audit))
 
 
-@routes.get("/audits/{name}/plan", response_model=dict[str, Any], **needs("read", 404, 409, 502, 504))
-def plan(given: Given, name: Name) -> dict[str, Any]:
-    """How the audit would run, as both databases are now: this connects to them."""
-    settings = given.settings
+@routes.get("/audits/{name}/plan", response_model=dict[str, Any], **route_options("read", 404, 409, 502, 504))
+def get_plan(app: App, name: AuditName) -> PlanJson:
+    """Plan the audit and return the plan. This connects to both databases."""
+    settings = app.settings
     audit = service.audit(settings, name)
-    with long():
-        return as_json.plan(service.planned(settings, name, audit))
+    with slow_request():
+        return as_json.plan(service.make_plan(settings, name, audit, app.store))
 
 
-SCRIPTS = needs("read", 404, 409, 502, 504)
-SCRIPTS["responses"][200] = {"content": {"text/plain": {"schema": {"type": "string"}}}}
+SQL_OPTIONS = route_options("read", 404, 409, 502, 504)
+SQL_OPTIONS["responses"][200] = {"content": {"text/plain": {"schema": {"type": "string"}}}}
 
 
-@routes.get("/audits/{name}/sql", response_model=Scripts, **SCRIPTS)
-def sql(
+@routes.get("/audits/{name}/sql", response_model=ConsoleScripts, **SQL_OPTIONS)
+def get_sql(
     request: Request,
-    given: Given,
-    name: Name,
-    side: Annotated[Side | None, Query(description="One side only.")] = None,
-    method: Annotated[Method | None, Query(description="Another method than the audit's.")] = None,
-    format: Annotated[Literal["json", "text"] | None, Query(description="`text` for the script alone; else by Accept.")] = None,
+    app: App,
+    name: AuditName,
+    side: Annotated[Side | None, Query(description="Return the script of this side only.")] = None,
+    method: Annotated[Method | None, Query(description="Use this method instead of the audit's.")] = None,
+    format: Annotated[Literal["json", "text"] | None, Query(description="`text`: the scripts alone. Default: by Accept.")] = None,
 ) -> Any:
-    """What to paste into the engines' own consoles: this connects to them, to plan the audit."""
-    settings = given.settings
+    """Return the SQL to paste into the consoles of both databases. This connects to them to plan the audit."""
+    settings = app.settings
     service.audit(settings, name)
-    with long():
+    with slow_request():
         found = service.sql(settings, name, (side,) if side else SIDES, method)
     if format == "text" or (format is None and request.headers.get("Accept", "").startswith("text/plain")):
         return PlainTextResponse("\n".join(found.values()))
     return found
 
 
-@routes.get("/audits/{name}/runs", response_model=Page[shapes.Run], **needs("read", 404))
-def history(given: Given, name: Name, cursor: Cursor = None, limit: Limit = LIMIT) -> Response:
-    """The audit's runs, the newest first."""
-    service.audit(given.settings, name)
-    found = runs.listed(given.store, audit=name, limit=limit + 1, before=place("runs", cursor, str))
-    return sent(Page[shapes.Run], paged("runs", [shapes.run(one) for one in found], limit, lambda one: str(one["run"])))
+@routes.get("/audits/{name}/runs", response_model=Paginated[schemas.Run], **route_options("read", 404))
+def list_audit_runs(app: App, name: AuditName, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Response:
+    """Return the audit's runs, newest first."""
+    service.audit(app.settings, name)
+    found = runs.list_runs(app.store, audit=name, limit=limit + 1, before=parse_cursor("runs", cursor, str))
+    page = paginate("runs", [schemas.run_from(one) for one in found], limit, lambda one: one.run)
+    return json_response(Paginated[schemas.Run], page)
 
 
-ACCEPTED: dict[int | str, Any] = {
+LOCATION_RESPONSES: dict[int | str, Any] = {
     202: {"headers": {"Location": {"description": "The run.", "schema": {"type": "string"}}}},
-    409: {"headers": {"Location": {"description": "The run that waits or goes on already.", "schema": {"type": "string"}}}},
+    409: {"headers": {"Location": {"description": "The run that is already waiting or running.", "schema": {"type": "string"}}}},
 }
 
 
-def with_location(declared: dict[str, Any]) -> dict[str, Any]:
-    """The declaration of a route whose answers lead to a run."""
-    told = {status: {**declared["responses"].get(status, {}), **more} for status, more in ACCEPTED.items() if status in (202, 409)}
-    return {**declared, "responses": declared["responses"] | told}
+def with_location(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a route with the Location header documented for its responses 202 and 409."""
+    responses = {status: {**options["responses"].get(status, {}), **header} for status, header in LOCATION_RESPONSES.items()}
+    return {**options, "responses": options["responses"] | responses}
 
 
-@routes.post("/audits/{name}/runs", status_code=202, response_model=shapes.Run, **with_location(needs("run", 400, 404, 409, 413)))
+@routes.post("/audits/{name}/runs", status_code=202, response_model=schemas.Run, **with_location(route_options("run", 400, 404, 409, 413)))
 def request_run(
     request: Request,
     response: Response,
-    given: Given,
-    name: Name,
-    wanted: Annotated[RunWanted | None, Body()] = None,
-    idempotency: Idempotency = None,
+    app: App,
+    name: AuditName,
+    body: Annotated[RunRequest | None, Body()] = None,
+    idempotency: IdempotencyKey = None,
 ) -> Any:
-    """Request a run, which waits for its turn."""
-    asked = (wanted or RunWanted()).model_dump(exclude_none=True, by_alias=True)
-    reason = asked.pop("reason")
-    by = who(request)
-    found = queueing.request_run(
-        given.configured, given.store, name, overrides=asked, reason=reason, requested_by=by, idempotency=idempotency
-    )
-    location = f"{PREFIX}/runs/{quote(found.run, safe='')}"
-    if found.how in ("pending", "running"):
-        sentence = f"run {found.run} of this audit {'waits' if found.how == 'pending' else 'goes on'} already"
-        return answer(request.scope, 409, sentence, name="AlreadyRunning", headers={"Location": location})
+    """Request a run. It waits in the queue until a worker is free.
+
+    With `keys` or `times`, this connects to both databases first, to refuse a slice that the tables do not allow.
+    """
+    overrides = (body or RunRequest()).model_dump(exclude_none=True, by_alias=True)
+    reason = overrides.pop("reason")
+    by = caller_name(request)
+    with slow_request() if {"keys", "times"} & overrides.keys() else nullcontext():
+        requested = workers.request_run(
+            app.configured, app.store, name, overrides=overrides, reason=reason, requested_by=by, idempotency=idempotency
+        )
+    location = f"{PREFIX}/runs/{quote(requested.run, safe='')}"
+    if requested.how in ("pending", "running"):
+        doing = "waiting" if requested.how == "pending" else "running"
+        detail = f"run {requested.run} of this audit is already {doing}; wait for it or cancel it"
+        return problem_response(request.scope, 409, detail, name="AlreadyRunning", headers={"Location": location})
     response.headers["Location"] = location
-    return shapes.run(runs.find(given.store, found.run))
+    return schemas.run_from(runs.get_run(app.store, requested.run))
 
 
-@routes.post("/audits", status_code=201, response_model=shapes.AuditWhole, **needs("define", 400, 404, 409, 413, 502, 504))
-def define_named(request: Request, response: Response, given: Given, wanted: NamedAuditWanted) -> dict[str, Any]:
-    """Keep a new audit under its name, after planning it."""
-    response.headers["Location"] = f"{PREFIX}/audits/{quote(wanted.name, safe='')}"
-    return _defined(request, given, wanted.name, wanted)
+@routes.post("/audits", status_code=201, response_model=schemas.AuditDetails, **route_options("define", 400, 404, 409, 413, 502, 504))
+def create_audit(request: Request, response: Response, app: App, body: NamedAuditDefinition) -> schemas.AuditDetails:
+    """Store a new audit under its name, after planning it against both databases."""
+    response.headers["Location"] = f"{PREFIX}/audits/{quote(body.name, safe='')}"
+    return _define(request, app, body.name, body)
 
 
-@routes.put("/audits/{name}", response_model=shapes.AuditWhole, **needs("define", 400, 404, 409, 413, 502, 504))
-def define(
+@routes.put("/audits/{name}", response_model=schemas.AuditDetails, **route_options("define", 400, 404, 409, 413, 502, 504))
+def replace_audit(
     request: Request,
-    given: Given,
-    name: NewName,
-    wanted: AuditWanted,
-) -> dict[str, Any]:
-    """Keep an audit under this name, in place of one that was defined over HTTP; configured ones are left alone."""
-    return _defined(request, given, name, wanted)
+    app: App,
+    name: NewAuditName,
+    body: AuditDefinition,
+) -> schemas.AuditDetails:
+    """Store an audit under this name, replacing one that was defined over HTTP. Configured audits cannot be replaced."""
+    return _define(request, app, name, body)
 
 
-def _defined(request: Request, given: Given, name: str, wanted: AuditWanted) -> dict[str, Any]:
-    definition = wanted.model_dump(exclude_unset=True, exclude={"name"}, exclude_none=True)
-    with long():
-        use.define(given.configured, given.store, name, definition, who(request))
-    return _whole(given, name)
+def _define(request: Request, app: App, name: str, body: AuditDefinition) -> schemas.AuditDetails:
+    definition = body.model_dump(exclude_unset=True, exclude={"name"}, exclude_none=True)
+    with slow_request():
+        audit_service.define(app.configured, app.store, name, definition, caller_name(request))
+    return _details(app, name)
 
 
-@routes.delete("/audits/{name}", status_code=204, **needs("define", 404, 409))
-def drop(request: Request, given: Given, name: Name) -> None:
-    """Forget an audit that was defined over HTTP; its runs stay."""
-    use.drop(given.store, name, who(request))
+@routes.delete("/audits/{name}", status_code=204, **route_options("define", 404, 409))
+def delete_audit(request: Request, app: App, name: AuditName) -> None:
+    """Delete an audit that was defined over HTTP. Its runs are kept."""
+    audit_service.drop(app.store, name, caller_name(request))
 
 
-class Paused(BaseModel):
-    """Whether an audit's schedule passes it by."""
+class PauseState(BaseModel):
+    """Whether the schedule skips an audit."""
 
     name: str
     paused: bool
 
 
-@routes.post("/audits/{name}/pause", response_model=Paused, **needs("define", 404))
-def pause(request: Request, given: Given, name: Name) -> Paused:
-    """Let the schedule pass this audit by."""
-    use.pause(given.configured, given.store, name, by=who(request))
-    return Paused(name=name, paused=True)
+@routes.post("/audits/{name}/pause", response_model=PauseState, **route_options("define", 404))
+def pause_audit(request: Request, app: App, name: AuditName) -> PauseState:
+    """Stop the schedule from running this audit."""
+    audit_service.pause(app.configured, app.store, name, by=caller_name(request))
+    return PauseState(name=name, paused=True)
 
 
-@routes.post("/audits/{name}/unpause", response_model=Paused, **needs("define", 404))
-def unpause(request: Request, given: Given, name: Name) -> Paused:
+@routes.post("/audits/{name}/unpause", response_model=PauseState, **route_options("define", 404))
+def unpause_audit(request: Request, app: App, name: AuditName) -> PauseState:
     """Let the schedule run this audit again."""
-    use.unpause(given.configured, given.store, name, by=who(request))
-    return Paused(name=name, paused=False)
+    audit_service.unpause(app.configured, app.store, name, by=caller_name(request))
+    return PauseState(name=name, paused=False)

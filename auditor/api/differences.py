@@ -1,136 +1,194 @@
-"""The differences that a run kept, as they may be shown: page by page, and all of them as a file."""
+"""Stored differences of a run with masked values hidden: as pages, CSV or NDJSON."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from pydantic import TypeAdapter
 
-from auditor import keep
 from auditor.errors import UnknownRun
-from auditor.model import Difference, RangeDifference, Report
-from auditor.report.shown import shown
+from auditor.history import records
+from auditor.model import Difference, RangeDifference, Report, Side
+from auditor.report.redact import redact
 from auditor.store import Store, runs
-from auditor.store.runs import Kept
+from auditor.store.runs import StoredDifference
 
-BLOCK = 1000
-"""Differences that a file's writer reads at a time."""
+BATCH = 1000
+"""Differences that are loaded at a time for a file."""
 
-LAST = 2**53
-"""A number that no difference has, however large the one is that somebody asks for."""
+MAX_NUMBER = 2**53
+"""Upper limit of a difference's number; larger positions in requests are cut to it."""
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a cell begins with that a spreadsheet would take for a formula."""
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""First characters of a cell that a spreadsheet would evaluate as a formula."""
 
 Kind = Literal["missing", "extra", "changed"]
-Settled = Literal["confirmed", "unsettled"]
+DifferenceState = Literal["confirmed", "unsettled"]
 
-_NAMED = TypeAdapter(Difference)
-_RANGE = TypeAdapter(RangeDifference)
+_ROW_ADAPTER = TypeAdapter(Difference)
+_RANGE_ADAPTER = TypeAdapter(RangeDifference)
+
+
+class RangeJson(TypedDict):
+    """A range of rows that one side lacks, as `schemas.RowRange` describes it."""
+
+    label: str
+    first: str | None
+    last: str | None
+    rows: int
+    partitions: int
+
+
+class ColumnJson(TypedDict):
+    """A column of a changed row, as `schemas.ColumnValues` describes it."""
+
+    name: str
+    source: str | None
+    target: str | None
+    reason: str
+
+
+class RecheckJson(TypedDict):
+    """A recheck of a difference, as `schemas.Recheck` describes it."""
+
+    at: str
+    seen: str
+
+
+class UnnumberedJson(TypedDict):
+    """A difference without its number."""
+
+    kind: Kind
+    state: DifferenceState
+    key: dict[str, str | None] | None
+    range: RangeJson | None
+    rows: dict[Side, int]
+    columns: list[ColumnJson]
+    rechecks: list[RecheckJson]
+
+
+class DifferenceJson(UnnumberedJson):
+    """A difference, as `schemas.Difference` describes it."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Which differences of which run; its report says what of them may be shown."""
+class Selection:
+    """A run's differences, optionally of one kind and state. The report's plan says which columns are masked."""
 
     report: Report
     kind: Kind | None = None
-    state: Settled | None = None
+    state: DifferenceState | None = None
 
 
-def of(store: Store, run: str, kind: Kind | None = None, state: Settled | None = None) -> Asked:
-    """The differences of a run. Raises UnknownRun where it goes on, or has named none."""
-    found = keep.report(store, run, most=0)
+def select(store: Store, run: str, kind: Kind | None = None, state: DifferenceState | None = None) -> Selection:
+    """Select differences of a run. Raises UnknownRun if it has no report yet, or a report without differences by key."""
+    found = records.load_report(store, run, max_differences=0)
     if found is None or found.differences is None:
-        raise UnknownRun(f"run {run} has named no differences{'' if found else ' yet'}")
-    return Asked(found, kind, state)
+        raise UnknownRun(f"run {run} has no differences by key{'' if found else ' yet'}")
+    return Selection(found, kind, state)
 
 
-def page(store: Store, asked: Asked, after: int, limit: int) -> list[dict[str, Any]]:
-    """Some differences, after the one of this number."""
-    after = max(0, min(after, LAST))
-    kept = runs.differences(store, asked.report.run, kind=asked.kind, state=asked.state, after=after, limit=limit)
-    found = _shown(asked.report, [one for _, one in kept])
-    return [{"number": number, **_plain(one)} for (number, _), one in zip(kept, found, strict=True)]
+def list_page(store: Store, selection: Selection, after: int, limit: int) -> list[DifferenceJson]:
+    """Return up to ``limit`` differences whose number is greater than ``after``, ascending."""
+    after = max(0, min(after, MAX_NUMBER))
+    stored = runs.list_differences(store, selection.report.run, kind=selection.kind, state=selection.state, after=after, limit=limit)
+    masked = _mask(selection.report, [one for _, one in stored])
+    return [{"number": number, **_as_json(one)} for (number, _), one in zip(stored, masked, strict=True)]
 
 
-def _shown(report: Report, kept: Sequence[Kept]) -> list[Difference | RangeDifference]:
-    """These without what masked columns hold, in their order."""
-    found: list[Difference | RangeDifference] = [_range(one) if one.range is not None else _named(one) for one in kept]
+def _mask(report: Report, stored: Sequence[StoredDifference]) -> list[Difference | RangeDifference]:
+    """Return these differences in their order, without the values of masked columns."""
+    found: list[Difference | RangeDifference] = [
+        _range_difference(one) if one.range is not None else _row_difference(one) for one in stored
+    ]
     named = tuple(one for one in found if isinstance(one, Difference))
     ranges = tuple(one for one in found if isinstance(one, RangeDifference))
     assert report.differences is not None
-    there = shown(replace(report, differences=replace(report.differences, named=named, ranges=ranges))).differences
-    assert there is not None
-    left: dict[type, Iterator[Any]] = {Difference: iter(there.named), RangeDifference: iter(there.ranges)}
-    return [next(left[type(one)]) for one in found]
+    masked = redact(replace(report, differences=replace(report.differences, named=named, ranges=ranges))).differences
+    assert masked is not None
+    remaining: dict[type, Iterator[Difference | RangeDifference]] = {Difference: iter(masked.named), RangeDifference: iter(masked.ranges)}
+    return [next(remaining[type(one)]) for one in found]
 
 
-def _named(one: Kept) -> Difference:
+def _row_difference(one: StoredDifference) -> Difference:
     values = {"kind": one.kind, "key": one.key, "rows": one.rows, "columns": one.columns, "state": one.state, "looks": one.looks}
-    return _NAMED.validate_python(values)
+    return _ROW_ADAPTER.validate_python(values)
 
 
-def _range(one: Kept) -> RangeDifference:
-    return _RANGE.validate_python(one.range)
+def _range_difference(one: StoredDifference) -> RangeDifference:
+    return _RANGE_ADAPTER.validate_python(one.range)
 
 
-def _plain(one: Difference | RangeDifference) -> dict[str, Any]:
+def _as_json(one: Difference | RangeDifference) -> UnnumberedJson:
     if isinstance(one, RangeDifference):
         first, last = (None if key is None else str(key) for key in (one.first, one.last))
-        span = {"label": one.label, "first": first, "last": last, "rows": one.rows, "partitions": one.partitions}
-        sides = {"source": one.rows, "target": 0} if one.kind == "missing" else {"source": 0, "target": one.rows}
-        return {"kind": one.kind, "state": one.state, "key": None, "range": span, "rows": sides, "columns": [], "looks": []}
-    columns = [{"name": cell.name, "source": cell.source, "target": cell.target} for cell in one.columns]
-    looks = [{"at": look.at.isoformat(), "seen": look.seen} for look in one.looks]
+        span: RangeJson = {"label": one.label, "first": first, "last": last, "rows": one.rows, "partitions": one.partitions}
+        sides: dict[Side, int] = {"source": one.rows, "target": 0} if one.kind == "missing" else {"source": 0, "target": one.rows}
+        return {"kind": one.kind, "state": one.state, "key": None, "range": span, "rows": sides, "columns": [], "rechecks": []}
+    columns: list[ColumnJson] = [
+        {"name": cell.name, "source": cell.source, "target": cell.target, "reason": cell.reason} for cell in one.columns
+    ]
+    rechecks: list[RecheckJson] = [{"at": look.at.isoformat(), "seen": look.seen} for look in one.looks]
     key, rows = dict(one.key), dict(one.rows)
-    return {"kind": one.kind, "state": one.state, "key": key, "range": None, "rows": rows, "columns": columns, "looks": looks}
+    return {"kind": one.kind, "state": one.state, "key": key, "range": None, "rows": rows, "columns": columns, "rechecks": rechecks}
 
 
-def _every(store: Store, asked: Asked) -> Iterator[dict[str, Any]]:
+def _iterate(store: Store, selection: Selection) -> Iterator[DifferenceJson]:
     after = 0
-    while found := page(store, asked, after, BLOCK):
+    while found := list_page(store, selection, after, BATCH):
         yield from found
         after = found[-1]["number"]
 
 
-def ndjson(store: Store, asked: Asked) -> Iterator[str]:
-    """A line for each difference."""
-    for one in _every(store, asked):
+def as_ndjson(store: Store, selection: Selection) -> Iterator[str]:
+    """Yield the differences as NDJSON: one JSON object per line."""
+    for one in _iterate(store, selection):
         yield json.dumps(one, ensure_ascii=False) + "\n"
 
 
-def as_csv(store: Store, asked: Asked) -> Iterator[str]:
-    """A line for each column of each difference; NULL is an empty cell without quotes.
+def as_csv(store: Store, selection: Selection) -> Iterator[str]:
+    """Yield the differences as CSV: a header, then a line for each column of each difference.
 
-    A text that a spreadsheet would take for a formula has an apostrophe before it; JSON has every text as it is.
+    NULL is an empty cell without quotes. An apostrophe precedes text that a spreadsheet would evaluate as a formula; NDJSON has the
+    text unchanged.
     """
-    keys = [column.name for column in asked.report.plan.key_columns] if asked.report.plan else []
-    yield _line(["kind", "state", *keys, "range", "rows_in_source", "rows_in_target", "column", "source", "target"])
-    for one in _every(store, asked):
+    keys = [column.name for column in selection.report.plan.key_columns] if selection.report.plan else []
+    yield _csv_line(["kind", "state", *keys, "range", "rows_in_source", "rows_in_target", "column", "source", "target", "reason"])
+    for one in _iterate(store, selection):
         key = one["key"] or {}
-        start = [one["kind"], one["state"], *(key.get(name) for name in keys), (one["range"] or {}).get("label"), *one["rows"].values()]
-        for column in one["columns"] or [{"name": None, "source": None, "target": None}]:
-            yield _line([*start, column["name"], column["source"], column["target"]])
+        start = [
+            one["kind"],
+            one["state"],
+            *(key.get(name) for name in keys),
+            one["range"]["label"] if one["range"] else None,
+            *one["rows"].values(),
+        ]
+        columns: list[tuple[str | None, ...]] = [
+            (column["name"], column["source"], column["target"], column["reason"] or None) for column in one["columns"]
+        ]
+        for column in columns or [(None, None, None, None)]:
+            yield _csv_line([*start, *column])
 
 
-def _line(cells: list[Any]) -> str:
-    return ",".join("" if cell is None else _cell(cell) for cell in cells) + "\r\n"
+def _csv_line(cells: Sequence[str | int | None]) -> str:
+    return ",".join("" if cell is None else _csv_cell(cell) for cell in cells) + "\r\n"
 
 
-def _cell(cell: Any) -> str:
+def _csv_cell(cell: str | int) -> str:
     if isinstance(cell, int):
         return str(cell)
-    return '"' + _harmless(str(cell)).replace('"', '""') + '"'
+    return '"' + _escape_formula(str(cell)).replace('"', '""') + '"'
 
 
-def _harmless(text: str) -> str:
-    # Spaces before it, and signs as wide as a Chinese character, do not keep a spreadsheet from it.
+def _escape_formula(text: str) -> str:
+    # Spreadsheets also evaluate formulas after leading spaces, and with full-width signs.
     start = text.lstrip()[:1].translate({0xFF1D: "=", 0xFF0B: "+", 0xFF0D: "-", 0xFF20: "@"})
-    if not text.startswith(FORMULA) and start not in FORMULA[:4]:
+    if not text.startswith(FORMULA_STARTS) and start not in FORMULA_STARTS[:4]:
         return text
     number = text.removeprefix("-").replace(".", "", 1)
     return text if number.isascii() and number.isdigit() else f"'{text}"

@@ -1,4 +1,4 @@
-"""Whether the service lives, whether it can work, and its numbers."""
+"""Routes for health, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -8,37 +8,41 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from auditor.api import metrics
-from auditor.api.behind import Given
-from auditor.api.routing import SENTENCES, Scoped, needs
+from auditor.api.dependencies import App
+from auditor.api.routing import STATUS_DESCRIPTIONS, ScopedRoute, route_options
 from auditor.errors import AuditorError
 from auditor.store import queue
 
 open_routes = APIRouter(tags=["service"])
-routes = APIRouter(tags=["service"], route_class=Scoped)
+routes = APIRouter(tags=["service"], route_class=ScopedRoute)
 
 
-State = Literal["ok", "failed", "none"]
-"""Of a part: ``none`` where other processes do its work."""
+ComponentState = Literal["ok", "failed", "none"]
+"""``none``: this process has no such component; others do its work."""
 
 
 class Health(BaseModel):
-    """The process answers."""
+    """The process responds."""
 
     status: Literal["ok"]
 
 
 class Readiness(BaseModel):
-    """Whether each part can work."""
+    """Whether each component works."""
 
     status: Literal["ready", "not ready"]
-    store: State
-    workers: State
-    scheduler: State
+    store: ComponentState
+    workers: ComponentState
+    scheduler: ComponentState
 
 
-@open_routes.get("/healthz", response_model=Health, responses={429: {"description": SENTENCES[429]}, 500: {"description": SENTENCES[500]}})
+@open_routes.get(
+    "/healthz",
+    response_model=Health,
+    responses={429: {"description": STATUS_DESCRIPTIONS[429]}, 500: {"description": STATUS_DESCRIPTIONS[500]}},
+)
 async def healthz() -> Health:
-    """Whether the process lives: restart it if not. It answers even while every thread waits for a database."""
+    """Liveness: restart the process if this fails. It responds even while all threads wait for databases."""
     return Health(status="ok")
 
 
@@ -46,39 +50,39 @@ async def healthz() -> Health:
     "/readyz",
     response_model=Readiness,
     responses={
-        429: {"description": SENTENCES[429]},
-        500: {"description": SENTENCES[500]},
-        503: {"model": Readiness, "description": "Something cannot work."},
+        429: {"description": STATUS_DESCRIPTIONS[429]},
+        500: {"description": STATUS_DESCRIPTIONS[500]},
+        503: {"model": Readiness, "description": "A component does not work."},
     },
 )
-def readyz(request: Request, response: Response, given: Given) -> Readiness:
-    """Whether requests can be answered: send none as long as not."""
+def readyz(request: Request, response: Response, app: App) -> Readiness:
+    """Readiness: send no requests while this fails."""
     try:
-        queue.waiting(given.store)
-        store: State = "ok"
+        queue.count_waiting(app.store)
+        store: ComponentState = "ok"
     except AuditorError:
         store = "failed"
-    workers, scheduler = _state(given.workers), _state(given.ticker)
+    workers, scheduler = _component_state(app.workers), _component_state(app.ticker)
     ready = "failed" not in (store, workers, scheduler)
     response.status_code = 200 if ready else 503
     return Readiness(status="ready" if ready else "not ready", store=store, workers=workers, scheduler=scheduler)
 
 
-def _state(part: Any) -> State:
-    """Whether a part of this process does its work."""
+def _component_state(part: Any) -> ComponentState:
+    """Return whether a component of this process is alive."""
     alive = getattr(part, "alive", None)
     return "none" if part is None else "ok" if alive is None or alive() else "failed"
 
 
-DECLARED = needs("read")
-DECLARED["responses"][200] = {
-    "description": "The numbers, as Prometheus reads them.",
+METRICS_OPTIONS = route_options("read")
+METRICS_OPTIONS["responses"][200] = {
+    "description": "Metrics in the text format of Prometheus.",
     "content": {"text/plain": {"schema": {"type": "string"}}},
 }
 
 
-@routes.get("/metrics", response_class=Response, **DECLARED)
-def numbers(request: Request) -> Response:
-    """How each audit stands, and what this process counted."""
-    found: metrics.Metrics = request.app.state.metrics
-    return Response(found.text(), media_type=metrics.TYPE)
+@routes.get("/metrics", response_class=Response, **METRICS_OPTIONS)
+def get_metrics(request: Request) -> Response:
+    """Return metrics: the standing of each audit, and counters of this process."""
+    collector: metrics.Metrics = request.app.state.metrics
+    return Response(collector.text(), media_type=metrics.CONTENT_TYPE)

@@ -1,7 +1,7 @@
-"""What Prometheus is told: how each audit stands by the store, and what this process has counted.
+"""Metrics for Prometheus: what each audit stands at, from the store, and counters of this process.
 
-Everything about audits is read from the store when it is asked for, so that every process tells the same of them: take ``max``, not
-``sum``, over instances. Runs are told of from the moment that a process began.
+Gauges about audits are read from the store at each scrape, so every process reports the same: aggregate over instances with ``max``,
+not ``sum``. Counters of ended runs also cover the runs of all processes, from the start of the reporting process.
 """
 
 from __future__ import annotations
@@ -16,27 +16,31 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from auditor import keep, telemetry
-from auditor.api.behind import Behind
-from auditor.api.endings import Endings
+from auditor import telemetry
+from auditor.api.dependencies import AppState
+from auditor.api.finished_runs import FinishedRuns
+from auditor.config import Threshold
 from auditor.errors import StoreError, UnknownRun
+from auditor.history import records
+from auditor.history.standing import STATUSES
 from auditor.model import SIDES, Report, State, Verdict
 from auditor.service import audits
 from auditor.service.audits import Overview
 from auditor.store import queue, runs
 from auditor.store.runs import StoredRun
 
-TYPE = "text/plain; version=0.0.4; charset=utf-8"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
+"""Upper bounds of the run duration's buckets, in seconds."""
 
 
 class Metrics(Collector):
-    """Reads the store whenever it is asked."""
+    """A collector that reads the store at each scrape."""
 
-    def __init__(self, behind: Behind) -> None:
-        self._behind = behind
+    def __init__(self, app: AppState) -> None:
+        self._app = app
         self._lock = threading.Lock()
-        self._endings = Endings(behind.store, dt.datetime.now(dt.UTC))
+        self._finished = FinishedRuns(app.store, dt.datetime.now(dt.UTC))
         self._seconds: dict[tuple[str, str], list[float]] = {}
         self._buckets: dict[tuple[str, str], Counter[float]] = {}
         self._bytes: Counter[tuple[str, ...]] = Counter()
@@ -46,97 +50,81 @@ class Metrics(Collector):
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """Return all metrics in the text format of Prometheus."""
         with self._lock:
             return generate_latest(self._registry)
 
     def describe(self) -> Sequence[Metric]:
-        """Nothing: it would have to read the store."""
+        """Return no descriptions, because that would require reading the store."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """The families; those about audits are absent where the store cannot be read, and ``auditor_up`` says so."""
+        """Yield all metric families; if the store cannot be read, only ``auditor_store_up`` (0) and the counters of this process."""
         try:
             families = [*self._audits(), *self._queue(), *self._ended()]
-            up = 1
+            store_up = 1
         except StoreError:
-            families, up = [], 0
-        yield _gauge("auditor_up", "Whether the store can be read.", [], [((), up)])
+            families, store_up = [], 0
+        yield _gauge("auditor_store_up", "1 if the store can be read, else 0.", [], [((), store_up)])
         yield from families
-        yield from _counted()
+        yield from _process_counters()
 
     def _audits(self) -> Iterator[Metric]:
-        found = audits.overview(self._behind.configured, self._behind.store, trends=False)
-        latest = {one.name: (_last_done(self._behind, one), one) for one in found}
+        found = audits.overview(self._app.configured, self._app.store, trends=False)
+        judged = [(one.name, one.standing.run) for one in found if one.standing.run]
 
-        def each(name: str, help: str, value: str) -> Metric:
-            values = [((audit,), getattr(last, value)) for audit, (last, _) in latest.items() if last and getattr(last, value) is not None]
-            return _gauge(name, help, ["audit"], values)
+        def each(name: str, help: str, field: str) -> Metric:
+            return _gauge(name, help, ["audit"], [((audit,), value) for audit, run in judged if (value := getattr(run, field)) is not None])
 
-        yield each("auditor_score", "Similarity that the last finished run found, between 0 and 1.", "score")
-        yield each("auditor_score_lower", "The score's lower bound.", "lower")
-        yield each("auditor_score_upper", "The score's upper bound.", "upper")
-        yield each("auditor_coverage", "Share of rows that the last finished run speaks for.", "coverage")
-        yield each("auditor_run_duration_last_seconds", "Seconds that the last finished run took.", "seconds")
-        verdicts = [
-            ((audit, verdict.value), float(last.verdict is verdict)) for audit, (last, _) in latest.items() if last for verdict in Verdict
-        ]
-        yield _gauge("auditor_verdict", "1 for the verdict of the last finished run.", ["audit", "verdict"], verdicts)
-        classes = [
-            ((audit, kind), getattr(last, kind))
-            for audit, (last, _) in latest.items()
-            if last
+        yield each(
+            "auditor_score",
+            "Score of the last verdict, 0 to 1, as compared with the threshold: the similarity; of the method counts the published score.",
+            "score",
+        )
+        yield each("auditor_score_lower", "Lower bound of the score.", "lower")
+        yield each("auditor_score_upper", "Upper bound of the score.", "upper")
+        yield each("auditor_published_score", "The published score of the last verdict's run, an average over partitions.", "published")
+        yield each("auditor_coverage", "Share of rows, between 0 and 1, that the run of the last verdict compared.", "coverage")
+        yield each("auditor_last_run_duration_seconds", "Duration of the run of the last verdict.", "seconds")
+        kinds = [
+            ((audit, kind), getattr(run, kind))
+            for audit, run in judged
             for kind in ("missing", "extra", "changed", "unsettled")
-            if getattr(last, kind) is not None
+            if getattr(run, kind) is not None
         ]
-        yield _gauge("auditor_differing_rows", "Differing rows of the last finished run, by class.", ["audit", "class"], classes)
-        # A moment and not an age, and 0 and not nothing: an audit that was never verified is one that an alert can see.
-        yield _gauge(
-            "auditor_verified_timestamp_seconds",
-            "Moment up to which the target is verified, in seconds since 1970; 0 of one that never was. Its age is time() less this.",
-            ["audit"],
-            [((one.name,), _seconds(one.verified_through)) for one in found],
-        )
-        yield _gauge(
-            "auditor_last_run_timestamp_seconds",
-            "Moment at which the last finished run ended, in seconds since 1970; 0 where there is none.",
-            ["audit"],
-            [((audit,), _seconds(last.ended if last else None)) for audit, (last, _) in latest.items()],
-        )
-        yield _gauge(
-            "auditor_threshold", "The score below which a run is a mismatch.", ["audit"], [((one.name,), one.threshold) for one in found]
-        )
-        yield _gauge(
-            "auditor_paused", "Whether the schedule passes the audit by.", ["audit"], [((one.name,), float(one.paused)) for one in found]
-        )
+        yield _gauge("auditor_differing_rows", "Differing rows of the last verdict's run, by kind.", ["audit", "kind"], kinds)
+        yield from _standings(found)
 
     def _queue(self) -> Iterator[Metric]:
-        living = runs.living(self._behind.store)
-        running = [one for one in living.values() if one.state is State.RUNNING]
-        yield _gauge("auditor_queue_depth", "Runs that wait for a worker.", [], [((), queue.waiting(self._behind.store))])
-        yield _gauge("auditor_queue_limit", "Runs that may wait.", [], [((), self._behind.configured.service.queue)])
-        yield _gauge("auditor_running", "Runs that are being carried out, over all processes.", [], [((), len(running))])
+        active = runs.get_active_runs(self._app.store)
+        running = [one for one in active.values() if one.state is State.RUNNING]
+        yield _gauge("auditor_queue_depth", "Runs waiting for a worker.", [], [((), queue.count_waiting(self._app.store))])
+        yield _gauge("auditor_queue_limit", "Largest number of runs that may wait.", [], [((), self._app.configured.service.queue)])
+        yield _gauge("auditor_running_runs", "Running runs, over all processes.", [], [((), len(running))])
         waits: dict[tuple[str, ...], float] = {}
         for one in running:
             for side in SIDES:
-                waits[_audit(one), side] = max(float(_waits(one, side)), waits.get((_audit(one), side), 0.0))
-        yield _gauge("auditor_waiting", "1 while a side of a run waits for its database.", ["audit", "side"], [*waits.items()])
-        busy = [((), float(len(self._behind.workers.running())))] if self._behind.workers else []
-        yield _gauge("auditor_workers_busy", "Runs that this process carries out.", [], busy)
+                waits[_audit_label(one), side] = max(float(_is_waiting(one, side)), waits.get((_audit_label(one), side), 0.0))
+        yield _gauge("auditor_database_waiting", "1 while a side of a run waits for its database.", ["audit", "side"], [*waits.items()])
+        busy = [((), float(len(self._app.workers.running())))] if self._app.workers else []
+        yield _gauge("auditor_workers_busy", "Runs that workers of this process are executing.", [], busy)
 
     def _ended(self) -> Iterator[Metric]:
-        for one in self._endings.new():
-            report = _report(self._behind, one)  # before anything is counted: if this fails, the run is told again
-            audit = _audit(one)
-            self._runs[audit, one.state.value, one.verdict.value] += 1
+        for one in self._finished.new():
+            report = _load_report(self._app, one)  # before counting: if this fails, the next scrape yields the run again
+            audit = _audit_label(one)
+            self._runs[audit, one.state.value, one.verdict.value, "other" if one.is_one_off else "own"] += 1
             if one.seconds is not None:
                 self._observe(audit, one.method or "", one.seconds)
             if report:
                 self._add_cost(audit, report)
-        yield _counter("auditor_runs", "Runs that ended.", ["audit", "state", "verdict"], self._runs)
-        yield _counter("auditor_scanned_bytes", "Bytes that came over a connection.", ["audit", "connection", "side"], self._bytes)
-        yield _counter("auditor_scanned_rows", "Rows that were summarised where they are.", ["audit", "connection", "side"], self._rows)
-        durations = HistogramMetricFamily("auditor_run_duration_seconds", "How long runs took.", labels=["audit", "method"])
+        names = ["audit", "state", "verdict", "settings"]
+        yield _counter("auditor_runs", "Runs that ended, with their audit's own settings or with other ones.", names, self._runs)
+        yield _counter("auditor_received_bytes", "Bytes that ended runs received.", ["audit", "connection", "side"], self._bytes)
+        yield _counter(
+            "auditor_scanned_rows", "Rows that databases summarised for ended runs.", ["audit", "connection", "side"], self._rows
+        )
+        durations = HistogramMetricFamily("auditor_run_duration_seconds", "Duration of ended runs.", labels=["audit", "method"])
         for labels, (total, number) in self._seconds.items():
             buckets = [(f"{edge:g}", float(self._buckets[labels][edge])) for edge in BUCKETS]
             durations.add_metric(list(labels), [*buckets, ("+Inf", number)], total)
@@ -158,51 +146,86 @@ class Metrics(Collector):
                 self._rows[labels] += report.comparison.rows[side] if report.comparison else 0
 
 
-def _last_done(behind: Behind, one: Overview) -> StoredRun | None:
-    if one.latest is None or one.latest.state is State.DONE:
-        return one.latest
-    return runs.latest(behind.store, one.name)
+def _standings(found: Sequence[Overview]) -> Iterator[Metric]:
+    """Yield what each audit stands at. Times are 0 rather than absent, so that an alert can match audits that have none."""
+    each = [(one.name, one.standing) for one in found]
+
+    def one_of(name: str, help: str, label: str, values: Sequence[str], chosen: Mapping[str, str | None]) -> Metric:
+        samples = [((audit, value), float(value == now)) for audit, now in chosen.items() if now is not None for value in values]
+        return _gauge(name, help, ["audit", label], samples)
+
+    def times(name: str, help: str, values: Mapping[str, dt.datetime | None]) -> Metric:
+        return _gauge(name, help, ["audit"], [((audit,), at.timestamp() if at else 0.0) for audit, at in values.items()])
+
+    verdicts = {name: standing.verdict.value if standing.verdict else None for name, standing in each}
+    yield one_of("auditor_verdict", "1 for the last verdict, 0 for the others; none before the first.", "verdict", [*Verdict], verdicts)
+    statuses: dict[str, str | None] = {name: standing.status for name, standing in each}
+    yield one_of("auditor_status", "1 for what the audit stands at, as on its page, 0 for the others.", "status", STATUSES, statuses)
+    states = {name: standing.last.state.value if standing.last else None for name, standing in each}
+    ended = [State.DONE, State.FAILED, State.CANCELLED]
+    yield one_of("auditor_last_run_state", "1 for the state of the run that ended last, 0 for the others.", "state", ended, states)
+    yield times(
+        "auditor_verified_through_timestamp_seconds",
+        "Unix time up to which everything was seen equal; 0 if it never was. The age is time() minus this.",
+        {name: standing.verified_through for name, standing in each},
+    )
+    yield times(
+        "auditor_within_threshold_through_timestamp_seconds",
+        "Unix time up to which everything was equal or within the threshold; 0 if that is not later than it was seen equal.",
+        {name: standing.within_threshold_through for name, standing in each},
+    )
+    yield times(
+        "auditor_last_verdict_timestamp_seconds",
+        "Unix time at which the run of the last verdict ended; 0 if there is none.",
+        {name: standing.run.ended if standing.run else None for name, standing in each},
+    )
+    yield times(
+        "auditor_last_run_timestamp_seconds",
+        "Unix time at which the run that ended last ended, with or without a verdict; 0 if there is none.",
+        {name: standing.last.ended if standing.last else None for name, standing in each},
+    )
+    scores = [((one.name,), one.threshold.score) for one in found if one.threshold.score < 1 or one.threshold == Threshold()]
+    yield _gauge("auditor_threshold", "The score below which a run is a mismatch; absent if only rows are compared.", ["audit"], scores)
+    yield _gauge(
+        "auditor_paused", "1 if the schedule skips the audit, else 0.", ["audit"], [((one.name,), float(one.paused)) for one in found]
+    )
 
 
-def _audit(one: StoredRun) -> str:
-    """The audit under which a run is counted: one for all ad-hoc ones, each of which would be a time series for ever."""
-    return runs.AD_HOC if one.is_ad_hoc else one.audit
+def _audit_label(one: StoredRun) -> str:
+    """Return the audit label of a run. All ad-hoc runs share one, since each would add time series permanently."""
+    return runs.AD_HOC_PREFIX if one.is_ad_hoc else one.audit
 
 
-def _report(behind: Behind, one: StoredRun) -> Report | None:
+def _load_report(app: AppState, one: StoredRun) -> Report | None:
     try:
-        return keep.report(behind.store, one.run, most=0)
-    except UnknownRun:  # it was deleted meanwhile
+        return records.load_report(app.store, one.run, max_differences=0)
+    except UnknownRun:  # deleted in the meantime
         return None
 
 
-def _seconds(at: dt.datetime | None) -> float:
-    return at.timestamp() if at else 0.0
-
-
-def _waits(one: StoredRun, side: str) -> bool:
+def _is_waiting(one: StoredRun, side: str) -> bool:
     return str(one.progress.get(side, {}).get("doing", "")).startswith("waits")
 
 
-def _counted() -> Iterator[Metric]:
-    errors = {(dict(labels)["error"],): number for labels, number in telemetry.counts("errors").items()}
-    yield _counter("auditor_errors", "Errors that were logged or answered by this process, by class.", ["class"], errors)
-    waited = {(dict(labels)["audit"], dict(labels)["side"]): number for labels, number in telemetry.counts("waited").items()}
-    about = "Seconds that the sides of runs waited for their databases, of the runs that this process carries out."
-    yield _counter("auditor_waited_seconds", about, ["audit", "side"], waited)
-    requests = {(dict(labels)["method"], dict(labels)["status"]): number for labels, number in telemetry.counts("requests").items()}
-    yield _counter("auditor_http_requests", "Requests that this process answered.", ["method", "status"], requests)
+def _process_counters() -> Iterator[Metric]:
+    errors = {(dict(labels)["error"],): number for labels, number in telemetry.get_counter("errors").items()}
+    yield _counter("auditor_errors", "Errors that this process logged or returned, by class.", ["class"], errors)
+    waited = {(dict(labels)["audit"], dict(labels)["side"]): number for labels, number in telemetry.get_counter("waited").items()}
+    about = "Seconds that sides of runs waited for their databases, for runs of this process."
+    yield _counter("auditor_database_wait_seconds", about, ["audit", "side"], waited)
+    requests = {(dict(labels)["method"], dict(labels)["status"]): number for labels, number in telemetry.get_counter("requests").items()}
+    yield _counter("auditor_http_requests", "HTTP requests that this process answered.", ["method", "status"], requests)
 
 
 def _gauge(name: str, help: str, labels: list[str], values: Sequence[tuple[tuple[str, ...], float]]) -> GaugeMetricFamily:
-    made = GaugeMetricFamily(name, help, labels=labels)
+    family = GaugeMetricFamily(name, help, labels=labels)
     for label, value in values:
-        made.add_metric(list(label), value)
-    return made
+        family.add_metric(list(label), value)
+    return family
 
 
 def _counter(name: str, help: str, labels: list[str], values: Mapping[Any, float]) -> CounterMetricFamily:
-    made = CounterMetricFamily(name, help, labels=labels)
+    family = CounterMetricFamily(name, help, labels=labels)
     for label, value in values.items():
-        made.add_metric(list(label), value)
-    return made
+        family.add_metric(list(label), value)
+    return family

@@ -1,4 +1,4 @@
-"""What the routes share: who may use them, how they are documented, how long lists are cut into pages."""
+"""What the API's routes share: scopes, documented responses, parameters, pagination and ETags."""
 
 from __future__ import annotations
 
@@ -19,174 +19,183 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from auditor.api import sessions
-from auditor.api.guards import SLASH
+from auditor.api.middleware import ENCODED_SLASH
 from auditor.api.sessions import Visitor
 from auditor.store.tokens import Scope
 
 PREFIX = "/api/v1"
-LIMIT = 50
-"""Items of a page, if nobody asks for more or less."""
+DEFAULT_LIMIT = 50
+"""Items of a page, unless the request sets ``limit``."""
 
 Item = TypeVar("Item")
-Where = TypeVar("Where", str, int)
+Position = TypeVar("Position", str, int)
 
 
-class Scoped(APIRoute):
-    """A route that knows who is asking before it reads anything else of the request."""
+class ScopedRoute(APIRoute):
+    """A route that authorizes the caller before it reads the request's parameters and body."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The route's handler behind its scope, which its documentation names."""
+        """Return a handler that checks the scope which the route documents as ``x-scope``, then calls the route's own."""
         handle = super().get_route_handler()
         scope: Scope = (self.openapi_extra or {})["x-scope"]
 
-        async def admitted(request: Request) -> Response:
-            await run_in_threadpool(sessions.admit, request, scope, request.headers.get(sessions.HEADER))
+        async def authorize_first(request: Request) -> Response:
+            await run_in_threadpool(sessions.authorize, request, scope, request.headers.get(sessions.CSRF_HEADER))
             return await handle(request)
 
-        return admitted
+        return authorize_first
 
 
 def router(tag: str) -> APIRouter:
-    """A router whose routes each name their scope with `needs`."""
-    return APIRouter(prefix=PREFIX, tags=[tag], route_class=Scoped)
+    """Return a router under PREFIX whose routes each name their scope with `route_options`."""
+    return APIRouter(prefix=PREFIX, tags=[tag], route_class=ScopedRoute)
 
 
-SENTENCES = {
-    304: "Nothing has changed since the answer with this ETag.",
-    400: "The body cannot be read.",
-    401: "There is no token, or it is not valid.",
+STATUS_DESCRIPTIONS = {
+    304: "Nothing has changed since the response with this ETag.",
+    400: "The body cannot be parsed.",
+    401: "The token is missing or not valid.",
     403: "The token's scope does not allow this.",
     404: "There is no such audit, run, repair or page.",
-    409: "Not as things are now.",
+    409: "This conflicts with the current state of the audit or run.",
     413: "The request is larger than `service: max_body` allows.",
-    422: "Something in the request is not as documented, or cannot be.",
-    429: "Too many requests, or too many runs wait.",
+    422: "Part of the request is not valid.",
+    429: "Too many requests, or too many runs are waiting.",
     500: "The service failed.",
-    502: "A database could not be reached, or refused.",
-    503: "The store, or a database, cannot answer now.",
+    502: "A database could not be reached, or rejected the request.",
+    503: "The store or a database is not available now.",
     504: "A database took too long.",
 }
 
 
-def needs(scope: Scope, *statuses: int) -> dict[str, Any]:
-    """How a route is declared that needs a scope and may answer with these statuses beyond those that all may."""
+def route_options(scope: Scope, *statuses: int) -> dict[str, Any]:
+    """Return keyword arguments of a route that requires a scope and may answer with these statuses.
+
+    The statuses 401, 403, 422, 429, 500 and 503 are always documented.
+    """
     documented: dict[int | str, Any] = {}
     for status in sorted({401, 403, 422, 429, 500, 503, *statuses}):
-        documented[status] = {"description": SENTENCES[status]}
+        documented[status] = {"description": STATUS_DESCRIPTIONS[status]}
     return {"openapi_extra": {"x-scope": scope, "security": [{"token": []}]}, "responses": documented}
 
 
-def _text(value: str) -> str:
-    if not value.isprintable():
-        raise ValueError("write printable characters only")
-    return value
+PRINTABLE = "^[^\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ue000-\\uf8ff\\ufeff\\ufff9-\\uffff]*$"
+"""Text without control characters, ends of lines, and characters that are invisible or change the direction of others."""
 
-
-Text = Annotated[str, AfterValidator(_text)]
-"""A text of a person: no control characters, and no half of a surrogate pair."""
+Text = Annotated[str, Field(pattern=PRINTABLE)]
+"""Free text without control characters and lone surrogates."""
 
 
 def _visitor(request: Request) -> Visitor:
-    found: Visitor = request.scope["auditor.visitor"]
-    return found
+    visitor: Visitor = request.scope["auditor.visitor"]
+    return visitor
 
 
-def who(request: Request) -> str:
-    """The name under which a request is noted."""
+def caller_name(request: Request) -> str:
+    """Return the name of the token that authorized a request."""
     return _visitor(request).name
 
 
-Name = Annotated[
+AuditName = Annotated[
     str,
     Path(description="The audit's name; write a slash in it as %2F.", max_length=255, examples=["orders"]),
-    AfterValidator(lambda name: name.replace(SLASH, "/")),
+    AfterValidator(lambda name: name.replace(ENCODED_SLASH, "/")),
 ]
-NewName = Annotated[
+NewAuditName = Annotated[
     str,
     Path(description="The audit's name: letters, digits, _ and -.", pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$", examples=["orders-adhoc"]),
 ]
 RunId = Annotated[
     str,
     Path(
-        description="The run's id, or as much of its beginning as no other has.",
+        description="The run's id, or a prefix of it that no other run has.",
         pattern="^[0-9a-f]{4,32}$",
         examples=["9f1c2d3e4a5b60718293a4b5c6d7e8f9"],
     ),
 ]
-Cursor = Annotated[str | None, Query(description="The `next` of the page before.", max_length=400, pattern="^[A-Za-z0-9_-]+$")]
+Cursor = Annotated[str | None, Query(description="The `next` of the previous page.", max_length=400, pattern="^[A-Za-z0-9_-]+$")]
 Limit = Annotated[int, Query(description="Items of the page.", ge=1, le=1000)]
-Idempotency = Annotated[
+IdempotencyKey = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
         min_length=1,
         max_length=200,
         pattern=r"^[!-~]+$",
-        description="The same key asks for the same again, and makes no second one.",
+        description="A repeated request with the same key returns the result of the first and creates nothing.",
     ),
 ]
 
 
-AT_ONCE = 8
-"""Requests of one process that may wait for a database, or compute for long, at the same moment."""
+MAX_SLOW_REQUESTS = 8
+"""Requests of one process that may wait for a database, or compute for long, at the same time."""
 
-_few = threading.BoundedSemaphore(AT_ONCE)
+_slow_requests = threading.BoundedSemaphore(MAX_SLOW_REQUESTS)
 
 
 @contextmanager
-def long() -> Iterator[None]:
-    """Do what may take long, unless enough of that is being done: the other requests need threads too. Raises HTTPException."""
-    if not _few.acquire(blocking=False):
-        raise HTTPException(503, "enough requests wait for databases already; try again later")
+def slow_request() -> Iterator[None]:
+    """Limit how many slow requests run at once, so that threads are left for the others.
+
+    Raises HTTPException (503) if MAX_SLOW_REQUESTS are running.
+    """
+    if not _slow_requests.acquire(blocking=False):
+        raise HTTPException(503, "too many requests are waiting for databases; retry later")
     try:
         yield
     finally:
-        _few.release()
+        _slow_requests.release()
 
 
-class Page(BaseModel, Generic[Item]):
-    """Some items of a list."""
+class Paginated(BaseModel, Generic[Item]):
+    """A page of a list."""
 
     items: list[Item]
     next: str | None = Field(description="The cursor of the next page; null on the last one.", examples=["WyJydW5zIiwiOWYxYyJd"])
 
 
-def cursor(kind: str, value: str | int) -> str:
-    """What leads to the next page of this kind of list."""
+def make_cursor(kind: str, value: str | int) -> str:
+    """Return the cursor of the page that follows ``value``, valid for lists of this kind only: base64url of a JSON array."""
     return base64.urlsafe_b64encode(json.dumps([kind, value]).encode()).decode().rstrip("=")
 
 
-def place(kind: str, given: str | None, type_: type[Where]) -> Where | None:
-    """Where a page of this kind begins; None for the first. Raises HTTPException for what is no cursor of such a list."""
-    if given is None:
+def parse_cursor(kind: str, text: str | None, type_: type[Position]) -> Position | None:
+    """Return the position that a cursor of this kind holds; None for no cursor. Raises HTTPException (404) for any other text."""
+    if text is None:
         return None
     try:
-        found = json.loads(base64.b64decode(given + "=" * (-len(given) % 4), altchars=b"-_", validate=True))
+        found = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
     except (ValueError, binascii.Error, RecursionError):
         found = None
-    if not (isinstance(found, list) and len(found) == 2 and found[0] == kind and type(found[1]) is type_) or _wild(found[1]):
-        raise HTTPException(404, "the cursor is none of this list's; take it from the page before as it is")
-    value: Where = found[1]
+    if not (isinstance(found, list) and len(found) == 2 and found[0] == kind and type(found[1]) is type_) or _is_out_of_range(found[1]):
+        raise HTTPException(404, "the cursor is not one of this list; pass the `next` of the previous page unchanged")
+    value: Position = found[1]
     return value
 
 
-def _wild(value: str | int) -> bool:
+def _is_out_of_range(value: str | int) -> bool:
     return not value.isprintable() if isinstance(value, str) else not 0 <= value < 2**53
 
 
-def paged(kind: str, found: Sequence[Item], limit: int, last: Callable[[Item], str | int]) -> dict[str, Any]:
-    """A page of what was found, of which there is one more than ``limit`` where a further page is."""
+def paginate(kind: str, found: Sequence[Item], limit: int, position: Callable[[Item], str | int]) -> Paginated[Item]:
+    """Return the first ``limit`` items as a page. ``found`` holds one more if there is a next page.
+
+    ``position`` returns what the next page's cursor says of the last item.
+    """
     items = list(found[:limit])
-    return {"items": items, "next": cursor(kind, last(items[-1])) if len(found) > limit else None}
+    return Paginated(items=items, next=make_cursor(kind, position(items[-1])) if len(found) > limit else None)
 
 
-def sent(shape: type[BaseModel], value: Any) -> Response:
-    """An answer of this shape, which is made in the thread that calls this: the framework would take up another one for it."""
-    return Response(shape.model_validate(value).model_dump_json(), media_type="application/json")
+def json_response(model: type[BaseModel], value: object) -> Response:
+    """Return a response with ``value`` as JSON of this model.
+
+    The calling thread serializes it; for a value that a route returns, the framework would occupy another thread.
+    """
+    return Response(model.model_validate(value).model_dump_json(), media_type="application/json")
 
 
-def tagged(request: Request, body: bytes, media_type: str) -> Response:
-    """An answer with its ETag, or none where the caller has it already."""
+def etag_response(request: Request, body: bytes, media_type: str) -> Response:
+    """Return a response with an ETag, or 304 without a body if If-None-Match names that ETag."""
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept, Authorization, Cookie"}
     known = [one.strip().removeprefix("W/") for one in request.headers.get("If-None-Match", "").split(",")]

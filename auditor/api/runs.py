@@ -1,43 +1,46 @@
-"""Runs over HTTP: how far they are, what they found, ending them and going on with them."""
+"""Routes for runs: progress, results, ad-hoc runs, cancel, resume; and the event log."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from auditor import keep, service
-from auditor.api import differences as kept
-from auditor.api import shapes
-from auditor.api.audits import AdHocWanted
-from auditor.api.behind import Given
+from auditor import service
+from auditor.api import differences as difference_lists
+from auditor.api import schemas
+from auditor.api.audits import AdHocRunRequest
+from auditor.api.dependencies import App
 from auditor.api.routing import (
-    LIMIT,
+    DEFAULT_LIMIT,
     PREFIX,
     Cursor,
-    Idempotency,
+    IdempotencyKey,
     Limit,
-    Page,
+    Paginated,
     RunId,
     Text,
-    long,
-    needs,
-    paged,
-    place,
+    caller_name,
+    etag_response,
+    paginate,
+    parse_cursor,
+    route_options,
     router,
-    tagged,
-    who,
+    slow_request,
 )
 from auditor.errors import UnknownRun
+from auditor.history import records
 from auditor.model import NULL_PARTITION, Plan, State
-from auditor.packed import STATES, Picture
-from auditor.service import queueing
+from auditor.service import workers
 from auditor.store import events, runs
 from auditor.store.runs import StoredRun
+from auditor.summary.codec import STATES, PartitionMap
 
 routes = router("runs")
 
@@ -45,148 +48,153 @@ JSON = "application/json"
 CSV = "text/csv"
 NDJSON = "application/x-ndjson"
 
-AuditFilter = Annotated[Text | None, Query(description="Of this audit only.", max_length=255)]
-StateFilter = Annotated[State | None, Query(description="In this state only.")]
+AuditFilter = Annotated[Text | None, Query(description="Only runs of this audit.", max_length=255)]
+StateFilter = Annotated[State | None, Query(description="Only runs in this state.")]
 
 
-@routes.get("/runs", response_model=Page[shapes.Run], **needs("read", 404))
-def listed(
-    given: Given, audit: AuditFilter = None, state: StateFilter = None, cursor: Cursor = None, limit: Limit = LIMIT
-) -> dict[str, Any]:
-    """All runs that are kept, the newest first."""
-    found = runs.listed(given.store, audit=audit, state=state, limit=limit + 1, before=place("runs", cursor, str))
-    return paged("runs", [shapes.run(one) for one in found], limit, lambda one: str(one["run"]))
+@routes.get("/runs", response_model=Paginated[schemas.Run], **route_options("read", 404))
+def list_runs(
+    app: App, audit: AuditFilter = None, state: StateFilter = None, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT
+) -> Paginated[schemas.Run]:
+    """Return all stored runs, newest first."""
+    found = runs.list_runs(app.store, audit=audit, state=state, limit=limit + 1, before=parse_cursor("runs", cursor, str))
+    return paginate("runs", [schemas.run_from(one) for one in found], limit, lambda one: one.run)
 
 
-AD_HOC = needs("define", 400, 404, 409, 413, 502, 504)
-AD_HOC["responses"][202] = {"headers": {"Location": {"description": "The run.", "schema": {"type": "string"}}}}
+AD_HOC_OPTIONS = route_options("define", 400, 404, 409, 413, 502, 504)
+AD_HOC_OPTIONS["responses"][202] = {"headers": {"Location": {"description": "The run.", "schema": {"type": "string"}}}}
 
 
-@routes.post("/runs", status_code=202, response_model=shapes.Run, **AD_HOC)
+@routes.post("/runs", status_code=202, response_model=schemas.Run, **AD_HOC_OPTIONS)
 def request_ad_hoc(
-    request: Request, response: Response, given: Given, wanted: AdHocWanted, idempotency: Idempotency = None
-) -> dict[str, Any]:
-    """Request one run of an audit that is defined here and kept with this run alone, after planning it.
+    request: Request, response: Response, app: App, body: AdHocRunRequest, idempotency: IdempotencyKey = None
+) -> schemas.Run:
+    """Request one run of an audit that this request defines; it is planned first.
 
-    Its audit is named after the run and is in no list; to have it again, keep the same definition under a name.
+    The audit is named after the run, stored with it, and not in the list of audits. To run it again, define it under a name.
     """
-    definition = wanted.model_dump(exclude_unset=True, exclude={"reason"}, exclude_none=True)
-    with long():
-        found = queueing.request_ad_hoc(
-            given.configured, given.store, definition, reason=wanted.reason, requested_by=who(request), idempotency=idempotency
+    definition = body.model_dump(exclude_unset=True, exclude={"reason"}, exclude_none=True)
+    with slow_request():
+        requested = workers.request_ad_hoc(
+            app.configured, app.store, definition, reason=body.reason, requested_by=caller_name(request), idempotency=idempotency
         )
-    response.headers["Location"] = f"{PREFIX}/runs/{quote(found.run, safe='')}"
-    return shapes.run(runs.find(given.store, found.run))
+    response.headers["Location"] = f"{PREFIX}/runs/{quote(requested.run, safe='')}"
+    return schemas.run_from(runs.get_run(app.store, requested.run))
 
 
-def body_of(one: StoredRun) -> bytes:
-    """A run as JSON, the same bytes as long as it is the same."""
-    return shapes.Run.model_validate(shapes.run(one)).model_dump_json().encode()
+def run_body(one: StoredRun) -> bytes:
+    """Return a run as JSON; equal runs yield equal bytes."""
+    return schemas.run_from(one).model_dump_json().encode()
 
 
-@routes.get("/runs/{run}", response_model=shapes.Run, **needs("read", 304, 404))
-def one(request: Request, given: Given, run: RunId) -> Any:
-    """How far a run is, and what it found; with If-None-Match it answers only once something changed."""
-    return tagged(request, body_of(runs.find(given.store, run)), JSON)
+@routes.get("/runs/{run}", response_model=schemas.Run, **route_options("read", 304, 404))
+def get_run(request: Request, app: App, run: RunId) -> Response:
+    """Return the progress and result of a run; 304 if nothing has changed since the ETag of If-None-Match."""
+    return etag_response(request, run_body(runs.get_run(app.store, run)), JSON)
 
 
-@routes.get("/runs/{run}/partitions", response_model=Page[shapes.Partition], **needs("read", 404))
-def partitions(
-    given: Given,
+@routes.get("/runs/{run}/partitions", response_model=Paginated[schemas.Partition], **route_options("read", 404))
+def list_partitions(
+    app: App,
     run: RunId,
-    state: Annotated[Literal[STATES] | None, Query(description="What became of them.")] = None,  # type: ignore[valid-type]
+    state: Annotated[Literal[STATES] | None, Query(description="Only partitions in this state.")] = None,  # type: ignore[valid-type]
     cursor: Cursor = None,
-    limit: Limit = LIMIT,
-) -> dict[str, Any]:
-    """The partitions of the whole table as the run found them, ascending."""
-    at = place("partitions", cursor, int) or 0
-    found = runs.find(given.store, run)
-    picture, report = keep.picture(given.store, found.run), keep.report(given.store, found.run, most=0)
+    limit: Limit = DEFAULT_LIMIT,
+) -> Paginated[schemas.Partition]:
+    """Return the state of every partition of the table after the run, ascending."""
+    start = parse_cursor("partitions", cursor, int) or 0
+    found = runs.get_run(app.store, run)
+    picture, report = records.load_partition_map(app.store, found.run), records.load_report(app.store, found.run, max_differences=0)
     if picture is None or report is None or report.plan is None:
-        raise UnknownRun(f"run {found.run} has compared no partitions{'' if found.ended else ' yet'}")
-    wanted = range(at, len(picture)) if state is None else (i for i in range(at, len(picture)) if picture.state[i] == STATES.index(state))
-    places = [i for i, _ in zip(wanted, range(limit + 1), strict=False)]
-    items = [_partition(picture, i, report.plan) for i in places]
-    return paged("partitions", items, limit, lambda _: places[limit - 1] + 1)
+        raise UnknownRun(f"run {found.run} has no partitions{'' if found.ended else ' yet'}")
+    indexes: Iterable[int] = range(start, len(picture))
+    if state is not None:
+        indexes = (i for i in indexes if picture.state[i] == STATES.index(state))
+    page = list(islice(indexes, limit + 1))
+    items = [_partition(picture, i, report.plan) for i in page]
+    return paginate("partitions", items, limit, lambda _: page[limit - 1] + 1)
 
 
-def _partition(picture: Picture, i: int, plan: Plan) -> dict[str, Any]:
-    identity = None if (number := int(picture.partition[i])) == NULL_PARTITION else number
+def _partition(picture: PartitionMap, i: int, plan: Plan) -> schemas.Partition:
+    number = int(picture.partition[i])
+    identity = None if number == NULL_PARTITION else number
     hidden, similarity = plan.hides_ranges, float(picture.similarity[i])
-    keys = [
+    least, greatest = (
         None if hidden or any(c.masked for c in plan.key_columns) or key is None else str(key)
         for key in (picture.least[i], picture.greatest[i])
-    ]
-    return {
-        "partition": None if hidden else identity,
-        "label": plan.label(identity),
-        "state": STATES[picture.state[i]],
-        "similarity": None if math.isnan(similarity) else similarity,
-        "rows": {side: int(counts[i]) for side, counts in picture.rows.items()},
-        "least": keys[0],
-        "greatest": keys[1],
-    }
+    )
+    return schemas.Partition(
+        partition=None if hidden else identity,
+        label=plan.label(identity),
+        state=STATES[picture.state[i]],
+        similarity=None if math.isnan(similarity) else similarity,
+        rows={side: int(counts[i]) for side, counts in picture.rows.items()},
+        least=least,
+        greatest=greatest,
+    )
 
 
-def file(lines: Any, media_type: str, name: str) -> StreamingResponse:
-    """Lines as a file to be kept."""
+def file_response(lines: Iterator[str], media_type: str, name: str) -> StreamingResponse:
+    """Return lines as a download of this name."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Vary": "Accept, Authorization, Cookie"}
     return StreamingResponse(lines, headers=headers, media_type=media_type)
 
 
-FILES = {200: {"content": {CSV: {"schema": {"type": "string"}}, NDJSON: {"schema": {"type": "string"}}}}}
+FILE_RESPONSES = {200: {"content": {CSV: {"schema": {"type": "string"}}, NDJSON: {"schema": {"type": "string"}}}}}
 
 
-def with_files(declared: dict[str, Any]) -> dict[str, Any]:
-    """The declaration of a route that also answers with files."""
-    return {**declared, "responses": declared["responses"] | FILES}
+def with_files(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a route with CSV and NDJSON documented as responses."""
+    return {**options, "responses": options["responses"] | FILE_RESPONSES}
 
 
-@routes.get("/runs/{run}/differences", response_model=Page[shapes.DifferenceLine], **with_files(needs("read", 404)))
-def differences(
+@routes.get("/runs/{run}/differences", response_model=Paginated[schemas.Difference], **with_files(route_options("read", 404)))
+def list_differences(
     request: Request,
-    given: Given,
+    app: App,
     run: RunId,
-    kind: Annotated[kept.Kind | None, Query(description="Of this kind only.")] = None,
-    state: Annotated[kept.Settled | None, Query(description="Believed, or still moving when it was last looked at.")] = None,
+    kind: Annotated[difference_lists.Kind | None, Query(description="Only differences of this kind.")] = None,
+    state: Annotated[difference_lists.DifferenceState | None, Query(description="Only differences in this state.")] = None,
     cursor: Cursor = None,
-    limit: Limit = LIMIT,
-    format: Annotated[Literal["json", "csv", "ndjson"] | None, Query(description="A file of all of them; else by Accept.")] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    format: Annotated[
+        Literal["json", "csv", "ndjson"] | None, Query(description="`csv`, `ndjson`: all as a file. Default: by Accept.")
+    ] = None,
 ) -> Any:
-    """The differences that the run kept by their keys: a page of them, or all as CSV or as a JSON value on each line."""
-    after = place("differences", cursor, int) or 0
-    identity = runs.find(given.store, run).run
-    asked = kept.of(given.store, identity, kind, state)
+    """Return the stored differences of a run: a page of them, or all as CSV or NDJSON."""
+    after = parse_cursor("differences", cursor, int) or 0
+    identity = runs.get_run(app.store, run).run
+    selection = difference_lists.select(app.store, identity, kind, state)
     accept = request.headers.get("Accept", "")
     if format == "csv" or (format is None and CSV in accept):
-        return file(kept.as_csv(given.store, asked), f"{CSV}; charset=utf-8", f"differences-{identity[:12]}.csv")
+        return file_response(difference_lists.as_csv(app.store, selection), f"{CSV}; charset=utf-8", f"differences-{identity[:12]}.csv")
     if format == "ndjson" or (format is None and NDJSON in accept):
-        return file(kept.ndjson(given.store, asked), NDJSON, f"differences-{identity[:12]}.ndjson")
-    found = kept.page(given.store, asked, after, limit + 1)
-    return paged("differences", found, limit, lambda item: int(item["number"]))
+        return file_response(difference_lists.as_ndjson(app.store, selection), NDJSON, f"differences-{identity[:12]}.ndjson")
+    found = difference_lists.list_page(app.store, selection, after, limit + 1)
+    return paginate("differences", found, limit, lambda one: one["number"])
 
 
-@routes.post("/runs/{run}/cancel", status_code=202, response_model=shapes.Run, **needs("run", 404))
-def cancel(request: Request, given: Given, run: RunId) -> dict[str, Any]:
-    """Ask a run to end, in whatever process it is; one that has ended stays as it is."""
-    return shapes.run(service.cancel(given.store, run, by=who(request)))
+@routes.post("/runs/{run}/cancel", status_code=202, response_model=schemas.Run, **route_options("run", 404))
+def cancel_run(request: Request, app: App, run: RunId) -> schemas.Run:
+    """Request that a run be cancelled, in whatever process it runs. A run that has ended is returned unchanged."""
+    return schemas.run_from(service.cancel(app.store, run, by=caller_name(request)))
 
 
-@routes.post("/runs/{run}/resume", status_code=202, response_model=shapes.Run, **needs("run", 404, 409))
-def resume(request: Request, response: Response, given: Given, run: RunId) -> dict[str, Any]:
-    """Let a run that ended early wait for its turn to go on from what it had read."""
-    found = queueing.request_resume(given.configured, given.store, run, requested_by=who(request))
+@routes.post("/runs/{run}/resume", status_code=202, response_model=schemas.Run, **route_options("run", 404, 409))
+def resume_run(request: Request, response: Response, app: App, run: RunId) -> schemas.Run:
+    """Put a run that ended early back into the queue. It continues from its last checkpoint."""
+    found = workers.request_resume(app.configured, app.store, run, requested_by=caller_name(request))
     response.headers["Location"] = f"{PREFIX}/runs/{quote(found.run, safe='')}"
-    return shapes.run(found)
+    return schemas.run_from(found)
 
 
-@routes.get("/events", response_model=Page[shapes.Event], **needs("define", 404))
-def noted(given: Given, cursor: Cursor = None, limit: Limit = LIMIT) -> dict[str, Any]:
-    """Who requested, cancelled, defined, paused and repaired what, the latest first."""
-    found = events.listed(given.store, limit=limit + 1, before=place("events", cursor, int))
-    return paged("events", [_event(one) for one in found], limit, lambda one: int(one["number"]))
+@routes.get("/events", response_model=Paginated[schemas.Event], **route_options("define", 404))
+def list_events(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[schemas.Event]:
+    """Return the log of requests that changed something, newest first."""
+    found = events.list_events(app.store, limit=limit + 1, before=parse_cursor("events", cursor, int))
+    return paginate("events", [_event(one) for one in found], limit, lambda one: one.number)
 
 
-def _event(one: events.Event) -> dict[str, Any]:
+def _event(one: events.Event) -> schemas.Event:
     detail = json.loads(json.dumps(one.detail))
-    return {"number": one.number, "at": one.at, "who": one.who, "what": one.what, "subject": one.subject, "detail": detail}
+    return schemas.Event(number=one.number, at=one.at, actor=one.who, action=one.what, subject=one.subject, detail=detail)

@@ -1,8 +1,8 @@
-"""Who is asking, and what they may do: a token in a header, or the session of somebody who logged in with one.
+"""Authentication and authorization: bearer tokens for programs, and cookie sessions for people who logged in with a token.
 
-A session is a token of its own that ends after a working day, kept in the store as every token is: by its hash alone, so that any process
-that serves finds it, and whoever reads the store cannot use it. It names the token it was made from by a digest, and is worth nothing
-once that token has ended. It counts in its cookie and nowhere else, and what a form changes with it needs the session's CSRF token too.
+A session is a token of its own that expires after SESSION_LIFETIME. The store holds only its hash, like that of every token, so all
+processes accept it and nobody who reads the store can use it. The session records a digest of the token it was created from, and ends
+when that token is revoked or expires. It is accepted only in its cookie, and requests that change something also need its CSRF token.
 """
 
 from __future__ import annotations
@@ -21,213 +21,223 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from auditor.api.limits import Limit, too_many
+from auditor.api.rate_limit import RateLimit, too_many_requests
 from auditor.config import Settings
 from auditor.errors import ConfigError, Forbidden, Unauthorised
 from auditor.store import Store, events, tokens
 from auditor.store.tokens import Scope, Token
 
 COOKIE = "auditor_session"
-FIELD = "csrf"
-"""The field of a form that holds the CSRF token."""
+CSRF_FIELD = "csrf"
+"""The form field that holds the CSRF token."""
 
-HEADER = "X-CSRF-Token"
-LASTS = dt.timedelta(hours=12)
+CSRF_HEADER = "X-CSRF-Token"
+SESSION_LIFETIME = dt.timedelta(hours=12)
 
-GUESSES = 20
-"""Wrong secrets in a minute from one address; then no further ones are looked at."""
+MAX_WRONG_TOKENS = 20
+"""Wrong tokens per minute with one prefix from one address, after which tokens with this prefix get 429 there."""
 
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+PREFIX_LENGTH = 12
+"""Characters of a token's prefix, of which 8 are random: other callers behind the same proxy have other ones, and are not locked out.
 
-_uses = ThreadPoolExecutor(1, "uses of tokens")
-"""Writes down when tokens were used: a request need not wait for its turn to write."""
+Guessing tokens of other prefixes is bounded by the rate limit of the address, and by their 256 random bits.
+"""
 
-_guesses = Limit(GUESSES)
-_callers: dict[int, Limit] = {}
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_usage_writer = ThreadPoolExecutor(1, "token-usage")
+"""Stores when tokens were last used, so that requests do not wait for that write."""
+
+_wrong_tokens = RateLimit(MAX_WRONG_TOKENS)
+_token_limits: dict[int, RateLimit] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Somebody with a token or a session, or ``everybody`` where the service asks for none."""
+    """The caller of a request: the token's name and scope. ``anonymous`` if the service was started without authentication."""
 
     name: str
     scope: Scope
     csrf: str = ""
-    everybody: bool = False
+    anonymous: bool = False
     token: Token | None = None
 
     def may(self, scope: Scope) -> bool:
-        """Whether the token allows this."""
-        return self.everybody or (self.token is not None and self.token.allows(scope))
+        """Return whether the caller has this scope."""
+        return self.anonymous or (self.token is not None and self.token.allows(scope))
 
 
-# who
+# authentication
 
 
-def current(request: Request) -> Visitor | None:
-    """Who is asking: by a bearer token, else by a session; None where there is neither. Raises Unauthorised for one that is not valid."""
+def current_visitor(request: Request) -> Visitor | None:
+    """Return the caller, by bearer token or else by session; None without either. Raises Unauthorised if it is not valid."""
     if "auditor.visitor" not in request.scope:
-        request.scope["auditor.visitor"] = _visitor(request)
+        request.scope["auditor.visitor"] = _authenticate(request)
     return cast("Visitor | None", request.scope["auditor.visitor"])
 
 
-def _visitor(request: Request) -> Visitor | None:
+def _authenticate(request: Request) -> Visitor | None:
     store = _store(request)
     if request.app.state.insecure:
-        return Visitor("everybody", "define", _derived(store.name, "everybody"), everybody=True)
+        return Visitor("everybody", "define", _hmac(store.name, "everybody"), anonymous=True)
     kind, _, secret = request.headers.get("Authorization", "").partition(" ")
     if kind:
         if kind.lower() != "bearer" or not secret.strip():
-            raise Unauthorised("write the token as: Authorization: Bearer aud_...")
-        return _checked(request, lambda: _by_bearer(store, secret.strip()))
+            raise Unauthorised("the Authorization header is not valid; write: Authorization: Bearer aud_...")
+        return _check_limits(request, secret.strip(), _bearer_visitor)
     cookie = request.cookies.get(COOKIE)
-    return _checked(request, lambda: _by_cookie(store, cookie)) if cookie else None
+    return _check_limits(request, cookie, _session_visitor) if cookie else None
 
 
-def _checked(request: Request, check: Callable[[], Visitor]) -> Visitor:
-    """Who it is, unless wrong secrets came from the same address too often."""
-    address = address_of(request)
-    if wait := _guesses.take(address, cost=0):
-        raise too_many(wait, "too many wrong tokens came from this address; try again later")
+def _check_limits(request: Request, secret: str, check: Callable[[Store, str], Visitor]) -> Visitor:
+    """Return the result of ``check`` for a secret, within the limits of wrong tokens per prefix and address, and of requests per token."""
+    guesser = f"{client_address(request)} {secret[:PREFIX_LENGTH]}"
+    if wait := _wrong_tokens.take(guesser, cost=0):
+        raise too_many_requests(wait, "too many wrong tokens like this one from this address; retry later")
     try:
-        found = check()
+        visitor = check(_store(request), secret)
     except Unauthorised:
-        _guesses.take(address)
+        _wrong_tokens.take(guesser)
         raise
-    if wait := _limit(request).take(found.name):
-        raise too_many(wait, "this token has made too many requests; try again later")
-    return found
+    if wait := _token_limit(request).take(visitor.name):
+        raise too_many_requests(wait, "too many requests with this token; retry later")
+    return visitor
 
 
-def _by_bearer(store: Store, secret: str) -> Visitor:
-    token = tokens.check(store, secret, _uses.submit)
+def _bearer_visitor(store: Store, secret: str) -> Visitor:
+    token = tokens.verify_token(store, secret, _usage_writer.submit)
     if token.is_session:
-        raise Unauthorised("a session counts in its cookie only; use a token")
+        raise Unauthorised("a session is not accepted as a bearer token; use a token")
     return Visitor(token.name, token.scope, token=token)
 
 
-def _by_cookie(store: Store, cookie: str) -> Visitor:
-    session = tokens.check(store, cookie, _uses.submit)
-    made_from = session.name.rpartition(" ")[2]
+def _session_visitor(store: Store, cookie: str) -> Visitor:
+    session = tokens.verify_token(store, cookie, _usage_writer.submit)
+    origin = session.name.rpartition(" ")[2]
     now = dt.datetime.now(dt.UTC)
-    for token in tokens.listed(store) if session.is_session else ():
-        if _digest(token) == made_from and token.revoked is None and (token.expires is None or token.expires > now):
-            return Visitor(token.name, session.scope, _derived(cookie, "csrf"), token=session)
+    for token in tokens.list_tokens(store) if session.is_session else ():
+        if _token_digest(token) == origin and token.revoked is None and (token.expires is None or token.expires > now):
+            return Visitor(token.name, session.scope, _hmac(cookie, "csrf"), token=session)
     raise Unauthorised("the session has ended; log in again")
 
 
-def _digest(token: Token) -> str:
+def _token_digest(token: Token) -> str:
     return hashlib.sha256(f"{token.made.isoformat()} {token.name}".encode()).hexdigest()[:32]
 
 
-def _derived(secret: str, what: str) -> str:
+def _hmac(secret: str, what: str) -> str:
     return hmac.new(secret.encode(), what.encode(), hashlib.sha256).hexdigest()
 
 
-def address_of(request: Request) -> str:
-    """Where a request came from, as far as the server knows."""
+def client_address(request: Request) -> str:
+    """Return the client's address as the server reports it; empty if it is unknown."""
     return request.client.host if request.client else ""
 
 
 def _store(request: Request) -> Store:
-    return cast(Store, request.app.state.behind.store)
+    return cast(Store, request.app.state.app_state.store)
 
 
-def _limit(request: Request) -> Limit:
-    rate = request.app.state.behind.configured.service.rate
-    return _callers.setdefault(rate, Limit(rate))
+def _token_limit(request: Request) -> RateLimit:
+    rate = request.app.state.app_state.configured.service.requests_per_minute
+    return _token_limits.setdefault(rate, RateLimit(rate))
 
 
-# coming in and leaving
+# login and logout
 
 
-def login(request: Request, answer: Response, secret: str) -> Visitor:
-    """Begin a session in the answer's cookie. Raises Unauthorised, and Forbidden where the form was sent from elsewhere."""
+def login(request: Request, response: Response, secret: str) -> Visitor:
+    """Create a session and set its cookie. Raises Unauthorised, and Forbidden if the form was sent from another site."""
     store = _store(request)
-    _same_site(request)
+    _check_same_site(request)
     try:
-        visitor = _checked(request, lambda: _by_bearer(store, secret))
+        visitor = _check_limits(request, secret, _bearer_visitor)
     except Unauthorised:
-        events.note(store, who=address_of(request), what="login refused", subject="")
+        events.record_event(store, who=client_address(request), what="login refused", subject="")
         raise
     token = cast(Token, visitor.token)
-    ends = min(dt.datetime.now(dt.UTC) + LASTS, token.expires or dt.datetime.max.replace(tzinfo=dt.UTC))
-    cookie = tokens.create(store, name=f"{tokens.SESSION}{secrets.token_hex(8)} {_digest(token)}", scope=token.scope, expires=ends)
-    events.note(store, who=token.name, what="login", subject=token.name)
-    answer.set_cookie(COOKIE, cookie, httponly=True, samesite="lax", secure=request.url.scheme == "https", path="/")
-    return Visitor(token.name, token.scope, _derived(cookie, "csrf"), token=token)
+    expires = min(dt.datetime.now(dt.UTC) + SESSION_LIFETIME, token.expires or dt.datetime.max.replace(tzinfo=dt.UTC))
+    cookie = tokens.create_token(
+        store, name=f"{tokens.SESSION_PREFIX}{secrets.token_hex(8)} {_token_digest(token)}", scope=token.scope, expires=expires
+    )
+    events.record_event(store, who=token.name, what="login", subject=token.name)
+    response.set_cookie(COOKIE, cookie, httponly=True, samesite="lax", secure=request.url.scheme == "https", path="/")
+    return Visitor(token.name, token.scope, _hmac(cookie, "csrf"), token=token)
 
 
-def logout(request: Request, answer: Response) -> None:
-    """End the session."""
-    visitor = current(request)
+def logout(request: Request, response: Response) -> None:
+    """Revoke the session and delete its cookie."""
+    visitor = current_visitor(request)
     if visitor and visitor.token and visitor.token.is_session:
-        tokens.revoke(_store(request), visitor.token.name)
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax", secure=request.url.scheme == "https")
+        tokens.revoke_token(_store(request), visitor.token.name)
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax", secure=request.url.scheme == "https")
 
 
-# what they may do
+# authorization
 
 
-def admit(request: Request, scope: Scope, sent: str | None = None) -> Visitor:
-    """Who is asking, if they may: ``sent`` is the CSRF token that came with what changes something.
+def authorize(request: Request, scope: Scope, csrf: str | None = None) -> Visitor:
+    """Return the caller if it has this scope. ``csrf`` is the CSRF token of the request, needed to change something with a session.
 
-    Raises Unauthorised, and Forbidden for too small a scope or a request that was not sent from a page of ours.
+    Raises Unauthorised, and Forbidden if the scope is insufficient or the request was not sent from a page of this service.
     """
-    visitor = current(request)
+    visitor = current_visitor(request)
     if visitor is None:
         raise Unauthorised
     if not visitor.may(scope):
-        raise Forbidden(f"the scope of this token is {visitor.scope}; this needs {scope}")
-    if request.method not in SAFE and visitor.csrf:
-        _same_site(request)
-        if not visitor.everybody and not hmac.compare_digest((sent or "").encode(), visitor.csrf.encode()):
-            raise Forbidden("this was not sent from a page of this service, or the page is too old; load it again")
+        raise Forbidden(f"this token has the scope {visitor.scope}; this needs {scope}")
+    if request.method not in SAFE_METHODS and visitor.csrf:
+        _check_same_site(request)
+        if not visitor.anonymous and not hmac.compare_digest((csrf or "").encode(), visitor.csrf.encode()):
+            raise Forbidden("the CSRF token is missing or outdated; reload the page and send the form again")
     return visitor
 
 
-def _same_site(request: Request) -> None:
-    """What a browser says of where a request was sent from; programs say nothing."""
+def _check_same_site(request: Request) -> None:
+    """Raise Forbidden if the browser says that the request comes from another site. Programs send neither header."""
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
-    foreign = site not in ("same-origin", "none") if site else bool(origin) and urlsplit(origin or "").netloc != request.headers.get("Host")
-    if foreign:
-        raise Forbidden("this was sent from another site's page")
+    cross_site = (
+        site not in ("same-origin", "none") if site else bool(origin) and urlsplit(origin or "").netloc != request.headers.get("Host")
+    )
+    if cross_site:
+        raise Forbidden("the request was sent from a page of another site; use a page of this service")
 
 
-def require(scope: Scope) -> Callable[[Request], Coroutine[Any, Any, Visitor]]:
-    """What a page depends on to be for those alone whose token has this scope; of a form it checks the CSRF token."""
+def require_scope(scope: Scope) -> Callable[[Request], Coroutine[Any, Any, Visitor]]:
+    """Return a dependency for pages that authorizes the caller for this scope and checks the CSRF token of forms."""
 
     async def check(request: Request) -> Visitor:
-        sent = request.headers.get(HEADER)
-        if request.method not in SAFE and sent is None:
-            if await run_in_threadpool(current, request) is None:  # nobody's form is read before we know them
+        csrf = request.headers.get(CSRF_HEADER)
+        if request.method not in SAFE_METHODS and csrf is None:
+            if await run_in_threadpool(current_visitor, request) is None:  # before the form is read
                 raise Unauthorised
-            field = (await request.form()).get(FIELD)
-            sent = field if isinstance(field, str) else None
-        return await run_in_threadpool(admit, request, scope, sent)
+            field = (await request.form()).get(CSRF_FIELD)
+            csrf = field if isinstance(field, str) else None
+        return await run_in_threadpool(authorize, request, scope, csrf)
 
     return check
 
 
-Anybody = Annotated[Visitor | None, Depends(current)]
-Reader = Annotated[Visitor, Depends(require("read"))]
-Runner = Annotated[Visitor, Depends(require("run"))]
-Definer = Annotated[Visitor, Depends(require("define"))]
-Repairer = Annotated[Visitor, Depends(require("repair"))]
+OptionalVisitor = Annotated[Visitor | None, Depends(current_visitor)]
+Reader = Annotated[Visitor, Depends(require_scope("read"))]
+Runner = Annotated[Visitor, Depends(require_scope("run"))]
+Definer = Annotated[Visitor, Depends(require_scope("define"))]
+Repairer = Annotated[Visitor, Depends(require_scope("repair"))]
 
 
-# being reached at all
+# exposure
 
 
 def check_exposure(settings: Settings, store: Store, host: str | None = None, insecure: bool = False) -> None:
-    """Raise ConfigError where others than this machine could reach a service into which nobody can log in, or anybody can."""
+    """Raise ConfigError if the service would be reachable from other machines without a valid token or ``insecure``."""
     host = settings.service.host if host is None else host
     if _is_loopback(host) or insecure:
         return
-    if not tokens.any_valid(store):
+    if not tokens.has_valid_token(store):
         raise ConfigError(
-            f"the service would listen on {host}, and there is no token: make one with auditor token create --scope run --name NAME, "
-            "or listen on 127.0.0.1, or let anybody do anything with --insecure"
+            f"the service would listen on {host} without any token; create one with auditor token create --scope run --name NAME, "
+            "or listen on 127.0.0.1, or disable authentication with --insecure"
         )
 
 

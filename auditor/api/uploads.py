@@ -1,4 +1,4 @@
-"""Two results that were saved in consoles, sent to be compared."""
+"""Compare two uploaded results that were saved from consoles."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from pathlib import Path, PurePath
 from fastapi import UploadFile
 
 from auditor import service
-from auditor.api.routing import long
+from auditor.api.routing import slow_request
 from auditor.config import Settings
 from auditor.errors import ResultError
 from auditor.model import Report, Side
 
-ENDINGS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson")
-"""What says how to read a file. Parquet is left to the command line: a file of some kilobytes can unfold to more than there is memory."""
+SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson")
+"""Suffixes that decide how a file is read. Parquet is left to the command line: small files can decompress to more than fits in memory."""
 
 BLOCK = 1 << 20
+"""Bytes that are copied at a time."""
 
 
-def compared(settings: Settings, uploads: Mapping[Side, UploadFile], audit: str | None) -> Report:
-    """The report of two results, of which nothing is kept; ``audit`` names whose threshold counts.
+def compare_uploads(settings: Settings, uploads: Mapping[Side, UploadFile], audit: str | None) -> Report:
+    """Return the report of two results with the threshold of ``audit``, if given. Nothing is stored.
 
-    Raises UnknownAudit, ResultError, and HTTPException where enough of this is being done.
+    Raises UnknownAudit, ResultError, and HTTPException (503) if too many slow requests are running.
     """
     threshold = service.audit(settings, audit) if audit else None
-    with long(), tempfile.TemporaryDirectory(prefix="auditor-") as directory:
-        files = {side: Path(directory, f"{side}{_ending(side, upload)}") for side, upload in uploads.items()}
+    with slow_request(), tempfile.TemporaryDirectory(prefix="auditor-") as directory:
+        files = {side: Path(directory, f"{side}{_suffix(side, upload)}") for side, upload in uploads.items()}
         for side, upload in uploads.items():
             with files[side].open("wb") as file:
                 while block := upload.file.read(BLOCK):
@@ -35,15 +36,15 @@ def compared(settings: Settings, uploads: Mapping[Side, UploadFile], audit: str 
         try:
             return service.compare_files(files["source"], files["target"], threshold)
         except ResultError as error:
-            told = str(error)
+            message = str(error)
             for side, path in files.items():
-                told = told.replace(str(path), f"the {side}'s file")
-            raise ResultError(told) from None
+                message = message.replace(str(path), f"the {side}'s file")
+            raise ResultError(message) from None
 
 
-def _ending(side: Side, upload: UploadFile) -> str:
-    """The upload's ending where it is one that says how to read it; nothing else of its name is used."""
-    ending = PurePath(upload.filename or "").suffix.lower()
-    if ending == ".parquet":
-        raise ResultError(f"the {side}'s file is Parquet, which is not unfolded here; send CSV or JSON, or use: auditor compare")
-    return ending if ending in ENDINGS else ".csv"
+def _suffix(side: Side, upload: UploadFile) -> str:
+    """Return the suffix of the uploaded file's name if it is in SUFFIXES, else .csv. Nothing else of the name is used."""
+    suffix = PurePath(upload.filename or "").suffix.lower()
+    if suffix == ".parquet":
+        raise ResultError(f"the {side}'s file is Parquet, which is not accepted here; upload CSV or JSON, or use: auditor compare")
+    return suffix if suffix in SUFFIXES else ".csv"

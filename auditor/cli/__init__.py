@@ -1,6 +1,6 @@
-"""The command line: arguments to the service, its answer to text or JSON, and an exit code.
+"""The command line: parses arguments, calls the service, and prints the result as text or JSON with an exit code.
 
-Nothing is imported before it is needed, so that ``auditor --help`` answers at once.
+Modules are imported only when needed, so that ``auditor --help`` is fast.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def console_main() -> None:
-    """The entry point of the installed command; asked to terminate, it ends a run as Ctrl-C does."""
+    """Entry point of the installed command; SIGTERM cancels a run as Ctrl-C does."""
 
-    def terminated(_signal: int, _frame: FrameType | None) -> None:
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, terminated)
+    signal.signal(signal.SIGTERM, interrupt)
     sys.exit(main())

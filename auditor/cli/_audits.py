@@ -1,140 +1,180 @@
-"""Commands about audits: writing and checking them, their SQL, running them."""
+"""Commands about audits: init, check, plan, sql, run, compare and demo."""
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from auditor.cli._output import announce, folded, opened, print_json, printer, section, settings, shared, stored, told, who
+from auditor.cli._output import (
+    console,
+    current_user,
+    load_settings,
+    notify_channels,
+    open_optional_store,
+    print_json,
+    print_reports,
+    print_where_stored,
+    settings_and_store,
+    shared_statement_slots,
+    slice_overrides,
+    worst_exit_code,
+)
 
 if TYPE_CHECKING:
-    from auditor.chain import Combined
+    from auditor.config import Settings
+    from auditor.errors import AuditorError
+    from auditor.history.rolling_table import RollingTable
     from auditor.model import Report
-    from auditor.whole import Whole
+    from auditor.planning.proxy import Combined
 
 
 def init(options: argparse.Namespace) -> int:
-    """Write a configuration."""
-    from auditor import starter
+    """Write a configuration file."""
+    from auditor.cli import _init as starter
 
     path = Path(options.output)
-    audits = starter.write(path, options.source, options.target)
-    print(f"wrote {path}" + (f" with {len(audits)} audits: {', '.join(audits)}" if audits else ""), file=sys.stderr)
+    found = starter.write(path, options.source, options.target)
+    audits, left_out = len(found.audits), len(found.left_out)
+    proposed = f" with {audits} {'audit' if audits == 1 else 'audits'}" if audits else ""
+    rest = f"; {left_out} {'table is' if left_out == 1 else 'tables are'} left out, and its end says why" if left_out else ""
+    print(f"wrote {path}{proposed}{rest}", file=sys.stderr)
     return 0
 
 
 def check(options: argparse.Namespace) -> int:
-    """Connect and plan."""
+    """Connect to the databases, and print plans and problems."""
     from auditor import service
+    from auditor.errors import StoreError
     from auditor.report import json as as_json
     from auditor.report import text
 
-    configured = settings(options)
-    found = list(service.check(configured, service.expanded(configured, options.audits)))
+    configured = load_settings(options)
+    problems: dict[str, AuditorError] = {}
+    with ExitStack() as stack:
+        store = None
+        try:
+            store = stack.enter_context(open_optional_store(configured))
+        except StoreError as failure:  # plans can be made without earlier runs, but nothing can be run
+            problems["store"] = failure
+        results = list(service.check(configured, service.expand_legs(configured, options.audits), store))
     if options.format == "json":
-        print_json([{"audit": c.audit, "error": str(c.error) if c.error else None, "plan": c.plan and as_json.plan(c.plan)} for c in found])
+        print_json(
+            [{"audit": c.audit, "error": str(c.error) if c.error else None, "plan": c.plan and as_json.plan(c.plan)} for c in results]
+        )
     else:
-        for checked in found:
-            if checked.plan:
-                printer().print(text.plan(checked.plan))
-    errors = [c.error for c in found if c.error]
-    for checked in found:
-        if checked.error:
-            print(f"auditor: {checked.audit}: {checked.error}", file=sys.stderr)
-    return folded([error.exit_code for error in errors])
+        for result in results:
+            if result.plan:
+                console().print(text.plan(result.plan))
+    problems |= {result.audit: result.error for result in results if result.error}
+    for what, error in problems.items():
+        print(f"auditor: {what}: {error}", file=sys.stderr)
+    return worst_exit_code([error.exit_code for error in problems.values()])
 
 
 def sql(options: argparse.Namespace) -> int:
-    """Print statements for consoles."""
+    """Print SQL scripts for the engines' consoles."""
     from auditor import service
 
-    wanted: Any = (options.side,) if options.side else ("source", "target")
-    print("\n".join(service.sql(settings(options), options.audit, wanted, options.method).values()), end="")
+    sides: Any = (options.side,) if options.side else ("source", "target")
+    print("\n".join(service.sql(load_settings(options), options.audit, sides, options.method).values()), end="")
     return 0
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run audits, one after the other."""
-    from auditor import service
-    from auditor.errors import AuditorError, ConfigError
-    from auditor.model import State
-    from auditor.progress import watching
+    """Run audits one after the other, and print their reports."""
+    from auditor.connections import ahead
+    from auditor.errors import ConfigError
 
     if options.due:
-        if options.audits or options.no_store or section(options):
-            raise ConfigError("write either --due or audits; what is due is known by the store, and is of whole tables")
+        if options.audits or options.no_store or slice_overrides(options):
+            raise ConfigError("--due cannot be combined with audit names, --no-store, --keys or --times")
         return _due(options)
     if not options.audits:
-        raise ConfigError("write which audits to run, or --due; see: auditor check")
-    configured = settings(options)
-    names = service.expanded(configured, options.audits)
-    overrides = section(options) | ({"force": True} if options.force else {})
+        raise ConfigError("no audit given; name audits to run, or use --due (auditor check lists the audits)")
+    configured = load_settings(options)
+    with ahead.connecting(configured, options.audits[0]):
+        return _run_named(options, configured)
+
+
+def _run_named(options: argparse.Namespace, configured: Settings) -> int:
+    from auditor import service
+    from auditor.cli._progress import watching
+    from auditor.errors import AuditorError
+    from auditor.model import State
+
+    names = service.expand_legs(configured, options.audits)
+    overrides = slice_overrides(options) | ({"force": True} if options.force else {})
     reports: list[Report] = []
-    refused: list[int] = []
+    error_codes: list[int] = []
     chains: dict[str, Combined] = {}
-    rolled: dict[str, Whole] = {}
-    with opened(configured, options.no_store) as store, shared(store), watching(options.quiet) as watch:
+    rolling: dict[str, RollingTable] = {}
+    with open_optional_store(configured, options.no_store) as store, shared_statement_slots(store), watching(options.quiet) as watch:
         for name in names:
             try:
-                report = service.run_audit(configured, name, watch, store, reason=options.reason, requested_by=who(), overrides=overrides)
-            except AuditorError as error:  # what the audits before it found is told all the same
+                report = service.run_audit(
+                    configured, name, watch, store, reason=options.reason, requested_by=current_user(), overrides=overrides
+                )
+            except AuditorError as error:  # the other audits still run and are reported
                 print(f"auditor: {name}: {error}", file=sys.stderr)
-                refused.append(error.exit_code)
+                error_codes.append(error.exit_code)
                 continue
             reports.append(report)
-            announce(configured, store, report)
+            notify_channels(configured, store, report)
             if report.state is State.CANCELLED:
                 break
-        if store and not section(options):
-            rolled = {report.audit: found for report in reports if report.covered < 1 and (found := service.whole(store, report.audit))}
+        if store and not slice_overrides(options):
+            rolling = {r.audit: table for r in reports if r.covered < 1 and (table := service.rolling_table(store, r.audit))}
             chains = {name: service.combined(configured, store, name) for name in options.audits if service.audit(configured, name).via}
-    code = folded([told(reports, options) if reports else 0, *refused])
-    if options.format == "text":
+    code = worst_exit_code([print_reports(reports, options) if reports else 0, *error_codes])
+    print_where_stored(reports, store, options)
+    if options.format == "text" and (rolling or chains):
         from auditor.report import history
 
-        for name, found in rolled.items():
-            printer().print(history.rolled(name, found))
-        for name, both in chains.items():
-            printer().print(history.chain(name, both))
+        for name, table in rolling.items():
+            console().print(history.whole_table(name, table))
+        for name, combined in chains.items():
+            console().print(history.combined(name, combined))
     return code
 
 
 def _due(options: argparse.Namespace) -> int:
-    """Request what is due, and carry out what waits."""
-    from auditor import schedule
+    """Request the audits that are due, and run everything pending."""
     from auditor.errors import QueueFull
-    from auditor.service import queueing
+    from auditor.service import scheduler, workers
     from auditor.store import runs
 
-    with stored(options) as (configured, store):
+    with settings_and_store(options) as (configured, store):
         try:
-            schedule.tick(configured, store, dt.datetime.now(dt.UTC), str(runs.this_process()))
-        except QueueFull as error:  # there is enough to do
+            scheduler.request_due(configured, store, dt.datetime.now(dt.UTC), str(runs.this_process()))
+        except QueueFull as error:  # the pending runs are still carried out
             print(f"auditor: {error}", file=sys.stderr)
-        with shared(store):
-            reports = list(queueing.work_off(configured, store))
-    return told(reports, options) if reports else 0
+        with shared_statement_slots(store):
+            reports = list(workers.run_pending(configured, store))
+    code = print_reports(reports, options) if reports else 0
+    print_where_stored(reports, store, options)
+    return code
 
 
 def compare(options: argparse.Namespace) -> int:
     """Compare saved results."""
     from auditor import service
 
-    audit = settings(options).audit(options.audit) if options.audit else None
-    return told([service.compare_files(Path(options.source), Path(options.target), audit)], options)
+    audit = load_settings(options).audit(options.audit) if options.audit else None
+    return print_reports([service.compare_files(Path(options.source), Path(options.target), audit)], options)
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Show what an audit finds."""
+    """Audit demonstration data with known faults."""
+    from auditor.cli._progress import watching
     from auditor.demo import show
-    from auditor.progress import watching
 
     with watching(options.quiet) as watch:
-        shown = show.run(options.source, options.target, Path(options.directory), options.rows, watch)
-    code = told([shown.report], options)
+        result = show.run(options.source, options.target, Path(options.directory), options.rows, watch)
+    code = print_reports([result.report], options)
     if options.format == "text":
-        printer().print(shown.epilogue, highlight=False)
+        console().print(result.epilogue, highlight=False)
     return code

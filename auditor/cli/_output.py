@@ -1,4 +1,4 @@
-"""What every command needs: the settings, the store, and printing reports with the right exit code."""
+"""Shared by the commands: loading settings, opening the store, printing reports and choosing the exit code."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from auditor.model import Report
     from auditor.store import Store
 
-WORST_LAST = (0, 1, 3, 2)
-"""Exit codes of several audits fold into the last of these that any of them has."""
+SEVERITY = (0, 1, 3, 2)
+"""Exit codes from least to most severe; several audits exit with the most severe of theirs."""
 
 
-def settings(options: argparse.Namespace) -> Settings:
-    """The configuration that the command names."""
+def load_settings(options: argparse.Namespace) -> Settings:
+    """Load the configuration that the options name. Raises ConfigError."""
     from auditor import config
 
-    return config.load(config.find(options.config))
+    return config.load(config.find_file(options.config))
 
 
 @contextmanager
-def opened(configured: Settings, without: bool = False) -> Iterator[Store | None]:
-    """The store of a configuration, open for the block; None where there is none, or none is wanted."""
-    if without or configured.store is None:
+def open_optional_store(configured: Settings, skip: bool = False) -> Iterator[Store | None]:
+    """Open the configured store for the block; yields None if none is configured, or with ``skip``."""
+    if skip or configured.store is None:
         yield None
         return
     from auditor.store import open_store
@@ -42,57 +42,57 @@ def opened(configured: Settings, without: bool = False) -> Iterator[Store | None
 
 
 @contextmanager
-def shared(store: Store | None) -> Iterator[None]:
-    """Statements count together with those of every process that shares the store, for the block."""
+def shared_statement_slots(store: Store | None) -> Iterator[None]:
+    """For the block, count concurrent statements together with all processes that share the store."""
     if store is None:
         yield
         return
-    from auditor import sharing
+    from auditor.connections import statement_slots
 
-    sharing.share(store)
+    statement_slots.share_through(store)
     try:
         yield
     finally:
-        sharing.share(None)
+        statement_slots.share_through(None)
 
 
 @contextmanager
-def stored(options: argparse.Namespace) -> Iterator[tuple[Settings, Store]]:
-    """The settings and their store. Raises ConfigError where nothing is kept."""
+def settings_and_store(options: argparse.Namespace) -> Iterator[tuple[Settings, Store]]:
+    """Load the settings and open their store for the block. Raises ConfigError if no store is configured."""
     from auditor.errors import ConfigError
 
-    configured = settings(options)
-    with opened(configured) as store:
+    configured = load_settings(options)
+    with open_optional_store(configured) as store:
         if store is None:
-            raise ConfigError("this configuration keeps no runs; write store: {url: ...}")
+            raise ConfigError("no store is configured, so runs are not stored; add store: {url: ...}")
         yield configured, store
 
 
-def section(options: argparse.Namespace) -> dict[str, Any]:
-    """What of a run's overrides the command says of the section of the tables that it is to look at alone."""
-    return {name: asked for name in ("keys", "times") if (asked := getattr(options, name))}
+def slice_overrides(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the overrides of a run that --keys and --times give."""
+    return {name: value for name in ("keys", "times") if (value := getattr(options, name))}
 
 
-def who() -> str:
-    """Who runs this command, as far as the machine knows."""
+def current_user() -> str:
+    """Return the name of the operating system's user, or '' if it has none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
         return ""
 
 
-def announce(configured: Settings, store: Store | None, report: Report) -> None:
-    """Tell the configured channels; one that cannot be told is named on standard error."""
+def notify_channels(configured: Settings, store: Store | None, report: Report) -> None:
+    """Notify the configured channels of a finished run; failures are printed to standard error."""
     if store is None or not configured.notify.channels:
         return
-    from auditor.notify import tell
+    from auditor.service.notify import notify_run
 
-    for failure in tell(configured.notify, store, report):
+    for failure in notify_run(configured.notify, store, report):
         print(f"auditor: {failure}", file=sys.stderr)
 
 
-def told(reports: list[Report], options: argparse.Namespace) -> int:
-    """Print reports as asked; the exit code of the worst of them."""
+def print_reports(reports: list[Report], options: argparse.Namespace) -> int:
+    """Print reports in the format that the options name, and return the most severe of their exit codes."""
     if options.format == "json":
         from auditor.report import json as as_json
 
@@ -106,16 +106,25 @@ def told(reports: list[Report], options: argparse.Namespace) -> int:
         from auditor.report import text
 
         for report in reports:
-            printer().print(text.report(report, options.verbose))
+            console().print(text.report(report, options.verbose))
     for report in reports:
         if report.verdict.value == "unknown":
             print(f"auditor: {report.audit}: {' '.join(report.reasons)}", file=sys.stderr)
-    return folded([report.exit_code for report in reports])
+    return worst_exit_code([report.exit_code for report in reports])
 
 
-def folded(codes: list[int]) -> int:
-    """The gravest of several exit codes."""
-    return max(codes, key=WORST_LAST.index, default=0)
+def print_where_stored(reports: list[Report], store: Store | None, options: argparse.Namespace) -> None:
+    """Print, below reports as text, how to see again and in full what is stored of these runs."""
+    if store is None or options.format != "text":
+        return
+    for report in reports:
+        short = report.run[:12]
+        print(f"  run {short}; all of it: auditor show {short} --verbose, or auditor report --run {short} --format html")
+
+
+def worst_exit_code(codes: list[int]) -> int:
+    """Return the most severe of several exit codes; 0 for none."""
+    return max(codes, key=SEVERITY.index, default=0)
 
 
 def print_json(value: Any) -> None:
@@ -123,8 +132,8 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def printer() -> Any:
-    """What prints text: as wide as the terminal, or wide enough for a file."""
+def console() -> Any:
+    """Return a rich console: as wide as the terminal, or 150 columns for a file."""
     from rich.console import Console
 
     return Console(highlight=False, width=None if sys.stdout.isatty() else 150)

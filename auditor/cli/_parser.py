@@ -1,4 +1,4 @@
-"""What can be written on the command line."""
+"""The commands and options of the command line."""
 
 from __future__ import annotations
 
@@ -12,179 +12,183 @@ from auditor import __version__
 
 EPILOGUE = """\
 exit codes:
-  0  match: everything that was asked for is equal
-  1  mismatch: something differs
-  2  the request or the configuration was wrong
-  3  something could not be compared, so nothing is claimed
+  0  match: source and target are equal, or differ within the threshold
+  1  mismatch: source and target differ
+  2  wrong arguments or configuration
+  3  unknown: the comparison could not be completed
 
-The configuration is auditor.yaml here, or $AUDITOR_CONFIG, or --config FILE. Start with: auditor init
+The configuration is --config FILE, else $AUDITOR_CONFIG, else ./auditor.yaml. Start with: auditor init
 """
 METHODS = ("counts", "signature", "minhash", "exact")
 
 
-Adder = Callable[..., argparse.ArgumentParser]
-"""Adds a command: its name, what it calls, what it is about, and more about it."""
+AddCommand = Callable[..., argparse.ArgumentParser]
+"""Adds a command: its name, the function it calls, its one-line help, and optionally more help."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
-    whole = argparse.ArgumentParser(
+    """Return the parser of the whole command line."""
+    main = argparse.ArgumentParser(
         prog="auditor",
-        description="Prove from the outside that a target table holds what its source table holds.",
+        description="Verify that a target table holds the same data as its source table.",
         epilog=EPILOGUE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    whole.add_argument("--version", action="version", version=f"auditor {__version__}")
-    commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    main.add_argument("--version", action="version", version=f"auditor {__version__}")
+    commands = main.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], about: str, more: str = "") -> argparse.ArgumentParser:
-        made = commands.add_parser(
+        added = commands.add_parser(
             name, help=about, description=f"{about}. {more}".strip(), formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        made.set_defaults(command=run)
-        return made
+        added.set_defaults(command=run)
+        return added
 
-    _about_audits(command)
-    _about_runs(command)
-    _about_service(command)
-    _without_servers(command)
-    return whole
-
-
-def _configured(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """The command with the option that names its configuration."""
-    made.add_argument("--config", metavar="FILE", help="the configuration (default: $AUDITOR_CONFIG, else auditor.yaml here)")
-    return made
+    _add_audit_commands(command)
+    _add_run_commands(command)
+    _add_service_commands(command)
+    _add_offline_commands(command)
+    return main
 
 
-def _servable(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """The command with the option that lets a service do it."""
-    made.add_argument("--server", metavar="URL", help="let the service at this URL do it; $AUDITOR_TOKEN is the token")
-    return made
+def _with_config(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    command.add_argument("--config", metavar="FILE", help="configuration file (default: $AUDITOR_CONFIG, else ./auditor.yaml)")
+    return command
 
 
-def _about_audits(command: Adder) -> None:
-    made = command(
+def _with_server(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    command.add_argument("--server", metavar="URL", help="use the service at this URL; its token is read from $AUDITOR_TOKEN")
+    return command
+
+
+def _add_audit_commands(command: AddCommand) -> None:
+    init = command(
         "init",
-        _later("_audits", "init"),
+        _lazy("_audits", "init"),
         "Write a commented configuration",
-        "With both URLs, it proposes an audit for each table on both sides.",
+        "With --source and --target, it contains an audit for each table that exists on both sides.",
     )
-    made.add_argument("--source", metavar="URL", help="the source database, e.g. mysql://reader:password@db1:3306/shop")
-    made.add_argument("--target", metavar="URL", help="the target database, e.g. redshift://auditor:password@wh:5439/analytics")
-    made.add_argument("--output", metavar="FILE", default="auditor.yaml", help="where to write (default: %(default)s); never overwritten")
+    init.add_argument("--source", metavar="URL", help="source database, e.g. mysql://reader:password@db1:3306/shop")
+    init.add_argument("--target", metavar="URL", help="target database, e.g. redshift://auditor:password@wh:5439/analytics")
+    init.add_argument("--output", metavar="FILE", default="auditor.yaml", help="file to write; it must not exist (default: %(default)s)")
 
-    made = _configured(command("check", _later("_audits", "check"), "Connect, plan every audit and tell every problem at once"))
-    made.add_argument("audits", nargs="*", metavar="AUDIT", help="which audits (default: all)")
-    made.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default: %(default)s)")
+    check = _with_config(command("check", _lazy("_audits", "check"), "Connect, plan the audits and report every problem"))
+    check.add_argument("audits", nargs="*", metavar="AUDIT", help="audits to check (default: all)")
+    check.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
 
-    made = _configured(
-        command("plan", _later("_audits", "check"), "Explain how an audit will run: strategy, sizes, methods, expected costs")
+    plan = _with_config(command("plan", _lazy("_audits", "check"), "Show how an audit will run: partitions, methods, expected costs"))
+    plan.add_argument("audits", nargs=1, metavar="AUDIT", help="audit to plan")
+    plan.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
+
+    sql = _with_config(command("sql", _lazy("_audits", "sql"), "Print SQL scripts to paste into the engines' own consoles"))
+    sql.add_argument("audit", metavar="AUDIT", help="audit to print")
+    sql.add_argument("--side", choices=("source", "target"), help="print one side only (default: both)")
+    sql.add_argument("--method", choices=METHODS, help="use this method instead of the audit's")
+
+    run = _with_server(_with_config(command("run", _lazy("_audits", "run"), "Run audits and print their reports")))
+    run.add_argument("audits", nargs="*", metavar="AUDIT", help="audits to run; the exit code is the most severe of theirs")
+    run.add_argument("--due", action="store_true", help="run all audits that are due by their schedules, and all pending runs")
+    _add_report_options(run)
+    _add_quiet_option(run)
+    run.add_argument("--reason", default="", metavar="TEXT", help="reason to store with the run")
+    run.add_argument(
+        "--keys", type=_keys, metavar="FROM..TO", help="compare only these keys, both ends included; either end may be empty (--keys=-9..9)"
     )
-    made.add_argument("audits", nargs=1, metavar="AUDIT", help="which audit")
-    made.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default: %(default)s)")
-
-    made = _configured(command("sql", _later("_audits", "sql"), "Print statements to paste into the engines' own consoles"))
-    made.add_argument("audit", metavar="AUDIT", help="which audit")
-    made.add_argument("--side", choices=("source", "target"), help="one side only (default: both)")
-    made.add_argument("--method", choices=METHODS, help="another method than the audit's")
-    made.add_argument("--console", action="store_true", help="whole scripts for a console, which is the default and only form")
-
-    made = _servable(_configured(command("run", _later("_audits", "run"), "Run audits and report")))
-    made.add_argument("audits", nargs="*", metavar="AUDIT", help="which audits; several fold into the gravest exit code")
-    made.add_argument("--due", action="store_true", help="what is due by its schedule, and what waits for a process to carry it out")
-    _format(made)
-    made.add_argument("--reason", default="", metavar="TEXT", help="why, kept with the run")
-    made.add_argument(
-        "--keys", type=_keys, metavar="FROM..TO", help="only rows with these keys, both included; either may be left out (--keys=-9..9)"
-    )
-    made.add_argument("--times", type=_times, metavar="FROM..TO", help="only rows from one time on and before the other, in UTC (ISO 8601)")
-    made.add_argument("--force", action="store_true", help="scan large tables by a key without an index all the same")
-    made.add_argument("--no-store", action="store_true", help="keep nothing of the run")
+    run.add_argument("--times", type=_times, metavar="FROM..TO", help="compare only rows from FROM until before TO, UTC (ISO 8601)")
+    run.add_argument("--force", action="store_true", help="scan large tables even if their key has no index")
+    run.add_argument("--no-store", action="store_true", help="do not store the run")
 
 
-def _about_runs(command: Adder) -> None:
-    made = _configured(command("resume", _later("_runs", "resume"), "Go on with a run that ended early, from the chunks it had read"))
-    made.add_argument("run", metavar="RUN", help="the run, or the beginning of its id (see: auditor runs)")
-    _format(made)
+def _add_run_commands(command: AddCommand) -> None:
+    resume = _with_config(command("resume", _lazy("_runs", "resume"), "Resume a failed or cancelled run from its last completed chunk"))
+    resume.add_argument("run", metavar="RUN", help="run id or its first characters (see: auditor runs)")
+    _add_report_options(resume)
+    _add_quiet_option(resume)
 
-    made = _servable(
-        _configured(command("cancel", _later("_runs", "cancel"), "End a run in whatever process it is, and leave it resumable"))
-    )
-    made.add_argument("run", metavar="RUN", help="the run, or the beginning of its id")
-    made.add_argument("--wait", type=float, default=30.0, metavar="SECONDS", help="how long to wait for its end (default: %(default)g)")
+    cancel = _with_server(_with_config(command("cancel", _lazy("_runs", "cancel"), "Cancel a run in any process; it can be resumed later")))
+    cancel.add_argument("run", metavar="RUN", help="run id or its first characters")
+    cancel.add_argument("--wait", type=float, default=30.0, metavar="SECONDS", help="how long to wait for its end (default: %(default)g)")
 
-    made = _servable(_configured(command("runs", _later("_runs", "runs"), "List the runs that are kept, the newest first")))
-    made.add_argument("--audit", metavar="AUDIT", help="of this audit only")
-    _listed(made)
+    runs = _with_server(_with_config(command("runs", _lazy("_runs", "runs"), "List stored runs, newest first")))
+    runs.add_argument("--audit", metavar="AUDIT", help="list runs of this audit only")
+    _add_list_options(runs)
 
-    made = _servable(_configured(command("history", _later("_runs", "runs"), "List the runs of one audit, the newest first")))
-    made.add_argument("audit", metavar="AUDIT", help="which audit")
-    _listed(made)
+    history = _with_server(_with_config(command("history", _lazy("_runs", "runs"), "List the runs of one audit, newest first")))
+    history.add_argument("audit", metavar="AUDIT", help="audit whose runs to list")
+    _add_list_options(history)
 
-    made = _servable(_configured(command("show", _later("_runs", "show"), "Show a run as it was told when it ended, or how far it is")))
-    made.add_argument("run", metavar="RUN", help="the run, the beginning of its id, or an audit, whose latest run is shown")
-    _format(made)
+    show = _with_server(_with_config(command("show", _lazy("_runs", "show"), "Show the report of a run, or its progress")))
+    show.add_argument("run", metavar="RUN", help="run id, its first characters, or an audit (its last verdict)")
+    _add_report_options(show)
 
-    made = _configured(command("report", _later("_runs", "report"), "Report on all audits of a day, or on one run"))
-    made.add_argument("--run", metavar="RUN", help="on this run, or on the latest of this audit")
-    made.add_argument("--day", type=datetime.date.fromisoformat, metavar="DATE", help="on this day, UTC (default: today)")
-    made.add_argument("--format", choices=("text", "html", "markdown", "json"), default="text", help="how to print (default: %(default)s)")
-    made.add_argument("--output", metavar="FILE", help="write to this file instead")
+    report = _with_config(command("report", _lazy("_runs", "report"), "Report on all audits of a day, or on one run"))
+    report.add_argument("--run", metavar="RUN", help="report on this run, or on the last verdict of this audit")
+    report.add_argument("--day", type=datetime.date.fromisoformat, metavar="DATE", help="day to report on, UTC (default: today)")
+    formats = ("text", "html", "markdown", "json")
+    report.add_argument("--format", choices=formats, default="text", help="output format (default: %(default)s)")
+    report.add_argument("--output", metavar="FILE", help="write to this file instead of standard output")
 
-    made = _configured(command("notify", _later("_runs", "notify"), "Try the channels that are told, or send them the day's digest"))
-    made.add_argument("what", choices=("test", "digest"), help="what to send")
-    made.add_argument("channels", nargs="*", metavar="CHANNEL", help="to these channels only")
+    notify = _with_config(command("notify", _lazy("_runs", "notify"), "Test the notification channels, or send the daily digest"))
+    notify.add_argument("what", choices=("test", "digest"), help="what to send")
+    notify.add_argument("channels", nargs="*", metavar="CHANNEL", help="channels to test (default: all)")
 
-    _configured(command("prune", _later("_runs", "prune"), "Drop the runs, events and ended tokens that keep: lets go"))
-
-
-def _about_service(command: Adder) -> None:
-    made = _configured(command("serve", _later("_serving", "serve"), "Serve audits over HTTP, and run them by their schedules"))
-    made.add_argument("--host", metavar="ADDRESS", help="where to listen (default: service: host)")
-    made.add_argument("--port", type=int, metavar="N", help="on which port (default: service: port)")
-    made.add_argument("--insecure", action="store_true", help="let everybody in who can connect, without a token")
-
-    made = _configured(command("token", _later("_serving", "token"), "Make, list and revoke the tokens that callers of the service need"))
-    actions = made.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do with them")
-    create = actions.add_parser("create", help="make a token and print its secret, which nobody can read again")
-    create.add_argument("--name", required=True, metavar="NAME", help="whose it is")
-    create.add_argument("--scope", required=True, choices=("read", "run", "define", "repair"), help="what it is good for")
-    create.add_argument("--expires", metavar="TIME", help="how long it lives, such as 90d (default: until it is revoked)")
-    actions.add_parser("list", help="list the tokens that were made")
-    actions.add_parser("revoke", help="end a token at once").add_argument("name", metavar="NAME", help="whose it is")
-
-    for name, about in (("pause", "Let an audit rest from its schedule"), ("unpause", "Let a paused audit follow its schedule again")):
-        made = _configured(command(name, _later("_serving", name), about))
-        made.add_argument("audit", metavar="AUDIT", help="which audit")
-
-    _configured(
-        command("crontab", _later("_serving", "crontab"), "Print what lets system cron, or Kubernetes, keep the schedules without a server")
+    store = _with_config(command("store", _lazy("_runs", "scrub"), "Remove values of masked columns that are still stored"))
+    store.add_argument(
+        "action", choices=("scrub",), help="scrub: remove what older versions stored, or runs from before a column was masked"
     )
 
+    _with_config(command("prune", _lazy("_runs", "prune"), "Delete runs, events and ended tokens beyond the limits in keep:"))
 
-def _without_servers(command: Adder) -> None:
-    made = _configured(command("compare", _later("_audits", "compare"), "Compare two saved results, without any connection"))
-    made.add_argument("--source", required=True, metavar="FILE", help="the source's result: CSV or TSV with header, JSON lines, Parquet")
-    made.add_argument("--target", required=True, metavar="FILE", help="the target's result")
-    made.add_argument("--audit", metavar="AUDIT", help="take threshold and allow_empty from this audit")
-    _format(made)
 
-    made = command(
+def _add_service_commands(command: AddCommand) -> None:
+    serve = _with_config(command("serve", _lazy("_serving", "serve"), "Serve the HTTP API and pages, and run scheduled audits"))
+    serve.add_argument("--host", metavar="ADDRESS", help="address to listen on (default: host in service:)")
+    serve.add_argument("--port", type=int, metavar="N", help="port to listen on (default: port in service:)")
+    serve.add_argument("--insecure", action="store_true", help="accept every request without a token")
+
+    token = _with_config(command("token", _lazy("_serving", "token"), "Create, list and revoke access tokens of the service"))
+    actions = token.add_subparsers(dest="action", required=True, metavar="ACTION", help="create, list or revoke")
+    create = actions.add_parser("create", help="create a token and print its secret, which is shown only once")
+    create.add_argument("--name", required=True, metavar="NAME", help="name of the token")
+    create.add_argument("--scope", required=True, choices=("read", "run", "define", "repair"), help="what the token permits")
+    create.add_argument("--expires", metavar="TIME", help="lifetime, such as 90d (default: until revoked)")
+    actions.add_parser("list", help="list all tokens")
+    actions.add_parser("revoke", help="revoke a token at once").add_argument("name", metavar="NAME", help="name of the token")
+
+    for name, about in (("pause", "Stop scheduling an audit"), ("unpause", "Schedule a paused audit again")):
+        pause = _with_config(command(name, _lazy("_serving", name), about))
+        pause.add_argument("audit", metavar="AUDIT", help=f"audit to {name}")
+
+    _with_config(
+        command("crontab", _lazy("_serving", "crontab"), "Print a crontab and a Kubernetes CronJob that run due audits without a server")
+    )
+
+
+def _add_offline_commands(command: AddCommand) -> None:
+    compare = _with_config(command("compare", _lazy("_audits", "compare"), "Compare two saved results without connecting to a database"))
+    compare.add_argument(
+        "--source", required=True, metavar="FILE", help="result of the source: CSV or TSV with header, JSON lines, JSON array or Parquet"
+    )
+    compare.add_argument("--target", required=True, metavar="FILE", help="result of the target, in one of the same formats")
+    compare.add_argument("--audit", metavar="AUDIT", help="use threshold and allow_empty of this audit")
+    _add_report_options(compare)
+
+    demo = command(
         "demo",
-        _later("_audits", "demo"),
-        "Audit real public data, damaged the way pipelines damage it",
-        "Without URLs, in two embedded databases. With them, the data is loaded into your servers, into tables of its own.",
+        _lazy("_audits", "demo"),
+        "Audit public flight data with typical pipeline faults",
+        "Without URLs it uses two embedded databases; with them it loads the data into new tables on your servers.",
     )
-    made.add_argument("--source", metavar="URL", help="load the undamaged data here")
-    made.add_argument("--target", metavar="URL", help="load the damaged data here")
-    made.add_argument("--rows", type=int, metavar="N", help="use the first N rows only")
-    made.add_argument("--directory", metavar="DIR", default="demo-data", help="where the embedded databases go (default: %(default)s)")
-    _format(made)
+    demo.add_argument("--source", metavar="URL", help="database to load the original data into")
+    demo.add_argument("--target", metavar="URL", help="database to load the damaged data into")
+    demo.add_argument("--rows", type=int, metavar="N", help="use only the first N rows")
+    demo.add_argument("--directory", metavar="DIR", default="demo-data", help="directory of the embedded databases (default: %(default)s)")
+    _add_report_options(demo)
+    _add_quiet_option(demo)
 
 
-def _later(module: str, name: str) -> Callable[[argparse.Namespace], int]:
-    """A command whose module is imported when it is called."""
+def _lazy(module: str, name: str) -> Callable[[argparse.Namespace], int]:
+    """Return a function that imports its module when called; with --server it is the one of that name in `_remote`."""
 
     def call(options: argparse.Namespace) -> int:
         where = "_remote" if getattr(options, "server", None) else module
@@ -195,30 +199,33 @@ def _later(module: str, name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _keys(text: str) -> dict[str, int]:
-    """A range of keys as it is written, ``1000..2000``; what has no meaning is told when the run is requested."""
-    return {name: int(key) for name, key in _ends(text, r"-?\d{1,20}").items()}
+    """Parse a range of keys such as ``1000..2000``; its order and limits are checked when the run is requested."""
+    return {name: int(key) for name, key in _range_ends(text, r"-?\d{1,20}").items()}
 
 
 def _times(text: str) -> dict[str, str]:
-    """A range of times as it is written, ``2026-11-01..2026-12-01``; what is no time is told when the run is requested."""
-    return _ends(text, r"[^.]+(?:\.\d+[^.]*)?")
+    """Split a range of times such as ``2026-11-01..2026-12-01``; the times are parsed when the run is requested."""
+    return _range_ends(text, r"[^.]+(?:\.\d+[^.]*)?")
 
 
-def _ends(text: str, end: str) -> dict[str, str]:
-    found = re.fullmatch(rf"({end})?\.\.({end})?", text)
+def _range_ends(text: str, pattern: str) -> dict[str, str]:
+    found = re.fullmatch(rf"({pattern})?\.\.({pattern})?", text)
     if not found or not any(found.groups()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no range; write FROM..TO, FROM.. or ..TO")
-    return {name: one for name, one in zip(("from", "to"), found.groups(), strict=True) if one}
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range; write FROM..TO, FROM.. or ..TO")
+    return {name: end for name, end in zip(("from", "to"), found.groups(), strict=True) if end}
 
 
-def _listed(made: argparse.ArgumentParser) -> None:
+def _add_list_options(command: argparse.ArgumentParser) -> None:
     states = ("pending", "running", "done", "failed", "cancelled")
-    made.add_argument("--state", choices=states, help="in this state only")
-    made.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (default: %(default)s)")
-    made.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default: %(default)s)")
+    command.add_argument("--state", choices=states, help="list runs in this state only")
+    command.add_argument("--limit", type=int, default=20, metavar="N", help="maximum number of runs (default: %(default)s)")
+    command.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
 
 
-def _format(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="how to print (default: %(default)s)")
-    made.add_argument("--verbose", action="store_true", help="also costs, snapshots and the servers")
-    made.add_argument("--quiet", action="store_true", help="no progress on standard error")
+def _add_report_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="output format (default: %(default)s)")
+    command.add_argument("--verbose", action="store_true", help="also print costs, notes, left-out columns and all unequal partitions")
+
+
+def _add_quiet_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--quiet", action="store_true", help="print no progress to standard error")

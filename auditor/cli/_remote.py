@@ -1,4 +1,4 @@
-"""Commands against a service: ``--server URL``, with the token in $AUDITOR_TOKEN."""
+"""Commands that use a service: ``--server URL``, with the token in $AUDITOR_TOKEN."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from auditor.cli._output import folded, print_json, printer, section
+from auditor.cli._output import console, print_json, slice_overrides, worst_exit_code
 
 if TYPE_CHECKING:
     from auditor.client import Client
 
 
 def client(options: argparse.Namespace) -> Client:
-    """The service that the command names."""
+    """Return a client of the service that --server names."""
     from auditor.client import Client
 
     return Client(options.server, os.environ.get("AUDITOR_TOKEN"))
@@ -26,99 +26,125 @@ def run(options: argparse.Namespace) -> int:
     from auditor.errors import ConfigError
 
     if options.due or options.force or options.no_store:
-        raise ConfigError("with --server a run cannot be forced, nor be kept nowhere, and what is due is the service's to know")
+        raise ConfigError("--force, --no-store and --due cannot be used with --server")
     if not options.audits:
-        raise ConfigError("write which audits to run")
+        raise ConfigError("no audit given; name the audits to run")
     service = client(options)
-    asked = [service.request(name, reason=options.reason, overrides=section(options))["run"] for name in options.audits]
+    requested = [service.request(name, reason=options.reason, overrides=slice_overrides(options))["run"] for name in options.audits]
     try:
-        found = [service.wait(one, _watch(options.quiet)) for one in asked]
+        found = [service.wait(run, _watch(options.quiet)) for run in requested]
     except KeyboardInterrupt:
-        print(f"auditor: the service goes on with {', '.join(asked)}; end it with: auditor cancel", file=sys.stderr)
+        print(
+            f"auditor: the service continues {', '.join(requested)}; stop a run with: auditor cancel RUN --server URL",
+            file=sys.stderr,
+        )
         return 3
-    return _told(service, found, options.format)
+    return _print_reports(service, found, options.format)
 
 
 def show(options: argparse.Namespace) -> int:
-    """Show a run, or the latest of an audit, and what was done to mend its target."""
+    """Show a run or the latest run of an audit, with its recorded repairs."""
     from auditor.report import repairs
 
     service = client(options)
-    latest = service.runs(options.run, limit=1)
-    found = latest[0] if latest else service.run(options.run)
+    found, standing = _find_run(service, options.run)
+    if standing and options.format == "text":
+        print(standing, end="\n\n")
     if found["ended"] is None:
-        printer().print(_line(found))
+        console().print(_status(found))
     else:
-        _told(service, [found], options.format)
-    mended = list(islice(service.repairs(found["run"]), repairs.SHOWN + 1)) if options.format == "text" else []
-    if mended:
-        printer().print(repairs.text(mended))
+        _print_reports(service, [found], options.format)
+    recorded = list(islice(service.repairs(found["run"]), repairs.MAX_SHOWN + 1)) if options.format == "text" else []
+    if recorded:
+        console().print(repairs.text(recorded))
     return 0
 
 
+def _find_run(service: Client, run: str) -> tuple[dict[str, Any], str]:
+    """Return the run with this id, or the run of an audit's last verdict with lines on what the audit stands at."""
+    from auditor.errors import UnknownAudit
+    from auditor.history.standing import status_label
+    from auditor.report import formatting
+
+    latest = service.runs(run, limit=1)
+    if not latest:
+        return service.run(run), ""
+    try:
+        standing = service.audit(run)["standing"]
+    except UnknownAudit:  # it is no longer configured
+        return latest[0], ""
+    head = f"{status_label(standing['status']).upper()}  {formatting.visible(run)}  (what the audit stands at)"
+    note = standing["last_run"] and standing["last_run"]["note"]
+    lines = [*standing["reasons"], *([note] if note else [])]
+    return service.run(standing["run"]) if standing["run"] else latest[0], "\n  ".join([head, *map(formatting.sentence, lines)])
+
+
 def runs(options: argparse.Namespace) -> int:
-    """List runs, the newest first."""
+    """List runs, newest first."""
     from auditor.report import history
 
-    found = client(options).runs(options.audit, options.state, options.limit)
+    service = client(options)
+    found = service.runs(options.audit, options.state, options.limit)
+    if options.audit and not (found or service.runs(options.audit, limit=1)):
+        service.audit(options.audit)  # raises UnknownAudit
     if options.format == "json":
         print_json(found)
     else:
-        printer().print(history.table([_stored(one) for one in found]))
+        console().print(history.table([_stored_run(run) for run in found]))
     return 0
 
 
 def cancel(options: argparse.Namespace) -> int:
-    """Ask a run to end, and wait until it has."""
+    """Cancel a run, and wait until it has ended."""
     service = client(options)
     found = service.wait(service.cancel(options.run)["run"], seconds=options.wait)
-    printer().print(_line(found))
+    console().print(_status(found))
     if found["ended"] is None:
-        print(f"auditor: run {found['run']} was asked to end and has not yet", file=sys.stderr)
+        print(f"auditor: run {found['run']} has not ended yet; see: auditor show {found['run'][:12]} --server URL", file=sys.stderr)
         return 3
     return 0
 
 
-def _told(service: Client, found: list[dict[str, Any]], format: str) -> int:
-    """Print the reports of runs that have ended; the exit code of the worst of them."""
+def _print_reports(service: Client, runs: list[dict[str, Any]], format: str) -> int:
+    """Print the reports of finished runs, and return the most severe of their exit codes."""
     from auditor.errors import UnknownRun
 
     values: list[Any] = []
-    for one in found:
+    for run in runs:
         try:
-            values.append(service.report(one["run"], format))
-        except UnknownRun:  # it was cancelled before it began
-            values.append(one if format == "json" else f"{one['audit']}: run {one['run']}: {one['state']}\n")
-        if one["verdict"] == "unknown":
-            print(f"auditor: {one['audit']}: {' '.join(one['reasons']) or one['state']}", file=sys.stderr)
+            values.append(service.report(run["run"], format))
+        except UnknownRun:  # it was cancelled before it started, so it has no report
+            values.append(run if format == "json" else f"{run['audit']}: run {run['run']}: {run['state']}\n")
+        if run["verdict"] == "unknown":
+            print(f"auditor: {run['audit']}: {' '.join(run['reasons']) or run['state']}", file=sys.stderr)
     if format == "json":
         print_json(values[0] if len(values) == 1 else values)
     else:
         print("\n".join(values), end="")
-    return folded([3 if one["exit_code"] is None else one["exit_code"] for one in found])
+    return worst_exit_code([3 if run["exit_code"] is None else run["exit_code"] for run in runs])
 
 
 def _watch(quiet: bool) -> Any:
-    said: set[str] = set()
+    printed: set[str] = set()
 
-    def watch(one: dict[str, Any]) -> None:
-        for side, step in one["progress"].items():
-            line = f"{one['audit']}: {side}: {step['doing']}"
-            if not quiet and line not in said:
-                said.add(line)
+    def watch(run: dict[str, Any]) -> None:
+        for side, step in run["progress"].items():
+            line = f"{run['audit']}: {side}: {step['doing']}"
+            if not quiet and line not in printed:
+                printed.add(line)
                 print(line, file=sys.stderr, flush=True)
 
     return watch
 
 
-def _line(one: dict[str, Any]) -> Any:
+def _status(run: dict[str, Any]) -> Any:
     from auditor.report import history
 
-    return history.line(_stored(one))
+    return history.status(_stored_run(run))
 
 
-def _stored(one: dict[str, Any]) -> Any:
-    """A run as the service told it, in the form that is printed."""
+def _stored_run(run: dict[str, Any]) -> Any:
+    """Convert a run as the API returns it to a StoredRun, which `report.history` prints."""
     from datetime import datetime
 
     from auditor.model import State, Verdict
@@ -127,7 +153,7 @@ def _stored(one: dict[str, Any]) -> Any:
     def moment(value: str | None) -> datetime | None:
         return datetime.fromisoformat(value) if value else None
 
-    began = moment(one["began"])
+    began = moment(run["began"])
     assert began
     same: tuple[str, ...] = (
         "run",
@@ -142,21 +168,23 @@ def _stored(one: dict[str, Any]) -> Any:
         "rows",
         "partitions",
     )
-    same += ("unequal", "missing", "extra", "changed", "unsettled", "progress", "resumable", "cancel_asked")
-    score = one["score"]
+    same += ("within_threshold", "unequal", "missing", "extra", "changed", "unsettled", "progress", "resumable")
+    score = run["score"]
     return StoredRun(
-        **{name: one[name] for name in same},
-        state=State(one["state"]),
-        verdict=Verdict(one["verdict"]),
+        **{name: run[name] for name in same},
+        state=State(run["state"]),
+        verdict=Verdict(run["verdict"]),
         started=began,
-        ended=moment(one["ended"]),
+        cancel_asked=run["cancel_requested"],
+        ended=moment(run["ended"]),
         score=score["value"],
         lower=score["lower"],
         upper=score["upper"],
         published=score["published"],
-        reasons=tuple(one["reasons"]),
+        reasons=tuple(run["reasons"]),
         owner=None,
-        verified_through=moment(one["verified_through"]),
+        verified_through=moment(run["verified_through"]),
+        within_threshold_through=moment(run["within_threshold_through"]),
         schema=None,
         definition={},
     )

@@ -1,142 +1,180 @@
-"""Commands about runs: going on with them, ending them, looking at them, reporting on them."""
+"""Commands about runs: resume, cancel, list, show, report, notify and prune."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import datetime as dt
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from auditor.cli._output import announce, print_json, printer, stored, told, who
+from auditor.cli._output import console, current_user, notify_channels, print_json, print_reports, print_where_stored, settings_and_store
 
 if TYPE_CHECKING:
+    from auditor.config import Settings
+    from auditor.history.standing import Standing
     from auditor.store import Store
     from auditor.store.runs import StoredRun
 
 
 def resume(options: argparse.Namespace) -> int:
-    """Go on with a run that ended early."""
+    """Resume a failed or cancelled run."""
     from auditor import service
-    from auditor.progress import watching
+    from auditor.cli._progress import watching
 
-    with stored(options) as (configured, store), watching(options.quiet) as watch:
-        report = service.resume(configured, store, options.run, watch, requested_by=who())
-        announce(configured, store, report)
-    return told([report], options)
+    with settings_and_store(options) as (configured, store), watching(options.quiet) as watch:
+        report = service.resume(configured, store, options.run, watch, requested_by=current_user())
+        notify_channels(configured, store, report)
+    code = print_reports([report], options)
+    print_where_stored([report], store, options)
+    return code
 
 
 def cancel(options: argparse.Namespace) -> int:
-    """Ask a run to end, and wait until it has."""
+    """Cancel a run, and wait until it has ended."""
     from auditor import service
     from auditor.report import history
 
-    with stored(options) as (_, store):
-        found = service.cancel(store, options.run, wait=options.wait, by=who())
-    printer().print(history.line(found))
+    with settings_and_store(options) as (_, store):
+        found = service.cancel(store, options.run, wait=options.wait, by=current_user())
+    console().print(history.status(found))
     if found.ended is None:
-        print(f"auditor: run {found.run} was asked to end and has not yet; look again: auditor show {found.run[:8]}", file=sys.stderr)
+        print(f"auditor: run {found.run} has not ended yet; check it with: auditor show {found.run[:12]}", file=sys.stderr)
         return 3
     return 0
 
 
 def runs(options: argparse.Namespace) -> int:
-    """List runs, the newest first."""
+    """List runs, newest first."""
     from auditor.report import history
-    from auditor.store import runs as kept
+    from auditor.store import runs as store_runs
 
-    with stored(options) as (_, store):
-        kept.recover(store)
-        found = kept.listed(store, audit=options.audit, state=options.state, limit=options.limit)
+    with settings_and_store(options) as (configured, store):
+        store_runs.recover_runs(store)
+        found = store_runs.list_runs(store, audit=options.audit, state=options.state, limit=options.limit)
+        if options.audit and not store_runs.list_runs(store, audit=options.audit, limit=1):
+            from auditor import service
+            from auditor.service import audits
+
+            service.audit(audits.with_defined_audits(configured, store), options.audit)  # raises UnknownAudit
     if options.format == "json":
-        print_json([history.as_json(one) for one in found])
+        print_json([history.run_json(run) for run in found])
     else:
-        printer().print(history.table(found))
+        console().print(history.table(found))
     return 0
 
 
 def show(options: argparse.Namespace) -> int:
-    """Show a run as it was told when it ended, or how far it is, and what was done to mend its target."""
-    from auditor import keep
+    """Show the report of a run or its progress, with its recorded repairs."""
+    from auditor.history import records
     from auditor.report import history
     from auditor.report import repairs as as_text
     from auditor.service import repairs
 
-    with stored(options) as (_, store):
-        found = _of(store, options.run)
-        report = keep.report(store, found.run)
-        mended = [dataclasses.asdict(one) for one in repairs.of_run(store, found.run, limit=as_text.SHOWN + 1)]
+    with settings_and_store(options) as (configured, store):
+        found, standing = _find_run(configured, store, options.run)
+        report = records.load_report(store, found.run)
+        recorded = [dataclasses.asdict(repair) for repair in repairs.list_repairs(store, found.run, limit=as_text.MAX_SHOWN + 1)]
+    if standing and options.format == "text":
+        console().print(history.standing(found.audit, standing))
+        console().print()
     if report is None:
-        printer().print(history.line(found))
+        console().print(history.status(found))
     else:
-        told([report], options)
-    if mended and options.format == "text":
-        printer().print(as_text.text(mended))
+        print_reports([report], options)
+    if recorded and options.format == "text":
+        console().print(as_text.text(recorded))
     return 0
 
 
 def prune(options: argparse.Namespace) -> int:
-    """Drop what is not to be kept any longer."""
+    """Delete runs, events and ended tokens beyond the limits in keep:."""
     from auditor.store import retention
 
-    with stored(options) as (configured, store):
+    with settings_and_store(options) as (configured, store):
         keep = configured.keep
         pruned = retention.prune(store, runs=keep.runs, days=keep.days, now=dt.datetime.now(dt.UTC))
-    print(f"{pruned.runs:,} runs, {pruned.events:,} events and {pruned.tokens:,} ended tokens were dropped")
+    print(f"{pruned.runs:,} runs, {pruned.events:,} events and {pruned.tokens:,} ended tokens were deleted")
+    return 0
+
+
+def scrub(options: argparse.Namespace) -> int:
+    """Remove the values of masked columns from stored runs."""
+    from auditor.service.scrub import scrub as scrub_store
+
+    with settings_and_store(options) as (configured, store):
+        scrubbed = scrub_store(configured, store)
+    print(f"masked values were removed from {scrubbed:,} {'run' if scrubbed == 1 else 'runs'}")
     return 0
 
 
 def report(options: argparse.Namespace) -> int:
-    """Report on one run, or on all audits of a day."""
-    with stored(options) as (configured, store):
-        text = _run_report(store, options) if options.run else _day_report(configured, store, options)
+    """Print or write the report on one run, or on all audits of a day."""
+    with settings_and_store(options) as (configured, store):
+        text = _run_report(configured, store, options) if options.run else _day_report(configured, store, options)
     if options.output:
-        Path(options.output).write_text(text, encoding="utf-8")
+        _write_private(Path(options.output), text)
         print(f"wrote {options.output}", file=sys.stderr)
     else:
         print(text, end="" if text.endswith("\n") else "\n")
     return 0
 
 
-def notify(options: argparse.Namespace) -> int:
-    """Try channels, or send them the digest of a day."""
-    from auditor import notify as channels
+def _write_private(path: Path, text: str) -> None:
+    """Write a report, which holds keys and values: a new file is readable by its owner alone, one that exists keeps its mode."""
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
 
-    with stored(options) as (configured, store):
+
+def notify(options: argparse.Namespace) -> int:
+    """Test notification channels, or send them today's digest."""
+    from auditor.service import notify as channels
+
+    with settings_and_store(options) as (configured, store):
         if options.what == "test":
-            failures = [failure for name in options.channels or configured.notify.channels if (failure := channels.test(configured, name))]
+            names = options.channels or configured.notify.channels
+            failures = [failure for name in names if (failure := channels.send_test(configured, name))]
         else:
-            failures = channels.digest(configured, store, dt.datetime.now(dt.UTC).date())
+            failures = channels.send_digest(configured, store, dt.datetime.now(dt.UTC).date())
     for failure in failures:
         print(f"auditor: {failure}", file=sys.stderr)
     return 3 if failures else 0
 
 
-def _of(store: Store, run: str) -> StoredRun:
-    """The run of that id, its beginning, or the latest of the audit of that name. Raises UnknownRun."""
-    from auditor.store import runs as kept
+def _find_run(configured: Settings, store: Store, run: str) -> tuple[StoredRun, Standing | None]:
+    """Return the run whose id is or starts with ``run``; or of the audit with that name the run of its last verdict, and its standing.
 
-    kept.recover(store)
-    latest = kept.listed(store, audit=run, limit=1)
-    return latest[0] if latest else kept.find(store, run)
+    If an audit has no verdict, its latest run is returned. Raises UnknownRun.
+    """
+    from auditor.service import audits
+    from auditor.store import runs as store_runs
+
+    store_runs.recover_runs(store)
+    latest = store_runs.list_runs(store, audit=run, limit=1)
+    if not latest:
+        return store_runs.get_run(store, run), None
+    standing = audits.get_standing(configured, store, run)
+    return standing.run or latest[0], standing
 
 
-def _run_report(store: Store, options: argparse.Namespace) -> str:
-    from auditor import keep
+def _run_report(configured: Settings, store: Store, options: argparse.Namespace) -> str:
     from auditor.errors import UnknownRun
-    from auditor.report.rendered import run as rendered
+    from auditor.history import records
+    from auditor.report.render import run as render_run
 
-    found = _of(store, options.run)
-    one = keep.report(store, found.run)
-    if one is None:
-        raise UnknownRun(f"run {found.run} has not ended, so there is no report of it yet")
-    return rendered(one, keep.picture(store, found.run), options.format)
+    found, _ = _find_run(configured, store, options.run)
+    report = records.load_report(store, found.run)
+    if report is None:
+        raise UnknownRun(f"run {found.run} has not ended, so it has no report yet")
+    return render_run(report, records.load_partition_map(store, found.run), options.format)
 
 
 def _day_report(configured: Any, store: Store, options: argparse.Namespace) -> str:
-    from auditor.report.day import day as day_of
-    from auditor.report.rendered import day as rendered
+    from auditor.report.day import check_day, load_day
+    from auditor.report.render import day as render_day
 
     wanted = options.day or dt.datetime.now(dt.UTC).date()
-    return rendered(day_of(store, configured, wanted), options.format)
+    check_day(wanted)
+    return render_day(load_day(store, configured, wanted), options.format)

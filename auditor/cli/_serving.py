@@ -1,4 +1,4 @@
-"""Commands about the service: serving, its tokens, its schedules."""
+"""Commands about the service: serve, token, pause, unpause and crontab."""
 
 from __future__ import annotations
 
@@ -9,86 +9,102 @@ import logging
 import os
 import sys
 import threading
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from auditor.cli._output import printer, stored, who
+from auditor.cli._output import console, current_user, settings_and_store
 
 if TYPE_CHECKING:
     from auditor.store.tokens import Token
 
 log = logging.getLogger(__name__)
 
-REQUESTS = 2
-"""Seconds of the time to end that requests have; those that hang must not take it from the runs."""
+PACKAGES = ("fastapi", "prometheus_client", "python_multipart", "uvicorn")
+"""Modules of the packages that only the service needs."""
 
-LEAVING = 1.0
-"""Seconds of the time to end that are left for what Python does at its end."""
+REQUEST_TIMEOUT = 2
+"""Seconds of the shutdown time for open requests; hanging requests must not use up the time that runs need."""
 
-SWITCH = 0.0005
-"""Seconds after which a thread that computes lets others go on. A request stops and goes on a dozen times: beside a thread that computes,
-the list of audits took 75 ms with Python's own 5 ms, and takes 19 ms with this."""
+EXIT_MARGIN = 1.0
+"""Seconds of the shutdown time reserved for the exit of the interpreter."""
 
-YOUNG = 10_000
-"""Objects that are made before any are looked through again; a page of runs makes some thousands, and nearly all go by themselves."""
+SWITCH_INTERVAL = 0.0005
+"""Thread switch interval in seconds. A request switches threads about a dozen times: beside a computing thread the list of audits took
+75 ms with Python's default of 5 ms, and takes 19 ms with this."""
+
+GC_THRESHOLD = 10_000
+"""Allocations between collections of the youngest generation; a page of runs allocates thousands of objects and frees nearly all itself."""
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Serve until asked to end; then runs end, or wait again where they stand."""
+    """Serve until a signal; runs that do not end within the grace period return to the queue with their completed chunks."""
+    _require_packages()
     import uvicorn
 
     from auditor import telemetry
     from auditor.api import check_exposure, create_app
-    from auditor.api.behind import secrets_of
-    from auditor.schedule import Ticker
-    from auditor.service.queueing import Workers
+    from auditor.api.dependencies import find_secrets
+    from auditor.service.scheduler import Ticker
+    from auditor.service.workers import Workers
     from auditor.store import runs, tokens
 
-    with stored(options) as (configured, store):
-        here = configured.service
-        host, port = options.host or here.host, here.port if options.port is None else options.port
-        telemetry.configure("console" if sys.stderr.isatty() else "json", "info", secrets_of(configured))
-        telemetry.trace()
+    with settings_and_store(options) as (configured, store):
+        service = configured.service
+        host, port = options.host or service.host, service.port if options.port is None else options.port
+        telemetry.configure_logging("console" if sys.stderr.isatty() else "json", "info", find_secrets(configured))
+        telemetry.start_tracing()
         check_exposure(configured, store, host, options.insecure)
-        if not options.insecure and not tokens.any_valid(store):
-            print("auditor: nobody has a token yet: auditor token create --scope run --name NAME", file=sys.stderr)
-        workers = Workers(configured, store, here.workers)
+        if not options.insecure and not tokens.has_valid_token(store):
+            print("auditor: there is no valid token yet; create one: auditor token create --scope run --name NAME", file=sys.stderr)
+        workers = Workers(configured, store, service.workers)
         ticker = Ticker(configured, store, str(runs.this_process()))
         app = create_app(configured, store, workers=workers, ticker=ticker, insecure=options.insecure)
-        address: dict[str, Any] = {"host": host, "port": port, "forwarded_allow_ips": list(here.proxies)}
+        address: dict[str, Any] = {"host": host, "port": port, "forwarded_allow_ips": list(service.proxies)}
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
-        server = uvicorn.Server(uvicorn.Config(app, **address, **quiet, timeout_graceful_shutdown=REQUESTS))
-        _stand_by()
+        server = uvicorn.Server(uvicorn.Config(app, **address, **quiet, timeout_graceful_shutdown=REQUEST_TIMEOUT))
+        _reduce_pauses()
         workers.start()
         ticker.start()
         try:
             server.run()
-        except KeyboardInterrupt:  # uvicorn ends well first, and tells the signal again
+        except KeyboardInterrupt:  # uvicorn shuts down, then raises the signal again
             pass
         finally:
-            left = max(here.grace / 2, here.grace - REQUESTS - LEAVING)
-            _leave_in(left + LEAVING)
+            remaining = max(service.grace / 2, service.grace - REQUEST_TIMEOUT - EXIT_MARGIN)
+            _exit_after(remaining + EXIT_MARGIN)
             ticker.stop()
-            workers.stop(left)
+            workers.stop(remaining)
     return 0 if server.started else 3
 
 
-def _stand_by() -> None:
-    """Let threads stop each other for moments only.
+def _require_packages() -> None:
+    """Raise PackageMissing unless the packages of the service are installed."""
+    from auditor.errors import PackageMissing
 
-    What was loaded so far stays, and is never looked through again: that stopped every thread for a tenth of a second each time
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise PackageMissing(f"the service needs packages that are not installed ({', '.join(missing)}): pip install 'auditor[service]'")
+
+
+def _reduce_pauses() -> None:
+    """Shorten the pauses that threads cause each other.
+
+    All objects loaded so far are excluded from garbage collection, which otherwise stopped every thread for 0.1 s each time
     (https://docs.python.org/3/library/gc.html#gc.freeze).
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG, 20, 20)
-    sys.setswitchinterval(SWITCH)
+    gc.set_threshold(GC_THRESHOLD, 20, 20)
+    sys.setswitchinterval(SWITCH_INTERVAL)
 
 
-def _leave_in(seconds: float) -> None:
-    """End this process in so many seconds if it has not ended: a thread whose database does not answer would hold it at its end."""
+def _exit_after(seconds: float) -> None:
+    """Exit the process after this many seconds unless it has ended; a thread whose database does not answer would block the exit."""
 
     def leave() -> None:
-        log.warning("what a database does not answer to is left; the next process takes its run up", extra={"action": "left"})
+        log.warning(
+            "shutdown timed out waiting for a database; the run will be resumed by the next process", extra={"action": "exit_forced"}
+        )
         os._exit(3)
 
     timer = threading.Timer(seconds, leave)
@@ -97,60 +113,61 @@ def _leave_in(seconds: float) -> None:
 
 
 def token(options: argparse.Namespace) -> int:
-    """Make, list or revoke tokens."""
-    from auditor.config import seconds
+    """Create, list or revoke tokens."""
+    from auditor.config import parse_duration
     from auditor.errors import ConfigError
     from auditor.service import tokens
-    from auditor.store import tokens as kept
+    from auditor.store import tokens as store_tokens
 
-    with stored(options) as (_, store):
+    with settings_and_store(options) as (_, store):
         if options.action == "create":
             try:
-                lives = dt.timedelta(seconds=seconds(options.expires)) if options.expires else None
+                lifetime = dt.timedelta(seconds=parse_duration(options.expires)) if options.expires else None
             except (ValueError, OverflowError) as error:
                 raise ConfigError(f"--expires: {error}") from None
-            expires = dt.datetime.now(dt.UTC) + lives if lives else None
-            print(tokens.create(store, name=options.name, scope=options.scope, expires=expires, by=who()))
+            expires = dt.datetime.now(dt.UTC) + lifetime if lifetime else None
+            print(tokens.create(store, name=options.name, scope=options.scope, expires=expires, by=current_user()))
         elif options.action == "revoke":
-            tokens.revoke(store, options.name, by=who())
+            tokens.revoke(store, options.name, by=current_user())
             print(f"{options.name} was revoked", file=sys.stderr)
         else:
-            _list([one for one in kept.listed(store) if not one.is_session])
+            _print_tokens([token for token in store_tokens.list_tokens(store) if not token.is_session])
     return 0
 
 
-def _list(found: list[Token]) -> None:
+def _print_tokens(tokens: list[Token]) -> None:
     from rich.table import Table
 
-    table = Table("name", "scope", "made", "expires", "revoked", "last used", box=None, header_style="bold")
-    for one in found:
-        moments = (one.made, one.expires, one.revoked, one.last_used)
-        table.add_row(one.name, one.scope, *(f"{at:%Y-%m-%d %H:%M}" if at else "" for at in moments))
-    printer().print(table)
+    table = Table("name", "scope", "created", "expires", "revoked", "last used", box=None, header_style="bold")
+    for token in tokens:
+        moments = (token.made, token.expires, token.revoked, token.last_used)
+        table.add_row(token.name, token.scope, *(f"{at:%Y-%m-%d %H:%M}" if at else "" for at in moments))
+    console().print(table)
 
 
 def pause(options: argparse.Namespace) -> int:
-    """Let an audit rest from its schedule."""
+    """Stop scheduling an audit."""
     from auditor.service import audits
 
-    with stored(options) as (configured, store):
-        audits.pause(configured, store, options.audit, by=who())
+    with settings_and_store(options) as (configured, store):
+        audits.pause(configured, store, options.audit, by=current_user())
     return 0
 
 
 def unpause(options: argparse.Namespace) -> int:
-    """Let an audit follow its schedule again."""
+    """Schedule a paused audit again."""
     from auditor.service import audits
 
-    with stored(options) as (configured, store):
-        audits.unpause(configured, store, options.audit, by=who())
+    with settings_and_store(options) as (configured, store):
+        audits.unpause(configured, store, options.audit, by=current_user())
     return 0
 
 
 def crontab(options: argparse.Namespace) -> int:
-    """Print lines for cron and Kubernetes."""
-    from auditor import config, schedule
+    """Print a crontab and a Kubernetes CronJob."""
+    from auditor import config
+    from auditor.service import scheduler
 
-    path = config.find(options.config)
-    print(schedule.crontab(config.load(path), path), end="")
+    path = config.find_file(options.config)
+    print(scheduler.crontab(config.load(path), path), end="")
     return 0

@@ -1,1 +1,1 @@
-"""Comparing two sides' summaries: pure functions over arrays, with no clock, socket or thread."""
+"""Comparison of both sides' summaries: pure functions over arrays, without clock, socket or thread."""

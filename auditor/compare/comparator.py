@@ -1,4 +1,4 @@
-"""Two sides' summaries to a verdict: which partitions are equal, which are not, which could not be compared."""
+"""Align both sides' summaries by partition, decide which partitions are equal, and derive a verdict."""
 
 from __future__ import annotations
 
@@ -9,80 +9,98 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from auditor.compare import minhash, score
+from auditor.compare import published_score
 from auditor.model import NULL_PARTITION, SIDES, Comparison, Divergent, Side, Verdict
-from auditor.summary import Integers, Summaries
+from auditor.summary import minhash
+from auditor.summary.arrays import Integers, Summaries
 
 Flags = npt.NDArray[np.bool_]
+
+PUBLISHED_SCORE = "the published score"
+"""How a reason begins that compares the published score with the threshold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Both sides' summaries by partition: row i of either side is at ``at[side][i]``, or -1 where the side lacks it.
+    """Both sides' summaries aligned by partition, over the n partitions that at least one side has.
 
-    ``equal``, ``unequal`` and ``skipped`` flag each partition, exactly one of them.
+    Exactly one of ``equal``, ``unequal`` and ``skipped`` is set for each partition. Methods take a partition's index, 0 .. n - 1.
     """
 
     sides: dict[Side, Summaries]
+    """The summaries of each side."""
     partition: Integers
-    at: dict[Side, Integers]
+    """Partition ids, (n,) int64, ascending."""
+    row_index: dict[Side, Integers]
+    """For each side the index of each partition's row in ``sides[side]``, (n,) int64; -1 where the side lacks the partition."""
+    present: dict[Side, Flags]
+    """For each side which partitions it has, (n,) bool."""
+    on_both: Flags
+    """Which partitions both sides have, (n,) bool."""
+    rows: dict[Side, Integers]
+    """For each side the rows of each partition, (n,) int64; 0 where the side lacks it."""
     equal: Flags
+    """Whether row counts, signatures, syndromes and measures are equal, (n,) bool."""
     unequal: Flags
+    """Whether the partition differs, or one side lacks it, (n,) bool."""
     skipped: Flags
+    """Whether the partition could not be compared because an engine could not hash one of its rows, (n,) bool."""
 
-    def only(self, kept: Flags) -> Aligned:
-        """These partitions alone."""
-        at = {side: self.at[side][kept] for side in SIDES}
-        return Aligned(self.sides, self.partition[kept], at, self.equal[kept], self.unequal[kept], self.skipped[kept])
+    def select(self, mask: Flags) -> Aligned:
+        """Return only the partitions for which ``mask``, (n,) bool, is true."""
+        return Aligned(
+            sides=self.sides,
+            partition=self.partition[mask],
+            row_index={side: self.row_index[side][mask] for side in SIDES},
+            present={side: self.present[side][mask] for side in SIDES},
+            on_both=self.on_both[mask],
+            rows={side: self.rows[side][mask] for side in SIDES},
+            equal=self.equal[mask],
+            unequal=self.unequal[mask],
+            skipped=self.skipped[mask],
+        )
 
-    def on(self, side: Side) -> Flags:
-        """Which partitions a side has."""
-        return self.at[side] >= 0
-
-    def id(self, index: int) -> int | None:
-        """A partition's id as engines have it: None of the one of rows without a key."""
+    def partition_id(self, index: int) -> int | None:
+        """Return a partition's id; None for the partition of rows whose key holds a NULL."""
         number = int(self.partition[index])
         return None if number == NULL_PARTITION else number
 
-    def rows(self, side: Side, index: int) -> int:
-        """The rows of a side's partition, 0 where it lacks it."""
-        at = int(self.at[side][index])
-        return int(self.sides[side].rows[at]) if at >= 0 else 0
-
-    def keys(self, index: int) -> tuple[int | None, int | None]:
-        """The least and greatest key of a partition over both sides; None where keys have no order."""
-        found: list[int] = []
+    def key_range(self, index: int) -> tuple[int | None, int | None]:
+        """Return the least and greatest key of a partition over both sides; None where keys have no order."""
+        keys: list[int] = []
         for side in SIDES:
-            at, here = int(self.at[side][index]), self.sides[side]
-            found += [key for key in (here.least[at], here.greatest[at]) if key is not None] if at >= 0 else []
-        return min(found, default=None), max(found, default=None)
+            at, summaries = int(self.row_index[side][index]), self.sides[side]
+            keys += [key for key in (summaries.least[at], summaries.greatest[at]) if key is not None] if at >= 0 else []
+        return min(keys, default=None), max(keys, default=None)
 
     @property
     def skipped_rows(self) -> int:
-        """The rows of both sides in partitions that could not be compared."""
-        return int(sum(self.sides[s].rows[self.at[s][self.skipped & self.on(s)]].sum() for s in SIDES))
+        """Return the rows of both sides together in skipped partitions."""
+        return int(sum(self.rows[side][self.skipped].sum() for side in SIDES))
 
-    def words(self, chosen: Integers) -> Integers:
-        """Target minus source of the signatures' words of these partitions, both of which are on both sides."""
-        source, target = (self.sides[side].words[self.at[side][chosen]] for side in SIDES)
+    def word_differences(self, indices: Integers) -> Integers:
+        """Return target minus source of the signatures' word sums, (len(indices), words) int64; both sides must have the partitions."""
+        source, target = (self.sides[side].words[self.row_index[side][indices]] for side in SIDES)
         return np.asarray(target - source, np.int64)
 
 
 def align(source: Summaries, target: Summaries) -> Aligned:
-    """Lay two sides of one plan beside each other and see which partitions are equal."""
+    """Align two sides of one plan by partition, and decide which partitions are equal."""
     sides: dict[Side, Summaries] = {"source": source, "target": target}
     partition = np.union1d(source.partition, target.partition)
-    at: dict[Side, Integers] = {}
+    row_index: dict[Side, Integers] = {}
+    rows: dict[Side, Integers] = {}
     for side in SIDES:
-        here = np.full(len(partition), -1, np.int64)
-        here[np.searchsorted(partition, sides[side].partition)] = np.arange(len(sides[side]))
-        at[side] = here
-    both = (at["source"] >= 0) & (at["target"] >= 0)
-    skipped = _skipped(sides, at)
-    equal = np.zeros(len(both), np.bool_)
-    equal[both] = _equal(sides, at, both)
+        at = np.searchsorted(partition, sides[side].partition)
+        row_index[side], rows[side] = np.full(len(partition), -1, np.int64), np.zeros(len(partition), np.int64)
+        row_index[side][at], rows[side][at] = np.arange(len(sides[side])), sides[side].rows
+    present = {side: row_index[side] >= 0 for side in SIDES}
+    on_both = present["source"] & present["target"]
+    skipped = _skipped_partitions(sides, row_index)
+    equal = np.zeros(len(partition), np.bool_)
+    equal[on_both] = _equal_partitions(sides, row_index, on_both)
     equal &= ~skipped
-    return Aligned(sides, partition, at, equal, ~equal & ~skipped, skipped)
+    return Aligned(sides, partition, row_index, present, on_both, rows, equal, ~equal & ~skipped, skipped)
 
 
 def compare(
@@ -93,18 +111,19 @@ def compare(
     measures: Sequence[str] = (),
     label: Callable[[int | None], str] = str,
 ) -> Comparison:
-    """What the summaries say.
+    """Return the comparison of aligned summaries, with its verdict.
 
-    ``threshold`` is the published score below which unequal partitions make a mismatch; ``measures`` names the columns of
-    counts summaries; ``label`` says for a person what a partition is. Two empty tables are equal only with ``allow_empty``.
+    Unequal partitions make a mismatch. ``threshold`` (0 .. 1) is for the method counts alone, which knows no similarity: below 1 it is
+    compared with the published score. ``measures`` names the columns of counts summaries, ``label`` describes a partition for a person.
+    Two empty tables match only with ``allow_empty``, and are unknown otherwise.
     """
     sides, equal, unequal, skipped = aligned.sides, aligned.equal, aligned.unequal, aligned.skipped
     k = sides["source"].minhashes.shape[1]
     similar = np.zeros(len(equal))
-    shared = unequal & aligned.on("source") & aligned.on("target")
-    similar[shared] = minhash.similarity(*(sides[s].minhashes[aligned.at[s][shared]] for s in SIDES)) if k else np.nan
+    shared = unequal & aligned.on_both
+    similar[shared] = minhash.similarity(*(sides[s].minhashes[aligned.row_index[s][shared]] for s in SIDES)) if k else np.nan
     rows = {side: int(sides[side].rows.sum()) for side in SIDES}
-    published = score.published(int(equal.sum()), similar[unequal], k)
+    published = published_score.score(int(equal.sum()), similar[unequal], k)
     verdict, reasons = _verdict(rows, aligned, published.value if published else 0.0, threshold, allow_empty)
     return Comparison(
         verdict=verdict,
@@ -113,28 +132,28 @@ def compare(
         rows=rows,
         total=len(equal),
         equal=int(equal.sum()),
-        source_only=int((unequal & ~aligned.on("target")).sum()),
-        target_only=int((unequal & ~aligned.on("source")).sum()),
+        source_only=int((unequal & ~aligned.present["target"]).sum()),
+        target_only=int((unequal & ~aligned.present["source"]).sum()),
         skipped=int(skipped.sum()),
         skipped_rows=aligned.skipped_rows,
         divergent=tuple(_divergent(aligned, int(i), similar[i], measures, label) for i in np.flatnonzero(unequal)),
     )
 
 
-def _skipped(sides: dict[Side, Summaries], at: dict[Side, Integers]) -> Flags:
-    """Partitions with a row that an engine could not build the text of: nothing is claimed of them."""
-    skipped = np.zeros(len(at["source"]), np.bool_)
+def _skipped_partitions(sides: dict[Side, Summaries], row_index: dict[Side, Integers]) -> Flags:
+    """Return the partitions with a row that an engine could not hash on either side, (n,) bool."""
+    skipped = np.zeros(len(row_index["source"]), np.bool_)
     for side in SIDES:
-        here = at[side] >= 0
-        skipped[here] |= (sides[side].rows != sides[side].hashed)[at[side][here]]
+        here = row_index[side] >= 0
+        skipped[here] |= (sides[side].rows != sides[side].hashed)[row_index[side][here]]
     return skipped
 
 
-def _equal(sides: dict[Side, Summaries], at: dict[Side, Integers], both: Flags) -> Flags:
-    """Which of the partitions on both sides are equal in their row counts, signatures and measures."""
+def _equal_partitions(sides: dict[Side, Summaries], row_index: dict[Side, Integers], both: Flags) -> Flags:
+    """Return which of the partitions that ``both`` sides have are equal in row counts, signatures, syndromes and measures, bool."""
     pairs: list[tuple[Any, Any]] = []
     for name in ("rows", "words", "syndromes", "measures"):
-        mine, other = (getattr(sides[s], name)[at[s][both]] for s in SIDES)
+        mine, other = (getattr(sides[s], name)[row_index[s][both]] for s in SIDES)
         pairs.append((mine, other))
     equal = np.ones(int(both.sum()), np.bool_)
     for mine, other in pairs:
@@ -156,10 +175,12 @@ def _verdict(rows: dict[Side, int], aligned: Aligned, value: float, threshold: f
         reasons.append(f"{int(unequal.sum()):,} of {len(equal):,} partitions differ")
         if rows["source"] != rows["target"]:
             reasons.append(f"the source has {rows['source']:,} rows, the target {rows['target']:,}")
-        if value >= threshold and threshold < 1:
-            reasons.append(f"the score {value:.6g} is not below the threshold {threshold:g}")
-            return (Verdict.UNKNOWN if skipped.any() else Verdict.MATCH), reasons
-        return Verdict.MISMATCH, reasons
+        if threshold == 1:
+            return Verdict.MISMATCH, reasons
+        if value < threshold:
+            return Verdict.MISMATCH, [*reasons, f"{PUBLISHED_SCORE} {value:.6g} is below the threshold {threshold:g}"]
+        reasons.append(f"{PUBLISHED_SCORE} {value:.6g} is not below the threshold {threshold:g}")
+        return (Verdict.UNKNOWN if skipped.any() else Verdict.MATCH), reasons
     if skipped.any():
         return Verdict.UNKNOWN, reasons
     return Verdict.MATCH, [f"all {len(equal):,} partitions are equal"]
@@ -175,20 +196,20 @@ def _divergent(
     sides = aligned.sides
     number = int(aligned.partition[index])
     partition = None if number == NULL_PARTITION else number
-    at = {side: int(aligned.at[side][index]) for side in SIDES}
-    least, greatest = aligned.keys(index)
+    at = {side: int(aligned.row_index[side][index]) for side in SIDES}
+    least, greatest = aligned.key_range(index)
     return Divergent(
         partition=partition,
         key_range=(least, greatest) if least is not None and greatest is not None else None,
         label=label(partition),
         rows={side: int(sides[side].rows[at[side]]) if at[side] >= 0 else 0 for side in SIDES},
         similarity=None if np.isnan(similarity) else float(similarity),
-        measures=_differing(sides, at, measures),
+        measures=_differing_measures(sides, at, measures),
     )
 
 
-def _differing(sides: dict[Side, Summaries], at: dict[Side, int], names: Sequence[str]) -> tuple[str, ...]:
-    """The measures that differ, as sentences."""
+def _differing_measures(sides: dict[Side, Summaries], at: dict[Side, int], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the measures that differ, one sentence each."""
     if min(at.values()) < 0:
         return ()
     mine, other = (sides[side].measures[at[side]] for side in SIDES)

@@ -1,12 +1,12 @@
-"""How similar two tables are as multisets of rows, with an interval: exact where differences were named, estimated elsewhere.
+"""Row-weighted Jaccard similarity of two tables with an interval: exact where differences were named, estimated elsewhere.
 
-With T rows on both sides together and D rows that are on one side only (a changed row counts on both), the similarity is
-J = |A and B| / |A or B| = (T - D) / (T + D). It falls as D grows, so bounds for D are bounds for J.
+The tables A and B are multisets of rows. With T rows on both sides together, D of which are on one side only (a changed row counts
+on both), J = |A and B| / |A or B| = (T - D) / (T + D), in 0 .. 1. J falls as D grows, so bounds for D are bounds for J.
 
-**D from the signature.** A word of w bits of a good hash is uniform, with mean mu = (2^w - 1) / 2 and variance
-sigma^2 = (2^2w - 1) / 12. Let d be the difference of a partition's sums of a word, less mu times the difference of its row
-counts. Then E[d^2] = sigma^2 D: the tug-of-war sketch (Alon, Matias and Szegedy, "The space complexity of approximating the
-frequency moments", 1996), which costs nothing here because the sums are the signature. With q = d^2 / sigma^2,
+**D from the signature.** A w-bit word of a good hash is uniform on 0 .. 2^w - 1 (w = 30, or 32 in the published encoding), with
+mean mu = (2^w - 1) / 2 and variance sigma^2 = (2^(2w) - 1) / 12. Let d be the difference of a partition's sums of a word, less mu
+times the difference of its row counts. Then E[d^2] = sigma^2 D: the tug-of-war sketch (Alon, Matias and Szegedy, "The space
+complexity of approximating the frequency moments", 1996), free of cost because the sums are the signature. With q = d^2 / sigma^2,
 E[d^4] = (3 D^2 - 1.2 D) sigma^4, so (q^2 + 1.2 q) / 3 estimates D^2 of a partition, and the estimate's variance is
 (2.8 D + 2 max(sum D_i^2 - 2 D, 0)) / words. The interval is that of a chi-square variable with the same mean and variance
 (Satterthwaite, 1946).
@@ -27,48 +27,54 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from auditor.compare import minhash
 from auditor.compare.comparator import Aligned
 from auditor.model import SIDES, Jaccard, Score
-from auditor.summary import Integers
+from auditor.summary import minhash
+from auditor.summary.arrays import Integers
 
 Z = 1.959963984540054
-"""The 97.5 % point of the normal distribution."""
+"""97.5 % quantile of the standard normal distribution."""
 
-CAUTION = 2.0
-"""What the estimated variance is multiplied by: where one partition holds most of the differences, its own sums are the only
-witness of that, and by chance say too little. Simulated, the interval then holds the truth for 97 % of tables (94 % without)."""
+VARIANCE_FACTOR = 2.0
+"""Factor on the estimated variance. Where one partition holds most of the differences, only its own sums show it, and by chance they
+may be too small. In simulations the interval then covers the true value for 97 % of tables (94 % without the factor)."""
 
 MINHASH_BELOW = 1 / 3
-"""Below this similarity minhash has the smaller variance (the two cross near 0.35)."""
+"""Similarity below which minhash has the smaller variance; the two cross near 0.35."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """Unequal partitions on both sides whose differences were not named.
-
-    ``words`` (n, words) is target minus source, ``source`` and ``target`` (n,) the row counts, ``at_least`` (n,) how many rows are
-    known to differ (0 where nothing is known), ``minhash`` (n,) the share of ``k`` minhashes that are equal, or NaN for k = 0,
-    ``bits`` the width of a word.
-    """
+class Unresolved:
+    """The n unequal partitions that both sides have and whose differences were not named."""
 
     words: Integers
+    """Target minus source of the signatures' word sums, (n, words) int64."""
     source: Integers
+    """Rows of the source, (n,) int64."""
     target: Integers
+    """Rows of the target, (n,) int64."""
     at_least: Integers
+    """Rows known to be on one side only, (n,) int64; 0 where nothing is known."""
     minhash: npt.NDArray[np.float64]
+    """Share of equal minhashes, (n,) in 0 .. 1; NaN for k = 0."""
     k: int
+    """Minhashes per partition; 0 for none."""
     bits: int
+    """Width of a signature word in bits."""
 
 
-def rest_of(aligned: Aligned, indices: Integers, at_least: Mapping[int, int], bits: int) -> Rest:
-    """What the summaries say of these partitions (by index), all of them on both sides; ``bits`` is a signature word's width."""
-    shares = [aligned.sides[side].minhashes[aligned.at[side][indices]] for side in SIDES]
+def select_unresolved(aligned: Aligned, indices: Integers, at_least: Mapping[int, int], bits: int) -> Unresolved:
+    """Return the summaries of unresolved partitions.
+
+    ``indices`` are indices into ``aligned`` of partitions that both sides have, ``at_least`` maps some of them to the rows known to
+    differ, ``bits`` is the width of a signature word.
+    """
+    shares = [aligned.sides[side].minhashes[aligned.row_index[side][indices]] for side in SIDES]
     k = shares[0].shape[1]
-    return Rest(
-        words=aligned.words(indices),
-        source=aligned.sides["source"].rows[aligned.at["source"][indices]],
-        target=aligned.sides["target"].rows[aligned.at["target"][indices]],
+    return Unresolved(
+        words=aligned.word_differences(indices),
+        source=aligned.sides["source"].rows[aligned.row_index["source"][indices]],
+        target=aligned.sides["target"].rows[aligned.row_index["target"][indices]],
         at_least=np.array([at_least.get(int(index), 0) for index in indices], np.int64),
         minhash=minhash.similarity(*shares) if k else np.full(len(indices), np.nan),
         k=k,
@@ -76,9 +82,9 @@ def rest_of(aligned: Aligned, indices: Integers, at_least: Mapping[int, int], bi
     )
 
 
-def together(first: Rest, second: Rest) -> Rest:
-    """Partitions of two scans as one rest; minhashes count only where both have them."""
-    return Rest(
+def merge(first: Unresolved, second: Unresolved) -> Unresolved:
+    """Return the unresolved partitions of two scans together; minhashes are used only if both scans have them."""
+    return Unresolved(
         words=np.concatenate([first.words, second.words]),
         source=np.concatenate([first.source, second.source]),
         target=np.concatenate([first.target, second.target]),
@@ -89,46 +95,59 @@ def together(first: Rest, second: Rest) -> Rest:
     )
 
 
-def differing(rest: Rest) -> float:
-    """An estimate of how many rows of these partitions are on one side only."""
-    return _estimated(rest)[0]
+def estimate_differing(rest: Unresolved) -> float:
+    """Return an estimate of D, the rows of these partitions that are on one side only."""
+    return _estimate(rest)[0]
 
 
-def similarity(rows: int, differing: int, rest: Rest, unknown: int = 0) -> Jaccard | None:
-    """The similarity of two tables of ``rows`` rows together, ``differing`` of which are known to be on one side only.
+def estimate_rows(rest: Unresolved, share: float | None = None) -> int:
+    """Return about how many rows of these partitions differ, a changed one counting once.
 
-    ``unknown`` rows are in partitions that could not be compared, and may be anything. None where there are no rows.
+    ``share`` is how many rows that is, at the known differences, for each row that is on one side only: 1/2 if all are changed. It is
+    that of as many changed rows as possible if nothing is known.
+    """
+    least, most = _hard_bounds(rest)
+    differing = float(np.clip(_estimate(rest)[0], least.sum(), most.sum()))
+    fewest = (differing + float(np.abs(rest.target - rest.source).sum())) / 2
+    return round(fewest if share is None else min(max(differing * share, fewest), differing))
+
+
+def similarity(rows: int, differing: int, rest: Unresolved, unknown: int = 0) -> Jaccard | None:
+    """Return the similarity of two tables; None if they have no rows.
+
+    ``rows`` is T, the rows of both together, ``differing`` those known to be on one side only. ``unknown`` rows of partitions that could
+    not be compared widen the lower bounds, as if all of them differed.
     """
     if not rows:
         return None
-    least, most = _hard(rest)
-    estimate, lower, upper = _estimated(rest)
+    least, most = _hard_bounds(rest)
+    estimate, lower, upper = _estimate(rest)
     estimate, lower, upper = (float(np.clip(value, least.sum(), most.sum())) for value in (estimate, lower, upper))
     known, open_ended = float(differing), float(unknown)
-    value, low, high = (_of(rows, d) for d in (known + estimate, known + upper + open_ended, known + lower))
+    value, low, high = (_jaccard(rows, d) for d in (known + estimate, known + upper + open_ended, known + lower))
     return Jaccard(
         score=Score(value, low, high),
-        least=_of(rows, known + float(most.sum()) + open_ended),
-        most=_of(rows, known + float(least.sum())),
+        least=_jaccard(rows, known + float(most.sum()) + open_ended),
+        most=_jaccard(rows, known + float(least.sum())),
         differing=known + estimate,
     )
 
 
-def _of(rows: int, differing: float) -> float:
+def _jaccard(rows: int, differing: float) -> float:
     return max(0.0, (rows - differing) / (rows + differing))
 
 
-def _hard(rest: Rest) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """The least and the most rows of each partition that can be on one side only."""
+def _hard_bounds(rest: Unresolved) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the least and the most rows of each partition that can be on one side only, both (n,)."""
     gap = np.abs(rest.target - rest.source)
     least = np.maximum(np.where(gap == 0, 2, gap), rest.at_least)
-    least = least + (least - gap) % 2  # D has the parity of the difference of counts
+    least = least + (least - gap) % 2  # D has the parity of gap
     most = rest.source + rest.target
     return np.minimum(least, most).astype(np.float64), most.astype(np.float64)
 
 
-def _estimated(rest: Rest) -> tuple[float, float, float]:
-    """D of the rest, with the ends of its 95 % interval."""
+def _estimate(rest: Unresolved) -> tuple[float, float, float]:
+    """Return D of the unresolved partitions with the ends of its 95 % interval."""
     if not len(rest.source):
         return 0.0, 0.0, 0.0
     mean = (2.0**rest.bits - 1) / 2
@@ -140,14 +159,14 @@ def _estimated(rest: Rest) -> tuple[float, float, float]:
     estimate = float(square.sum() / words)
     squares = float(((square**2 + 1.2 * square) / 3).sum() / words)
     rows = float((rest.source + rest.target).sum())
-    if rest.k and _of(int(rows), min(estimate, rows)) < MINHASH_BELOW:
-        return _by_minhash(rest)
-    spread = CAUTION * (2.8 * estimate + 2 * max(squares - 2 * estimate, 0.0)) / words
+    if rest.k and _jaccard(int(rows), min(estimate, rows)) < MINHASH_BELOW:
+        return _estimate_by_minhash(rest)
+    spread = VARIANCE_FACTOR * (2.8 * estimate + 2 * max(squares - 2 * estimate, 0.0)) / words
     return estimate, *_interval(estimate, spread, len(rest.source) * words)
 
 
 def _interval(estimate: float, spread: float, terms: int) -> tuple[float, float]:
-    """The 95 % interval of D for an estimate of that variance: estimate * nu / chi-square with nu = 2 D^2 / variance."""
+    """Return the 95 % interval of D: estimate * nu / chi-square(nu) at 97.5 % and 2.5 %, with nu = 2 D^2 / variance."""
     if estimate <= 0:
         return 0.0, math.inf
     freedom = max(min(2 * estimate**2 / max(spread, 1e-9), float(terms)), 1.0)
@@ -155,16 +174,16 @@ def _interval(estimate: float, spread: float, terms: int) -> tuple[float, float]
 
 
 def _chi_square(freedom: float, z: float) -> float:
-    """A quantile of the chi-square distribution, from the normal one (Wilson and Hilferty, 1931), kept off zero."""
+    """Return a quantile of the chi-square distribution from the normal one (Wilson and Hilferty, 1931), bounded away from zero."""
     cube = 1 - 2 / (9 * freedom) + z * math.sqrt(2 / (9 * freedom))
     return freedom * max(cube, 0.05) ** 3
 
 
-def _by_minhash(rest: Rest) -> tuple[float, float, float]:
+def _estimate_by_minhash(rest: Unresolved) -> tuple[float, float, float]:
     rows = (rest.source + rest.target).astype(np.float64)
     f = rest.minhash
     differing = rows * (1 - f) / (1 + f)
-    # A share of 0 or 1 has a spread too: two successes and two failures are added (Agresti and Coull, 1998).
+    # Two successes and two failures are added, so that shares of 0 and 1 have a variance too (Agresti and Coull, 1998).
     near = (f * rest.k + 2) / (rest.k + 4)
     spread = float((4 * rows**2 / (1 + near) ** 4 * near * (1 - near) / rest.k).sum())
     width = Z * math.sqrt(spread)

@@ -1,63 +1,72 @@
-"""Neighbouring rows that one side lacks: joined into ranges, counted and not enumerated."""
+"""Range differences: neighbouring rows that one side lacks, counted instead of enumerated."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from auditor.compare.account import Row
+from auditor.compare.accounting import Row
 from auditor.model import NULL_PARTITION, SIDES, Difference, DifferenceKind, Partitioning, RangeDifference, Side
 
 if TYPE_CHECKING:
     from auditor.compare.comparator import Aligned
 
-SHORTEST = 16
-"""Neighbouring keys that one side lacks within a listed partition are a range from so many on."""
+MIN_RANGE_KEYS = 16
+"""Fewest neighbouring keys within a listed partition that are reported as a range."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Neighbouring rows on one side only, from partition ``begins`` to ``ends`` (indices of aligned partitions).
-
-    ``first`` and ``last`` are keys, None where partitions are no key ranges. ``at_start`` and ``at_end`` say whether it reaches the
-    edge of its first and last partition, so that it may go on beyond.
-    """
+class OneSidedRows:
+    """Neighbouring rows that are on one side only."""
 
     kind: DifferenceKind
+    """Missing or extra."""
     first: int | None
+    """Least key, inclusive; None where partitions are no key ranges."""
     last: int | None
+    """Greatest key, inclusive; None where ``first`` is."""
     rows: int
-    begins: int
-    ends: int
-    at_start: bool = True
-    at_end: bool = True
+    """Rows, at least 1."""
+    first_index: int
+    """Index, among the aligned partitions, of the first one it touches."""
+    last_index: int
+    """Index of the last one it touches, inclusive."""
+    touches_start: bool = True
+    """Whether no other row lies before it in its first partition, so that the range may continue in the partition before."""
+    touches_end: bool = True
+    """Whether no other row lies after it in its last partition, so that the range may continue in the partition after."""
 
 
-def one_sided(aligned: Aligned, how: Partitioning) -> list[Stretch]:
-    """The partitions that one side lacks altogether, each a stretch.
+def one_sided_partitions(aligned: Aligned, how: Partitioning) -> list[OneSidedRows]:
+    """Return the partitions that one side lacks altogether, one item each.
 
-    Only that of a key range is told by its least and greatest key: those of a bucket, or of a day, have others' keys between them.
+    Only key ranges get their least and greatest key: between the keys of a bucket, or of a day, lie keys of other partitions.
     """
     ordered = how.strategy == "range"
-    found: list[Stretch] = []
-    for index in (aligned.unequal & (aligned.on("source") != aligned.on("target"))).nonzero()[0]:
-        side: Side = "source" if aligned.at["source"][index] >= 0 else "target"
-        at = int(aligned.at[side][index])
-        here = aligned.sides[side]
+    found: list[OneSidedRows] = []
+    for index in (aligned.unequal & (aligned.present["source"] != aligned.present["target"])).nonzero()[0]:
+        side: Side = "source" if aligned.row_index["source"][index] >= 0 else "target"
+        at = int(aligned.row_index[side][index])
+        summaries = aligned.sides[side]
         kind: DifferenceKind = "missing" if side == "source" else "extra"
-        first, last = (here.least[at], here.greatest[at]) if ordered else (None, None)
-        found.append(Stretch(kind, first, last, int(here.rows[at]), int(index), int(index)))
+        first, last = (summaries.least[at], summaries.greatest[at]) if ordered else (None, None)
+        found.append(OneSidedRows(kind, first, last, int(summaries.rows[at]), int(index), int(index)))
     return found
 
 
-def within(index: int, rows: Mapping[Side, Iterable[Row]], differences: Sequence[Difference]) -> tuple[list[Stretch], list[Difference]]:
-    """Of one listed partition with integer keys: the long stretches that one side lacks, and the other differences."""
+def split_ranges(
+    index: int, rows: Mapping[Side, Iterable[Row]], differences: Sequence[Difference]
+) -> tuple[list[OneSidedRows], list[Difference]]:
+    """Split the differences of one listed partition with integer keys into ranges that one side lacks, and the others.
+
+    ``rows`` are all rows of the partition, ``index`` is its index among the aligned partitions. A range has at least MIN_RANGE_KEYS keys,
+    or at least 2 at an end of the partition, where it may continue beyond.
+    """
     by_key = {difference.key_number: difference for difference in differences}
     keys = sorted({int(row.key[0] or 0) for side in SIDES for row in rows[side]})
-    found: list[Stretch] = []
+    found: list[OneSidedRows] = []
     taken: set[int] = set()
     start = 0
     while start < len(keys):
@@ -67,31 +76,34 @@ def within(index: int, rows: Mapping[Side, Iterable[Row]], differences: Sequence
             while end < len(keys) and (there := by_key.get(keys[end])) and there.kind == first.kind:
                 end += 1
             edge = start == 0 or end == len(keys)
-            if end - start >= SHORTEST or (edge and end - start > 1):
-                run = keys[start:end]
-                taken.update(run)
-                count = sum(sum(by_key[key].rows.values()) for key in run)
-                found.append(Stretch(first.kind, run[0], run[-1], count, index, index, start == 0, end == len(keys)))
+            if end - start >= MIN_RANGE_KEYS or (edge and end - start > 1):
+                span = keys[start:end]
+                taken.update(span)
+                count = sum(sum(by_key[key].rows.values()) for key in span)
+                found.append(OneSidedRows(first.kind, span[0], span[-1], count, index, index, start == 0, end == len(keys)))
         start = end
     return found, [difference for difference in differences if difference.key_number not in taken]
 
 
-def joined(stretches: Sequence[Stretch], how: Partitioning, partitions: Sequence[int], whole: bool) -> list[RangeDifference]:
-    """Stretches as ranges: those that touch across the edge of neighbouring partitions are one.
+def join_ranges(one_sided: Sequence[OneSidedRows], how: Partitioning, partitions: Sequence[int], whole: bool) -> list[RangeDifference]:
+    """Return range differences, joining those that touch across the border of neighbouring partitions.
 
-    ``whole`` says that ``partitions`` are all there are, so that no row lies between two of them that follow one another.
+    ``partitions`` are the ids by index. ``whole`` says that they are all partitions of the table, so that no row lies between two
+    consecutive ones even if their ids are not consecutive.
     """
-    found: list[Stretch] = []
-    for stretch in sorted(stretches, key=lambda s: (s.begins, s.first or 0)):
+    found: list[OneSidedRows] = []
+    for following in sorted(one_sided, key=lambda s: (s.first_index, s.first or 0)):
         before = found[-1] if found else None
-        follows = before is not None and stretch.begins == before.ends + 1
-        near = follows and before is not None and (whole or partitions[stretch.begins] == partitions[before.ends] + 1)
-        touches = near and before is not None and before.at_end and stretch.at_start
-        if before and touches and before.kind == stretch.kind and partitions[before.begins] != NULL_PARTITION:
-            rows = before.rows + stretch.rows
-            found[-1] = dataclasses.replace(before, last=stretch.last, rows=rows, ends=stretch.ends, at_end=stretch.at_end)
+        follows = before is not None and following.first_index == before.last_index + 1
+        near = follows and before is not None and (whole or partitions[following.first_index] == partitions[before.last_index] + 1)
+        touches = near and before is not None and before.touches_end and following.touches_start
+        if before and touches and before.kind == following.kind and partitions[before.first_index] != NULL_PARTITION:
+            rows = before.rows + following.rows
+            found[-1] = dataclasses.replace(
+                before, last=following.last, rows=rows, last_index=following.last_index, touches_end=following.touches_end
+            )
         else:
-            found.append(stretch)
+            found.append(following)
     return [
         RangeDifference(
             kind=one.kind,
@@ -99,34 +111,20 @@ def joined(stretches: Sequence[Stretch], how: Partitioning, partitions: Sequence
             last=one.last,
             label=_label(one, how, partitions),
             rows=one.rows,
-            partitions=one.ends - one.begins + 1,
-            ids=(_id(partitions[one.begins]), _id(partitions[one.ends])),
+            partitions=one.last_index - one.first_index + 1,
+            ids=(_partition_id(partitions[one.first_index]), _partition_id(partitions[one.last_index])),
             buckets=how.buckets,
         )
         for one in found
     ]
 
 
-def _label(one: Stretch, how: Partitioning, partitions: Sequence[int]) -> str:
+def _label(one: OneSidedRows, how: Partitioning, partitions: Sequence[int]) -> str:
     if one.first is not None and one.last is not None:
         return f"keys {one.first:,} to {one.last:,}"
-    first, last = (how.label(_id(partitions[i])) for i in (one.begins, one.ends))
-    return first if one.begins == one.ends else f"{first} to {last}"
+    first, last = (how.label(_partition_id(partitions[i])) for i in (one.first_index, one.last_index))
+    return first if one.first_index == one.last_index else f"{first} to {last}"
 
 
-def _id(partition: int) -> int | None:
+def _partition_id(partition: int) -> int | None:
     return None if partition == NULL_PARTITION else int(partition)
-
-
-def runs(numbers: Sequence[int], most: int | None = None) -> list[tuple[int, int]]:
-    """Numbers as runs of consecutive ones, (first, last); at most so many, the smallest gaps between them taken in."""
-    ordered = sorted(numbers)
-    gaps = sorted((b - a for a, b in pairwise(ordered) if b - a > 1), reverse=True)
-    widest = 1 if most is None or len(gaps) < most else gaps[most - 1]
-    found: list[tuple[int, int]] = []
-    for number in ordered:
-        if found and number - found[-1][1] <= widest:
-            found[-1] = (found[-1][0], number)
-        else:
-            found.append((number, number))
-    return found

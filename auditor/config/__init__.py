@@ -1,24 +1,58 @@
-"""``auditor.yaml`` and the environment, as typed settings, each declared once: in this package.
+"""The configuration: ``auditor.yaml`` and environment variables, as typed settings. Each setting is declared once, in this package.
 
-A mistake is told with its file and line, and with what to write instead. ``${NAME}`` is an environment variable (an unset one
-is an error), ``${file:/path}`` the contents of a file without its last line break. Inside a longer ``url:`` they are
-percent-encoded, so that a password may hold any character.
+An error names the file, the line and what to write instead. ``${NAME}`` is replaced by an environment variable (an unset one is an
+error), ``${file:/path}`` by the contents of a file without its last line break. Within a longer ``url:`` the value is percent-encoded,
+so that a password may contain any character.
 """
 
 from __future__ import annotations
 
 from auditor.config._audit import Audit, Columns, Limits, Override, Partition, TableRef
-from auditor.config._base import Per, Sql, Written, seconds
-from auditor.config._connection import Connection, Guest, Heartbeat, PauseWhen
-from auditor.config._life import Counts, Ladder, Proxy, Recheck, Rolling, Settle, Threshold, Tolerance
-from auditor.config._load import checked, checked_audit, checked_ranges, find, load
-from auditor.config._section import KeyRange, Ranges, TimeRange, moment
+from auditor.config._base import DialectSql, PerSide, Sql, parse_duration
+from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen
+from auditor.config._load import find_file, load, validate_audit, validate_settings, validate_slice
+from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Settle, Threshold, Tolerance
 from auditor.config._service import Schedule, Service
-from auditor.config._settings import Channel, Keep, Notify, Occasion, Settings, Store
+from auditor.config._settings import Channel, Notify, Occasion, Retention, Settings, Store
+from auditor.config._slice import KeyRange, SliceSettings, TimeRange
 
 __all__ = [
-    "Audit", "Channel", "Columns", "Connection", "Counts", "Guest", "Heartbeat", "Keep", "KeyRange", "Ladder", "Limits", "Notify",
-    "Occasion", "Override", "Partition", "PauseWhen", "Per", "Proxy", "Ranges", "Recheck", "Rolling", "Schedule", "Service", "Settings",
-    "Settle", "Sql", "Store", "TableRef", "Threshold", "TimeRange", "Tolerance", "Written", "checked", "checked_audit",
-    "checked_ranges", "find", "load", "moment", "seconds",
+    "Audit",
+    "Channel",
+    "Columns",
+    "ConnectionSettings",
+    "Counts",
+    "DialectSql",
+    "GuestLimits",
+    "Heartbeat",
+    "KeyRange",
+    "Ladder",
+    "Limits",
+    "Notify",
+    "Occasion",
+    "Override",
+    "Partition",
+    "PauseWhen",
+    "PerSide",
+    "Proxy",
+    "Recheck",
+    "Retention",
+    "Rolling",
+    "Schedule",
+    "Service",
+    "Settings",
+    "Settle",
+    "SliceSettings",
+    "Sql",
+    "Store",
+    "TableRef",
+    "Threshold",
+    "TimeRange",
+    "Tolerance",
+    "find_file",
+    "load",
+    "parse_duration",
+    "validate_audit",
+    "validate_settings",
+    "validate_slice",
 ]  # fmt: skip

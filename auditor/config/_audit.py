@@ -1,4 +1,4 @@
-"""The standing definition of an audit: which tables, which columns, how they are compared."""
+"""The definition of an audit: which tables and columns are compared, and how."""
 
 from __future__ import annotations
 
@@ -8,20 +8,28 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from auditor import canonical
-from auditor.config._base import Duration, Sql, Strict
-from auditor.config._life import Counts, Ladder, Proxy, Recheck, Rolling, Settle, Threshold, Thresholds, Tolerance
-from auditor.config._service import Schedules
+from auditor.config._base import Duration, Sql, Strict, Where, Zone
+from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Settle, Threshold, ThresholdField, Tolerance
+from auditor.config._service import ScheduleField
 from auditor.model import Method
 from dialects import Place
 
 
-def _known_kind(text: str) -> str:
+def _check_kind(text: str) -> str:
     canonical.parse_kind(text)
     return text
 
 
+_QUOTED = r'"(?:[^"]|"")+"|`(?:[^`]|``)+`'
+"""A quoted part of a table's name."""
+
+
+def _unquote(part: str) -> str:
+    return part[1:-1].replace(part[0] * 2, part[0]) if re.fullmatch(_QUOTED, part) else part
+
+
 class TableRef(Strict):
-    """A table of a connection, or files by their path, and (of the target) how its columns are called there."""
+    """A table of a connection, or files by their path; for the target also its names of the columns."""
 
     connection: str
     table: str
@@ -29,46 +37,64 @@ class TableRef(Strict):
     version: int | None = None
     timestamp: str | None = None
     columns: dict[str, str] = {}
-    """Source's name to this side's name."""
+    """This side's name of a column, by the source's name."""
 
     @property
     def place(self) -> Place:
-        """The table's name taken apart at its points; a path if it has a slash or a file's ending, or a format is given."""
-        is_path = self.format or "/" in self.table or re.search(r"\.(parquet|csv)(\.gz)?$", self.table)
+        """The table's name split at its dots, or a path if it has a slash or a file extension, or a format is given.
+
+        A part in double quotes or backticks, doubled inside, may have any character: ``shop."orders/2024"``.
+        """
+        plain = re.sub(_QUOTED, "", self.table)
+        is_path = self.format or "/" in plain or re.search(r"\.(parquet|csv)(\.gz)?$", plain)
         if not is_path:
-            parts = tuple(part.strip('"`') for part in re.findall(r'"[^"]+"|`[^`]+`|[^.]+', self.table))
-            return Place(parts)
+            return Place(tuple(_unquote(part) for part in re.findall(rf"{_QUOTED}|[^.]+", self.table)))
         ending = "csv" if re.search(r"\.csv(\.gz)?$", self.table) else "parquet"
         return Place((), self.table, self.format or ending, self.version, self.timestamp)
 
 
-class Override(Strict):
-    """How one column is compared where the default is not what is wanted."""
+class ZoneBySide(Strict):
+    """The time zone of one side's times."""
 
-    kind: Annotated[str, AfterValidator(_known_kind)] | None = None
+    source: Zone | None = None
+    target: Zone | None = None
+
+
+class Override(Strict):
+    """How one column is compared, if not by default."""
+
+    kind: Annotated[str, AfterValidator(_check_kind)] | None = None
     round: int | None = Field(None, ge=0, le=15)
     trim: bool = False
     case: Literal["lower", "upper"] | None = None
     null_as: str | None = None
+    fraction: Literal["cut", "round"] | None = None
+    """How the source's finer times and dates came into a coarser target; by default as the target's engine stores them itself."""
     mask: bool = False
-    """Show only that this column differs, never a value."""
+    """Report only that this column differs, never its values."""
     expr: Sql | None = None
     tolerance: Tolerance | None = None
-    """How far the two sides' values may be apart and count as equal."""
+    """How far the two sides' values may differ and still count as equal."""
+    zone: Zone | ZoneBySide | None = None
+    """The time zone of the times of the side whose type has none, or of one side's; by default its connection's, else UTC."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Override:
         if self.expr is not None and self.kind is None:
-            raise ValueError("an expr needs its kind beside it, e.g. kind: integer")
+            raise ValueError("expr is given without kind; add the kind of its result, e.g. kind: integer")
+        if self.expr is not None and self.fraction is not None:
+            raise ValueError("fraction cannot be combined with expr, whose SQL says how times are rounded")
         if self.round is not None and self.kind is not None:
-            raise ValueError("write either round or kind; round: 2 is kind: rounded(2)")
+            raise ValueError("round and kind cannot be combined; round: 2 is the same as kind: rounded(2)")
+        if self.zone is not None and self.expr is not None:
+            raise ValueError("zone and expr cannot be combined; let expr return the times of UTC")
         if self.tolerance is not None and (self.round is not None or self.kind is not None):
-            raise ValueError("write either a tolerance or round or kind: a tolerance chooses its kind itself")
+            raise ValueError("tolerance cannot be combined with round or kind; write one of them")
         return self
 
 
 class Columns(Strict):
-    """Which columns are compared, by the source's names; all of the source's without this."""
+    """Which columns are compared, by the source's names; by default all columns of the source."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -76,7 +102,7 @@ class Columns(Strict):
 
 
 class Partition(Strict):
-    """How rows are put into partitions; chosen from the key and the row count without this."""
+    """How rows are assigned to partitions; by default chosen from the key and the row count."""
 
     strategy: Literal["range", "hash", "time"] | None = None
     size: int | None = Field(None, ge=1)
@@ -84,73 +110,83 @@ class Partition(Strict):
     column: str | None = None
     unit: Literal["hour", "day", "month"] = "day"
     rows: int = Field(3072, ge=1)
-    """Rows a partition should hold."""
+    """Rows per partition to aim for."""
     limit: int = Field(65536, ge=1, le=1 << 20)
-    """The most partitions there should be."""
+    """Maximum number of partitions to aim for."""
 
 
 class Limits(Strict):
-    """How far the method exact goes to name differences; beyond, it estimates."""
+    """Limits within which the method exact names differences; beyond them it estimates."""
 
     max_rows_listed: int | None = Field(None, ge=0)
-    """Rows fetched of partitions that do not decode; by default 1 % of the table, and at least 100,000."""
+    """Maximum rows listed of partitions that do not decode; by default 1 % of the table, and at least 100,000."""
     max_differences: int = Field(10_000, ge=0)
-    """Differences that are kept by their keys; all are counted."""
+    """Maximum differences stored with their keys; all are counted."""
     max_seconds: Duration = 600.0
-    """Seconds spent on naming differences."""
+    """Maximum seconds spent on naming differences."""
     value_length: int = Field(200, ge=1)
-    """Characters of a value that are shown."""
+    """Maximum characters of a value that are reported."""
 
 
 class Audit(Strict):
-    """The standing definition of an audit."""
+    """The definition of an audit."""
 
     source: TableRef
     target: TableRef
     key: tuple[str, ...] = ()
     columns: Columns = Columns()
-    where: Sql | None = None
+    where: Where | None = None
+    """Which rows are compared, on both sides."""
     method: Literal[Method, "auto"] = "exact"
-    """``auto`` chooses between exact and minhash from the differences that the last runs found."""
+    """``auto`` chooses between exact and minhash by the differences that recent runs found."""
     k: int | None = Field(None, ge=1, le=256)
-    """Minhashes: 16 with the method minhash; none with the method exact, unless asked for here."""
+    """Number of minhashes; by default 16 for the method minhash, and none for the method exact."""
     t: int = Field(3, ge=1, le=16)
-    """Differences that the method exact names in one partition."""
+    """Differences that the method exact can decode per partition."""
     bits: Literal[60, 120] = 60
-    """Bits of the row hash that enter the signature of the method exact."""
+    """Bits of the row hash in the signature of the method exact."""
     salt: str = Field("random", pattern=r"^[0-9A-Za-z]{0,64}$")
-    """What the row text begins with under the methods signature and exact: new for every connected run, nothing in SQL for
-    consoles (``random``), or these letters and digits."""
+    """The prefix of the row text for the methods signature and exact: these letters and digits, or with ``random`` a new one for every
+    run over connections, and none in SQL for consoles."""
     limits: Limits = Limits()
     hash: Literal["sha256", "md5"] = "sha256"
     encoding: Literal["injective", "published"] = "injective"
     partition: Partition = Partition()
-    threshold: Thresholds = Threshold()
+    threshold: ThresholdField = Threshold()
     allow_empty: bool = False
     snapshot: Literal["whole", "per_chunk"] | None = None
-    """Whether one snapshot holds for a whole side, or each chunk has a short one of its own; without it, by the table's size."""
+    """One snapshot for a whole side, or a short one for each chunk; by default chosen by the table's size."""
+    prescan: bool | None = None
+    """Whether a run by the method signature or exact reads one signature for each of a few stretches of the table first, and then only
+    those that differ; by default decided by what the last runs found."""
     settle: Settle | None = None
     recheck: Recheck | None = None
+    overdue_after: int = Field(10, ge=2, le=1000)
+    """Runs in a row after which rows that none of them compared are reported."""
     ladder: Ladder | None = None
     rolling: Rolling | None = None
     counts: Counts = Counts()
     via: Proxy | None = None
-    schedule: Schedules | None = None
+    schedule: ScheduleField | None = None
     schema_: Literal["note", "strict"] = Field("note", alias="schema")
-    """Whether a column that changed since the last run is told, or fails the run."""
+    """Whether a column that changed since the last run is noted in the report, or fails the run."""
 
     @model_validator(mode="after")
     def _goes_together(self) -> Audit:
         if self.ladder and self.method not in ("exact", "auto"):
-            raise ValueError("write either a method or a ladder of methods")
+            raise ValueError("method and ladder cannot be combined; write one of them")
         last = self.ladder.levels[-1] if self.ladder else self.method
         if self.recheck and last not in ("exact", "auto"):
-            raise ValueError(f"recheck looks at rows again, and the method {last} names none: use exact, or a ladder that ends with it")
+            raise ValueError(
+                f"recheck needs the keys of differing rows, which the method {last} does not find; use exact, or a ladder that ends with it"
+            )
         if self.rolling and self.method == "counts":
-            raise ValueError("a rolling audit compares partitions: use the method signature, minhash or exact")
+            raise ValueError(
+                "rolling needs partitions, which the method counts does not compare; use the method signature, minhash or exact"
+            )
         return self
 
     @property
     def algorithm(self) -> Literal["sha256", "md5"]:
-        """The row hash: the published encoding implies MD5."""
+        """The hash function of rows; the published encoding implies MD5."""
         return "md5" if self.encoding == "published" else self.hash

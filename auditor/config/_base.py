@@ -1,62 +1,78 @@
-"""What every setting is built of: strictness, durations, shares, and a person's SQL."""
+"""Types shared by all settings: the strict base model, durations, shares, and SQL."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def seconds(value: Any) -> Any:
-    """``90``, ``90s``, ``15m``, ``2h`` as seconds."""
+def parse_duration(value: Any) -> Any:
+    """Convert a duration such as ``90``, ``90s``, ``15m`` or ``2h`` to seconds. Raises ValueError."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", str(value))
     if not match:
-        raise ValueError(f"{value!r} is no duration; write 90s, 15m or 2h")
+        raise ValueError(f"{value!r} is not a duration; write 90s, 15m or 2h")
     return float(match.group(1)) * _UNITS[match.group(2) or "s"]
 
 
-Duration = Annotated[float, BeforeValidator(seconds)]
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+"""Seconds."""
 
 
-def share(value: Any) -> Any:
-    """``5%`` or ``0.05`` as a share between 0 and 1."""
+def check_timezone(name: str) -> str:
+    """Return the name of a time zone. Raises ValueError if there is none of that name."""
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"{name!r} is not a time zone; write one such as Europe/Berlin or UTC") from None
+    return name
+
+
+Zone = Annotated[str, AfterValidator(check_timezone)]
+"""The name of a time zone in the IANA database."""
+
+
+def parse_share(value: Any) -> Any:
+    """Convert ``5%`` or ``0.05`` to a share between 0 and 1. Raises ValueError."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?(?:e-?\d+)?)\s*(%?)\s*", str(value), re.IGNORECASE)
-    found = float(match.group(1)) / (100 if match.group(2) else 1) if match else -1.0
-    if not 0 <= found <= 1:
-        raise ValueError(f"{value!r} is no share; write 5% or 0.05")
-    return found
+    result = float(match.group(1)) / (100 if match.group(2) else 1) if match else -1.0
+    if not 0 <= result <= 1:
+        raise ValueError(f"{value!r} is not a share; write 5% or 0.05")
+    return result
 
 
-Share = Annotated[float, BeforeValidator(share)]
+Share = Annotated[float, BeforeValidator(parse_share)]
+"""A share between 0 and 1."""
 
 
 class Strict(BaseModel):
-    """Settings of which each is declared; an unknown one is an error, and no message repeats what was written."""
+    """Base of all settings: an unknown key is an error, and no message repeats a value, which may be a secret."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True)
 
 
-class Per(Strict):
-    """SQL for each side in that side's own dialect."""
+class PerSide(Strict):
+    """SQL for each side, in that side's dialect."""
 
     source: str
     target: str
 
 
-class Written(Strict):
-    """SQL in a dialect that is named."""
+class DialectSql(Strict):
+    """SQL in a named dialect."""
 
     sql: str
     dialect: str
 
 
-def _sql(value: Any) -> Any:
-    """One sentence for whatever is none of the three forms."""
-    if isinstance(value, str | Per | Written):
+def _check_sql(value: Any) -> Any:
+    """Raise one ValueError for any value that has none of the three forms of SQL."""
+    if isinstance(value, str | PerSide | DialectSql):
         return value
     forms = ({"source", "target"}, {"sql", "dialect"})
     if isinstance(value, dict) and set(value) in forms and all(isinstance(text, str) for text in value.values()):
@@ -64,11 +80,24 @@ def _sql(value: Any) -> Any:
     raise ValueError("write SQL as text in quotes, or {source: ..., target: ...}, or {sql: ..., dialect: ...}")
 
 
-Sql = Annotated[str | Per | Written, BeforeValidator(_sql)]
-"""SQL in the source's dialect, or as ``Per`` or ``Written`` say; it is translated to what a side needs."""
+Sql = Annotated[str | PerSide | DialectSql, BeforeValidator(_check_sql)]
+"""SQL in the source's dialect, in each side's dialect (`PerSide`), or in a named one (`DialectSql`); it is translated as needed."""
 
 
-def closest(name: str, known: Any) -> str:
-    """A question whether one of the known names was meant; nothing where none is near."""
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+def _check_where(value: Any) -> Any:
+    """Raise one ValueError for any value that has neither form of a filter."""
+    if isinstance(value, str | PerSide):
+        return value
+    if isinstance(value, dict) and set(value) == {"source", "target"} and all(isinstance(text, str) for text in value.values()):
+        return value
+    raise ValueError("write a filter as text in quotes, or {source: ..., target: ...}, each in its own dialect")
+
+
+Where = Annotated[str | PerSide, BeforeValidator(_check_where)]
+"""A filter in the portable language, or one for each side in that side's dialect, which is taken on trust."""
+
+
+def suggest(name: str, known: Any) -> str:
+    """Return the end of an error message that suggests the most similar known name; '' if none is similar."""
+    matches = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {matches[0]!r}?" if matches else ""

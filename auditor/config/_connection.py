@@ -1,101 +1,126 @@
-"""Where a database is, and how careful a guest the auditor is there."""
+"""Connections to databases, and the limits that protect these from load."""
 
 from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 import dialects
-from auditor.config._base import Duration, Strict
+from auditor.config._base import Duration, Strict, Zone
 from auditor.errors import BadUrl
 
 
 class Heartbeat(Strict):
-    """A table to which the source writes the time again and again, and which is replicated with everything else."""
+    """A replicated table to which the source regularly writes the current time."""
 
     table: str
     column: str
+    ahead: Duration = 60.0
+    """Seconds that a beat may lie ahead of the clock that it is compared with, because clocks differ."""
 
 
 class PauseWhen(Strict):
-    """Loads above which nothing new is begun on a database; what an engine cannot say is refused."""
+    """Loads above which no further statements start on a database. A measure that its engine does not have is an error."""
 
     threads_running: int | None = Field(None, ge=1)
-    """MySQL's and MariaDB's Threads_running."""
+    """Threads_running of MySQL and MariaDB."""
     active_sessions: int | None = Field(None, ge=1)
-    """PostgreSQL's sessions that run a statement, the auditor's own aside."""
+    """PostgreSQL sessions that are running a statement, except the auditor's own."""
     queued: int | None = Field(None, ge=1)
-    """Redshift's statements that wait in its queues."""
+    """Redshift statements waiting in its queues."""
     lag: Duration | None = None
-    """How far a replica may be behind: what it says of itself, or its heartbeat's age."""
+    """Replication lag, as the replica reports it, or the age of the ``heartbeat``."""
     heartbeat: Heartbeat | None = None
-    """Where the lag is read, if the replica cannot say."""
+    """Where the lag is read if the replica does not report it."""
     give_up: Duration = 3600.0
-    """How long is waited before the run is left resumable."""
+    """How long a run waits before it fails; it can be resumed."""
 
     @model_validator(mode="after")
     def _something(self) -> PauseWhen:
         if self.heartbeat and self.lag is None:
-            raise ValueError("a heartbeat needs the lag beside it, e.g. lag: 30s")
-        if not self.asked:
-            raise ValueError("write at least one of threads_running, active_sessions, queued, lag")
+            raise ValueError("heartbeat is given without lag; add the limit, e.g. lag: 30s")
+        if not self.limits:
+            raise ValueError("no limit is given; write at least one of threads_running, active_sessions, queued, lag")
         return self
 
     @property
-    def asked(self) -> dict[str, float]:
-        """The limit of each measure that was asked for."""
+    def limits(self) -> dict[str, float]:
+        """The given limits by measure."""
         names = ("threads_running", "active_sessions", "queued", "lag")
         return {name: float(limit) for name in names if (limit := getattr(self, name)) is not None}
 
 
-class Guest(Strict):
-    """What the auditor keeps to on a database."""
+class GuestLimits(Strict):
+    """Limits of the auditor's statements on a database."""
 
     statement_timeout: Duration = 3600.0
-    """A statement that runs longer is ended by the server."""
+    """The server cancels a statement that runs longer."""
     lock_timeout: Duration = 10.0
-    """A statement that waits longer for a lock is ended by the server."""
+    """The server cancels a statement that waits longer for a lock."""
     statements: int | None = Field(None, ge=1, le=64)
-    """Statements that run at once on this database, over all audits and all connections that lead to it, of which the least such
-    number counts; without one each audit runs as many as ``connections`` says."""
+    """Maximum concurrent statements on this database, over all audits and all connections that reach it (the smallest number of
+    these applies). By default each audit runs as many as its ``connections``."""
     pause_when: PauseWhen | None = None
     scan_rows: int = Field(10_000_000, ge=0)
-    """Rows above which a table is not scanned by a key that no index begins with."""
+    """Rows above which a table is not scanned by a key that is no index's prefix."""
     force: bool = False
-    """Scan such a table all the same."""
+    """Scan such a table anyway."""
 
 
-class Connection(Strict):
-    """Where a database is."""
+def _check_mask(pattern: str) -> str:
+    table, _, column = pattern.rpartition(".")
+    if not table or not column:
+        raise ValueError('write a table and a column, e.g. orders.card, or a pattern of them, e.g. "*.email"')
+    return pattern
+
+
+class ConnectionSettings(Strict):
+    """A connection to a database."""
 
     url: str = Field(repr=False)
     connections: int = Field(1, ge=1, le=16)
-    """Connections that read one table's chunks side by side, where the engine lets them share a snapshot."""
-    limits: Guest = Guest()
+    """Connections that read the chunks of a table in parallel, if the engine lets them share a snapshot."""
+    zone: Zone | None = None
+    """The time zone of times whose type has none, as DATETIME; by default UTC."""
+    mask: tuple[Annotated[str, AfterValidator(_check_mask)], ...] = ()
+    """Columns whose values no report of any audit shows: ``table.column``, with ``*`` and ``?`` as in file names."""
+    limits: GuestLimits = GuestLimits()
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What of the connection decides which values a run compares: the database that it reaches, and the zone of its times.
+
+        Neither how it logs in nor its limits belong to that.
+        """
+        found = {"zone": self.zone} if self.zone else {}
+        with suppress(BadUrl):  # reported when a run connects
+            found["database"] = self.database[:16]
+        return found
 
     @property
     def database(self) -> str:
-        """A short name of the database that this leads to: the same of connections that differ in their users alone. Raises BadUrl."""
-        return hashlib.sha256(dialects.reached(self.url).encode()).hexdigest()
+        """An identifier of the database behind the URL (SHA-256 in hexadecimal), equal for different users. Raises BadUrl."""
+        return hashlib.sha256(dialects.database_id(self.url).encode()).hexdigest()
 
 
-def limited(connections: dict[str, Connection]) -> dict[str, Connection]:
-    """The connections with ``statements`` as the databases have them to whom they lead: the least that any of theirs says."""
-    if all(one.limits.statements is None for one in connections.values()):
+def share_statement_limits(connections: dict[str, ConnectionSettings]) -> dict[str, ConnectionSettings]:
+    """Return the connections with ``limits: statements`` set to the smallest number of all connections that reach the same database."""
+    if all(connection.limits.statements is None for connection in connections.values()):
         return connections
     least: dict[str, int] = {}
-    places: dict[str, str] = {}
-    for name, one in connections.items():
-        with suppress(BadUrl):  # who connects is told
-            place = places[name] = one.database
-            if one.limits.statements is not None:
-                least[place] = min(one.limits.statements, least.get(place, one.limits.statements))
-    return {name: _with(one, least.get(places.get(name, ""))) for name, one in connections.items()}
+    databases: dict[str, str] = {}
+    for name, connection in connections.items():
+        with suppress(BadUrl):  # reported when a run connects
+            database = databases[name] = connection.database
+            if (statements := connection.limits.statements) is not None:
+                least[database] = min(statements, least.get(database, statements))
+    return {name: _with_statements(connection, least.get(databases.get(name, ""))) for name, connection in connections.items()}
 
 
-def _with(connection: Connection, statements: int | None) -> Connection:
+def _with_statements(connection: ConnectionSettings, statements: int | None) -> ConnectionSettings:
     if statements is None or statements == connection.limits.statements:
         return connection
     return connection.model_copy(update={"limits": connection.limits.model_copy(update={"statements": statements})})

@@ -1,4 +1,4 @@
-"""A whole configuration."""
+"""The complete configuration."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from auditor.config._audit import Audit
-from auditor.config._base import Duration, Strict, closest
-from auditor.config._connection import Connection, limited
+from auditor.config._base import Duration, Strict, suggest
+from auditor.config._connection import ConnectionSettings, share_statement_limits
 from auditor.config._service import Service
 from auditor.errors import UnknownAudit
 
@@ -17,70 +17,70 @@ Occasion = Literal["mismatch", "recovery", "unknown", "digest"]
 
 
 class Store(Strict):
-    """Where runs are kept."""
+    """The store, a database for runs and their results."""
 
     url: str = Field(repr=False)
 
 
-class Keep(Strict):
-    """How long runs are kept: the newest ``runs`` of each audit, none older than ``days``."""
+class Retention(Strict):
+    """Which runs are stored: the newest ``runs`` of each audit that are not older than ``days``. ``null`` is no limit."""
 
     runs: int | None = Field(400, ge=1)
     days: float | None = Field(180, gt=0)
 
 
 class Channel(Strict):
-    """Where messages go: a URL as apprise reads it (mailto://, slack://, json://, ...), and on what occasions."""
+    """A notification channel: an apprise URL (mailto://, slack://, json://, ...), and the occasions for messages."""
 
     url: str = Field(repr=False)
     on: tuple[Occasion, ...] = ("mismatch", "recovery", "unknown")
     audits: tuple[str, ...] = ()
-    """Only these; all without it."""
+    """Audits that it is notified about; by default all."""
 
 
 class Notify(Strict):
-    """Who is told what."""
+    """Notifications."""
 
     channels: dict[str, Channel] = {}
-    again: Duration = 86400.0
-    """An audit that stays as it was is told again after this time."""
-    most: int = Field(20, ge=1)
-    """Messages to a channel in an hour; what is more is told in one."""
+    repeat_after: Duration = 86400.0
+    """Time after which a notification is repeated while the verdict of an audit does not change."""
+    max_per_hour: int = Field(20, ge=1)
+    """Maximum messages per hour to a channel; further ones are summarised in one message later."""
 
 
 class Settings(Strict):
-    """A whole configuration."""
+    """The complete configuration."""
 
-    connections: Annotated[dict[str, Connection], AfterValidator(limited)]
+    connections: Annotated[dict[str, ConnectionSettings], AfterValidator(share_statement_limits)]
     audits: dict[str, Audit]
     store: Store | None = None
-    """Without it a configuration read from a file keeps its runs in auditor.db beside that file."""
-    keep: Keep = Keep()
+    """By default auditor.db in the directory of the configuration file."""
+    keep: Retention = Retention()
     notify: Notify = Notify()
     service: Service = Service()
 
     @model_validator(mode="after")
     def _names_exist(self) -> Settings:
         unknown: list[tuple[tuple[str, ...], str]] = [
-            (("audits", name, place), f"there is no connection {ref.connection!r}{closest(ref.connection, self.connections)}")
+            (("audits", name, place), f"there is no connection {ref.connection!r}{suggest(ref.connection, self.connections)}")
             for name, audit in self.audits.items()
             for place, ref in (("source", audit.source), ("target", audit.target), ("via", audit.via))
             if ref and ref.connection not in self.connections
         ]
         unknown += [
-            (("notify", "channels", name, "audits"), f"there is no audit {audit!r}{closest(audit, self.audits)}")
+            (("notify", "channels", name, "audits"), f"there is no audit {audit!r}{suggest(audit, self.audits)}")
             for name, channel in self.notify.channels.items()
             for audit in channel.audits
             if audit not in self.audits
         ]
         if unknown:
-            told = "; ".join(f"{'.'.join(where)}: {sentence}" for where, sentence in unknown)
-            raise PydanticCustomError("unknown_connection", "{told}", {"told": told, "unknown": unknown})
+            message = "; ".join(f"{'.'.join(where)}: {sentence}" for where, sentence in unknown)
+            raise PydanticCustomError("unknown_connection", "{message}", {"message": message, "unknown": unknown})
         return self
 
     def audit(self, name: str) -> Audit:
-        """The audit of that name. Raises UnknownAudit."""
+        """Return the audit with this name. Raises UnknownAudit."""
         if name not in self.audits:
             known = ", ".join(sorted(self.audits)) or "none"
-            raise UnknownAudit(f"there is no audit {name!r}{closest(name, self.audits)} (audits here: {known})")
+            raise UnknownAudit(f"there is no audit {name!r}{suggest(name, self.audits)} (audits here: {known})")
         return self.audits[name]

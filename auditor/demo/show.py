@@ -1,4 +1,4 @@
-"""The demonstration: load the flights, damage the target, audit, and set what was found beside what was done."""
+"""The demonstration: load the flights, damage the target, audit it, and compare the findings with the damage."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from rich.text import Text
 
 from auditor import service
 from auditor.config import Settings
-from auditor.demo import damage, flights, load
+from auditor.connections.reader import OnProgress
+from auditor.demo import flights, load
+from auditor.demo.damage import Damage, apply_faults
 from auditor.errors import ConfigError
-from auditor.link import Watcher
 from auditor.model import Differences, Report
 from dialects import Place
 
@@ -22,40 +23,40 @@ SOURCE, TARGET = "auditor_demo_flights", "auditor_demo_flights_copy"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """The report of the audit, and what to show below it: the faults and the SQL."""
+class DemoResult:
+    """The report of the audit, the damage done to the target, and the settings used."""
 
     report: Report
-    damages: list[damage.Damage]
+    damages: list[Damage]
     settings: Settings
 
     @property
     def epilogue(self) -> RenderableType:
-        """What was done to the target beside what the audit found, and the statement that one side ran."""
+        """What is printed below the report: each fault with the rows that the audit named, and the SQL of the source."""
         sql = service.sql(self.settings, AUDIT, ("source",))["source"]
         return Group(
-            Text("\nWhat was done to the target, and what of it the audit named\n", "bold"),
+            Text("\nFaults in the target, and the rows that the audit named\n", "bold"),
             _faults(self),
-            Text("\nWhat the source was asked (auditor sql prints it for your console)\n", "bold"),
+            Text("\nThe SQL of the source (print it for your console with: auditor sql)\n", "bold"),
             Text(sql),
         )
 
 
-def run(source: str | None, target: str | None, directory: Path, rows: int | None, watch: Watcher) -> Shown:
-    """Load both sides, audit them, and return what was found. Raises errors of the tree.
+def run(source: str | None, target: str | None, directory: Path, rows: int | None, watch: OnProgress) -> DemoResult:
+    """Load both sides, audit them, and return the result.
 
-    Without URLs both sides are DuckDB files in ``directory``; with only one given, ConfigError.
+    Without URLs both sides are DuckDB files in ``directory``. Raises ConfigError if only one URL is given, and other AuditorErrors.
     """
     if (source is None) != (target is None):
-        raise ConfigError("give both --source and --target, or neither")
+        raise ConfigError("--source and --target must be given together; give both or neither")
     directory.mkdir(parents=True, exist_ok=True)
     source = source or f"duckdb:///{directory}/source.duckdb"
     target = target or f"duckdb:///{directory}/target.duckdb"
-    whole = flights.load(rows)
-    damaged, damages = damage.damage(whole)
-    places = (load.load_table(source, SOURCE, whole, flights.SCHEMA), load.load_table(target, TARGET, damaged, flights.SCHEMA, None))
+    original = flights.load(rows)
+    damaged, damages = apply_faults(original)
+    places = (load.load_table(source, SOURCE, original, flights.SCHEMA), load.load_table(target, TARGET, damaged, flights.SCHEMA, None))
     settings = _settings((source, target), places)
-    return Shown(service.run_audit(settings, AUDIT, watch), damages, settings)
+    return DemoResult(service.run_audit(settings, AUDIT, watch), damages, settings)
 
 
 def _settings(urls: tuple[str, str], places: tuple[Place, Place]) -> Settings:
@@ -73,23 +74,23 @@ def _settings(urls: tuple[str, str], places: tuple[Place, Place]) -> Settings:
     )
 
 
-def _faults(shown: Shown) -> RenderableType:
+def _faults(result: DemoResult) -> RenderableType:
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for name in ("  fault", "what", "rows", "named by the audit"):
         table.add_column(name, justify="right" if name == "rows" else "left")
-    for one in shown.damages:
-        table.add_row(f"  {one.name}", one.what, f"{len(one.keys):,}", _named(one, shown.report.differences))
+    for damage in result.damages:
+        table.add_row(f"  {damage.name}", damage.what, f"{len(damage.keys):,}", _named_rows(damage, result.report.differences))
     return table
 
 
-def _named(one: damage.Damage, differences: Differences | None) -> str:
-    """How many of a fault's rows the audit named, each as what it is."""
+def _named_rows(damage: Damage, differences: Differences | None) -> str:
+    """Say how many rows of a fault the audit named with the right kind."""
     if differences is None:
         return "nothing was named"
-    kind = {"missing": "missing", "changed": "changed", "duplicated": "extra"}[one.kind]
+    kind = {"missing": "missing", "changed": "changed", "duplicated": "extra"}[damage.kind]
     named = {difference.key_number for difference in differences.named if difference.kind == kind}
     spans = [(span.first, span.last) for span in differences.ranges if span.kind == kind]
-    within = [key for key in one.keys if any(first is not None and last is not None and first <= key <= last for first, last in spans)]
-    found = len(named.intersection(one.keys).union(within))
+    within = [key for key in damage.keys if any(first is not None and last is not None and first <= key <= last for first, last in spans)]
+    found = len(named.intersection(damage.keys).union(within))
     how = " as a range" if within else ""
-    return f"all{how}" if found == len(one.keys) else f"{found:,} of {len(one.keys):,}"
+    return f"all{how}" if found == len(damage.keys) else f"{found:,} of {len(damage.keys):,}"

@@ -1,8 +1,9 @@
-"""The nouns, frozen. One word per idea; the glossary in the README says what each means."""
+"""The project's nouns as frozen dataclasses: sides, plans, results. The README's glossary defines each word."""
 
 from __future__ import annotations
 
 from auditor.model._found import (
+    ChangedColumn,
     ColumnDifference,
     Comparison,
     Difference,
@@ -11,7 +12,8 @@ from auditor.model._found import (
     Divergent,
     Jaccard,
     Look,
-    Measure,
+    Overdue,
+    OverdueRange,
     RangeDifference,
     Report,
     Score,
@@ -19,28 +21,35 @@ from auditor.model._found import (
     SideCost,
     Step,
 )
+from auditor.model._measure import Measure
 from auditor.model._plan import (
     NULL_PARTITION,
-    SECTIONS,
     SIDES,
     Chunk,
     ColumnPlan,
+    Leveling,
     Method,
+    NotCompared,
     Partitioning,
     Plan,
+    Prescan,
     Progress,
-    Section,
     Side,
     SidePlan,
     State,
     Tolerance,
     Verdict,
+    consecutive_ranges,
 )
+from auditor.model._slice import PERMISSIONS, SLICES, Slice, describe_other_settings
+from auditor.model._time import parse_time
 
 __all__ = [
     "NULL_PARTITION",
-    "SECTIONS",
+    "PERMISSIONS",
     "SIDES",
+    "SLICES",
+    "ChangedColumn",
     "Chunk",
     "ColumnDifference",
     "ColumnPlan",
@@ -50,22 +59,30 @@ __all__ = [
     "Differences",
     "Divergent",
     "Jaccard",
+    "Leveling",
     "Look",
     "Measure",
     "Method",
+    "NotCompared",
+    "Overdue",
+    "OverdueRange",
     "Partitioning",
     "Plan",
+    "Prescan",
     "Progress",
     "RangeDifference",
     "Report",
     "Score",
-    "Section",
     "Settling",
     "Side",
     "SideCost",
     "SidePlan",
+    "Slice",
     "State",
     "Step",
     "Tolerance",
     "Verdict",
+    "consecutive_ranges",
+    "describe_other_settings",
+    "parse_time",
 ]

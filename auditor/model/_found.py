@@ -1,4 +1,7 @@
-"""What is found: comparisons, differences, scores, and the report of a run."""
+"""Results: comparisons, differences, scores, and the report of a run.
+
+Differences and ranges are stored as JSON by the names of these fields, and so is a run's report: renaming a field needs a migration.
+"""
 
 from __future__ import annotations
 
@@ -6,66 +9,71 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import Literal
 
-from auditor.model._plan import Method, Plan, Section, Side, State, Verdict
+from auditor.model._measure import Measure
+from auditor.model._plan import Method, Plan, Side, State, Verdict
+from auditor.model._slice import Slice
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """An estimate between 0 and 1 with its bounds."""
+    """An estimate with its bounds: 0 <= lower <= value <= upper <= 1, where 1 means equal."""
 
     value: float
+    """The estimate."""
     lower: float
+    """Its lower bound."""
     upper: float
+    """Its upper bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergent:
-    """A partition that is not equal: its id (None: keys with a NULL), its keys, its rows per side, how similar it is."""
+    """A partition that differs between source and target."""
 
     partition: int | None
+    """Partition id; None for the partition of rows whose key holds a NULL."""
     key_range: tuple[int, int] | None
+    """Least and greatest key in it over both sides, both inclusive; None where the key is not one integer column."""
     label: str
+    """The partition for a person, e.g. ``keys 1,024 to 2,047``; masked where its limits would reveal a masked column."""
     rows: dict[Side, int]
+    """Rows on each side, 0 on a side that lacks the partition."""
     similarity: float | None
+    """Share of equal minhashes, 0 .. 1; 0 where one side lacks the partition, None without minhashes."""
     measures: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """What was counted, summed or compared under the method counts and is not the same on both sides, as texts (None: no value).
-
-    ``label`` says of which rows: of a partition, or (``partition`` None) of more. ``deviation`` is relative to the source, None
-    where there is none; ``allowed`` says that the audit allows it.
-    """
-
-    partition: int | None
-    label: str
-    name: str
-    source: str | None
-    target: str | None
-    deviation: float | None
-    allowed: bool
+    """Differing measures of the method counts, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What two sets of summaries say of each other. ``skipped`` partitions could not be compared."""
+    """The comparison of two sides' summaries, before any differing row is named."""
 
     verdict: Verdict
+    """The verdict of the summaries alone; naming differences may change it."""
     reasons: tuple[str, ...]
+    """Sentences that explain the verdict."""
     published: Score | None
+    """The published score with its published bound; None where there is no partition."""
     rows: dict[Side, int]
+    """Rows of each side in all partitions."""
     total: int
+    """Partitions that at least one side has."""
     equal: int
+    """Partitions with equal row counts, signatures, syndromes and measures."""
     source_only: int
+    """Unequal partitions that the target lacks."""
     target_only: int
+    """Unequal partitions that the source lacks."""
     skipped: int
+    """Partitions that could not be compared because an engine could not hash one of their rows: total = equal + unequal + skipped."""
     skipped_rows: int
+    """Rows of both sides together in skipped partitions."""
     divergent: tuple[Divergent, ...]
+    """Unequal partitions, ascending by id."""
 
     @property
     def coverage(self) -> dict[str, float]:
-        """The share of rows and of partitions that the verdict speaks for; 0 where there are none."""
+        """Return the shares, 0 .. 1, of ``rows`` and of ``partitions`` that were compared; 0 where there are none."""
         rows = sum(self.rows.values())
         return {
             "rows": (rows - self.skipped_rows) / rows if rows else 0.0,
@@ -74,172 +82,305 @@ class Comparison:
 
     @property
     def unequal(self) -> int:
-        """Partitions that differ, those on one side only among them."""
+        """Return the number of unequal partitions, including those that one side lacks."""
         return len(self.divergent)
 
 
 DifferenceKind = Literal["missing", "extra", "changed"]
+"""``missing``: the row is in the source only. ``extra``: in the target only. ``changed``: its key is on both sides, and the rows differ."""
+
 Settling = Literal["confirmed", "unsettled"]
-"""Whether a difference is believed, or was still moving when it was last looked at."""
+"""``confirmed``: the difference stands. ``unsettled``: its rows were still changing at the last recheck, or it was not rechecked."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnDifference:
-    """A column of a changed row: its canonical text on each side (None: NULL), shortened; hidden where it is masked."""
+    """A column in which a changed row differs."""
 
     name: str
+    """The source's name of the column."""
     source: str | None
+    """Readable canonical text on the source, shortened; None for NULL, ``***`` where the column is masked."""
     target: str | None
+    """Readable canonical text on the target, shortened; None for NULL, ``***`` where the column is masked."""
+    reason: str = ""
+    """Why two texts that look the same differ, in a word or two, e.g. ``Unicode form``; empty for others."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedColumn:
+    """A column in which changed rows differ."""
+
+    name: str
+    """The source's name of the column."""
+    rows: int
+    """In how many of the rows whose columns were compared."""
+    pattern: str = ""
+    """What explains more than nine tenths of them, with its number, e.g. ``all 785 are the source's divided by 100``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """When a difference was looked at again, and what was seen: ``same``, ``moved``, ``in flight`` or ``equal``."""
+    """One recheck of a difference."""
 
     at: dt.datetime
+    """When, in UTC."""
     seen: str
+    """``same`` as before, ``moved`` (its rows changed in between), ``in flight``, or ``equal`` by now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A key whose rows are not equal. ``key`` holds the canonical texts of its columns; ``rows`` how many rows each side has over,
-    ``hashes`` the beginnings of their row hashes. ``state`` says whether it may still settle."""
+    """A key whose rows differ between source and target."""
 
     kind: DifferenceKind
+    """Missing, extra or changed."""
     key: dict[str, str | None]
+    """Canonical text of each key column by the source's name, in key order, floats in a report as decimal numbers; None for NULL."""
     rows: dict[Side, int]
+    """Rows of this key on each side that have no equal row on the other, at least 0; 1 and 1 for an ordinary changed row."""
     columns: tuple[ColumnDifference, ...] = ()
+    """The differing columns of a changed row; empty for other kinds, and where values are not fetched."""
     hashes: dict[Side, tuple[str, ...]] = field(default_factory=dict)
+    """For each side the leading hexadecimal digits of those rows' hashes (15 at 60 bits, 30 at 120), ascending."""
     state: Settling = "confirmed"
+    """Whether the difference stands or may still settle."""
     looks: tuple[Look, ...] = ()
+    """Its rechecks, the first one first."""
 
     @property
     def key_number(self) -> int:
-        """The key as a number, where it is one column of whole numbers."""
+        """Return the key as a number, for a key of one integer column; 0 for NULL."""
         return int(next(iter(self.key.values())) or 0)
+
+    @property
+    def row_count(self) -> int:
+        """Return how many rows differ: the greater number of both sides, so that a changed row counts once."""
+        return max(self.rows.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeDifference:
-    """Neighbouring rows that one side lacks altogether, counted and not enumerated.
-
-    ``first`` and ``last`` are its least and greatest key where partitions are key ranges, None where they are anything else, for
-    then keys between these lie in other partitions too. ``ids`` are its first and last partition (None: the one without a key);
-    ``buckets`` is how many there are, where they are buckets of a hash: a second scan cuts them smaller than the plan says.
-    """
+    """Neighbouring rows that one side lacks altogether: counted, not enumerated."""
 
     kind: DifferenceKind
+    """Missing or extra."""
     first: int | None
+    """Least key, inclusive; None where partitions are no key ranges, because other partitions then hold keys in between."""
     last: int | None
+    """Greatest key, inclusive; None where ``first`` is."""
     label: str
+    """The range for a person."""
     rows: int
+    """Rows of the side that has them, at least 1."""
     partitions: int
+    """Partitions that it touches, at least 1."""
     ids: tuple[int | None, int | None] = (None, None)
+    """Ids of its first and last partition, both inclusive; None for the partition of rows whose key holds a NULL."""
     buckets: int = 0
+    """Number of buckets if partitions are hash buckets, else 0. A second scan may use more buckets than the plan says."""
     state: Settling = "confirmed"
+    """Whether the difference stands or may still settle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """The differences of a run. Counts are of keys (of rows within ranges); ``exact`` says that nothing was estimated.
-
-    ``named`` is capped. ``partitions`` counts the unequal ones by how they were settled: ``one_sided``, ``accounted``,
-    ``listed``, or ``estimated``, for which ``why`` says the reason; ``vanished`` ones differed in the scan and not when looked at.
-    Those of which the rows fetched are not the ones that the scan summarised are ``unaccounted``: nothing is claimed of them.
-    Of the rows that were looked at again, ``unsettled`` were still moving, ``in_flight`` are younger than the watermark on the
-    source, and ``cleared`` are equal by now; none of these is counted above. Nor are ``tolerated`` rows, which differ within their
-    columns' tolerances alone.
-    """
+    """The differences that a run named. Counts are of rows, as many as share a key; all are at least 0."""
 
     missing: int
+    """Rows in the source only."""
     extra: int
+    """Rows in the target only, among them those of a key that the target holds more often."""
     changed: int
+    """Rows of keys whose rows differ on both sides: of each key the greater number of both."""
     exact: bool
+    """Whether the counts above are complete: no partition was estimated, skipped, vanished or unaccounted."""
     named: tuple[Difference, ...]
+    """The differences by key, ascending for integer keys. At most ``limits: max_differences``; the counts above are not capped."""
     ranges: tuple[RangeDifference, ...]
+    """The range differences, ascending by first key."""
     partitions: dict[str, int]
+    """Unequal partitions by how they were settled: ``one_sided``, ``accounted``, ``listed``, ``refined`` or ``estimated``."""
     vanished: int = 0
+    """Partitions that differed in the scan and were equal when they were read again."""
     unaccounted: int = 0
+    """Partitions whose fetched rows do not account for the difference in the scan: nothing is claimed about them."""
     unsettled: int = 0
+    """Rows that were still changing at the last recheck, or were counted and not named and so not rechecked; not in the counts above."""
     in_flight: int = 0
+    """Rows whose difference is explained by source rows younger than the watermark; not in the counts above."""
     cleared: int = 0
+    """Rows that were equal when they were rechecked; not in the counts above."""
     tolerated: int = 0
+    """Pairs of rows that differ only within their columns' tolerances; not in the counts above."""
     looks: int = 0
-    """How often the differences were looked at again."""
+    """How many times the differences were rechecked."""
     why: str = ""
+    """Why partitions were estimated instead of named; empty if none were."""
+    estimated: int = 0
+    """About how many further rows differ in partitions that were estimated; not in the counts above."""
+    columns: tuple[ChangedColumn, ...] = ()
+    """The columns in which changed rows differ, the most frequent first."""
+    compared: int = 0
+    """How many changed rows were compared by column: those that were named, and of lists as many as are fetched with their columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jaccard:
-    """Row-weighted similarity |A and B| / |A or B|: an estimate with a 95 % interval, and bounds that hold for certain."""
+    """Row-weighted Jaccard similarity of source A and target B as multisets of rows: J = |A and B| / |A or B|, 0 .. 1.
+
+    With T rows on both sides together, D of them on one side only, J = (T - D) / (T + D); see ``auditor.compare.jaccard``.
+    """
 
     score: Score
+    """Estimate of J with its 95 % interval; all three are equal where every difference is known."""
     least: float
+    """Hard lower bound of J."""
     most: float
+    """Hard upper bound of J."""
     differing: float
-    """Rows that are on one side only, a changed row counting on both: exact or estimated."""
+    """D, at least 0: rows on one side only, where a changed row counts on both sides. Exact or estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideCost:
-    """What one side of a run took."""
+    """What one side of a run cost."""
 
     statements: int = 0
+    """Statements that were run."""
     bytes: int = 0
+    """Bytes received from the server, where the kernel or the driver counts them; else the characters of all results."""
     scan_bytes: int = 0
-    """Bytes of the summaries alone, without connecting and planning."""
+    """Bytes of the summaries alone, without connecting, planning and naming."""
     seconds: float = 0.0
+    """Duration of the scan in seconds, over all levels of a ladder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overdue:
+    """A row that was not compared, one run after another: it was younger than the watermark each time, or still changing."""
+
+    key: dict[str, str | None]
+    """Canonical text of each key column by the source's name, in key order; None for NULL."""
+    runs: int
+    """Runs in a row that read its part of the table without comparing it."""
+    since: dt.datetime
+    """When the first of them began, in UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverdueRange:
+    """A stretch of the table of which no row was compared, one run after another."""
+
+    label: str
+    """Its keys or partitions, for a person."""
+    rows: int
+    """The rows that were left out there, the fewest of all these runs."""
+    runs: int
+    """Runs in a row that read it and compared none of its rows."""
+    since: dt.datetime
+    """When the first of them began, in UTC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One level of a ladder: its method, and what it found."""
+    """A finished level of a ladder of methods."""
 
     method: Method
+    """Its method."""
     verdict: Verdict
+    """Its verdict."""
     seconds: float
+    """Its duration in seconds."""
     reasons: tuple[str, ...] = ()
+    """Sentences that explain its verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The outcome of one run of one audit. ``comparison`` is None where a side failed; ``reasons`` then say why."""
+    """The outcome of one run of one audit."""
 
     audit: str
+    """Name of the audit."""
     run: str
+    """Id of the run, 32 hexadecimal digits."""
     state: State
+    """Whether the run finished: done, failed or cancelled."""
     verdict: Verdict
+    """What the run found; unknown if it failed or was cancelled."""
     reasons: tuple[str, ...]
+    """Sentences that explain the verdict, or the error message of a failed run."""
     seconds: float
+    """Duration of the run in seconds."""
     exit_code: int
+    """Exit code of the command: 0 match, 1 mismatch, 2 or 3 as the verdict or the error says."""
     method: Method | None = None
+    """Method of the reported result; None if the run ended before one was chosen."""
     plan: Plan | None = None
+    """The plan; None if the run ended before it was planned."""
     comparison: Comparison | None = None
+    """Comparison of the summaries; None if the run ended before both sides were read."""
     differences: Differences | None = None
+    """Named differences; None unless the method is exact."""
     jaccard: Jaccard | None = None
+    """Row-weighted similarity; None under the method counts, and where there are no rows."""
     cost: dict[Side, SideCost] = field(default_factory=dict)
+    """Cost of each side that was connected."""
     servers: dict[Side, str] = field(default_factory=dict)
+    """Product and version of each side that was connected."""
     began: dt.datetime | None = None
+    """When the run began, in UTC."""
     measures: tuple[Measure, ...] = ()
+    """Differing measures of the method counts."""
     steps: tuple[Step, ...] = ()
-    """The levels of a ladder below the one that is reported."""
+    """Levels of a ladder before the reported one, in the order they ran."""
     schema_changes: tuple[str, ...] = ()
-    """What of both tables' columns is not as it was at the last run."""
+    """Changes of both tables' columns since the last run, one sentence each."""
     covered: float = 1.0
-    """The share of the table's partitions that this run read."""
-    section: Section | None = None
-    """The rows that the run was asked to look at alone: all that it found is about these."""
+    """Share of the table's partitions that this run read, 0 .. 1; below 1 in a rolling audit."""
+    slice: Slice | None = None
+    """The slice of the table to which the run, and all of its results, are limited; None for the whole table."""
+    other_settings: str = ""
+    """The settings of a one-off run that differ from its audit's, e.g. ``threshold 0``; empty for the audit's own run."""
     verified_through: dt.datetime | None = None
-    """The moment up to which everything is verified, over all runs."""
+    """The moment (UTC) through which the whole table was seen equal, over all runs; None if it never was."""
+    within_threshold_through: dt.datetime | None = None
+    """The moment (UTC) through which the whole table was equal, or differed within the threshold; None if it is not later than the
+    other, or it never was."""
     as_of: dt.datetime | None = None
-    """The moment that a dump stands for, in an audit by way of one."""
+    """The moment (UTC) that the dump stands for, in an audit through a proxy; None where unknown, or without a proxy."""
+    left_out: int = 0
+    """Rows of the source that were younger than the watermark, and so were not compared by this run."""
+    overdue_rows: int = 0
+    """Rows that were not compared in ``overdue_after`` runs in a row; an estimate where too many rows were left out to follow each."""
+    overdue: tuple[Overdue, ...] = ()
+    """The first of these rows, those left out in most runs first."""
+    overdue_ranges: tuple[OverdueRange, ...] = ()
+    """The first stretches that consist of such rows alone, those left out in most runs first."""
     retries: int = 0
+    """Transient errors that were retried, over both sides."""
     resumable: bool = False
+    """Whether ``auditor resume`` can continue this run."""
     notes: tuple[str, ...] = ()
-    """What else a person should know of this run."""
+    """Further sentences about this run for a person."""
+
+    @property
+    def within_threshold(self) -> bool:
+        """Return whether it is a match although something differs, which the audit allows."""
+        if self.verdict is not Verdict.MATCH or self.comparison is None:
+            return False
+        found = self.differences
+        if found:
+            return bool(found.missing or found.extra or found.changed or found.unsettled or found.partitions.get("estimated"))
+        if self.method == "counts":
+            return any(one.deviates for one in self.measures)
+        return self.comparison.unequal > 0
 
     @property
     def coverage(self) -> dict[str, float]:
-        """The share of the table's rows, or of its section's, and partitions that the verdict speaks for."""
-        here = self.comparison.coverage if self.comparison else {"rows": 0.0, "partitions": 0.0}
-        return {name: share * self.covered for name, share in here.items()}
+        """Return the shares, 0 .. 1, of ``rows`` and ``partitions`` of the table, or of its slice, for which the verdict speaks."""
+        coverage = self.comparison.coverage if self.comparison else {"rows": 0.0, "partitions": 0.0}
+        if self.comparison and self.overdue_rows:
+            known = self.comparison.rows["source"] + self.left_out
+            coverage["rows"] *= 1 - self.overdue_rows / max(known, self.overdue_rows)
+        return {name: share * self.covered for name, share in coverage.items()}

@@ -1,26 +1,34 @@
-"""What is asked: sides, methods, plans and their parts."""
+"""Plans and their parts: sides, methods, columns, partitions, chunks.
+
+A plan is stored as JSON by the names of its fields, so that a run can be resumed: renaming a field needs a migration.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
+from itertools import pairwise
 from typing import Literal
 
-from dialects import Kind, Unit
+from auditor.model._slice import Slice
+from dialects import Kind, TimeUnit
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
+"""Both sides, always in this order."""
 Method = Literal["counts", "signature", "minhash", "exact"]
-"""How much each summary carries."""
+"""How much the summary of a partition carries, from the cheapest: see section 4 of the design."""
 
 NULL_PARTITION = -(2**63)
-"""The id, in arrays, of the partition of rows whose key holds a NULL; the engines say NULL."""
+"""Id, in int64 arrays, of the partition of rows whose key holds a NULL. Engines return NULL, and models hold None."""
 
 
 class State(StrEnum):
-    """Whether the work of a run ended."""
+    """How far a run is, independent of its verdict."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -30,7 +38,7 @@ class State(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a run found."""
+    """What a run found; ``unknown`` where nothing is claimed."""
 
     MATCH = "match"
     MISMATCH = "mismatch"
@@ -38,99 +46,146 @@ class Verdict(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """0 match, 1 mismatch, 3 nothing is claimed."""
+        """Return the exit code of a command: 0 match, 1 mismatch, 3 unknown."""
         return {"match": 0, "mismatch": 1, "unknown": 3}[self.value]
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one side of a run is: what it does or waits for now, and of a scan how many rows of about how many are read.
-
-    ``statements`` are those that have ended on this side, over the whole run; ``running`` those that are under way now.
-    """
+    """The progress of one side of a run."""
 
     audit: str
+    """Name of the audit."""
     side: Side
+    """The side."""
     doing: str
+    """What the side does or waits for now, for a person."""
     done: int = 0
+    """Rows read by the current scan; 0 outside a scan."""
     total: int = 0
+    """Estimated rows of the current scan; 0 where unknown."""
     statements: int = 0
+    """Statements that finished on this side since the run began."""
     running: int = 0
+    """Statements that are running on this side now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far two values may be apart and count as equal: a number, a share of the greater of both, or seconds."""
+    """How far apart two values may be and still count as equal."""
 
     measure: Literal["absolute", "relative", "time"]
+    """``absolute``: |a - b| <= most. ``relative``: |a - b| <= most * max(|a|, |b|). ``time``: at most ``most`` seconds apart."""
     most: Decimal
+    """The limit, inclusive: a number, a share of the greater value, or seconds."""
 
     def __str__(self) -> str:
         return {"absolute": f"{self.most}", "relative": f"{self.most} of the value", "time": f"{self.most.normalize():f} s"}[self.measure]
+
+
+Leveling = Literal["rounded", "cut", "padded", "folded", "ignored", "assumed", "left out"]
+"""How different values become equal, or why they are not looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotCompared:
+    """Something that the comparison does not see, or takes for granted: one entry of the list that every plan and report shows."""
+
+    column: str
+    """The source's name of the column, or the target's if only the target has it; empty for what holds of whole rows."""
+    how: Leveling
+    """How values are levelled; ``left out`` if the column, or rows by its value, are not compared at all."""
+    what: str
+    """What is not seen, as a clause for a person."""
+    side: Side | None = None
+    """The side whose values are levelled; None for both."""
+
+    def __str__(self) -> str:
+        return f"{self.column or 'rows'}{f' ({self.side})' if self.side else ''}: {self.what}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnPlan:
     """How one column is compared.
 
-    ``native`` is the kind that each side's own type stands for, ``expression`` the SQL that stands for the column on each side.
-    ``trim``, ``case`` and ``null_as`` change the canonical text on both sides alike. ``lossy`` says what the comparison cannot see.
-    With a ``tolerance``, ``kind`` is coarse enough for it, and ``fine`` what each side's unrounded values are fetched as.
+    ``trim``, ``case`` and ``null_as`` change the canonical text on both sides, in this order.
     """
 
     name: str
+    """The source's name of the column."""
     kind: Kind
+    """The canonical kind in which the scan compares both sides; with a ``tolerance``, coarse enough for it."""
     native: dict[Side, Kind]
+    """The canonical kind of each side's own type."""
     expression: dict[Side, str]
+    """SQL of the column on each side: its quoted name, or an expression in parentheses."""
     types: dict[Side, str]
+    """Each side's own type as the catalogue spells it, for a person."""
     why: str
-    lossy: str | None = None
+    """Why the columns are compared as ``kind``, for a person."""
     trim: bool = False
+    """Whether blanks at both ends are removed."""
     case: Literal["lower", "upper"] | None = None
+    """The case to which text is folded, if any."""
     null_as: str | None = None
+    """Text that stands for NULL, so that NULL and this text count as equal; None if NULL equals only NULL."""
     masked: bool = False
+    """Whether values are hidden in results; only their hashes are fetched."""
     tolerance: Tolerance | None = None
+    """How far apart values may be and still count as equal."""
     fine: dict[Side, Kind] = field(default_factory=dict)
+    """With a tolerance, the kind in which each side's unrounded values are fetched; empty otherwise."""
 
-    def finely(self, side: Side) -> ColumnPlan:
-        """This column as one side's unrounded values are fetched."""
+    never_null: tuple[Side, ...] = ()
+    """The sides whose catalogue says that the column holds no NULL."""
+    zones: dict[Side, str] = field(default_factory=dict)
+    """The side whose times are those of UTC and are taken to a zone, with the zone; empty where both sides' are of one zone."""
+
+    def unrounded(self, side: Side) -> ColumnPlan:
+        """Return this column for fetching one side's unrounded values, without its tolerance; itself if it has none."""
         return replace(self, kind=self.fine[side], tolerance=None, fine={}) if self.fine else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partitioning:
-    """How rows are put into partitions, the same on both sides.
-
-    ``range``: floor(key / size). ``hash``: the key's hash modulo ``buckets``. ``time``: hours, days or months (``unit``) of a
-    column since 1970. ``whole``: all rows in one. ``column`` is the position, in the plan's columns, of what ``range`` and ``time`` cut.
-    """
+    """How rows are assigned to partitions; the same on both sides."""
 
     strategy: Literal["range", "hash", "time", "whole"]
+    """How a row's partition id is computed.
+
+    ``range``: floor(key / ``size``). ``hash``: the upper bits of the key's hash modulo ``buckets``. ``time``: whole hours, days or months
+    (``unit``) since 1970-01-01 UTC. ``whole``: 0 for every row.
+    """
     size: int = 0
+    """Keys per range partition, at least 1; 0 for other strategies."""
     buckets: int = 0
-    unit: Unit = "day"
+    """Number of hash buckets, at least 1; 0 for other strategies."""
+    unit: TimeUnit = "day"
+    """Width of a time partition: hour, day or month."""
     column: int = 0
+    """Index, in the plan's columns, of the column that ``range`` and ``time`` use."""
     why: str = ""
+    """Why this partitioning was chosen, for a person."""
 
     def __str__(self) -> str:
         if self.strategy == "whole":
             return "the whole table"
-        keys = f"{self.size:,} keys" if self.size else "keys"  # how many is hidden where it would tell how far they reach
+        keys = f"{self.size:,} keys" if self.size else "keys"  # 0 in a report where the size would reveal the span of a masked key
         detail = {"range": f"of {keys}", "hash": f"in {self.buckets:,} buckets", "time": f"by {self.unit}"}
         return f"{self.strategy} {detail[self.strategy]}"
 
     def label(self, partition: int | None) -> str:
-        """What a partition is, for a person: its keys, its bucket, or its time (UTC)."""
+        """Return a description of a partition for a person: its keys, its bucket, or its time (UTC)."""
         if self.strategy == "whole":
             return "the whole table"
         if partition is None:
             return f"no {'time' if self.strategy == 'time' else 'key'} (NULL)"
         if self.strategy == "range":
             return f"keys {partition * self.size:,} to {(partition + 1) * self.size - 1:,}"
-        return f"bucket {partition:,} of {self.buckets:,}" if self.strategy == "hash" else _moment(self.unit, partition)
+        return f"bucket {partition:,} of {self.buckets:,}" if self.strategy == "hash" else _time_label(self.unit, partition)
 
 
-def _moment(unit: Unit, index: int) -> str:
+def _time_label(unit: TimeUnit, index: int) -> str:
     if unit == "month":
         year, month = divmod(index, 12)
         return f"{1970 + year:04}-{month + 1:02}"
@@ -141,159 +196,189 @@ def _moment(unit: Unit, index: int) -> str:
     return f"{moment:%Y-%m-%d}" if unit == "day" else f"{moment:%Y-%m-%d %H}:00"
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Consecutive partitions that one statement summarises: keys from ``first`` (inclusive) to ``end`` (exclusive).
-
-    None is no bound. ``null_key`` makes it the rows without a key instead; ``within`` is a further condition in the side's SQL.
-    """
-
-    first: int | None = None
-    end: int | None = None
-    null_key: bool = False
-    within: str = ""
-
-
-SECTIONS = ("keys", "times")
-"""The overrides that make a run one of a section of its table: what it found says nothing of how the whole stands."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """The rows that a run looks at alone, on both sides, and says nothing of the others. None is no bound.
+class Prescan:
+    """Whether a run reads one signature for each of a few stretches of the table first, and by the method only what differs."""
 
-    Those whose key lies from ``first`` to ``last``, both included; those whose ``column`` holds a time from ``since`` on and before
-    ``before`` (UTC, as canonical text); where both are given, those of which both hold.
-    """
-
-    first: int | None = None
-    last: int | None = None
-    since: str | None = None
-    before: str | None = None
-    column: str = ""
-    """The column of times, once the run is planned."""
+    used: bool
+    """Whether it does."""
+    why: str
+    """Why, for a person."""
+    partitions: int = 0
+    """Range partitions in each stretch; 0 if partitions are no key ranges."""
 
     def __str__(self) -> str:
-        return f"rows with {' and '.join(part for part in (self._keys(), self._times()) if part)}"
+        return f"{'yes' if self.used else 'no'}, because {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The rows that one statement summarises: consecutive partitions of one side."""
+
+    first: int | None = None
+    """Least key, inclusive; None for no bound."""
+    end: int | None = None
+    """End of the keys, exclusive; None for no bound."""
+    null_key: bool = False
+    """Whether the chunk is the rows whose key is NULL instead of a range of keys."""
+    within: str = ""
+    """A further condition, in the side's SQL."""
 
     @property
-    def has_keys(self) -> bool:
-        """Whether it bounds keys."""
-        return self.first is not None or self.last is not None
+    def bounds(self) -> tuple[float, float]:
+        """Return its first key (inclusive) and its end (exclusive), infinite where it has no bound."""
+        return (-math.inf if self.first is None else self.first), (math.inf if self.end is None else self.end)
 
-    @property
-    def has_times(self) -> bool:
-        """Whether it bounds times."""
-        return self.since is not None or self.before is not None
-
-    def _keys(self) -> str:
-        if self.first is not None and self.last is not None:
-            return f"keys {self.first:,} to {self.last:,}"
-        if self.first is not None:
-            return f"keys from {self.first:,} on"
-        return f"keys up to {self.last:,}" if self.last is not None else ""
-
-    def _times(self) -> str:
-        if not self.has_times:
-            return ""
-        since, before = (None if at is None else f"{at.removesuffix('.000000')} UTC" for at in (self.since, self.before))
-        told = [f"from {since} on" if since else "", f"before {before}" if before else ""]
-        return f"{self.column or 'times'} {' and '.join(one for one in told if one)}"
+    def overlaps(self, other: Chunk) -> bool:
+        """Return whether a row can lie in both chunks, judging by keys alone."""
+        if self.null_key or other.null_key:
+            return self.null_key and other.null_key
+        (first, end), (low, high) = self.bounds, other.bounds
+        return first < high and low < end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SidePlan:
-    """One side of a plan: where the table is, how rows are chosen, and the chunks it is read in.
-
-    Where ``chunk_keys`` is not 0, ``chunks`` are cut to pieces of at most so many keys while they are read. ``settled`` is the
-    condition of rows that are no longer in flight.
-    """
+    """One side of a plan: its table, the rows that are compared, and the chunks in which they are read."""
 
     dialect: str
+    """Name of the dialect."""
     connection: str
+    """Name of the connection."""
     label: str
+    """The connection and the table as configured, for a person: ``shop: orders``."""
     table: str
+    """SQL of the table's qualified name."""
     where: str
+    """SQL condition of the audit's filter and the slice; empty for all rows."""
     settled: str = ""
+    """SQL condition of rows that are no longer in flight; empty without a watermark."""
+    written: str = ""
+    """SQL of the canonical text of when a row was last written; empty without a watermark."""
     chunks: tuple[Chunk, ...] = (Chunk(),)
+    """The chunks, which together hold every row once."""
     chunk_keys: int = 0
+    """Keys per statement: while they are read, chunks are split into pieces of at most this many keys; 0 to read each chunk whole."""
     estimate: int | None = None
+    """Estimated number of rows; None where unknown."""
 
     @property
     def conditions(self) -> list[str]:
-        """What holds of every row that is compared."""
+        """Return the SQL conditions that every compared row meets."""
         return [condition for condition in (self.where, self.settled) if condition]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything that decides what the two engines are asked.
-
-    ``columns`` begins with the key's, ``key`` is how many they are. ``left_out`` and ``notes`` are sentences for a person.
-    """
+    """Everything that determines the SQL of a run."""
 
     audit: str
+    """Name of the audit."""
     method: Method
+    """What the summaries carry."""
     sides: dict[Side, SidePlan]
+    """Tables, filters and chunks of both sides."""
     columns: tuple[ColumnPlan, ...]
+    """The compared columns: first those of the key, in key order."""
     key: int
+    """Number of key columns, at least 1."""
     partitioning: Partitioning
+    """How rows are assigned to partitions."""
     hash: Literal["sha256", "md5"] = "sha256"
+    """The row hash."""
     encoding: Literal["injective", "published"] = "injective"
+    """How a row's canonical texts become one text: see ``auditor.canonical``."""
     k: int = 0
+    """Minhashes per partition; 0 for none."""
     t: int = 0
+    """Differing positions that a partition's syndromes decode (method exact), at least 1; 0 for other methods."""
     bits: int = 60
+    """Bits of the row hash that enter the signature under the method exact: 60 or 120, in words of 30 bits."""
     salt: str = ""
+    """Text at the beginning of every row text, which makes hashes unpredictable; empty for none."""
     least: int | None = None
-    """The least key of both sides; None where keys have no order or there are none."""
+    """Least key over both sides; None where keys have no order or there are no rows."""
     greatest: int | None = None
+    """Greatest key over both sides; None where ``least`` is."""
     snapshot: Literal["whole", "per_chunk"] = "whole"
-    """Whether one snapshot holds for a whole side, or each chunk has a short one of its own."""
+    """Whether one snapshot holds for a whole side, or each chunk is read in a short one of its own."""
     watermark: str = ""
-    """Rows from this moment on (UTC) are left out on both sides as still in flight; empty: none are."""
-    stretches: tuple[tuple[int, int], ...] = ()
-    """The partitions that are compared, each first (inclusive) to end (exclusive), where it is not the whole table."""
-    section: Section | None = None
-    """The rows that are compared, where these are not all of the audit's; both sides' ``where`` says so too."""
-    left_out: tuple[str, ...] = ()
+    """Moment (UTC, canonical text) from which rows are left out on both sides as still in flight; empty if none are."""
+    partition_ranges: tuple[tuple[int, int], ...] = ()
+    """The partitions that are compared, as ranges from the first id (inclusive) to the end (exclusive); empty for all of the table."""
+    slice: Slice | None = None
+    """The slice to which the run is limited; ``where`` of both sides contains its conditions."""
+    not_compared: tuple[NotCompared, ...] = ()
+    """What the comparison does not see: left-out columns, and what levels the values of the others."""
+    now: str = ""
+    """Moment (UTC, canonical text) of the source's clock that the filter's ``now`` and ``today`` stand for; empty if it reads no clock."""
     notes: tuple[str, ...] = ()
+    """Further sentences for a person."""
+    prescan: Prescan | None = None
+    """Whether stretches are read first; None until it is decided."""
+    version: int = 0
+    """`canonical.VERSION` of the auditor that made the plan; 0 before there were versions."""
 
     @property
     def key_columns(self) -> tuple[ColumnPlan, ...]:
-        """The columns that identify a row, in order."""
+        """Return the columns that identify a row, in key order."""
         return self.columns[: self.key]
 
     @property
+    def has_integer_key(self) -> bool:
+        """Return whether the key is one column of whole numbers, by both sides' own types, so that keys have an order and a range.
+
+        A masked key has neither: its ranges would reveal values, in partitions, chunks and SQL.
+        """
+        column = self.columns[0]
+        if column.masked:
+            return False
+        whole = column.kind.name == "integer" and not {native.name for native in column.native.values()} - {"integer", "decimal", "year"}
+        return self.key == 1 and whole and column.null_as is None  # NULL lies in no key range, and the text for NULL might
+
+    @property
     def hides_ranges(self) -> bool:
-        """Whether the ranges of its partitions would tell what a masked column holds."""
+        """Return whether the limits of its partitions would reveal values of a masked column."""
         return self.partitioning.strategy in ("range", "time") and self.columns[self.partitioning.column].masked
 
     def label(self, partition: int | None) -> str:
-        """What a partition is, for a person, without what masked columns hold."""
+        """Return a description of a partition for a person, without values of masked columns."""
         if not self.hides_ranges:
             return self.partitioning.label(partition)
         return "partition of NULL" if partition is None else "partition ***"
 
     @property
     def is_tolerant(self) -> bool:
-        """Whether rows have to be fetched with their columns to know whether they differ."""
+        """Return whether a column has a tolerance, so that rows must be fetched with their columns to know whether they differ."""
         return any(column.tolerance for column in self.columns)
 
     @property
     def span(self) -> int:
-        """How many keys there can be between the least and the greatest of both sides; 0 where keys have no order."""
+        """Return the number of possible keys from the least to the greatest of both sides; 0 where keys have no order."""
         return 0 if self.least is None or self.greatest is None else self.greatest - self.least + 1
 
     @property
-    def rows_each(self) -> int:
-        """About how many rows a partition holds."""
+    def rows_per_partition(self) -> int:
+        """Return the estimated number of rows per partition, at least 1."""
         rows = max((side.estimate or 0) for side in self.sides.values())
         how = self.partitioning
         if how.strategy == "range" and self.span:
             return max(1, min(how.size, rows * how.size // self.span))
         return max(1, rows // how.buckets) if how.strategy == "hash" else max(1, rows)
 
-    @property
-    def lossy(self) -> list[str]:
-        """What the comparison cannot see, a sentence a column."""
-        return [f"{column.name}: {column.lossy}" for column in self.columns if column.lossy]
+
+def consecutive_ranges(numbers: Sequence[int], most: int | None = None) -> list[tuple[int, int]]:
+    """Return numbers as ranges (first, last), both inclusive, ascending.
+
+    With ``most`` there are at most that many ranges: neighbours are joined across the smallest gaps.
+    """
+    ordered = sorted(numbers)
+    gaps = sorted((b - a for a, b in pairwise(ordered) if b - a > 1), reverse=True)
+    widest = 1 if most is None or len(gaps) < most else gaps[most - 1]
+    found: list[tuple[int, int]] = []
+    for number in ordered:
+        if found and number - found[-1][1] <= widest:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found

@@ -1,1 +1,1 @@
-"""A run's report for a person or a program: terminal, Markdown, JSON."""
+"""Reports of a run or a day, as text, Markdown, HTML and JSON."""

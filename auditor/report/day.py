@@ -1,277 +1,265 @@
-"""What is known of all audits on one day: the report that is read in the morning."""
+"""The daily report: the state of every audit on one day."""
 
 from __future__ import annotations
 
 import datetime as dt
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from statistics import median
-from typing import Literal
-from zoneinfo import ZoneInfo
 
-from cronsim import CronSim
+from auditor.config import Audit, ConnectionSettings, Settings, Threshold
+from auditor.errors import StoreError, UnknownDay
+from auditor.history import fingerprint, records
+from auditor.history.rolling_table import load_rolling_table
+from auditor.history.standing import NOTHING, STATUSES, Standing, Status, count_streak, derive_standing, load_table_verdict
+from auditor.model import Report, State
+from auditor.planning import proxy
+from auditor.report import formatting
+from auditor.report.redact import redact
+from auditor.report.rolling import WholeTable, build_whole_table
+from auditor.store import Store, audit_state, runs
+from auditor.store.audit_state import AuditState
+from auditor.store.runs import HEARTBEAT_TIMEOUT, ScorePoint, StoredRun
 
-from auditor import chain, keep
-from auditor.config import Audit, Schedule, Settings, Threshold
-from auditor.errors import StoreError
-from auditor.model import Report, State, Verdict
-from auditor.report import plain
-from auditor.report.rolled import Rolled, rolled
-from auditor.report.shown import shown
-from auditor.store import Store, runs, standing
-from auditor.store.runs import STALE, Point, StoredRun
-from auditor.whole import whole
+TREND_DAYS = 30
+"""Days that a trend goes back."""
 
-Status = Literal["mismatch", "unknown", "stale", "never", "match"]
-STATUSES: tuple[Status, ...] = ("mismatch", "unknown", "stale", "never", "match")
-"""Those that need a person's attention first."""
+MAX_DIFFERENCES = 10
+"""Differences loaded of each run."""
 
-DAYS = 30
-"""How far a trend goes back."""
+FIRST_DAY = dt.date(1970, 1, 1)
 
-PATIENCE = 3600.0
-"""Seconds after which an audit that is due and has not begun counts as stale."""
-
-SAMPLE = 10
-"""Differences of an audit that are read."""
-
-PAGE = 500
-"""Runs that are read at a time."""
+PAGE_SIZE = 500
+"""Runs loaded at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One audit: its latest run that ended (``age`` seconds ago), what that found, and how those before went.
+class AuditEntry:
+    """One audit in the report: what it stands at, the redacted report of the run of its last verdict, and the trend of the runs before it.
 
-    ``same`` says how many runs, the latest last, ended with this verdict, and ``since`` when the first of these began. ``legs`` and
-    ``combined`` are those of an audit by way of a dump; ``rolled`` is the whole table of a rolling audit, of which the run read a part.
+    ``verified_age`` and ``within_threshold_age`` are the seconds since those moments of the standing. The last ``streak`` verdicts were
+    the same; the first of them is of a run that started at ``streak_since``. ``running`` describes a run in progress and is empty without
+    one. Audits by way of a dump have ``legs`` and their ``combined`` verdict instead of a run; rolling audits have ``whole_table``,
+    because their latest run read only some of its partitions.
     """
 
     audit: str
+    standing: Standing
     status: Status
-    why: tuple[str, ...]
-    run: StoredRun | None = None
+    reasons: tuple[str, ...]
     report: Report | None = None
     age: float | None = None
     running: str = ""
     threshold: Threshold | None = None
-    verified_through: dt.datetime | None = None
     verified_age: float | None = None
-    same: int = 0
-    since: dt.datetime | None = None
-    trend: tuple[Point, ...] = ()
+    within_threshold_age: float | None = None
+    streak: int = 0
+    streak_since: dt.datetime | None = None
+    trend: tuple[ScorePoint, ...] = ()
     configured: bool = True
     paused: bool = False
     not_compared: tuple[str, ...] = ()
-    legs: tuple[Entry, ...] = ()
-    combined: chain.Combined | None = None
-    rolled: Rolled | None = None
+    legs: tuple[AuditEntry, ...] = ()
+    combined: proxy.Combined | None = None
+    whole_table: WholeTable | None = None
+
+    @property
+    def run(self) -> StoredRun | None:
+        """The run of the last verdict, else a run that ended without one."""
+        return self.standing.run or self.standing.last
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether a person should look at it."""
+        return any(one.standing.needs_attention for one in (self, *self.legs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """All audits as they were on a day (UTC), at its end or now; those that need attention first."""
+    """All audits on a day (UTC), as of its end, or of the present if it has not ended; ordered by urgency."""
 
     date: dt.date
     at: dt.datetime
-    entries: tuple[Entry, ...]
+    entries: tuple[AuditEntry, ...]
 
     @property
-    def attention(self) -> tuple[Entry, ...]:
-        """The audits that somebody should look at."""
-        return tuple(one for one in self.entries if one.configured and one.status != "match")
+    def attention(self) -> tuple[AuditEntry, ...]:
+        """Configured audits that are not a current match, or whose last run failed."""
+        return tuple(entry for entry in self.entries if entry.configured and entry.needs_attention)
 
     @property
-    def rest(self) -> tuple[Entry, ...]:
-        """The others, those that are no longer configured last."""
-        return tuple(one for one in self.entries if not one.configured or one.status == "match")
+    def rest(self) -> tuple[AuditEntry, ...]:
+        """All other audits; those no longer configured come last."""
+        return tuple(entry for entry in self.entries if not (entry.configured and entry.needs_attention))
 
     @property
     def counts(self) -> dict[Status, int]:
-        """How many configured audits there are of each status."""
-        return {status: sum(one.configured and one.status == status for one in self.entries) for status in STATUSES}
+        """Number of configured audits by status."""
+        return {status: sum(entry.configured and entry.status == status for entry in self.entries) for status in STATUSES}
 
     @property
     def first(self) -> dt.datetime:
-        """Where the trends begin."""
-        return self.at - dt.timedelta(days=DAYS)
+        """Start of the trends."""
+        return self.at - dt.timedelta(days=TREND_DAYS)
 
 
-def day(store: Store, settings: Settings, date: dt.date, now: dt.datetime | None = None) -> Day:
-    """What is known of every audit on a day: of its latest run that began on it or before. Raises StoreError."""
+def check_day(date: dt.date, today: dt.date | None = None) -> None:
+    """Raise UnknownDay for a day that has not begun (``today`` is by default the one in UTC) or lies before 1970."""
+    today = today or dt.datetime.now(dt.UTC).date()
+    if not FIRST_DAY <= date <= today:
+        raise UnknownDay(f"there is no report of {date}: write a day from {FIRST_DAY} to today, {today} (UTC)")
+
+
+def load_day(store: Store, settings: Settings, date: dt.date, now: dt.datetime | None = None) -> Day:
+    """Load the state of every audit on a day, from the runs that started on it or before. Raises StoreError."""
     now = now or dt.datetime.now(dt.UTC)
     end = dt.datetime.combine(date, dt.time(), dt.UTC) + dt.timedelta(days=1)
     at = min(now, end)
     by_audit: dict[str, list[StoredRun]] = {}
-    for one in _recent(store, end, at - dt.timedelta(days=DAYS)):
-        by_audit.setdefault(one.audit, []).append(one)
-    found = [_configured(store, name, audit, by_audit, end, at) for name, audit in settings.audits.items()]
-    known = {name for entry in found for name in (entry.audit, *(leg.audit for leg in entry.legs))}
-    found += [_entry(store, name, None, mine, at) for name, mine in by_audit.items() if name not in known]
-    return Day(date=date, at=at, entries=tuple(sorted(found, key=_place)))
+    for run in _recent_runs(store, end, at - dt.timedelta(days=TREND_DAYS)):
+        by_audit.setdefault(run.audit, []).append(run)
+    states = audit_state.get_states(store)
+    paused = {name for name in (*by_audit, *settings.audits) if audit_state.is_paused(states, name)}
+    loader = _Loader(store, by_audit, end, at, paused, states if now < end else {}, settings.connections)
+    entries = [_configured_entry(loader, name, audit) for name, audit in settings.audits.items()]
+    known = {name for entry in entries for name in (entry.audit, *(leg.audit for leg in entry.legs))}
+    entries += [_entry(loader, name, None) for name in by_audit if name not in known]
+    return Day(date=date, at=at, entries=tuple(sorted(entries, key=_sort_key)))
 
 
-def _place(entry: Entry) -> tuple[bool, int, str]:
+def _sort_key(entry: AuditEntry) -> tuple[bool, int, str]:
     return not entry.configured, STATUSES.index(entry.status), entry.audit
 
 
-def _recent(store: Store, end: dt.datetime, oldest: dt.datetime) -> Iterator[StoredRun]:
-    """The runs that began between two moments, the latest first, but for ad-hoc ones and those of a section that have ended."""
+def _recent_runs(store: Store, end: dt.datetime, oldest: dt.datetime) -> Iterator[StoredRun]:
+    """Yield the runs started from ``oldest`` to before ``end``, newest first, without ad-hoc runs and finished one-off runs."""
     last: str | None = None
-    while page := runs.listed(store, limit=PAGE, before=last):
-        here = (one for one in page if oldest <= one.started < end and not one.is_ad_hoc)
-        yield from (one for one in here if one.is_whole or one.ended is None)
-        if len(page) < PAGE or page[-1].started < oldest:
+    while page := runs.list_runs(store, limit=PAGE_SIZE, before=last):
+        recent = (run for run in page if oldest <= run.started < end and not run.is_ad_hoc)
+        yield from (run for run in recent if not run.is_one_off or run.ended is None)
+        if len(page) < PAGE_SIZE or page[-1].started < oldest:
             return
         last = page[-1].run
 
 
-def _configured(
-    store: Store, name: str, audit: Audit, by_audit: Mapping[str, Sequence[StoredRun]], end: dt.datetime, at: dt.datetime
-) -> Entry:
+@dataclass(frozen=True, slots=True)
+class _Loader:
+    """What the entries of a day are loaded from: ``by_audit`` are recent runs, ``end`` is the end of the day, ``at`` the present.
+
+    ``states`` is what is remembered of audits beyond their runs; nothing for a past day, of which only its runs tell.
+    """
+
+    store: Store
+    by_audit: Mapping[str, Sequence[StoredRun]]
+    end: dt.datetime
+    at: dt.datetime
+    paused: Container[str]
+    states: Mapping[str, AuditState]
+    connections: Mapping[str, ConnectionSettings]
+
+    def kept(self, name: str) -> Sequence[StoredRun]:
+        """Return an audit's recent runs, newest first; if none of them is done, add its latest older one, preferably one that is."""
+        recent = self.by_audit.get(name, ())
+        if any(run.state is State.DONE for run in recent):
+            return recent
+        older = runs.get_latest_run(self.store, name, before=self.end)
+        if older is None and not any(run.ended for run in recent):
+            older = runs.get_latest_run(self.store, name, done_only=False, before=self.end)
+        return [*recent, *([older] if older and all(older.run != run.run for run in recent) else [])]
+
+
+def _configured_entry(loader: _Loader, name: str, audit: Audit) -> AuditEntry:
     if audit.via is None:
-        return _entry(store, name, audit, _runs(store, name, by_audit, end), at, audit.schedule)
-    names = [f"{name}.{leg}" for leg in chain.LEGS]
-    legs = tuple(_entry(store, leg, audit, _runs(store, leg, by_audit, end), at) for leg in names)
+        return _entry(loader, name, audit)
+    legs = tuple(_entry(loader, f"{name}.{leg}", audit) for leg in proxy.LEG_SUFFIXES)
     first, second = (_leg(leg) for leg in legs)
-    combined = chain.combined(first, second, at, audit.threshold)
+    combined = proxy.combine(first, second, loader.at, audit.threshold)
     states: list[Status] = [combined.verdict.value, *(leg.status for leg in legs)]
     status = min(states, key=STATUSES.index) if any(leg.run or leg.running for leg in legs) else "never"
-    return Entry(
+    return AuditEntry(
         audit=name,
+        standing=Standing(status=status, reasons=combined.reasons),
         status=status,
-        why=combined.reasons,
+        reasons=combined.reasons,
         age=max((leg.age for leg in legs if leg.age is not None), default=None),
         running="; ".join(f"{leg.audit}: {leg.running}" for leg in legs if leg.running),
         threshold=audit.threshold,
-        paused=standing.get(store, name).paused,
+        paused=name in loader.paused,
         legs=legs,
         combined=combined,
     )
 
 
-def _leg(entry: Entry) -> chain.Leg | None:
-    if entry.run is None:
-        return None
-    return chain.leg(entry.run.verdict, entry.run.started, entry.report)
+def _leg(entry: AuditEntry) -> proxy.Leg | None:
+    run = entry.standing.run
+    return proxy.leg_result(run.verdict, run.started, entry.report) if run else None
 
 
-def _runs(store: Store, name: str, by_audit: Mapping[str, Sequence[StoredRun]], end: dt.datetime) -> Sequence[StoredRun]:
-    """An audit's runs, the latest first; the last one that is done where there is no other."""
-    mine = by_audit.get(name, ())
-    if any(one.ended for one in mine):
-        return mine
-    older = runs.latest(store, name, before=end) or runs.latest(store, name, done_only=False, before=end)
-    return [*mine, *([older] if older and older not in mine else [])]
-
-
-def _entry(
-    store: Store, name: str, audit: Audit | None, mine: Sequence[StoredRun], at: dt.datetime, schedule: Schedule | None = None
-) -> Entry:
-    ended = [one for one in mine if one.ended]
-    living = next((one for one in mine if one.ended is None), None)
-    running = _running(living, at) if living else ""
-    stands = standing.get(store, name)
-    if not ended:
-        why = ("its first run is going on",) if running else ("it was never run",)
-        status: Status = "unknown" if running else "never"
-        return Entry(audit=name, status=status, why=why, running=running, configured=audit is not None, paused=stands.paused)
-    run = ended[0]
-    age = max(0.0, (at - (run.ended or run.started)).total_seconds())
-    report, unread = _report(store, run)
-    found = whole(store, name) if report and report.covered < 1 else None
-    verdict = found.verdict if found else run.verdict
-    late_since = "" if stands.paused or running else late(schedule, [one.started for one in ended], age, at)
-    by = keep.settings(run.definition)
-    verified = next((one.verified_through for one in ended if one.verified_through and keep.settings(one.definition) == by), None)
-    same = [one for one, _ in zip(ended, _while_same(ended), strict=False)]
-    return Entry(
+def _entry(loader: _Loader, name: str, audit: Audit | None) -> AuditEntry:
+    kept, at, paused = loader.kept(name), loader.at, name in loader.paused
+    settings = fingerprint.hash_audit(name, audit, loader.connections) if audit and audit.via is None else None
+    table, state = load_table_verdict(loader.store, name, kept), loader.states.get(name, NOTHING)
+    standing = derive_standing(kept, at, audit, settings, state=state, paused=paused, table=table)
+    run = standing.run or standing.last
+    report, read_error = _load_report(loader.store, run) if run else (None, "")
+    whole = load_rolling_table(loader.store, name) if report and report.covered < 1 else None
+    streak = count_streak(kept)
+    through = standing.verified_through, standing.within_threshold_through
+    verified_age, within_threshold_age = (max(0.0, (at - moment).total_seconds()) if moment else None for moment in through)
+    return AuditEntry(
         audit=name,
-        status="stale" if late_since and verdict is Verdict.MATCH else verdict.value,
-        why=tuple(text for text in (*([found.sentence] if found else run.reasons), unread, late_since) if text),
-        run=run,
+        standing=standing,
+        status=standing.status,
+        reasons=tuple(text for text in (*standing.reasons, read_error, standing.last_run) if text),
         report=report,
-        age=age,
-        running=running,
+        age=standing.age if standing.run or run is None else max(0.0, (at - (run.ended or run.started)).total_seconds()),
+        running=_describe_running(standing.active, at) if standing.active else "",
         threshold=audit.threshold if audit else None,
-        verified_through=verified,
-        verified_age=max(0.0, (at - verified).total_seconds()) if verified else None,
-        same=len(same),
-        since=same[-1].started,
-        trend=tuple(_point(one) for one in reversed(ended) if one.state is not State.CANCELLED),
+        verified_age=verified_age,
+        within_threshold_age=within_threshold_age,
+        streak=len(streak),
+        streak_since=streak[-1].started if streak else None,
+        trend=tuple(_trend_point(one) for one in reversed(kept) if one.ended and one.state is not State.CANCELLED and not one.is_one_off),
         configured=audit is not None,
-        paused=stands.paused,
+        paused=paused,
         not_compared=tuple(not_compared(report)) if report else (),
-        rolled=rolled(found, report.plan, at) if found and report and report.plan else None,
+        whole_table=build_whole_table(whole, report.plan, at) if whole and report and report.plan else None,
     )
 
 
-def _while_same(ended: Sequence[StoredRun]) -> Iterator[StoredRun]:
-    for one in ended:
-        if one.verdict is not ended[0].verdict:
-            return
-        yield one
+def _trend_point(run: StoredRun) -> ScorePoint:
+    score, lower, upper = (run.score, run.lower, run.upper) if formatting.has_score(run) else (None, None, None)
+    return ScorePoint(run=run.run, at=run.started, verdict=run.verdict, score=score, lower=lower, upper=upper)
 
 
-def _point(one: StoredRun) -> Point:
-    score, lower, upper = (one.score, one.lower, one.upper) if plain.has_score(one) else (None, None, None)
-    return Point(run=one.run, at=one.started, verdict=one.verdict, score=score, lower=lower, upper=upper)
+def _describe_running(run: StoredRun, at: dt.datetime) -> str:
+    """Describe a run in progress: when it started, and what each side is doing."""
+    doing = dict.fromkeys(formatting.sentence(str(side["doing"])) for side in run.progress.values() if side.get("doing"))
+    doing_what = "has been running" if run.state is State.RUNNING else "has been waiting"
+    settings = f", with other settings: {run.other_settings}," if run.is_one_off else ""
+    since = f"run {run.run[:12]}{settings} {doing_what} since {formatting.moment(run.started)}"
+    elapsed = (at - run.started).total_seconds()
+    started = f"; it started {formatting.duration(elapsed)} ago" if elapsed > HEARTBEAT_TIMEOUT else ""
+    return since + (f": {', '.join(doing)}" if doing else "") + started
 
 
-def _running(one: StoredRun, at: dt.datetime) -> str:
-    """What a run that has not ended does, in a sentence."""
-    doing = dict.fromkeys(plain.sentence(str(told["doing"])) for told in one.progress.values() if told.get("doing"))
-    since = f"run {one.run[:12]} is going on, since {plain.moment(one.started)}"
-    silent = (at - one.started).total_seconds()
-    gone = f"; it began {plain.ago(silent)} ago" if silent > STALE else ""
-    return since + (f": {', '.join(doing)}" if doing else "") + gone
-
-
-def late(schedule: Schedule | None, starts: Sequence[dt.datetime], age: float, at: dt.datetime) -> str:
-    """Why the last verdict of an audit that neither runs nor is paused is too old to be trusted; nothing where it is not.
-
-    ``starts`` are the beginnings of its runs, the latest first, of which that one ended ``age`` seconds ago.
-    """
-    return _overdue(schedule, starts[0], at) if schedule else _unusual(starts, age)
-
-
-def _overdue(schedule: Schedule, started: dt.datetime, at: dt.datetime) -> str:
-    """Why a scheduled audit counts as stale: it was due, and did not begin for a while."""
-    due = next(CronSim(schedule.cron, started.astimezone(ZoneInfo(schedule.timezone))), None)
-    if due is None or at <= due + dt.timedelta(seconds=schedule.jitter + PATIENCE):
-        return ""
-    return f"it was due at {plain.moment(due)}, and has not begun since"
-
-
-def _unusual(starts: Sequence[dt.datetime], age: float) -> str:
-    """Why an audit counts as stale: its last run is older than a day, and than twice what usually lies between two runs."""
-    between = [(later - earlier).total_seconds() for later, earlier in pairwise(starts)]
-    usual = median(between) if between else 0.0
-    if age <= max(86400.0, 2 * usual):
-        return ""
-    return f"its last run ended {plain.ago(age)} ago" + (f", and it usually runs every {plain.ago(usual)}" if usual else "")
-
-
-def _report(store: Store, run: StoredRun) -> tuple[Report | None, str]:
-    """A run's report, and why it cannot be read where it cannot."""
+def _load_report(store: Store, run: StoredRun) -> tuple[Report | None, str]:
+    """Load a run's report and redact it; return None and an error message if it is corrupt."""
     try:
-        found = keep.report(store, run.run, most=SAMPLE)
+        report = records.load_report(store, run.run, max_differences=MAX_DIFFERENCES)
     except (StoreError, ValueError, zlib.error):
-        return None, "its report can no longer be read"
-    return (shown(found) if found else None), ""
+        return None, "its report cannot be read any more"
+    return (redact(report) if report else None), ""
 
 
-def not_compared(found: Report) -> Iterator[str]:
-    """What a run did not compare, and why."""
-    comparison, plan = found.comparison, found.plan
+def not_compared(report: Report) -> Iterator[str]:
+    """Yield what a run did not compare, and why, one sentence each."""
+    comparison, plan = report.comparison, report.plan
     if comparison and comparison.skipped:
         yield f"{comparison.skipped:,} partitions with {comparison.skipped_rows:,} rows could not be compared"
-    if found.covered < 1:
-        yield f"{plain.percent(found.covered)} of the table's partitions were read in this run; the others have their turn in others"
+    if report.covered < 1:
+        yield f"this run read {formatting.percent(report.covered)} of the table's partitions; other runs read the others"
     if plan and plan.watermark:
         yield f"rows from {plan.watermark} UTC on were left out on both sides, as still in flight"
     if plan:
-        yield from (f"left out: {sentence}" for sentence in plan.left_out)
-        yield from (f"cannot see: {sentence}" for sentence in plan.lossy)
+        yield from (str(one) for one in plan.not_compared)

@@ -1,128 +1,189 @@
-"""Runs as they are kept, for a terminal and as JSON."""
+"""Stored runs as text for a terminal and as JSON."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from auditor.chain import Combined
-from auditor.model import SECTIONS, SIDES, State, Verdict
-from auditor.report import plain
+from auditor.history.rolling_table import RollingTable
+from auditor.history.standing import Standing
+from auditor.model import SIDES, Side, State, Verdict
+from auditor.planning.proxy import Combined
+from auditor.report import formatting
 from auditor.store.runs import StoredRun
-from auditor.whole import Whole
 
 COLOURS = {Verdict.MATCH: "green", Verdict.MISMATCH: "red", Verdict.UNKNOWN: "yellow"}
 
 
-def table(found: Sequence[StoredRun]) -> RenderableType:
-    """A line for each run."""
-    if not found:
-        return Text("no runs are kept yet; run one: auditor run AUDIT")
-    made = Table(box=None, padding=(0, 2), header_style="dim")
+def table(runs: Sequence[StoredRun]) -> RenderableType:
+    """Return a table with one line per run, and below it the settings of one-off runs."""
+    if not runs:
+        return Text("no runs are stored yet; run one: auditor run AUDIT")
+    table = Table(box=None, padding=(0, 2), header_style="dim")
     for name in ("run", "audit", "began (UTC)", "state", "verdict", "method", "similarity", "missing", "extra", "changed", "seconds"):
-        made.add_column(name, justify="right" if name in ("similarity", "missing", "extra", "changed", "seconds") else "left")
-    for one in found:
-        counts = ["" if number is None else f"{number:,}" for number in (one.missing, one.extra, one.changed)]
-        made.add_row(
-            one.run[:12],
-            Text(f"{one.audit}{_section(one)}"),
-            f"{one.started:%Y-%m-%d %H:%M:%S}",
-            _state(one),
-            Text(one.verdict.value, COLOURS[one.verdict]),
-            one.method or "",
-            "" if one.score is None else f"{one.score:.6g}",
+        table.add_column(name, justify="right" if name in ("similarity", "missing", "extra", "changed", "seconds") else "left")
+    for run in runs:
+        counts = ["" if number is None else f"{number:,}" for number in (run.missing, run.extra, run.changed)]
+        table.add_row(
+            run.run[:12],
+            Text(f"{run.audit} (one-off)" if run.is_one_off else run.audit),
+            f"{run.started:%Y-%m-%d %H:%M:%S}",
+            _state(run),
+            Text(f"{run.verdict.value}{' within threshold' if run.within_threshold else ''}", COLOURS[run.verdict]),
+            run.method or "",
+            "" if run.score is None else f"{run.score:.6g}",
             *counts,
-            "" if one.seconds is None else f"{one.seconds:,.1f}",
+            "" if run.seconds is None else f"{run.seconds:,.1f}",
         )
-    return made
+    marks = [Text(f"{run.run[:12]}: with other settings: {run.other_settings}", "dim") for run in runs if run.is_one_off]
+    return Group(table, *marks)
 
 
-def line(one: StoredRun) -> RenderableType:
-    """One run and how far it is, in a few lines."""
-    lines = [Text(f"{one.audit}{_section(one)}: run {one.run}: {_state(one)}, began {one.started:%Y-%m-%d %H:%M:%S} UTC", "bold")]
+def status(run: StoredRun) -> RenderableType:
+    """Return a run's state, the progress of each side, and its reasons."""
+    lines = [Text(f"{run.audit}{_other_settings(run)}: run {run.run}: {_state(run)}, began {run.started:%Y-%m-%d %H:%M:%S} UTC", "bold")]
     for side in SIDES:
-        if told := one.progress.get(side):
-            share = f", {told['done']:,} of about {told['total']:,} rows" if told.get("total") else ""
-            lines.append(Text(f"  {side}: {told['doing']}{share}{plain.statements(told)}"))
-    lines += [Text(f"  {reason}") for reason in one.reasons]
+        if progress := run.progress.get(side):
+            rows = f", {progress['done']:,} of about {progress['total']:,} rows" if progress.get("total") else ""
+            lines.append(Text(f"  {side}: {progress['doing']}{rows}{formatting.statements(progress)}"))
+    lines += [Text(f"  {reason}") for reason in run.reasons]
     return Text("\n").join(lines)
 
 
-def chain(name: str, both: Combined) -> RenderableType:
-    """What the two legs of an audit by way of a dump say together."""
-    ages = [f"{leg} read {_age(age)}" for leg, age in zip(("source and dump", "dump and target"), both.ages, strict=True)]
+def standing(name: str, found: Standing) -> RenderableType:
+    """Return what an audit stands at: its status with the age of the last verdict, up to when it is verified, and its last run."""
+    colour = COLOURS.get(found.verdict, "yellow") if found.verdict and found.status != "stale" else "yellow"
+    age = f", {_age(found.age)}" if found.age is not None else ""
+    lines = [Text.assemble((found.label.upper(), f"bold {colour}"), f"  {formatting.visible(name)}  (what the audit stands at{age})")]
+    lines += [Text(f"  {formatting.sentence(reason)}") for reason in found.reasons]
+    lines += [Text(f"  {line}") for line in formatting.verified(found.verified_through, found.within_threshold_through)]
+    lines += [Text(f"  {formatting.sentence(found.last_run)}", "yellow")] if found.last_run else []
+    if found.active:
+        lines.append(Text(f"  now: run {found.active.run[:12]}{_other_settings(found.active)} is {found.active.state.value}"))
+    return Text("\n").join(lines)
+
+
+def combined(name: str, combined: Combined) -> RenderableType:
+    """Return the verdict on source and target, as combined from both legs of an audit by way of a dump."""
+    legs = zip(("source and dump", "dump and target"), combined.ages, strict=True)
+    ages = [f"{leg} were compared {_age(age)}" if age is not None else f"{leg} were never compared" for leg, age in legs]
+    dump = "the age of the dump is unknown" if combined.dump_age is None else f"the dump holds the data of {_age(combined.dump_age)}"
+    verdict = (combined.verdict.value.upper(), f"bold {COLOURS[combined.verdict]}")
+    similarity = f"similarity between {combined.lower:.6g} and {combined.upper:.6g}"
     lines = [
-        Text.assemble((both.verdict.value.upper(), f"bold {COLOURS[both.verdict]}"), f"  {name}  (source and target, by way of the dump)"),
-        *(Text(f"  {reason}") for reason in both.reasons),
-        Text(f"  similarity between {both.lower:.6g} and {both.upper:.6g} (surely between {both.least:.6g} and {both.most:.6g})"),
-        Text(f"  {'; '.join(ages)}; the dump stands for {'an unknown moment' if both.dump_age is None else _age(both.dump_age)}"),
+        Text.assemble(verdict, f"  {name}  (source and target, by way of the dump)"),
+        *(Text(f"  {reason}") for reason in combined.reasons),
+        Text(f"  {similarity} (certainly between {combined.least:.6g} and {combined.most:.6g})"),
+        Text(f"  {'; '.join(ages)}; {dump}"),
     ]
     return Text("\n").join(lines)
 
 
-def rolled(name: str, found: Whole) -> RenderableType:
-    """The whole table of a rolling audit."""
-    head = Text.assemble((found.verdict.value.upper(), f"bold {COLOURS[found.verdict]}"), f"  {name}  (the whole table)")
-    return Text("\n").join([head, Text(f"  {found.sentence}")])
+def whole_table(name: str, table: RollingTable) -> RenderableType:
+    """Return the verdict on the whole table of a rolling audit."""
+    head = Text.assemble((table.verdict.value.upper(), f"bold {COLOURS[table.verdict]}"), f"  {name}  (the whole table)")
+    return Text("\n").join([head, Text(f"  {table.sentence}")])
 
 
-def _age(seconds: float | None) -> str:
-    """How long ago that is, in the largest unit that fits."""
-    if seconds is None:
-        return "never"
+def _age(seconds: float) -> str:
+    """Format an age in the largest unit that fits at least twice."""
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:,.0f} {unit} ago"
     return f"{seconds:,.0f} seconds ago"
 
 
-def _section(one: StoredRun) -> str:
-    """Which section of its table a run is of, as it is asked for on the command line."""
-    told = [f"{name} {asked.get('from', '')}..{asked.get('to', '')}" for name in SECTIONS if (asked := one.overrides.get(name))]
-    return f" ({', '.join(told)})" if told else ""
+def _other_settings(run: StoredRun) -> str:
+    """Return the settings of a one-off run that differ from its audit's; empty for the audit's own run."""
+    return f" (with other settings: {run.other_settings})" if run.is_one_off else ""
 
 
-def _state(one: StoredRun) -> str:
-    if one.state is State.RUNNING and one.cancel_asked:
-        return "running, asked to end"
-    return f"{one.state.value}, resumable" if one.resumable and one.state is not State.RUNNING else one.state.value
+def _state(run: StoredRun) -> str:
+    if run.state is State.RUNNING and run.cancel_asked:
+        return "running, cancel requested"
+    return f"{run.state.value}, resumable" if run.resumable and run.state is not State.RUNNING else run.state.value
 
 
-def as_json(one: StoredRun) -> dict[str, Any]:
-    """A run as plain values."""
+class StoredScoreJson(TypedDict):
+    """The scores of a run, each null if its method gives none."""
+
+    value: float | None
+    lower: float | None
+    upper: float | None
+    published: float | None
+
+
+class RunJson(TypedDict):
+    """A stored run. Times are ISO 8601; counts are null until the run ends, or if its method does not count them."""
+
+    run: str
+    audit: str
+    state: str
+    verdict: str
+    method: str | None
+    began: str
+    ended: str | None
+    seconds: float | None
+    score: StoredScoreJson
+    coverage: float | None
+    rows: dict[Side, int] | None
+    partitions: int | None
+    unequal: int | None
+    missing: int | None
+    extra: int | None
+    changed: int | None
+    unsettled: int | None
+    reasons: list[str]
+    reason: str
+    requested_by: str
+    overrides: dict[str, Any]
+    other_settings: str | None
+    resumable: bool
+    cancel_requested: bool
+    progress: dict[str, Any]
+    verified_through: str | None
+    within_threshold: bool
+    within_threshold_through: str | None
+
+
+def run_json(run: StoredRun) -> RunJson:
+    """Return a stored run as JSON values. Later versions only add fields."""
     return {
-        "run": one.run,
-        "audit": one.audit,
-        "state": one.state.value,
-        "verdict": one.verdict.value,
-        "method": one.method,
-        "began": _moment(one.started),
-        "ended": _moment(one.ended),
-        "seconds": one.seconds,
-        "score": {"value": one.score, "lower": one.lower, "upper": one.upper, "published": one.published},
-        "coverage": one.coverage,
-        "rows": dict(one.rows) if one.rows else None,
-        "partitions": one.partitions,
-        "unequal": one.unequal,
-        "missing": one.missing,
-        "extra": one.extra,
-        "changed": one.changed,
-        "unsettled": one.unsettled,
-        "reasons": list(one.reasons),
-        "reason": one.reason,
-        "requested_by": one.requested_by,
-        "overrides": dict(one.overrides),
-        "resumable": one.resumable,
-        "cancel_asked": one.cancel_asked,
-        "progress": dict(one.progress),
-        "verified_through": _moment(one.verified_through),
+        "run": run.run,
+        "audit": run.audit,
+        "state": run.state.value,
+        "verdict": run.verdict.value,
+        "method": run.method,
+        "began": run.started.isoformat(),
+        "ended": _isoformat(run.ended),
+        "seconds": run.seconds,
+        "score": {"value": run.score, "lower": run.lower, "upper": run.upper, "published": run.published},
+        "coverage": run.coverage,
+        "rows": dict(run.rows) if run.rows else None,
+        "partitions": run.partitions,
+        "unequal": run.unequal,
+        "missing": run.missing,
+        "extra": run.extra,
+        "changed": run.changed,
+        "unsettled": run.unsettled,
+        "reasons": list(run.reasons),
+        "reason": run.reason,
+        "requested_by": run.requested_by,
+        "overrides": dict(run.overrides),
+        "other_settings": run.other_settings or None,
+        "resumable": run.resumable,
+        "cancel_requested": run.cancel_asked,
+        "progress": dict(run.progress),
+        "verified_through": _isoformat(run.verified_through),
+        "within_threshold": run.within_threshold,
+        "within_threshold_through": _isoformat(run.within_threshold_through),
     }
 
 
-def _moment(value: dt.datetime | None) -> str | None:
-    return value.isoformat() if value else None
+def _isoformat(at: dt.datetime | None) -> str | None:
+    return at.isoformat() if at else None

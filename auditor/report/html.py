@@ -1,4 +1,4 @@
-"""A run, or a day, as one HTML file that needs nothing else, no script, no other file, no network; or as its part of a page."""
+"""The report of a run or a day as HTML: a self-contained file without scripts or external resources, or a fragment of a page."""
 
 from __future__ import annotations
 
@@ -8,72 +8,79 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from auditor.model import Differences, Report
-from auditor.packed import Picture
-from auditor.report import plain
+from auditor.report import formatting
 from auditor.report.day import Day, not_compared
-from auditor.report.heat import SAYS, heat
-from auditor.report.shown import shown
-from auditor.report.templates import by_weight, environment
+from auditor.report.heatmap import SHAPE_LABELS, build_heatmap
+from auditor.report.redact import redact
+from auditor.report.templates import disallowed_first, environment
+from auditor.summary.codec import PartitionMap
 
-SHOWN = 100
-"""Rows of each table of a run's page."""
+MAX_ROWS = 100
+"""Rows shown of each table in the report of a run."""
 
-SAMPLE, FEW = 10, 5
-"""Differences, and partitions, that the report of a day shows of an audit."""
+DAY_DIFFERENCES, DAY_PARTITIONS = 10, 5
+"""Differences and partitions shown of each audit in the report of a day."""
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where the pages of an audit, by its name, and of a run, by its id, are."""
+    """URLs for the links in a fragment: of an audit, by its name, and of a run, by its id."""
 
     audit: Callable[[str], str]
     run: Callable[[str], str]
 
 
-def run(found: Report, picture: Picture | None = None) -> str:
-    """The file of one run; ``picture`` is that of its whole table, where one was kept."""
-    return _file(f"{found.audit}: {found.verdict.value}", run_part(found, picture))
+def run(report: Report, partition_map: PartitionMap | None = None) -> str:
+    """Return the report of a run as a complete file; with a partition map it includes a heat map of the whole table."""
+    return _page(f"{report.audit}: {report.verdict.value}", run_fragment(report, partition_map))
 
 
-def run_part(found: Report, picture: Picture | None = None) -> Markup:
-    """One run, to stand in a page."""
-    found = shown(found)
-    return _part(
+def run_fragment(report: Report, partition_map: PartitionMap | None = None) -> Markup:
+    """Return the report of a run as a fragment to include in a page."""
+    report = redact(report)
+    return _render(
         "run.html",
-        report=found,
-        heat=heat(picture, found.plan) if picture is not None else None,
-        says=SAYS,
-        means=plain.MEANS,
-        most=SHOWN,
-        measures=by_weight(found.measures),
-        not_compared=list(not_compared(found)),
-        notes=[*plain.notes(found), *(found.plan.notes if found.plan else ())],
-        snapshot=plain.snapshot(found),
+        report=report,
+        heatmap=build_heatmap(partition_map, report.plan) if partition_map is not None else None,
+        shape_labels=SHAPE_LABELS,
+        explanations=formatting.EXPLANATIONS,
+        max_rows=MAX_ROWS,
+        measures=disallowed_first(report.measures),
+        not_compared=list(not_compared(report)),
+        notes=[*formatting.notes(report), *(report.plan.notes if report.plan else ())],
+        snapshot_note=formatting.snapshot_note(report),
     )
 
 
-def day(found: Day) -> str:
-    """The file of one day."""
-    return _file(f"Audits on {found.date}", day_part(found))
+def day(day: Day) -> str:
+    """Return the report of a day as a complete file."""
+    return _page(f"Audits on {day.date}", day_fragment(day))
 
 
-def day_part(found: Day, links: Links | None = None) -> Markup:
-    """One day, to stand in a page; ``links`` lead from its audits and runs to theirs."""
-    return _part(
-        "day.html", day=found, means=plain.MEANS, sample=SAMPLE, few=FEW, score=plain.score, bounds=plain.bounds, links=links,
-        shown_rows=_shown_rows,
-    )  # fmt: skip
+def day_fragment(day: Day, links: Links | None = None) -> Markup:
+    """Return the report of a day as a fragment to include in a page; without ``links`` it names commands instead."""
+    return _render(
+        "day.html",
+        day=day,
+        explanations=formatting.EXPLANATIONS,
+        max_differences=DAY_DIFFERENCES,
+        max_partitions=DAY_PARTITIONS,
+        score=formatting.score,
+        bounds=formatting.bounds,
+        links=links,
+        rows_listed=_rows_listed,
+    )
 
 
-def _part(template: str, **values: object) -> Markup:
-    return Markup(environment().get_template(template).render(**values))  # escaped where it was rendered
+def _render(template: str, **values: object) -> Markup:
+    return Markup(environment().get_template(template).render(**values))  # the environment escapes every value
 
 
-def _file(title: str, body: Markup) -> str:
+def _page(title: str, body: Markup) -> str:
     return environment().get_template("page.html").render(title=title, body=body)
 
 
-def _shown_rows(found: Differences) -> int:
-    """How many rows the differences stand for that the report of a day shows."""
-    spans = found.ranges[:SAMPLE]
-    return sum(one.rows for one in spans) + len(found.named[:SAMPLE])
+def _rows_listed(differences: Differences) -> int:
+    """Return how many rows the differences shown in the report of a day stand for."""
+    spans = differences.ranges[:DAY_DIFFERENCES]
+    return sum(span.rows for span in spans) + sum(row.row_count for row in formatting.examples(differences.named, DAY_DIFFERENCES))

@@ -1,170 +1,220 @@
-"""A report as JSON: the shape that ``docs/report.schema.json`` describes. It grows only by adding."""
+"""The report of a run, and a plan, as JSON values; ``docs/report.schema.json`` describes them. Later versions only add fields."""
 
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
 
-from auditor.model import SIDES, Comparison, Difference, Jaccard, Plan, Report, Score
-from auditor.report.shown import shown, shown_plan
+from auditor.model import (
+    SIDES,
+    Comparison,
+    Difference,
+    Differences,
+    Divergent,
+    Jaccard,
+    Measure,
+    Plan,
+    RangeDifference,
+    Report,
+    Score,
+    SideCost,
+)
+from auditor.report.json_types import (
+    CostJson,
+    DifferenceJson,
+    DifferencesJson,
+    JaccardJson,
+    MeasureJson,
+    PartitionJson,
+    PartitionsJson,
+    PlanJson,
+    RangeJson,
+    ReportJson,
+    ScoreJson,
+    SideCostJson,
+)
+from auditor.report.redact import redact, redact_plan
 
-MOST_DIVERGENT = 1000
-"""Divergent partitions that are listed; ``unequal`` counts them all."""
+MAX_LISTED = 1000
+"""Divergent partitions, and measures, listed at most; ``unequal`` counts all of the former."""
 
 
-def report(found: Report) -> dict[str, Any]:
-    """One run of one audit as plain values."""
-    found = shown(found)
-    comparison = found.comparison
+def report(report: Report) -> ReportJson:
+    """Return the report of a run, without the values of masked columns."""
+    report = redact(report)
+    comparison = report.comparison
     return {
-        "audit": found.audit,
-        "run": found.run,
-        "state": found.state.value,
-        "verdict": found.verdict.value,
-        "method": found.method,
-        "reasons": list(found.reasons),
-        "score": {"published": _score(comparison.published), "jaccard": _jaccard(found.jaccard)} if comparison else None,
-        "coverage": found.coverage,
+        "audit": report.audit,
+        "run": report.run,
+        "state": report.state.value,
+        "verdict": report.verdict.value,
+        "method": report.method,
+        "reasons": list(report.reasons),
+        "score": {"published": _score_json(comparison.published), "jaccard": _jaccard_json(report.jaccard)} if comparison else None,
+        "coverage": report.coverage,
         "rows": dict(comparison.rows) if comparison else None,
         "partitions": _partitions(comparison) if comparison else None,
-        "differences": _differences(found) if found.differences else None,
-        "plan": plan(found.plan) if found.plan else None,
-        "servers": dict(found.servers),
-        "cost": {
-            "seconds": round(found.seconds, 3),
-            **{
-                side: {"statements": cost.statements, "bytes": cost.bytes, "scan_bytes": cost.scan_bytes, "seconds": round(cost.seconds, 3)}
-                for side in SIDES
-                if (cost := found.cost.get(side))
-            },
-        },
-        "began": _moment(found.began),
-        "covered": found.covered,
-        "section": str(found.section) if found.section else None,
-        "verified_through": _moment(found.verified_through),
-        "as_of": _moment(found.as_of),
-        "measures": [
-            {
-                "partition": one.partition,
-                "label": one.label,
-                "name": one.name,
-                "source": one.source,
-                "target": one.target,
-                "deviation": one.deviation,
-                "allowed": one.allowed,
-            }
-            for one in found.measures[:MOST_DIVERGENT]
+        "differences": _differences(report.differences, report.plan) if report.differences else None,
+        "plan": plan(report.plan) if report.plan else None,
+        "servers": dict(report.servers),
+        "cost": _cost(report),
+        "began": _isoformat(report.began),
+        "share_read": report.covered,
+        "slice": str(report.slice) if report.slice else None,
+        "other_settings": report.other_settings or None,
+        "verified_through": _isoformat(report.verified_through),
+        "within_threshold": report.within_threshold,
+        "within_threshold_through": _isoformat(report.within_threshold_through),
+        "dump_as_of": _isoformat(report.as_of),
+        "measures": [_measure(measure) for measure in report.measures[:MAX_LISTED]],
+        "cheaper_methods": [
+            {"method": step.method, "verdict": step.verdict.value, "seconds": round(step.seconds, 3), "reasons": list(step.reasons)}
+            for step in report.steps
         ],
-        "steps": [
-            {"method": one.method, "verdict": one.verdict.value, "seconds": round(one.seconds, 3), "reasons": list(one.reasons)}
-            for one in found.steps
+        "schema_changes": list(report.schema_changes),
+        "left_out_rows": report.left_out,
+        "overdue_rows": report.overdue_rows,
+        "overdue_ranges": [
+            {"label": one.label, "rows": one.rows, "runs": one.runs, "since": one.since.isoformat()} for one in report.overdue_ranges
         ],
-        "schema_changes": list(found.schema_changes),
-        "retries": found.retries,
-        "resumable": found.resumable,
-        "notes": list(found.notes),
+        "overdue": [{"key": dict(row.key), "runs": row.runs, "since": row.since.isoformat()} for row in report.overdue],
+        "retries": report.retries,
+        "resumable": report.resumable,
+        "notes": list(report.notes),
     }
 
 
-def _moment(at: dt.datetime | None) -> str | None:
+def _isoformat(at: dt.datetime | None) -> str | None:
     return at.isoformat() if at else None
 
 
-def _score(score: Score | None) -> dict[str, float] | None:
+def _score_json(score: Score | None) -> ScoreJson | None:
     return {"value": score.value, "lower": score.lower, "upper": score.upper} if score else None
 
 
-def _jaccard(found: Jaccard | None) -> dict[str, float] | None:
-    if found is None:
+def _jaccard_json(jaccard: Jaccard | None) -> JaccardJson | None:
+    if jaccard is None:
         return None
     return {
-        "value": found.score.value,
-        "lower": found.score.lower,
-        "upper": found.score.upper,
-        "least": found.least,
-        "most": found.most,
-        "differing_rows": found.differing,
+        "value": jaccard.score.value,
+        "lower": jaccard.score.lower,
+        "upper": jaccard.score.upper,
+        "hard_lower": jaccard.least,
+        "hard_upper": jaccard.most,
+        "differing_rows": jaccard.differing,
     }
 
 
-def _differences(report: Report) -> dict[str, Any] | None:
-    found = report.differences
-    if found is None:
-        return None
-    numbers = {column.name for column in report.plan.key_columns if column.kind.name == "integer"} if report.plan else set()
+def _partitions(comparison: Comparison) -> PartitionsJson:
     return {
-        "missing": found.missing,
-        "extra": found.extra,
-        "changed": found.changed,
-        "exact": found.exact,
-        "partitions": dict(found.partitions),
-        "unsettled": found.unsettled,
-        "why": found.why,
-        "ranges": [
-            {
-                "kind": one.kind,
-                "first": one.first,
-                "last": one.last,
-                "label": one.label,
-                "rows": one.rows,
-                "partitions": one.partitions,
-                "state": one.state,
-            }
-            for one in found.ranges
-        ],
-        "sample": [_named(one, numbers) for one in found.named],
-        "in_flight": found.in_flight,
-        "cleared": found.cleared,
-        "tolerated": found.tolerated,
-        "vanished": found.vanished,
-        "looks": found.looks,
+        "total": comparison.total,
+        "equal": comparison.equal,
+        "unequal": comparison.unequal,
+        "source_only": comparison.source_only,
+        "target_only": comparison.target_only,
+        "skipped": comparison.skipped,
+        "divergent": [_partition(partition) for partition in comparison.divergent[:MAX_LISTED]],
     }
 
 
-def _named(one: Difference, numbers: set[str]) -> dict[str, Any]:
+def _partition(partition: Divergent) -> PartitionJson:
     return {
-        "kind": one.kind,
-        "key": {name: _number(text) if name in numbers else text for name, text in one.key.items()},
-        "rows": dict(one.rows),
-        "columns": [{"name": c.name, "source": c.source, "target": c.target} for c in one.columns],
-        "state": one.state,
-        "looks": [{"at": look.at.isoformat(), "seen": look.seen} for look in one.looks],
+        "partition": partition.partition,
+        "key_range": list(partition.key_range) if partition.key_range else None,
+        "label": partition.label,
+        "rows": dict(partition.rows),
+        "similarity": partition.similarity,
+        "measures": list(partition.measures),
     }
 
 
-def _number(text: str | None) -> int | str | None:
-    """A whole number; what is hidden stays text."""
+def _differences(differences: Differences, plan: Plan | None) -> DifferencesJson:
+    integers = {column.name for column in plan.key_columns if column.kind.name == "integer"} if plan else set()
+    return {
+        "missing": differences.missing,
+        "extra": differences.extra,
+        "changed": differences.changed,
+        "exact": differences.exact,
+        "partitions_by_outcome": dict(differences.partitions),
+        "unsettled": differences.unsettled,
+        "why_estimated": differences.why,
+        "ranges": [_range(span) for span in differences.ranges],
+        "sample": [_difference(row, integers) for row in differences.named],
+        "in_flight": differences.in_flight,
+        "equal_on_recheck": differences.cleared,
+        "tolerated": differences.tolerated,
+        "partitions_equal_on_recheck": differences.vanished,
+        "rechecks": differences.looks,
+        "estimated": differences.estimated,
+        "columns": [{"name": one.name, "rows": one.rows, "pattern": one.pattern} for one in differences.columns],
+        "compared_by_column": differences.compared,
+    }
+
+
+def _range(span: RangeDifference) -> RangeJson:
+    return {
+        "kind": span.kind,
+        "first": span.first,
+        "last": span.last,
+        "label": span.label,
+        "rows": span.rows,
+        "partitions": span.partitions,
+        "state": span.state,
+    }
+
+
+def _difference(row: Difference, integers: set[str]) -> DifferenceJson:
+    return {
+        "kind": row.kind,
+        "key": {name: _key_value(text) if name in integers else text for name, text in row.key.items()},
+        "rows": dict(row.rows),
+        "columns": [{"name": c.name, "source": c.source, "target": c.target, "reason": c.reason} for c in row.columns],
+        "state": row.state,
+        "rechecks": [{"at": look.at.isoformat(), "seen": look.seen} for look in row.looks],
+    }
+
+
+def _key_value(text: str | None) -> int | str | None:
+    """Return an integer key as a number; a masked one stays text."""
     return text if text is None or not text.lstrip("-").isdigit() else int(text)
 
 
-def _partitions(found: Comparison) -> dict[str, Any]:
+def _measure(measure: Measure) -> MeasureJson:
     return {
-        "total": found.total,
-        "equal": found.equal,
-        "unequal": found.unequal,
-        "source_only": found.source_only,
-        "target_only": found.target_only,
-        "skipped": found.skipped,
-        "divergent": [
-            {
-                "partition": one.partition,
-                "key_range": list(one.key_range) if one.key_range else None,
-                "label": one.label,
-                "rows": dict(one.rows),
-                "similarity": one.similarity,
-                "measures": list(one.measures),
-            }
-            for one in found.divergent[:MOST_DIVERGENT]
-        ],
+        "partition": measure.partition,
+        "label": measure.label,
+        "name": measure.name,
+        "source": measure.source,
+        "target": measure.target,
+        "deviation": measure.deviation,
+        "allowed": measure.allowed,
     }
 
 
-def plan(plan: Plan) -> dict[str, Any]:
-    """A plan as plain values."""
-    plan = shown_plan(plan)
+def _cost(report: Report) -> CostJson:
+    cost: CostJson = {"seconds": round(report.seconds, 3)}
+    for side in SIDES:
+        if side in report.cost:
+            cost[side] = _side_cost(report.cost[side])
+    return cost
+
+
+def _side_cost(cost: SideCost) -> SideCostJson:
+    return {
+        "statements": cost.statements,
+        "bytes_received": cost.bytes,
+        "summary_bytes": cost.scan_bytes,
+        "seconds": round(cost.seconds, 3),
+    }
+
+
+def plan(plan: Plan) -> PlanJson:
+    """Return a plan, without what would reveal the range of a masked key."""
+    plan = redact_plan(plan)
     return {
         "partitioning": str(plan.partitioning),
         "partitioning_why": plan.partitioning.why,
+        "prescan": plan.prescan.used if plan.prescan else None,
+        "prescan_why": plan.prescan.why if plan.prescan else None,
         "hash": plan.hash,
         "encoding": plan.encoding,
         "k": plan.k,
@@ -176,18 +226,17 @@ def plan(plan: Plan) -> dict[str, Any]:
             {
                 "name": column.name,
                 "kind": str(column.kind),
-                "source": column.types["source"],
-                "target": column.types["target"],
+                "source_type": column.types["source"],
+                "target_type": column.types["target"],
                 "why": column.why,
-                "lossy": column.lossy,
                 "masked": column.masked,
                 "tolerance": str(column.tolerance) if column.tolerance else None,
             }
             for column in plan.columns
         ],
-        "left_out": list(plan.left_out),
+        "not_compared": [{"column": one.column or None, "side": one.side, "how": one.how, "what": one.what} for one in plan.not_compared],
         "notes": list(plan.notes),
         "snapshot": plan.snapshot,
         "watermark": plan.watermark or None,
-        "stretches": [list(stretch) for stretch in plan.stretches],
+        "partition_ranges": [list(span) for span in plan.partition_ranges],
     }

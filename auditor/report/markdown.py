@@ -1,114 +1,117 @@
-"""A report as Markdown, for a ticket or a pull request."""
+"""The report of a run as Markdown, for a ticket or a pull request."""
 
 from __future__ import annotations
 
 import re
 
-from auditor.model import Differences, Measure, Report
-from auditor.report import plain
-from auditor.report.shown import shown
+from auditor.model import SIDES, Differences, Measure, Report
+from auditor.report import formatting
+from auditor.report.redact import redact
 
-SHOWN = 20
-"""Rows of each table; the JSON has more."""
+MAX_ROWS = 20
+"""Rows shown of each table; the JSON has more."""
 
 
-def report(found: Report) -> str:
-    """One run of one audit."""
-    found = shown(found)
-    lines = [f"## {text(found.audit)}: {found.verdict.value}", ""]
-    lines += [f"- {text(line)}" for line in [*found.reasons, *_figures(found)]]
-    if found.plan:
-        lines += [f"- cannot see: {text(sentence)}" for sentence in found.plan.lossy]
-        lines += [f"- left out: {text(sentence)}" for sentence in found.plan.left_out]
-    lines += [f"- schema changed: {text(change)}" for change in found.schema_changes]
-    lines += [f"- before it, {text(plain.step(one))}" for one in found.steps]
-    lines += [f"- {text(note)}" for note in plain.notes(found)]
-    lines.append(f"- run `{found.run}`, {found.state.value} after {found.seconds:.2f} s")
-    if found.resumable:
-        lines.append(f"- go on with: `auditor resume {found.run}`")
-    if found.measures:
-        lines += _measures(found.measures)
-    if found.differences:
-        lines += _differences(found.differences)
-    comparison = found.comparison
-    if comparison and comparison.divergent and not found.measures and not (found.differences and found.differences.exact):
+def report(report: Report) -> str:
+    """Return the report of a run."""
+    report = redact(report)
+    within = " within the threshold" if report.within_threshold else ""
+    lines = [f"## {text(report.audit)}: {report.verdict.value}{within}", ""]
+    lines += [f"- {text(formatting.one_off(report.other_settings))}"] if report.other_settings else []
+    lines += [f"- {text(line)}" for line in [*report.reasons, *_figures(report)]]
+    if report.plan:
+        lines += [f"- not compared: {text(str(one))}" for one in report.plan.not_compared]
+    lines += [f"- schema changed: {text(change)}" for change in report.schema_changes]
+    lines += [f"- tried before: {text(formatting.step(step))}" for step in report.steps]
+    lines += [f"- {text(note)}" for note in formatting.notes(report)]
+    lines.append(f"- run `{report.run}`, {report.state.value} after {report.seconds:.2f} s")
+    if report.resumable:
+        lines.append(f"- resume with: `auditor resume {report.run}`")
+    if report.measures:
+        lines += _measures(report.measures)
+    if report.differences:
+        lines += _differences(report.differences)
+    comparison = report.comparison
+    if comparison and comparison.divergent and not report.measures and not (report.differences and report.differences.exact):
         lines += ["", "| partition | rows in source | rows in target | similarity |", "|---|--:|--:|--:|"]
-        for one in comparison.divergent[:SHOWN]:
-            share = "" if one.similarity is None else f"{one.similarity:.4g}"
-            lines.append(f"| {text(one.label)} | {one.rows['source']:,} | {one.rows['target']:,} | {share} |")
-        if comparison.unequal > SHOWN:
-            lines.append(f"\nand {comparison.unequal - SHOWN:,} more partitions")
+        for partition in comparison.divergent[:MAX_ROWS]:
+            share = "" if partition.similarity is None else f"{partition.similarity:.4g}"
+            lines.append(f"| {text(partition.label)} | {partition.rows['source']:,} | {partition.rows['target']:,} | {share} |")
+        if comparison.unequal > MAX_ROWS:
+            lines.append(f"\nand {comparison.unequal - MAX_ROWS:,} more partitions")
     return "\n".join(lines) + "\n"
 
 
-def _figures(found: Report) -> list[str]:
+def _figures(report: Report) -> list[str]:
     lines: list[str] = []
-    if found.comparison:
-        comparison = found.comparison
-        if found.jaccard:
-            lines.append(f"similarity {plain.similarity(found.jaccard)} of {plain.meant(found)} are in both tables")
+    if report.comparison:
+        comparison = report.comparison
+        if report.jaccard:
+            lines.append(f"similarity {formatting.similarity(report.jaccard)} of {formatting.scope(report)} are in both tables")
         if comparison.published:
             score = comparison.published
             lines.append(f"published score {score.value:.6g}, between {score.lower:.6g} and {score.upper:.6g}")
         lines.append(f"rows: {comparison.rows['source']:,} in the source, {comparison.rows['target']:,} in the target")
         lines.append(f"partitions: {comparison.equal:,} of {comparison.total:,} equal, {comparison.skipped:,} not compared")
-        if comparison.skipped or found.covered < 1 or found.section:
-            lines.append(f"coverage: {plain.percent(found.coverage['rows'])} of {plain.meant(found)}")
-    if found.differences and (told := plain.apart(found.differences)):
-        lines.append(f"not counted: {told}")
-    if found.plan and found.plan.watermark:
-        lines.append(f"watermark {found.plan.watermark} UTC: younger rows were left out on both sides")
-    if found.verified_through:
-        lines.append(f"everything is verified up to {plain.moment(found.verified_through)}")
-    if found.as_of:
-        lines.append(f"the dump is as of {plain.moment(found.as_of)}")
-    return [*lines, *([told] if (told := plain.snapshot(found)) else [])]
+        if comparison.skipped or report.covered < 1 or report.slice:
+            lines.append(f"coverage: {formatting.percent(report.coverage['rows'])} of {formatting.scope(report)}")
+    if report.differences and (not_counted := formatting.not_counted(report.differences)):
+        lines.append(f"not counted: {not_counted}")
+    if report.plan and report.plan.watermark:
+        lines.append(f"watermark {report.plan.watermark} UTC; younger rows were left out on both sides")
+    lines += formatting.verified(report.verified_through, report.within_threshold_through)
+    if report.as_of:
+        lines.append(f"dump as of {formatting.moment(report.as_of)}")
+    return [*lines, *([note] if (note := formatting.snapshot_note(report)) else [])]
 
 
-def _differences(found: Differences) -> list[str]:
-    if not found.ranges and not found.named:
+def _differences(differences: Differences) -> list[str]:
+    if not differences.ranges and not differences.named:
         return []
     lines = ["", "| difference | key | column | source | target |", "|---|---|---|---|---|"]
-    for span in found.ranges[:SHOWN]:
-        sides = f"{span.rows:,} rows | |" if span.kind == "missing" else f"| {span.rows:,} rows |"
-        lines.append(f"| {_kind(span.kind, span.state)} | {text(span.label)} | | {sides}")
-    for one in found.named[:SHOWN]:
-        kind, key = _kind(one.kind, one.state), code(plain.key(one.key))
-        for column in one.columns:
-            lines.append(f"| {kind} | {key} | {text(column.name)} | {_value(column.source)} | {_value(column.target)} |")
-        if not one.columns:
-            lines.append(f"| {kind} | {key} | | | |")
-    if len(found.named) > SHOWN:
-        lines.append(f"\nand {len(found.named) - SHOWN:,} more differences")
+    for span in differences.ranges[:MAX_ROWS]:
+        more = f"{formatting.rows(span.rows)} more"
+        sides = f"{more} | |" if span.kind == "missing" else f"| {more} |"
+        lines.append(f"| {_difference_kind(span.kind, span.state)} | {text(span.label)} | | {sides}")
+    for row in formatting.examples(differences.named, MAX_ROWS):
+        kind, key = _difference_kind(row.kind, row.state), code(formatting.key(row.key))
+        for column in row.columns:
+            values = " | ".join(map(_value, formatting.sides(column.source, column.target, column.reason)))
+            lines.append(f"| {kind} | {key} | {text(formatting.column_name(column))} | {values} |")
+        if not row.columns:
+            surplus = (f"{formatting.rows(count)} more" if (count := row.rows[side]) and row.kind != "changed" else "" for side in SIDES)
+            lines.append(f"| {kind} | {key} | | {' | '.join(surplus)} |")
+    if len(differences.named) > MAX_ROWS:
+        lines.append(f"\nand {len(differences.named) - MAX_ROWS:,} more differences")
     return lines
 
 
-def _kind(kind: str, state: str) -> str:
+def _difference_kind(kind: str, state: str) -> str:
     return f"{kind}, unsettled" if state == "unsettled" else kind
 
 
-def _measures(found: tuple[Measure, ...]) -> list[str]:
+def _measures(measures: tuple[Measure, ...]) -> list[str]:
     lines = ["", "| measure | of | source | target | deviation | |", "|---|---|---|---|--:|---|"]
-    for one in sorted(found, key=lambda one: one.allowed)[:SHOWN]:
-        deviation = "" if one.deviation is None else plain.deviation(one.deviation)
-        sides = f"{_value(one.source)} | {_value(one.target)}"
-        lines.append(f"| {text(one.name)} | {text(one.label)} | {sides} | {deviation} | {'allowed' if one.allowed else ''} |")
-    return lines if len(found) <= SHOWN else [*lines, f"\nand {len(found) - SHOWN:,} more measures"]
+    for measure in sorted(measures, key=lambda measure: measure.allowed)[:MAX_ROWS]:
+        deviation = "" if measure.deviation is None else formatting.deviation(measure.deviation)
+        sides = f"{_value(measure.source)} | {_value(measure.target)}"
+        lines.append(f"| {text(measure.name)} | {text(measure.label)} | {sides} | {deviation} | {'allowed' if measure.allowed else ''} |")
+    return lines if len(measures) <= MAX_ROWS else [*lines, f"\nand {len(measures) - MAX_ROWS:,} more measures"]
 
 
-def _value(found: str | None) -> str:
-    return "*NULL*" if found is None else code(plain.value(found))
+def _value(text: str | None) -> str:
+    return "*NULL*" if text is None else code(formatting.value(text))
 
 
-def text(words: str) -> str:
-    """Words that are read as words, wherever they stand: no markup, no HTML, no cell's end."""
-    escaped = re.sub(r"([\\`*\[\]|~#])", r"\\\1", plain.sentence(words))
-    escaped = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", escaped)  # within a word it is no markup
+def text(text: str) -> str:
+    """Escape text so that Markdown shows it literally: no markup, HTML, links, mentions or cell ends."""
+    escaped = re.sub(r"([\\`*\[\]|~#])", r"\\\1", formatting.sentence(text))
+    escaped = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", escaped)  # an underscore within a word is not markup
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;").replace("://", ":&#47;/")
 
 
-def code(words: str) -> str:
-    """Words that are shown as they are."""
-    fence = "`" * (max((len(run) for run in re.findall("`+", words)), default=0) + 1)
-    pad = " " if words.startswith("`") or words.endswith("`") else ""
-    return f"{fence}{pad}{words}{pad}{fence}".replace("|", "\\|")
+def code(text: str) -> str:
+    """Return text as a code span that ends neither at its own backticks nor at a cell's border."""
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""Repairs in text, below the run after which they were made."""
+"""Repairs of a run's target, as text to print below the run."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from typing import Any
 
 from rich.text import Text
 
-from auditor.report import plain
+from auditor.report import formatting
 
-SHOWN = 10
-"""Repairs of a run that are shown; the newest, of which there may be more."""
-
-
-def text(found: Sequence[Mapping[str, Any]]) -> Text:
-    """A line for each repair, as the API tells it or as its fields are; the newest first."""
-    told = [_line(one) for one in found[:SHOWN]]
-    return Text("\n").join([*told, *([Text("  and older ones", "dim")] if len(found) > SHOWN else [])])
+MAX_SHOWN = 10
+"""Repairs shown of a run: the newest."""
 
 
-def _line(one: Mapping[str, Any]) -> Text:
-    at = one["at"] if isinstance(one["at"], dt.datetime) else dt.datetime.fromisoformat(one["at"])
-    rows = "" if one["rows"] is None else f", {plain.rows(one['rows'])}"
-    said = f"repair ({one['kind']}{rows}), recorded by {one['who'] or 'nobody known'} on {plain.moment(at)}: {one['note']}"
-    return Text(f"  {plain.sentence(said)}")
+def text(repairs: Sequence[Mapping[str, Any]]) -> Text:
+    """Return one line per repair, the newest first; each is a mapping of its stored fields or an answer of the API."""
+    lines = [_line(repair) for repair in repairs[:MAX_SHOWN]]
+    return Text("\n").join([*lines, *([Text("  and older ones", "dim")] if len(repairs) > MAX_SHOWN else [])])
+
+
+def _line(repair: Mapping[str, Any]) -> Text:
+    at = repair["recorded_at"]
+    at = at if isinstance(at, dt.datetime) else dt.datetime.fromisoformat(at)
+    rows = "" if repair["rows"] is None else f", {formatting.rows(repair['rows'])}"
+    by = repair["recorded_by"] or "an unknown person"
+    line = f"repair ({repair['kind']}{rows}), recorded by {by} on {formatting.moment(at)}: {repair['note']}"
+    return Text(f"  {formatting.sentence(line)}")

@@ -1,4 +1,4 @@
-"""The templates of the reports: what they show is harmless, and their words and numbers are those of every report."""
+"""The Jinja environment of the HTML reports: escaping, and the filters that format words and numbers."""
 
 from __future__ import annotations
 
@@ -10,54 +10,60 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from auditor.history.standing import status_label
 from auditor.model import Measure
-from auditor.report import plain, trend
-from auditor.report.day import Day, Entry
+from auditor.report import formatting, sparkline
+from auditor.report.day import AuditEntry, Day
 
 
 @cache
 def environment() -> Environment:
-    """What templates of reports are rendered in. Whatever a template shows is escaped, and made visible, unless it is markup."""
-    made = Environment(
-        loader=PackageLoader("auditor", "report"), autoescape=True, undefined=StrictUndefined, finalize=_finalized, trim_blocks=False
+    """Return the environment of the report templates. Every value is made visible and escaped, unless it is Markup."""
+    environment = Environment(
+        loader=PackageLoader("auditor", "report"), autoescape=True, undefined=StrictUndefined, finalize=_make_visible, trim_blocks=False
     )
-    made.filters |= {
-        "ago": plain.ago,
-        "apart": plain.apart,
-        "by_weight": by_weight,
-        "counted": plain.counted,
-        "deviation": plain.deviation,
-        "first_up": lambda text: text[:1].upper() + text[1:],
-        "has_score": plain.has_score,
-        "key": plain.key,
-        "line": _line,
-        "moment": plain.moment,
+    environment.filters |= {
+        "capitalized": lambda text: text[:1].upper() + text[1:],
+        "counts_by_kind": formatting.counts_by_kind,
+        "deviation": formatting.deviation,
+        "disallowed_first": disallowed_first,
+        "duration": formatting.duration,
+        "has_score": formatting.has_score,
+        "one_off": formatting.one_off,
+        "score_name": formatting.score_name,
+        "key": formatting.key,
+        "moment": formatting.moment,
+        "not_counted": formatting.not_counted,
         "number": lambda number: f"{number:,}",
-        "percent": plain.percent,
-        "rounded": plain.rounded,
-        "rows": plain.rows,
-        "sentence": plain.sentence,
+        "percent": formatting.percent,
+        "rounded": formatting.rounded,
+        "rows": formatting.rows,
+        "sentence": formatting.sentence,
         "small": _small,
-        "threshold": plain.threshold,
-        "value": plain.value,
+        "sparkline": _sparkline,
+        "status_label": status_label,
+        "threshold": formatting.threshold,
+        "value": formatting.value,
+        "with_examples": formatting.with_examples,
     }
-    return made
+    environment.globals["sides_to_show"] = formatting.sides
+    return environment
 
 
-def by_weight(found: Iterable[Measure]) -> list[Measure]:
-    """Measures that decided the verdict first."""
-    return sorted(found, key=lambda one: one.allowed)
+def disallowed_first(measures: Iterable[Measure]) -> list[Measure]:
+    """Sort the measures that decided the verdict before those that the audit allows."""
+    return sorted(measures, key=lambda measure: measure.allowed)
 
 
-def _finalized(value: Any) -> Any:
-    """Whatever a template shows is harmless, whether or not the template thought of it."""
-    return plain.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+def _make_visible(value: Any) -> Any:
+    """Make every value that a template shows visible, even if the template does not ask for it."""
+    return formatting.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _line(entry: Entry, day: Day) -> trend.Line | None:
-    return trend.line(entry.trend, day.first, day.at)
+def _sparkline(entry: AuditEntry, day: Day) -> sparkline.Line | None:
+    return sparkline.line(entry.trend, day.first, day.at)
 
 
-def _small(drawing: Markup) -> Markup:
-    """A drawing of our own in a line of text."""
-    return Markup(re.sub("<svg ", '<svg width="10" height="10" ', drawing, count=1))
+def _small(svg: Markup) -> Markup:
+    """Size one of our own drawings for a line of text."""
+    return Markup(re.sub("<svg ", '<svg width="10" height="10" ', svg, count=1))

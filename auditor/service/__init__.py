@@ -1,12 +1,29 @@
-"""The use cases: everything that the command line, the HTTP API and the Python package can do."""
+"""The use cases shared by the command line, the HTTP API and the Python package."""
 
 from __future__ import annotations
 
-from auditor.service.chains import audit, combined, expanded
-from auditor.service.planning import Checked, check, compare_files, console, plan_name, planned, sql, tables_on_both
-from auditor.service.running import cancel, definition, overridden, resume, run_audit, whole
+from auditor.service.definitions import apply_overrides, definition
+from auditor.service.planning import CheckResult, check, compare_files, console_script, make_plan, plan_fingerprint, sql
+from auditor.service.proposals import propose_audits
+from auditor.service.proxies import audit, combined, expand_legs
+from auditor.service.running import cancel, resume, rolling_table, run_audit
 
 __all__ = [
-    "Checked", "audit", "cancel", "check", "combined", "compare_files", "console", "definition", "expanded", "overridden", "plan_name",
-    "planned", "resume", "run_audit", "sql", "tables_on_both", "whole",
-]  # fmt: skip
+    "CheckResult",
+    "apply_overrides",
+    "audit",
+    "cancel",
+    "check",
+    "combined",
+    "compare_files",
+    "console_script",
+    "definition",
+    "expand_legs",
+    "make_plan",
+    "plan_fingerprint",
+    "propose_audits",
+    "resume",
+    "rolling_table",
+    "run_audit",
+    "sql",
+]

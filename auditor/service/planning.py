@@ -1,107 +1,147 @@
-"""Checking and planning audits, their SQL for consoles, and comparing saved results."""
+"""Check and plan audits, render their SQL for consoles, and compare saved results."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import re
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dialects
 import sql_templates
-from auditor import render, results, survey
-from auditor.config import Audit, Settings
+from auditor import canonical
+from auditor.config import Audit, PerSide, Settings
+from auditor.connections.reader import Reader
 from auditor.errors import AuditorError
-from auditor.model import SIDES, Chunk, Comparison, Divergent, Method, Plan, Report, Side, State, Verdict
-from auditor.service import chains
+from auditor.model import SIDES, Chunk, Comparison, Divergent, Method, Plan, Report, Side, Slice, State, Verdict
+from auditor.planning import build, filters, introspect, planner, slicing
+from auditor.service import console_results, proxies
+from auditor.sql import render
+
+if TYPE_CHECKING:
+    from auditor.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """What a check found of one audit: its plan, or the error that keeps it from running."""
+class CheckResult:
+    """The plan of an audit, or the error that prevents it from running."""
 
     audit: str
     plan: Plan | None
     error: AuditorError | None
 
 
-def check(settings: Settings, names: Sequence[str] = ()) -> Iterator[Checked]:
-    """Connect and plan each audit (all of them without ``names``); every problem is told, none ends the check."""
-    for name in chains.expanded(settings, names):
+def check(settings: Settings, names: Sequence[str] = (), store: Store | None = None) -> Iterator[CheckResult]:
+    """Connect and plan each audit (default: all) and yield its plan or error; an error does not stop the check.
+
+    The earlier runs in the ``store`` decide whether a run begins with a pre-scan; without one the plans leave it open.
+    """
+    for name in proxies.expand_legs(settings, names):
         try:
-            yield Checked(name, planned(settings, name, chains.audit(settings, name)), None)
+            yield CheckResult(name, make_plan(settings, name, proxies.audit(settings, name), store), None)
         except AuditorError as error:
-            yield Checked(name, None, error)
+            yield CheckResult(name, None, error)
 
 
-def planned(settings: Settings, name: str, audit: Audit) -> Plan:
-    """The plan of an audit as both databases are now. Raises errors of the tree."""
-    with survey.opened(audit, settings.connections) as sides:
-        return survey.planned(name, audit, sides)
+def make_plan(settings: Settings, name: str, audit: Audit, store: Store | None = None) -> Plan:
+    """Connect to both databases and return the plan of an audit; ``store`` as for ``check``. Raises AuditorError."""
+    shares = None
+    if store:
+        from auditor.history import records
+
+        shares = records.load_earlier_runs(store, name, audit, settings.connections).unequal_shares
+    with _open_reader(name, audit, settings) as reader:
+        return build.build_plan(name, audit, reader, shares)
 
 
-def sql(settings: Settings, name: str, wanted: Sequence[Side] = SIDES, method: Method | None = None) -> dict[Side, str]:
-    """What to paste into each side's console. Raises errors of the tree."""
-    audit = chains.audit(settings, name)
+def check_slice(settings: Settings, name: str, audit: Audit, slice: Slice) -> None:
+    """Raise PlanError if the tables of an audit allow no such slice: before a run is stored that can only fail.
+
+    Whatever else is wrong, such as a database that cannot be reached, is left to the run, which reports it.
+    """
+    try:
+        with _open_reader(name, audit, settings) as reader:
+            tables = introspect.describe_tables(reader, audit)
+        plan = planner.draft(name, audit, tables)
+    except AuditorError:
+        return
+    slicing.restrict(plan, slice, audit, tables)
+
+
+def _open_reader(name: str, audit: Audit, settings: Settings) -> AbstractContextManager[Reader]:
+    """Connect to both sides of an audit for planning, without retries because a person waits for the result."""
+    sides = {side: getattr(audit, side).connection for side in SIDES}
+    return Reader(name, sides, settings.connections, patient=False).open()
+
+
+def sql(settings: Settings, name: str, requested_sides: Sequence[Side] = SIDES, method: Method | None = None) -> dict[Side, str]:
+    """Return the script to paste into the console of each requested side; ``method`` replaces the audit's. Raises AuditorError."""
+    audit = proxies.audit(settings, name)
     if method:
         audit = audit.model_copy(update={"method": method})
-    with survey.opened(audit, settings.connections) as sides:
-        plan = survey.planned(name, audit, sides)
+    with _open_reader(name, audit, settings) as reader:
+        plan = build.build_plan(name, audit, reader)
         limits = {side: settings.connections[plan.sides[side].connection].limits for side in SIDES}
         timeouts = {side: (limits[side].statement_timeout, limits[side].lock_timeout) for side in SIDES}
-        return {side: console(plan, side, sides[side].dialect, *timeouts[side]) for side in wanted}
+        return {side: console_script(plan, side, reader.session(side).dialect, *timeouts[side]) for side in requested_sides}
 
 
-def console(plan: Plan, side: Side, dialect: dialects.Dialect, statement_timeout: float, lock_timeout: float = 10.0) -> str:
-    """A script for one side's console: what the session's results depend on is set, a snapshot opened and closed."""
+def console_script(plan: Plan, side: Side, dialect: dialects.Dialect, statement_timeout: float, lock_timeout: float = 10.0) -> str:
+    """Return the script for one side's console: session settings that the result depends on, and the statement in a snapshot.
+
+    ``statement_timeout`` and ``lock_timeout`` are in seconds.
+    """
     here = plan.sides[side]
-    statement = render.summary(plan, side, dialect, Chunk(), console=f"{plan.audit}/{plan_name(plan)}")
+    statement = render.summary(plan, side, dialect, Chunk(), console=f"{plan.audit}/{plan_fingerprint(plan)}")
     columns = ", ".join(f"{column.name} ({column.kind})" for column in plan.columns)
     other = "target" if side == "source" else "source"
     comments = [
         f"auditor: audit {plan.audit}, {side} ({here.label}), method {plan.method}, partitions {plan.partitioning}",
         f"Compared: {columns}",
-        *(f"Left out: {name}" for name in plan.left_out),
+        *(f"Not compared: {one}" for one in plan.not_compared),
         f"{sql_templates.comment(dialect.template(render.template_name(plan)))}",
-        "partition_count and audit_plan let the comparison see a result that was cut short or mistaken for another.",
+        "partition_count, total_rows and audit_plan let the comparison see a result that was cut short, edited or mistaken for another.",
         f"Save the last result with its header, run the {other}'s statement that was printed with this one too, then:",
         "  auditor compare --source SOURCE_FILE --target TARGET_FILE",
     ]
     lines = [f"-- {' '.join(comment.split())}" for comment in comments]
-    statements = [*dialect.pins(statement_timeout, lock_timeout), *dialect.BEGIN, statement, *dialect.END]
+    statements = [*dialect.pin_statements(statement_timeout, lock_timeout), *dialect.BEGIN_SNAPSHOT, statement, *dialect.END_SNAPSHOT]
     return "\n".join([*lines, "", *(f"{text};" for text in statements), ""])
 
 
-def plan_name(plan: Plan) -> str:
-    """A short name of what a plan asks of both sides, so that results of different plans are told apart.
+def plan_fingerprint(plan: Plan) -> str:
+    """Return a text that identifies what a plan queries on both sides, so that results of different plans are not compared.
 
-    The watermark is in it: with ``settle``, each printing has its own, and leaves out other rows.
+    It is ``v2_0123456789ab``: the version of canonical texts, and 12 hexadecimal digits.
+
+    They include the watermark and the filter's ``now``: every printed script has its own, and leaves out different rows.
     """
     how = plan.partitioning
-    asked: list[object] = [plan.method, plan.k, plan.t, plan.bits, plan.salt, plan.hash, plan.encoding, plan.key, str(how), how.column]
-    asked += [(plan.sides[side].connection, plan.sides[side].table, *plan.sides[side].conditions) for side in SIDES]
-    asked += [
+    queried: list[object] = [plan.method, plan.k, plan.t, plan.bits, plan.salt, plan.hash, plan.encoding, plan.key, str(how), how.column]
+    queried += [(plan.sides[side].connection, plan.sides[side].table, *plan.sides[side].conditions) for side in SIDES]
+    queried += [
         (c.name, str(c.kind), c.trim, c.case, c.null_as, str(c.tolerance), *(c.expression[side] for side in SIDES)) for c in plan.columns
     ]
-    return hashlib.sha256(repr(asked).encode()).hexdigest()[:12]
+    return f"v{canonical.VERSION}_{hashlib.sha256(repr(queried).encode()).hexdigest()[:12]}"
 
 
 def compare_files(source: Path, target: Path, audit: Audit | None = None) -> Report:
-    """The report of two saved results; ``audit`` gives the threshold.
+    """Return the report of two saved results; ``audit`` gives threshold and ``allow_empty``.
 
-    Where its other settings may allow what differs, and no result tells so much, nothing is claimed. Raises ResultError.
+    The verdict is unknown if other settings of the audit may allow the differences, which a saved result cannot show. Raises ResultError.
     """
     began = time.monotonic()
-    name, comparison, measured = results.compare_files(
+    name, comparison, measured = console_results.compare_files(
         {"source": source, "target": target}, threshold=audit.threshold if audit else None, allow_empty=bool(audit and audit.allow_empty)
     )
-    beyond = _beyond_results(audit, comparison, bool(measured)) if audit and comparison.verdict is Verdict.MISMATCH else []
-    if beyond:
-        reasons = (*comparison.reasons, *beyond, f"a connected run knows: auditor run {name}")
+    uncertain = _unverifiable_settings(audit, comparison, bool(measured)) if audit and comparison.verdict is Verdict.MISMATCH else []
+    if uncertain:
+        reasons = (*comparison.reasons, *uncertain, f"for a verdict, run the audit with connections: auditor run {name}")
         comparison = dataclasses.replace(comparison, verdict=Verdict.UNKNOWN, reasons=reasons)
     return Report(
         audit=name,
@@ -112,45 +152,26 @@ def compare_files(source: Path, target: Path, audit: Audit | None = None) -> Rep
         seconds=time.monotonic() - began,
         exit_code=comparison.verdict.exit_code,
         comparison=comparison,
+        notes=(filters.ON_TRUST,) if audit and isinstance(audit.where, PerSide) else (),
     )
 
 
-def _beyond_results(audit: Audit, comparison: Comparison, counted: bool) -> list[str]:
-    """What of an audit's settings may allow all that differs in results of which these settings cannot be told, a sentence each."""
-    found: list[str] = []
+def _unverifiable_settings(audit: Audit, comparison: Comparison, has_measures: bool) -> list[str]:
+    """Return a sentence for each setting that may allow all differences, but cannot be checked with saved results."""
+    sentences: list[str] = []
     if audit.settle:
-        found.append("settle: rows that are in flight leave their old versions in the target, which can be what differs")
+        sentences.append("settle: the differences can be old versions of in-flight rows in the target")
     tolerant = [column for column, rule in audit.columns.override.items() if rule.tolerance]
     if tolerant and not any(one.rows["source"] != one.rows["target"] for one in comparison.divergent):
-        found.append(f"tolerance: values of {', '.join(tolerant)} within it can be rounded apart, which can be what differs")
-    if counted and audit.counts.allow:
+        sentences.append(f"tolerance: the differences can be values of {', '.join(tolerant)} that are within it but round differently")
+    if has_measures and audit.counts.allow:
         allowed = {name.split()[-1] for name in audit.counts.allow}
-        if all(_differs_in(one) <= allowed for one in comparison.divergent):
-            found.append("counts.allow: a result does not tell which columns it is about, and what differs can be within it")
-    return found
+        if all(_differing_measures(one) <= allowed for one in comparison.divergent):
+            sentences.append("counts.allow: the differences can be within it; a saved result does not name the columns")
+    return sentences
 
 
-def _differs_in(one: Divergent) -> set[str]:
-    """The kinds of measures in which a partition of counts differs: ``rows``, ``sum``, .."""
-    rows = {"rows"} if one.rows["source"] != one.rows["target"] else set()
-    return rows | {sentence.split("_", 1)[0] for sentence in one.measures}
-
-
-def tables_on_both(source_url: str, target_url: str) -> list[tuple[str, str]]:
-    """Tables with one name on both sides, as each side's audit would write it. Raises errors of the tree."""
-    found: dict[Side, dict[str, str]] = {}
-    urls: dict[Side, str] = {"source": source_url, "target": target_url}
-    for side, url in urls.items():
-        session = dialects.connect(url)
-        try:
-            listed = session.dialect.tables(session)
-        finally:
-            session.close()
-        one_schema = len({schema for schema, _ in listed}) == 1
-        found[side] = {table.lower(): _written(*((table,) if one_schema else (schema, table))) for schema, table in listed}
-    return [(name, found["target"][low]) for low, name in found["source"].items() if low in found["target"]]
-
-
-def _written(*parts: str) -> str:
-    """A table's name as a configuration holds it: parts that could be misread are quoted."""
-    return ".".join(part if re.fullmatch(r"[^.\"`]+", part) else f'"{part}"' for part in parts)
+def _differing_measures(partition: Divergent) -> set[str]:
+    """Return the kinds of measures in which a partition differs: ``rows``, ``sum``, ``min``, ..."""
+    rows = {"rows"} if partition.rows["source"] != partition.rows["target"] else set()
+    return rows | {sentence.split("_", 1)[0] for sentence in partition.measures}

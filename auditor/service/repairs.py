@@ -1,13 +1,13 @@
-"""Repairs that people record. The auditor itself writes nothing into a target: it offers neither patch nor bootstrap."""
+"""Record and list repairs made by people; the auditor itself does not write to a target."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from auditor import keep
-from auditor.compare.account import MASK
+from auditor.compare.accounting import MASK
 from auditor.errors import ConfigError, UnknownRun
+from auditor.history import records
 from auditor.store import repairs, runs
 from auditor.store.repairs import Key, Kind, Repair
 
@@ -26,33 +26,33 @@ def record(
     keys: Sequence[Key] = (),
     idempotency: str | None = None,
 ) -> Repair:
-    """Keep what was done outside to mend the target after a run, and note the event.
+    """Store how a target was repaired after a run, and record the event.
 
-    ``keys`` are those of rows that were mended, as the run's differences write them; what masked columns hold is not kept. Raises
-    UnknownRun, and ConfigError for keys of other columns or an idempotency key that was used otherwise.
+    ``keys`` are the keys of repaired rows as in the run's differences; values of masked columns are not stored. Raises UnknownRun, and
+    ConfigError for keys with other columns or an idempotency key that was used for another request.
     """
-    found = runs.find(store, run)
-    kept = _masked(store, found.run, keys) if keys else []
+    found = runs.get_run(store, run)
+    masked_keys = _mask_keys(store, found.run, keys) if keys else []
     about = {"run": found.run, "audit": found.audit}
-    return repairs.record(store, **about, kind=kind, note=note, who=who, rows=rows, keys=kept, idempotency=idempotency)
+    return repairs.record_repair(store, **about, kind=kind, note=note, who=who, rows=rows, keys=masked_keys, idempotency_key=idempotency)
 
 
-def of_run(store: Store, run: str, *, limit: int = 50, before: str | None = None) -> list[Repair]:
-    """The repairs of a run, the newest first. Of a run that is kept no longer, by its whole id. Raises UnknownRun."""
+def list_repairs(store: Store, run: str, *, limit: int = 50, before: str | None = None) -> list[Repair]:
+    """List the repairs of a run, newest first; those of a deleted run by its complete id. Raises UnknownRun."""
     try:
-        return repairs.listed(store, runs.find(store, run).run, limit=limit, before=before)
+        return repairs.list_repairs(store, runs.get_run(store, run).run, limit=limit, before=before)
     except UnknownRun:
-        if found := repairs.listed(store, run, limit=limit, before=before):
+        if found := repairs.list_repairs(store, run, limit=limit, before=before):
             return found
         raise
 
 
-def _masked(store: Store, run: str, keys: Sequence[Key]) -> list[Key]:
-    found = keep.report(store, run, most=0)
+def _mask_keys(store: Store, run: str, keys: Sequence[Key]) -> list[Key]:
+    found = records.load_report(store, run, max_differences=0)
     if found is None or found.plan is None:
-        raise ConfigError(f"run {run} has no plan, so that nobody knows its key; leave the keys out")
+        raise ConfigError(f"run {run} has no plan, so its key is unknown; omit keys")
     columns = found.plan.key_columns
     names = [column.name for column in columns]
     if any(set(key) != set(names) for key in keys):
-        raise ConfigError(f"each key of this run has these columns and no others: {', '.join(names)}")
+        raise ConfigError(f"keys of run {run} must have exactly these columns: {', '.join(names)}")
     return [{c.name: MASK if c.masked and key[c.name] is not None else key[c.name] for c in columns} for key in keys]

@@ -1,4 +1,4 @@
-"""Running audits, going on with runs, ending them: everything that a run leaves is kept here."""
+"""Run audits, resume runs and cancel them; what a run leaves is stored here."""
 
 from __future__ import annotations
 
@@ -6,246 +6,252 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from auditor import run as running
-from auditor import section, telemetry
-from auditor.config import Audit, Connection, Keep, Settings
-from auditor.errors import ConfigError, NotResumable, StoreError
-from auditor.link import Watcher, unwatched
-from auditor.model import SECTIONS, Report, Verdict
-from auditor.run import Before, Outcome
-from auditor.service import chains
+from auditor import telemetry
+from auditor.config import Audit, ConnectionSettings, Retention, Settings
+from auditor.connections.reader import OnProgress, ignore_progress
+from auditor.errors import NotResumable, StoreError
+from auditor.history.handover import EarlierRuns, Outcome
+from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
+from auditor.run import audit_run
+from auditor.service import planning, proxies
+from auditor.service.definitions import apply_overrides, definition_of_run, without_own_settings
 
 if TYPE_CHECKING:
-    from auditor.kept import Kept
+    from auditor.history.checkpoint import StoreCheckpoint
+    from auditor.history.rolling_table import RollingTable
     from auditor.store import Store
     from auditor.store.runs import StoredRun
-    from auditor.whole import Whole
 
 log = logging.getLogger(__name__)
 
-HISTORY = 30
-"""Runs that a choice of method, or a rate, looks back on."""
+SaveOutcome = Callable[["Store", Outcome, Retention], None]
+"""Stores how a run ended. Raises StoreError."""
 
 
 def run_audit(
     settings: Settings,
     name: str,
-    watch: Watcher = unwatched,
+    on_progress: OnProgress = ignore_progress,
     store: Store | None = None,
     *,
     reason: str = "",
     requested_by: str = "",
     overrides: Mapping[str, Any] = {},
 ) -> Report:
-    """Run one audit, and keep the run in ``store`` if there is one, with the event that it is.
+    """Run one audit; with a ``store``, store the run and record the event.
 
-    ``overrides`` are settings of the audit for this run alone; with ``keys`` or ``times`` (each with ``from``, ``to`` or both) it
-    looks at that section of the table alone, and changes nothing of how the audit stands.
+    ``overrides`` are settings for this run alone; with ``keys`` or ``times`` (each with ``from``, ``to`` or both) the run compares that
+    slice of the tables. A run with other settings than its audit's is a one-off run, which changes nothing of the audit's standing.
 
-    Raises UnknownAudit, ConfigError for settings that may not be overridden, AlreadyRunning, and StoreError where the run cannot
-    be kept from its start; everything else that goes wrong is in the report.
+    Raises UnknownAudit, ConfigError for settings that may not be overridden, PlanError for a slice that the tables do not allow,
+    AlreadyRunning, and StoreError if the run cannot be stored from its start; everything else that goes wrong is in the report.
     """
-    audit = overridden(chains.audit(settings, name), overrides)
+    configured = proxies.audit(settings, name)
+    overrides = without_own_settings(configured, overrides)
+    audit, slice = apply_overrides(configured, overrides)
+    if slice and store is not None:
+        planning.check_slice(settings, name, audit, slice)
     if store is None:
-        return running.run(name, audit, settings.connections, watch, section.asked(audit, overrides))
-    from auditor.kept import Kept
+        report = audit_run.run(name, audit, _connections(settings, overrides), on_progress, slice)
+        return replace(report, other_settings=describe_other_settings(overrides))
+    from auditor.history.checkpoint import StoreCheckpoint
     from auditor.store import runs
 
-    identity = uuid.uuid4().hex
-    runs.begin(
+    run_id = uuid.uuid4().hex
+    runs.start_run(
         store,
-        run=identity,
+        run=run_id,
         audit=name,
-        definition=definition(chains.audit(settings, name)),
+        definition=definition_of_run(settings, configured),
         method=None if audit.ladder or audit.method == "auto" else audit.method,
         reason=reason,
         requested_by=requested_by,
         overrides=overrides,
     )
-    kept = Kept(store, identity)
-    _note(kept, requested_by, "run requested", {"audit": name, "overrides": dict(overrides), "reason": reason})
-    return _carried_out(settings, name, audit, watch, kept, None, overrides)
+    checkpoint = StoreCheckpoint(store, run_id)
+    _record_event(checkpoint, requested_by, "run requested", {"audit": name, "overrides": dict(overrides), "reason": reason})
+    return _Execution(settings, name, audit, slice, overrides, checkpoint, None, on_progress).execute()
 
 
-def resume(settings: Settings, store: Store, run: str, watch: Watcher = unwatched, *, requested_by: str = "") -> Report:
-    """Go on with a run that ended early, from the chunks that were read, and note the event.
+def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress = ignore_progress, *, requested_by: str = "") -> Report:
+    """Resume a run that ended early, from the chunks that were stored, and record the event.
 
-    Raises UnknownRun, AlreadyRunning, NotResumable, and ConfigError where an ad-hoc run's connections are configured no more;
+    Raises UnknownRun, AlreadyRunning, NotResumable, and ConfigError if a connection of an ad-hoc run is no longer configured;
     everything else that goes wrong is in the report.
     """
-    from auditor.kept import Kept, unpacked_plan
+    from auditor.history.checkpoint import StoreCheckpoint, load_plan
     from auditor.service import audits
     from auditor.store import runs
 
-    stored = runs.find(store, run)
-    identity = stored.run
-    settings = chains.of_run(audits.every(settings, store), stored)
-    if definition(chains.audit(settings, stored.audit)) != stored.definition:
+    stored = runs.get_run(store, run)
+    settings = proxies.settings_for_run(audits.with_defined_audits(settings, store), stored)
+    if definition_of_run(settings, proxies.audit(settings, stored.audit)) != stored.definition:
         raise NotResumable(
-            f"the settings of {stored.audit} changed since run {identity} began; start a new one: auditor run {stored.audit}"
+            f"the settings of {stored.audit}, or of its connections, changed since run {stored.run} began; start a new one:"
+            f" auditor run {stored.audit}"
         )
-    taken = runs.take_up(store, identity)
-    kept = Kept(store, identity)
-    kept.take_up()
-    _note(kept, requested_by, "run resumed", {"audit": taken.audit})
-    audit = overridden(chains.audit(settings, taken.audit), taken.overrides)
-    return _carried_out(settings, taken.audit, audit, watch, kept, unpacked_plan(taken.plan), taken.overrides)
+    if (saved := runs.get_plan(store, stored.run)) and load_plan(saved) is None:
+        raise NotResumable(
+            f"run {stored.run} was begun by another version of the auditor, which hashes rows in another way; start a new one: auditor run"
+            f" {stored.audit}"
+        )
+    resumed = runs.resume_run(store, stored.run)
+    checkpoint = StoreCheckpoint(store, stored.run)
+    checkpoint.load()
+    _record_event(checkpoint, requested_by, "run resumed", {"audit": resumed.audit})
+    audit, slice = apply_overrides(proxies.audit(settings, resumed.audit), resumed.overrides)
+    return _Execution(settings, resumed.audit, audit, slice, resumed.overrides, checkpoint, load_plan(resumed.plan), on_progress).execute()
 
 
-def _note(kept: Kept, who: str, what: str, detail: Mapping[str, Any]) -> None:
-    """Note an event of a run that this process has begun, and which a store that fails does not end."""
-    from auditor.store import events
+def run_claimed(settings: Settings, store: Store, claimed: StoredRun, checkpoint: StoreCheckpoint, save: SaveOutcome) -> Report:
+    """Execute a run that was claimed from the queue; resume it where it stands, unless its audit's settings changed since.
 
-    try:
-        events.note(kept.store, who=who, what=what, subject=kept.run, detail=detail)
-    except StoreError as error:
-        kept.failure = str(error)
-
-
-def carry_on(settings: Settings, store: Store, claimed: StoredRun, kept: Kept, finish: Finish) -> Report:
-    """Carry out a run that was claimed from the queue: go on with it where it stands, unless its audit's settings changed since.
-
-    Raises UnknownAudit and ConfigError where the audit is there no more, and StoreError; everything else is in the report.
+    Raises UnknownAudit and ConfigError if the audit no longer exists, and StoreError; everything else is in the report.
     """
-    from pydantic import ValidationError
-
-    from auditor.kept import unpacked_plan
+    from auditor.history.checkpoint import load_plan
     from auditor.store import queue, runs
 
-    settings = chains.of_run(settings, claimed)
-    audit, plan = chains.audit(settings, claimed.audit), None
-    if definition(audit) != claimed.definition:
-        queue.redefine(store, claimed.run, definition(audit))
-    elif claimed.resumable and (packed := runs.plan(store, claimed.run)):
-        try:
-            plan = unpacked_plan(packed)
-        except ValidationError:  # another version's plan: the run begins anew
-            log.info("the plan is not understood", extra={"action": "begun_anew", "run": claimed.run})
+    settings = proxies.settings_for_run(settings, claimed)
+    configured, plan = proxies.audit(settings, claimed.audit), None
+    if (now := definition_of_run(settings, configured)) != claimed.definition:
+        queue.update_definition(store, claimed.run, now)
+    elif claimed.resumable and (stored_plan := runs.get_plan(store, claimed.run)):
+        plan = load_plan(stored_plan)
+        if plan is None:
+            log.info("the stored plan is of another version; starting again", extra={"action": "restarted", "run": claimed.run})
         else:
-            kept.take_up()
-    overrides = claimed.overrides
-    return _carried_out(settings, claimed.audit, overridden(audit, overrides), unwatched, kept, plan, overrides, finish)
+            checkpoint.load()
+    audit, slice = apply_overrides(configured, claimed.overrides)
+    return _Execution(settings, claimed.audit, audit, slice, claimed.overrides, checkpoint, plan, ignore_progress, save).execute()
 
 
 def cancel(store: Store, run: str, wait: float = 0.0, *, by: str = "") -> StoredRun:
-    """Ask a run to end, in whatever process it is, and note the event; the run as it was ``wait`` seconds later at most.
+    """Ask a run to end, in whatever process it is, and record the event; return the run after at most ``wait`` seconds.
 
-    One that has ended stays as it is. Raises UnknownRun.
+    A run that has ended stays as it is. Raises UnknownRun.
     """
     from auditor.store import events, runs
 
-    before = runs.find(store, run)
-    found = runs.ask_cancel(store, before.run)
+    before = runs.get_run(store, run)
+    stored = runs.request_cancel(store, before.run)
     if before.ended is None:
-        events.note(store, who=by, what="run cancelled", subject=found.run, detail={"audit": found.audit})
+        events.record_event(store, who=by, what="run cancelled", subject=stored.run, detail={"audit": stored.audit})
     until = time.monotonic() + wait
-    while found.ended is None and time.monotonic() < until:
+    while stored.ended is None and time.monotonic() < until:
         time.sleep(0.2)
-        found = runs.find(store, found.run)
-    return found
+        stored = runs.get_run(store, stored.run)
+    return stored
 
 
-def whole(store: Store, name: str) -> Whole | None:
-    """The whole table of an audit whose last run read a part of it, as each of its partitions was last read."""
-    from auditor.whole import whole
+def rolling_table(store: Store, name: str) -> RollingTable | None:
+    """Return the state of a rolling audit's whole table, from the latest run of each partition; None if its last run read all."""
+    from auditor.history.rolling_table import load_rolling_table
 
-    return whole(store, name)
-
-
-OVERRIDABLE = ("method", "k", "t", "threshold", "recheck", "force", *SECTIONS)
-"""What a single run may have otherwise: settings of its audit, whether it is forced, and the section of the table that it is of."""
+    return load_rolling_table(store, name)
 
 
-def overridden(audit: Audit, overrides: Mapping[str, Any]) -> Audit:
-    """The audit with these settings for one run. Raises ConfigError for any override that may not be, or cannot be so."""
-    from auditor.config import checked_audit
+def save_outcome(store: Store, outcome: Outcome, retention: Retention) -> None:
+    """Store how a run ended, and up to when its audit is verified. Raises StoreError."""
+    from auditor.history import records
 
-    unknown = sorted(set(overrides) - set(OVERRIDABLE))
-    if unknown:
-        raise ConfigError(f"a run cannot override {unknown[0]!r}; it can override {', '.join(OVERRIDABLE)}")
-    section.asked(audit, overrides)
-    values = {name: value for name, value in overrides.items() if name not in ("force", *SECTIONS)}
-    if not values:
-        return audit
-    if "method" in values:
-        values["ladder"] = None
-        if values["method"] not in ("exact", "auto"):
-            values.setdefault("recheck", None)  # it names no rows that could be looked at again
-    return checked_audit({**audit.model_dump(by_alias=True, exclude_unset=True), **values})
+    outcome.report = records.with_verified_through(store, outcome.report)
+    records.save_result(store, outcome, retention)
 
 
-def definition(audit: Audit) -> dict[str, Any]:
-    """An audit as it is kept: what is not as it is by default."""
-    return audit.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+def _connections(settings: Settings, overrides: Mapping[str, Any]) -> Mapping[str, ConnectionSettings]:
+    """Return the connections of a run; a forced one may scan large tables by keys without an index."""
+    if not overrides.get("force"):
+        return settings.connections
+    forced = {"force": True}
+    return {name: one.model_copy(update={"limits": one.limits.model_copy(update=forced)}) for name, one in settings.connections.items()}
 
 
-def _forced(connection: Connection) -> Connection:
-    return connection.model_copy(update={"limits": connection.limits.model_copy(update={"force": True})})
-
-
-Finish = Callable[["Store", Outcome, Keep], None]
-"""Keeps how a run ended. Raises StoreError."""
-
-
-def finished(store: Store, outcome: Outcome, limits: Keep) -> None:
-    """Keep how a run ended, and up to when its audit is verified. Raises StoreError."""
-    from auditor import keep
-
-    outcome.report = replace(outcome.report, verified_through=keep.verified_through(store, outcome))
-    keep.finish(store, outcome, limits)
-
-
-def _carried_out(
-    settings: Settings,
-    name: str,
-    audit: Audit,
-    watch: Watcher,
-    kept: Kept,
-    plan: Any,
-    overrides: Mapping[str, Any],
-    finish: Finish = finished,
-) -> Report:
-    """The report of a run, of which every line that is logged, and every span, tells that it is of this run."""
-    about = {"run": kept.run, "audit": name}
-    with telemetry.bound(**about), telemetry.span("run", **about):
-        return _kept_as_far_as_may_be(settings, name, audit, watch, kept, plan, overrides, finish)
-
-
-def _kept_as_far_as_may_be(
-    settings: Settings, name: str, audit: Audit, watch: Watcher, kept: Kept, plan: Any, overrides: Mapping[str, Any], finish: Finish
-) -> Report:
-    """The report of a run that is kept as far as the store lets us; one that it does not let us is not lost, but says so."""
-    from auditor import keep
+def _record_event(checkpoint: StoreCheckpoint, who: str, what: str, detail: Mapping[str, Any]) -> None:
+    """Record an event of a run that has begun, which a failing store does not end."""
+    from auditor.store import events
 
     try:
-        before = replace(keep.before(kept.store, name, audit), plan=plan)
+        events.record_event(checkpoint.store, who=who, what=what, subject=checkpoint.run, detail=detail)
     except StoreError as error:
-        before = Before(plan=plan)
-        kept.failure = str(error)
-    part = section.asked(audit, overrides)
-    if part:  # it takes no turn in a rolling audit's
-        before = replace(before, part=None, size=None)
-    connections = settings.connections if not overrides.get("force") else {one: _forced(here) for one, here in settings.connections.items()}
-    outcome = running.perform(name, audit, connections, watch, identity=kept.run, keeper=kept, before=before, section=part)
-    outcome.report = replace(outcome.report, as_of=chains.as_of(settings, name), resumable=_resumable(outcome, kept))
-    try:
-        finish(kept.store, outcome, settings.keep)
-    except StoreError as error:
-        log.warning("the run could not be kept", extra={"action": "not_kept", "run": kept.run})
-        return _not_kept(outcome.report, str(error))
-    return (
-        outcome.report if not kept.failure else replace(outcome.report, notes=(*outcome.report.notes, f"the store failed: {kept.failure}"))
+        checkpoint.failure = str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Execution:
+    """A stored run that is about to be executed."""
+
+    settings: Settings
+    name: str
+    audit: Audit
+    slice: Slice | None
+    overrides: Mapping[str, Any]
+    """The settings that differ from the audit's, already applied to ``audit``."""
+    checkpoint: StoreCheckpoint
+    plan: Plan | None
+    """The plan of a run that is resumed."""
+    on_progress: OnProgress
+    save: SaveOutcome = save_outcome
+
+    def execute(self) -> Report:
+        """Return the run's report; log lines and spans carry the run and its audit."""
+        about = {"run": self.checkpoint.run, "audit": self.name}
+        with telemetry.log_context(**about), telemetry.span("run", **about):
+            return self._execute()
+
+    def _execute(self) -> Report:
+        """Run the audit and store the outcome; a store that fails loses nothing of the report, which then says so."""
+        outcome = audit_run.perform(
+            self.name,
+            self.audit,
+            _connections(self.settings, self.overrides),
+            self.on_progress,
+            run_id=self.checkpoint.run,
+            checkpoint=self.checkpoint,
+            earlier=self._earlier_runs(),
+            slice=self.slice,
+        )
+        outcome.report = replace(
+            outcome.report,
+            as_of=proxies.as_of(self.settings, self.name),
+            resumable=_is_resumable(outcome, self.checkpoint),
+            other_settings=describe_other_settings(self.overrides),
+        )
+        try:
+            self.save(self.checkpoint.store, outcome, self.settings.keep)
+        except StoreError as error:
+            log.warning("the run could not be stored", extra={"action": "not_kept", "run": self.checkpoint.run})
+            return _not_stored(outcome.report, str(error))
+        if self.checkpoint.failure:
+            return replace(outcome.report, notes=(*outcome.report.notes, f"the store failed: {self.checkpoint.failure}"))
+        return outcome.report
+
+    def _earlier_runs(self) -> EarlierRuns:
+        """Return what earlier runs left; nothing but the plan if the store fails."""
+        from auditor.history import records
+
+        try:
+            earlier = replace(
+                records.load_earlier_runs(self.checkpoint.store, self.name, self.audit, self.settings.connections), plan=self.plan
+            )
+        except StoreError as error:
+            self.checkpoint.failure = str(error)
+            return EarlierRuns(plan=self.plan)
+        if self.slice:  # it takes no turn of a rolling audit
+            return replace(earlier, choose_partitions=None, partition_size=None)
+        return earlier
+
+
+def _is_resumable(outcome: Outcome, checkpoint: StoreCheckpoint) -> bool:
+    """Return whether a resume would read less than a new run, and need not fail as this one did."""
+    ended_early = outcome.report.plan is not None and outcome.report.state in (State.FAILED, State.CANCELLED)
+    return ended_early and outcome.may_resume and checkpoint.has_chunks and not checkpoint.failure
+
+
+def _not_stored(report: Report, why: str) -> Report:
+    """Return the report of a run that could not be stored: its findings stand, and the exit code says that something failed."""
+    return replace(
+        report, reasons=(*report.reasons, f"this run was not stored: {why}"), exit_code=Verdict.UNKNOWN.exit_code, resumable=False
     )
-
-
-def _resumable(outcome: Outcome, kept: Kept) -> bool:
-    return outcome.report.plan is not None and outcome.report.state.value in ("failed", "cancelled") and not kept.failure
-
-
-def _not_kept(report: Report, why: str) -> Report:
-    """The report of a run that was not kept: what it found stands, and its exit code says that something went wrong."""
-    sentence = f"this run was not kept: {why}"
-    return replace(report, reasons=(*report.reasons, sentence), exit_code=Verdict.UNKNOWN.exit_code, resumable=False)

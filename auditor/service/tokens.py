@@ -1,4 +1,4 @@
-"""Tokens, with the events that making and ending them are."""
+"""Create and revoke access tokens, and record both as events."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def create(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None = None, by: str = "") -> str:
-    """Make a token and return its secret, which nobody can read again. Raises ConfigError."""
-    if name.startswith(tokens.SESSION):
-        raise ConfigError(f"a token's name does not begin with {tokens.SESSION!r}, as those of sessions do; choose another")
-    secret = tokens.create(store, name=name, scope=scope, expires=expires)
+    """Create a token and return its secret, of which only a hash is stored. Raises ConfigError for a reserved or used name."""
+    if name.startswith(tokens.SESSION_PREFIX):
+        raise ConfigError(f"token names that start with {tokens.SESSION_PREFIX!r} are reserved for sessions; choose another name")
+    secret = tokens.create_token(store, name=name, scope=scope, expires=expires)
     detail = {"scope": scope, "expires": expires.isoformat() if expires else None}
-    events.note(store, who=by, what="token made", subject=name, detail=detail)
+    events.record_event(store, who=by, what="token made", subject=name, detail=detail)
     return secret
 
 
 def revoke(store: Store, name: str, by: str = "") -> Token:
-    """End the living token of that name. Raises ConfigError where there is none."""
-    token = tokens.revoke(store, name)
-    events.note(store, who=by, what="token revoked", subject=name)
+    """Revoke the valid token of that name. Raises ConfigError if there is none."""
+    token = tokens.revoke_token(store, name)
+    events.record_event(store, who=by, what="token revoked", subject=name)
     return token

@@ -1,29 +1,48 @@
-"""What is kept: runs, what they found, and what resuming, rolling and scheduling need to remember.
+"""The store: runs and their results, and the state of resuming, rolling audits, scheduling and the service.
 
-`open_store` opens an SQLite file or a database on a server; the modules' functions read and write it, each call one
-transaction. What a driver raises is turned into errors of the tree in `_errors` alone.
+`open_store` opens a SQLite file or a database on a server. The functions of the modules read and write it; each call is one
+transaction. They raise StoreError for whatever a driver raises (`_errors` translates it).
+
+Names: ``get_`` returns one value, ``list_`` many, ``save_`` and ``record_`` write, ``delete_`` removes.
 """
 
 from __future__ import annotations
 
+from auditor.store import (
+    audit_state,
+    chunks,
+    definitions,
+    events,
+    notifications,
+    queue,
+    repairs,
+    retention,
+    rolling_parts,
+    runs,
+    salt,
+    schedule_claims,
+    scrubbing,
+    slots,
+    tokens,
+)
 from auditor.store._store import Store, open_store
-
-from . import chunks, claims, defined, events, queue, repairs, retention, runs, slots, standing, stretches, tokens, told
 
 __all__ = [
     "Store",
+    "audit_state",
     "chunks",
-    "claims",
-    "defined",
+    "definitions",
     "events",
+    "notifications",
     "open_store",
     "queue",
     "repairs",
     "retention",
+    "rolling_parts",
     "runs",
+    "salt",
+    "schedule_claims",
+    "scrubbing",
     "slots",
-    "standing",
-    "stretches",
     "tokens",
-    "told",
 ]  # fmt: skip

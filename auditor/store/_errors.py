@@ -1,4 +1,4 @@
-"""What a database says when it cannot keep something, told as errors of the tree: the one place that knows drivers' errors."""
+"""Translate the errors of database drivers to `StoreError` and its subclasses. No other module knows drivers' errors."""
 
 from __future__ import annotations
 
@@ -12,41 +12,42 @@ from sqlalchemy import exc
 
 from auditor.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
-Told = tuple[type[StoreError], str]
+Fault = tuple[type[StoreError], str]
+"""The error to raise, and its message: what is wrong, and what to do next."""
 
-UNREACHABLE: Told = (StoreUnavailable, "it could not be reached; check store: url, and that its server runs")
-REFUSED: Told = (StoreError, "the server refused the user name or the password; check store: url")
-NO_DATABASE: Told = (StoreError, "the server has no such database; create it, empty: the tables come by themselves")
-READ_ONLY: Told = (StoreReadOnly, "it may not be written; check that the server is no replica, and the rights of its user")
-FULL: Told = (StoreFull, "its disk is full; make room, or run: auditor prune")
-BUSY: Told = (StoreUnavailable, "another process holds it locked; try again, or end the process that does not let go")
-CROWDED: Told = (StoreUnavailable, "its server takes no more connections; try again, or raise its limit")
+UNREACHABLE: Fault = (StoreUnavailable, "cannot connect to the server; check store: url, and that the server is running")
+REFUSED: Fault = (StoreError, "the server rejected the user name or password; check store: url")
+NO_DATABASE: Fault = (StoreError, "the database does not exist; create an empty one (its tables are created automatically)")
+READ_ONLY: Fault = (StoreReadOnly, "it is read-only; check that the server is not a replica, and the privileges of its user")
+FULL: Fault = (StoreFull, "the disk is full; free some space, or run: auditor prune, which needs a free megabyte itself")
+BUSY: Fault = (StoreUnavailable, "it is locked by another process; retry, or stop the process that holds the lock")
+TOO_MANY_CONNECTIONS: Fault = (StoreUnavailable, "the server accepts no more connections; retry, or raise its connection limit")
 
-SQLITE: dict[int, Told] = {
+SQLITE: dict[int, Fault] = {
     sqlite3.SQLITE_BUSY: BUSY,
     sqlite3.SQLITE_LOCKED: BUSY,
-    sqlite3.SQLITE_READONLY: (StoreReadOnly, "it may not be written; check the rights of the file and of its directory"),
-    sqlite3.SQLITE_PERM: (StoreReadOnly, "it may not be written; check the rights of the file and of its directory"),
+    sqlite3.SQLITE_READONLY: (StoreReadOnly, "it is read-only; check the permissions of the file and its directory"),
+    sqlite3.SQLITE_PERM: (StoreReadOnly, "it is read-only; check the permissions of the file and its directory"),
     sqlite3.SQLITE_FULL: FULL,
-    sqlite3.SQLITE_IOERR: (StoreUnavailable, "the disk failed to read or write it; check its health, and limits of a file's size"),
-    sqlite3.SQLITE_NOTADB: (StoreError, "the file is no SQLite database; choose another path, or move the file away"),
-    sqlite3.SQLITE_CORRUPT: (StoreError, "the file is damaged; restore it from a copy, or move it away to begin anew"),
+    sqlite3.SQLITE_IOERR: (StoreUnavailable, "the disk failed to read or write the file; check the disk, and any limit on file sizes"),
+    sqlite3.SQLITE_NOTADB: (StoreError, "the file is not a SQLite database; choose another path, or move the file away"),
+    sqlite3.SQLITE_CORRUPT: (StoreError, "the file is corrupt; restore it from a backup, or move it away to start with an empty store"),
 }
-"""https://www.sqlite.org/rescode.html"""
+"""Faults by SQLite's primary result code: https://www.sqlite.org/rescode.html"""
 
-MYSQL: dict[int, Told] = {
+MYSQL: dict[int, Fault] = {
     **dict.fromkeys((2002, 2003, 2005, 2006, 2013, 1053, 1077, 1927, 4031), UNREACHABLE),
     **dict.fromkeys((1044, 1045, 1130, 1698, 1862), REFUSED),
     **dict.fromkeys((1142, 1227, 1290, 1792, 1836, 3989), READ_ONLY),
     **dict.fromkeys((1021, 1026, 1114, 3675), FULL),
     **dict.fromkeys((1205, 1213), BUSY),
-    **dict.fromkeys((1040, 1203, 1226), CROWDED),
+    **dict.fromkeys((1040, 1203, 1226), TOO_MANY_CONNECTIONS),
     1049: NO_DATABASE,
-    1153: (StoreError, "what is to be kept is larger than the server takes; raise its max_allowed_packet"),
+    1153: (StoreError, "the data is larger than the server accepts; raise its max_allowed_packet"),
 }
-"""https://dev.mysql.com/doc/mysql-errors/en/server-error-reference.html"""
+"""Faults by the error number of MySQL and MariaDB: https://dev.mysql.com/doc/mysql-errors/en/server-error-reference.html"""
 
-POSTGRES: dict[str, Told] = {
+POSTGRES: dict[str, Fault] = {
     "08": UNREACHABLE,
     "57P": UNREACHABLE,
     "28": REFUSED,
@@ -54,76 +55,79 @@ POSTGRES: dict[str, Told] = {
     "25006": READ_ONLY,
     "42501": READ_ONLY,
     "53100": FULL,
-    "53300": CROWDED,
+    "53300": TOO_MANY_CONNECTIONS,
     "55P03": BUSY,
     "40": BUSY,
-    "57014": (StoreUnavailable, "the server cancelled a statement; try again"),
+    "57014": (StoreUnavailable, "the server cancelled the statement; retry"),
 }
-"""By the beginning of the SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.html"""
+"""Faults by the first characters of the SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.html"""
 
-POSTGRES_SAYS = {
+POSTGRES_MESSAGES = {
     "authentication failed": REFUSED,
     "no password supplied": REFUSED,
     "pg_hba.conf": REFUSED,
     "role": REFUSED,
     "does not exist": NO_DATABASE,
-    "too many": CROWDED,
-    "remaining connection slots": CROWDED,
+    "too many": TOO_MANY_CONNECTIONS,
+    "remaining connection slots": TOO_MANY_CONNECTIONS,
 }
-"""What libpq says on connecting has no SQLSTATE, in this order."""
+"""Faults by a part of libpq's message, for connection errors, which have no SQLSTATE. The first match counts."""
 
 
 @contextmanager
-def told(name: str) -> Iterator[None]:
-    """Turn what a driver raises within into errors of the tree; ``name`` is the store's."""
+def translate_errors(name: str) -> Iterator[None]:
+    """Raise a StoreError in place of a driver's error in the block. ``name`` is the store's URL without the password."""
     try:
         yield
     except exc.TimeoutError as error:
-        raise StoreUnavailable(f"store {name}: every connection is in use; try again") from error
+        raise StoreUnavailable(f"store {name}: every connection is in use; retry") from error
     except exc.DBAPIError as error:
-        raise _translated(name, error.orig) from error
+        raise _translate(name, error.orig) from error
     except sqlite3.Error as error:
-        raise _translated(name, error) from error
+        raise _translate(name, error) from error
 
 
-def collided(error: exc.DBAPIError) -> bool:
-    """Whether another process wrote the same at the same moment, so that a second try sees what it wrote."""
+def is_write_conflict(error: exc.DBAPIError) -> bool:
+    """Return whether another process wrote the same rows concurrently, so that a retry will see what it wrote."""
     if isinstance(error, exc.IntegrityError):
         return True
     driver = error.orig
-    return getattr(driver, "pgcode", None) in ("40001", "40P01") or _code(driver) == 1213
+    return getattr(driver, "pgcode", None) in ("40001", "40P01") or _error_code(driver) == 1213
 
 
-def _code(error: Any) -> int | None:
+def _error_code(error: Any) -> int | None:
     arguments = getattr(error, "args", ())
     return arguments[0] if arguments and isinstance(arguments[0], int) else None
 
 
-def _translated(name: str, error: Any) -> StoreError:
-    found, sentence = _recognised(name, error)
+def _translate(name: str, error: Any) -> StoreError:
+    kind, sentence = _classify(name, error)
     arguments = [part for part in getattr(error, "args", ()) if isinstance(part, str)]
-    said = " ".join(" ".join(arguments).split())
-    return found(f"store {name}: {sentence}{f' ({said[:300]})' if said else ''}")
+    message = " ".join(" ".join(arguments).split())
+    return kind(f"store {name}: {sentence}{f' ({message[:300]})' if message else ''}")
 
 
-def _recognised(name: str, error: Any) -> Told:
-    unknown: Told = (StoreError, "it could not be read or written")
+def _classify(name: str, error: Any) -> Fault:
+    unknown: Fault = (StoreError, "it could not be read or written; see the database's message")
     if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        return _unopened(name) if code == sqlite3.SQLITE_CANTOPEN else SQLITE.get(code, unknown)
+        extended = getattr(error, "sqlite_errorcode", 0)
+        if extended == sqlite3.SQLITE_IOERR_SHMSIZE:  # there is no room even for the index of SQLite's log
+            return FULL
+        code = extended & 0xFF
+        return _classify_unopenable(name) if code == sqlite3.SQLITE_CANTOPEN else SQLITE.get(code, unknown)
     if hasattr(error, "pgcode"):
         if error.pgcode is None:
-            says = str(error)
-            return next((told for words, told in POSTGRES_SAYS.items() if words in says), UNREACHABLE)
-        return next((told for start, told in POSTGRES.items() if error.pgcode.startswith(start)), unknown)
-    code = _code(error)
-    if code in (3, 1030) and "28" in str(error):  # an error of the storage engine: 28 is ENOSPC, which the text alone says
+            message = str(error)
+            return next((fault for words, fault in POSTGRES_MESSAGES.items() if words in message), UNREACHABLE)
+        return next((fault for start, fault in POSTGRES.items() if error.pgcode.startswith(start)), unknown)
+    code = _error_code(error)
+    if code in (3, 1030) and "28" in str(error):  # a storage engine's error; only its text holds the errno, and 28 is ENOSPC
         return FULL
     return MYSQL.get(code or 0, UNREACHABLE if isinstance(error, OSError) else unknown)
 
 
-def _unopened(name: str) -> Told:
+def _classify_unopenable(name: str) -> Fault:
     directory = Path(name.removeprefix("sqlite:///")).parent
     if not directory.is_dir():
-        return StoreUnavailable, f"there is no directory {directory}; make it, or correct store: url"
-    return StoreReadOnly, "the file cannot be opened; check the rights of the file and of its directory, and that it is a file"
+        return StoreUnavailable, f"directory {directory} does not exist; create it, or correct store: url"
+    return StoreReadOnly, "the file cannot be opened; check the permissions of the file and its directory, and that it is not a directory"

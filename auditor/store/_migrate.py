@@ -1,4 +1,4 @@
-"""Bringing a store up to this version, once, whoever comes first."""
+"""Migrate the store to the current schema; safe when several processes start at once."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from auditor.errors import StoreTooNew, StoreUnavailable
 from auditor.store._schema import HEAD, VERSION_TABLE
-from auditor.store._url import WAIT
+from auditor.store._url import LOCK_TIMEOUT
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
-_alembic = threading.Lock()
-"""Alembic keeps the migration at hand in its modules."""
+_alembic_lock = threading.Lock()
+"""Held while a migration runs: Alembic keeps the current migration in module globals."""
 
 
 def migrate(engine: Engine, name: str) -> None:
-    """Make the tables, or bring them up to this version. Raises StoreTooNew where they are ahead of it."""
+    """Create the tables, or migrate them to `HEAD`.
+
+    Raises StoreTooNew if a newer version of the auditor migrated them, StoreUnavailable if another process does not finish migrating.
+    """
     with engine.connect() as connection, connection.begin():
-        if _version(connection) == HEAD:
+        if _stored_version(connection) == HEAD:
             return
-    with _alone(engine, name) as connection:
-        found = _version(connection)
-        if found != HEAD:
-            _upgrade(connection, found, name)
+    with _exclusive_transaction(engine, name) as connection:
+        version = _stored_version(connection)
+        if version != HEAD:
+            _upgrade(connection, version, name)
 
 
-def _version(connection: Connection) -> str | None:
+def _stored_version(connection: Connection) -> str | None:
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     version: str | None = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
@@ -39,18 +42,18 @@ def _version(connection: Connection) -> str | None:
 
 
 @contextmanager
-def _alone(engine: Engine, name: str) -> Iterator[Connection]:
-    """A transaction that no other process has at the same time."""
+def _exclusive_transaction(engine: Engine, name: str) -> Iterator[Connection]:
+    """A write transaction that only one process holds at a time."""
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(7305804402)"))
         if engine.dialect.name != "mysql":
             yield connection
             return
-        # https://dev.mysql.com/doc/refman/en/locking-functions.html: names are the server's, and end at 64 characters.
+        # https://dev.mysql.com/doc/refman/en/locking-functions.html: names are global to the server, 64 characters at most.
         lock = {"lock": f"auditor_{hashlib.sha256(str(engine.url.database).encode()).hexdigest()[:32]}"}
-        if connection.execute(text(f"SELECT GET_LOCK(:lock, {WAIT})"), lock).scalar() != 1:
-            raise StoreUnavailable(f"store {name}: another process is bringing it up to its version; try again")
+        if connection.execute(text(f"SELECT GET_LOCK(:lock, {LOCK_TIMEOUT})"), lock).scalar() != 1:
+            raise StoreUnavailable(f"store {name}: another process has not finished migrating it; retry")
         try:
             yield connection
         finally:
@@ -58,8 +61,8 @@ def _alone(engine: Engine, name: str) -> Iterator[Connection]:
                 connection.execute(text("SELECT RELEASE_LOCK(:lock)"), lock)
 
 
-def _upgrade(connection: Connection, found: str | None, name: str) -> None:
-    # Not needed, and slow to import, where the store is up to date.
+def _upgrade(connection: Connection, version: str | None, name: str) -> None:
+    # Imported here because it is slow, and only needed for a migration.
     from alembic import command
     from alembic.config import Config
     from alembic.script import ScriptDirectory
@@ -68,10 +71,10 @@ def _upgrade(connection: Connection, found: str | None, name: str) -> None:
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if found is not None and found not in known:
+    if version is not None and version not in known:
         raise StoreTooNew(
-            f"store {name}: a newer version of the auditor made it (its tables are at {found}, this version knows {HEAD}); "
-            "use that version, or another store"
+            f"store {name}: it was migrated by a newer version of the auditor (its schema is {version}, this version knows {HEAD}); "
+            "upgrade the auditor, or use another store"
         )
-    with _alembic:
+    with _alembic_lock:
         command.upgrade(config, "head")

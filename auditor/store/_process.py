@@ -1,4 +1,4 @@
-"""Which process a run belongs to, and whether that process is gone."""
+"""Identify the process that owns a run, and find out whether it has ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process. ``started`` tells it from another that got its number later; "" where the system does not say."""
+    """A process: its host name, process id, and when it started.
+
+    ``started`` distinguishes it from a later process with the same id: boot id, PID namespace and start time in clock ticks since the boot,
+    as Linux's /proc has them; '' on other systems.
+    """
 
     host: str
     pid: int
@@ -22,21 +26,21 @@ class Owner:
 
 
 def this_process() -> Owner:
-    """The process that asks."""
-    return Owner(socket.gethostname(), os.getpid(), _started(os.getpid()))
+    """Return the calling process."""
+    return Owner(socket.gethostname(), os.getpid(), _start_marker(os.getpid()))
 
 
-def gone(owner: Owner) -> bool | None:
-    """Whether the process has ended; None where that cannot be seen from here."""
+def has_ended(owner: Owner) -> bool | None:
+    """Return whether the process has ended; None if this cannot be determined from this host."""
     if owner.host != socket.gethostname():
         return None
-    if not owner.started or not _place():
-        return True if not _exists(owner.pid) else None  # the number may have gone to another process
-    # Containers can share a name and not their processes; after a restart of the machine, numbers mean nothing.
-    return _started(owner.pid) != owner.started if owner.started.startswith(_place()) else None
+    if not owner.started or not _pid_namespace():
+        return True if not _pid_exists(owner.pid) else None  # a living process may be another one that got the same id
+    # Containers can share a host name but not their PID namespace, and a reboot makes earlier process ids meaningless.
+    return _start_marker(owner.pid) != owner.started if owner.started.startswith(_pid_namespace()) else None
 
 
-def _exists(pid: int) -> bool:
+def _pid_exists(pid: int) -> bool:
     if os.name != "posix":
         return True
     try:
@@ -48,18 +52,19 @@ def _exists(pid: int) -> bool:
     return True
 
 
-def _started(pid: int) -> str:
-    """Where the process's number is valid, and when it started there, in ticks since the machine did."""
+def _start_marker(pid: int) -> str:
+    """Return the process's PID namespace and its start time in clock ticks since boot; '' if it has ended or /proc is missing."""
     try:
-        # The name of the program, in parentheses, may hold anything: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+        # The program's name, in parentheses, may contain any character: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
         state, *fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except (OSError, ValueError):
         return ""
-    return "" if state in "ZX" or not _place() else f"{_place()}{fields[18]}"
+    return "" if state in "ZX" or not _pid_namespace() else f"{_pid_namespace()}{fields[18]}"
 
 
 @cache
-def _place() -> str:
+def _pid_namespace() -> str:
+    """Return the boot id and PID namespace, in which process ids are unique; '' if /proc is missing."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot[:13]}/{Path('/proc/self/ns/pid').readlink().name.strip('pid:[]')}/"

@@ -1,4 +1,4 @@
-"""Reading what is kept of runs."""
+"""Read runs and what is stored with them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, func, or_, select, union
+from sqlalchemy import ColumnElement, Select, bindparam, or_, select, union
 
 from auditor.errors import UnknownRun
 from auditor.model import Side, State, Verdict
-from auditor.store._schema import audits, documents, queue, runs
-from auditor.store._schema import differences as kept
+from auditor.store._rows import OWN_SETTINGS, StoredRun, fetch_runs, get_run_number, unknown_run
+from auditor.store._schema import audits, differences, documents, queue, runs
 from auditor.store._store import Store
-from auditor.store._stored import WHOLE, StoredRun, number_of, stored, unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """A difference as it is kept: of one ``key``, or of a ``range`` of them.
+class StoredDifference:
+    """A stored difference: of one ``key`` (column to text, None for NULL), or of a ``range`` of keys (a `RangeDifference` as a mapping).
 
-    ``state`` is confirmed or unsettled; ``looks`` are the times it was looked at again, and what was seen.
+    ``kind`` is missing, extra or changed; ``state`` is confirmed or unsettled. ``rows`` is the number of rows of each side, ``columns``
+    the columns that differ. ``looks`` are the rechecks: ``at`` (ISO 8601) and what was ``seen``.
     """
 
     kind: str
@@ -38,64 +38,71 @@ class Kept:
 _BY_ID = select(runs).where(runs.c.run == bindparam("id"))
 
 
-def find(store: Store, run: str) -> StoredRun:
-    """The run of this id, or the only one whose id begins so. Raises UnknownRun."""
+def get_run(store: Store, run: str) -> StoredRun:
+    """Return the run with this id, or with an id that begins so. Raises UnknownRun if there is none, or more than one."""
     if not run or not run.isprintable():
-        raise unknown(run)
+        raise unknown_run(run)
     with store.reading() as connection:
-        exact = stored(connection, _BY_ID, {"id": run})
+        exact = fetch_runs(connection, _BY_ID, {"id": run})
         if exact:
             return exact[0]
         begins = select(runs.c.run).where(runs.c.run >= run, runs.c.run < f"{run}\U0010ffff").order_by(runs.c.run).limit(6)
         ids = list(connection.execute(begins).scalars())
         if not ids:
-            raise unknown(run)
+            raise unknown_run(run)
         if len(ids) > 1:
             raise UnknownRun(
-                f"more than one run begins with {run!r}: {', '.join(ids[:5])}{', ...' if len(ids) > 5 else ''}; write more of it"
+                f"more than one run id begins with {run!r}: {', '.join(ids[:5])}{', ...' if len(ids) > 5 else ''}; use a longer prefix"
             )
-        return stored(connection, select(runs).where(runs.c.run == ids[0]))[0]
+        return fetch_runs(connection, select(runs).where(runs.c.run == ids[0]))[0]
 
 
-def listed(
-    store: Store, *, audit: str | None = None, state: str | None = None, limit: int = 50, before: str | None = None, whole: bool = False
+def list_runs(
+    store: Store,
+    *,
+    audit: str | None = None,
+    state: str | None = None,
+    limit: int = 50,
+    before: str | None = None,
+    own_only: bool = False,
 ) -> list[StoredRun]:
-    """Runs, the newest first; ``before`` is the id of the last one of the page before. Raises UnknownRun for that.
+    """Return up to ``limit`` runs, newest first.
 
-    ``whole`` leaves out those of a section of their table.
+    ``before`` is the id of the last run of the previous page; raises UnknownRun if it does not exist. ``own_only`` leaves out
+    one-off runs, which have other settings than their audit.
     """
     with store.reading() as connection:
-        below = number_of(connection, before) if before else None
+        below = get_run_number(connection, before) if before else None
         values = {"audit": audit, "state": state, "below": below}
         known = {name: value for name, value in values.items() if value is not None}
-        return stored(connection, listing(tuple(known), whole).limit(limit), known)
+        return fetch_runs(connection, _select_runs(tuple(known), own_only).limit(limit), known)
 
 
 @cache
-def listing(by: tuple[str, ...], whole: bool) -> Select[Any]:
-    """The statement for runs ``by`` values of their own, of ``whole`` tables only or of all, the newest first."""
+def _select_runs(by: tuple[str, ...], own_only: bool) -> Select[Any]:
+    """Return the statement for runs, newest first, with the named conditions, whose values are bound parameters."""
     conditions = {
         "audit": runs.c.audit == bindparam("audit"),
         "state": runs.c.state == bindparam("state"),
         "below": runs.c.number < bindparam("below"),
         "before": runs.c.started < bindparam("before"),
     }
-    wanted = select(runs).where(*(conditions[name] for name in by)).order_by(runs.c.number.desc())
-    return wanted.where(WHOLE) if whole else wanted
+    statement = select(runs).where(*(conditions[name] for name in by)).order_by(runs.c.number.desc())
+    return statement.where(OWN_SETTINGS) if own_only else statement
 
 
-def latest(store: Store, audit: str, *, done_only: bool = True, before: dt.datetime | None = None) -> StoredRun | None:
-    """The newest run of an audit's whole table, of those that are done, or of all; ``before`` leaves out what began then or later."""
+def get_latest_run(store: Store, audit: str, *, done_only: bool = True, before: dt.datetime | None = None) -> StoredRun | None:
+    """Return the newest run with the audit's own settings that is done (or in any state), and started before ``before``."""
     values = {"audit": audit, "state": State.DONE if done_only else None, "before": before}
     known = {name: value for name, value in values.items() if value is not None}
     with store.reading() as connection:
-        found = stored(connection, listing(tuple(known), True).limit(1), known)
+        found = fetch_runs(connection, _select_runs(tuple(known), True).limit(1), known)
     return found[0] if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Whether and when a run ended; one that ``is_open`` may end yet, or go on and end again."""
+    """Whether and when a run ended. ``is_open``: it has not ended, or can be resumed. ``number`` orders runs by their start."""
 
     number: int
     run: str
@@ -103,88 +110,89 @@ class Ending:
     is_open: bool
 
 
-def endings(store: Store, above: int | None = None, among: Collection[int] = ()) -> list[Ending]:
-    """The endings of all runs, or of those whose numbers are ``above`` one or ``among`` some, by their numbers."""
-    wanted = select(runs.c.number, runs.c.run, runs.c.ended, runs.c.resumable).order_by(runs.c.number)
-    if above is not None:
-        wanted = wanted.where(or_(runs.c.number > above, runs.c.number.in_(list(among))))
+def list_endings(store: Store, after: int | None = None, numbers: Collection[int] = ()) -> list[Ending]:
+    """Return the endings of all runs, or of those whose number is greater than ``after`` or one of ``numbers``, by number."""
+    statement = select(runs.c.number, runs.c.run, runs.c.ended, runs.c.resumable).order_by(runs.c.number)
+    if after is not None:
+        statement = statement.where(or_(runs.c.number > after, runs.c.number.in_(list(numbers))))
     with store.reading() as connection:
-        return [Ending(row.number, row.run, row.ended, row.ended is None or row.resumable) for row in connection.execute(wanted)]
+        return [Ending(row.number, row.run, row.ended, row.ended is None or row.resumable) for row in connection.execute(statement)]
 
 
-def report(store: Store, run: str) -> bytes | None:
-    """The report of a run, as `finish` was given it; None before that. Raises UnknownRun."""
-    body = _document(store, run, "report")
+def get_report(store: Store, run: str) -> bytes | None:
+    """Return the report that `finish_run` stored (JSON), None if there is none. Raises UnknownRun."""
+    body = _get_document(store, run, "report")
     return None if body is None else zlib.decompress(body)
 
 
-def picture(store: Store, run: str) -> bytes | None:
-    """The picture of a run, as `finish` was given it; None where there is none. Raises UnknownRun."""
-    return _document(store, run, "picture")
+def get_partition_map(store: Store, run: str) -> bytes | None:
+    """Return the packed partition map that `finish_run` stored, None if there is none. Raises UnknownRun."""
+    return _get_document(store, run, "picture")
 
 
-def plan(store: Store, run: str) -> bytes | None:
-    """The plan that a run goes by, as long as it runs or can be resumed. Raises UnknownRun."""
-    return _document(store, run, "plan")
+def get_plan(store: Store, run: str) -> bytes | None:
+    """Return the packed plan of a run that is running or can be resumed, else None. Raises UnknownRun."""
+    return _get_document(store, run, "plan")
 
 
-def newest_and_living(store: Store, audit: str | None = None) -> tuple[dict[str, StoredRun], dict[str, StoredRun]]:
-    """The newest run of each audit's whole table, or of one's; and the one that runs, or else waits.
+def list_latest_runs(store: Store, audit: str | None = None) -> dict[str, list[StoredRun]]:
+    """Return by audit the runs that decide its standing, newest first; with ``audit``, of this audit only.
 
-    The newest may be in whatever state; one that only waits is passed over where there is another.
+    These are, of the runs with the audit's own settings, the newest one that has ended and the newest one that is done; and the running
+    and pending runs of any settings.
     """
     with store.reading() as connection:
-        found = stored(connection, _HEADS if audit is None else _HEADS_OF_ONE, {} if audit is None else {"named": audit})
-    # The last one of a name stays.
-    newest = {one.audit: one for one in sorted(found, key=lambda one: one.state is not State.PENDING) if one.is_whole}
-    return newest, {one.audit: one for one in found if one.state in LIVING}
+        found = fetch_runs(connection, _LATEST) if audit is None else fetch_runs(connection, _LATEST_OF_AUDIT, {"named": audit})
+    by_audit: dict[str, list[StoredRun]] = {}
+    for run in found:
+        by_audit.setdefault(run.audit, []).append(run)
+    return by_audit
 
 
-def living(store: Store) -> dict[str, StoredRun]:
-    """The run of each audit that runs, or else waits."""
+def get_active_runs(store: Store) -> dict[str, StoredRun]:
+    """Return the running (else the pending) run of each audit, by audit."""
     with store.reading() as connection:
-        numbers = union(*_living()).subquery()
-        found = stored(connection, select(runs).join(numbers, numbers.c.number == runs.c.number).order_by(runs.c.state))
-    return {one.audit: one for one in found}
+        numbers = union(*_select_active_numbers()).subquery()
+        found = fetch_runs(connection, select(runs).join(numbers, numbers.c.number == runs.c.number).order_by(runs.c.state))
+    return {run.audit: run for run in found}
 
 
-LIVING = (State.PENDING, State.RUNNING)
+ACTIVE_STATES = (State.PENDING, State.RUNNING)
 
 
-def _heads(audit: ColumnElement[str] | None = None) -> Select[Any]:
-    """The statement for the newest runs of whole tables and the living ones of any, by their numbers.
+def _select_latest(audit: ColumnElement[str] | None = None) -> Select[Any]:
+    """Return the statement for the newest ended and done runs with their audits' own settings, and all active runs, newest first.
 
-    It reads these alone, however many an audit has.
+    It finds them by indexes, so its cost does not grow with the number of runs of an audit.
     """
     names = select(audits.c.audit).distinct()
-    every = select(runs.c.number).where(WHOLE)
-    begun = every.where(runs.c.state != State.PENDING)
     if audit is not None:
         names = names.where(audits.c.audit == audit)
     name = names.subquery()
 
-    def last(numbers: Select[Any]) -> Any:
-        return numbers.where(runs.c.audit == name.c.audit).order_by(runs.c.number.desc()).limit(1).scalar_subquery()
+    def last(condition: ColumnElement[bool]) -> Select[Any]:
+        numbers = select(runs.c.number).where(OWN_SETTINGS, condition, runs.c.audit == name.c.audit)
+        return select(numbers.order_by(runs.c.number.desc()).limit(1).scalar_subquery().label("number")).select_from(name)
 
-    newest = select(func.coalesce(last(begun), last(every)).label("number")).select_from(name)
-    numbers = union(newest, *_living()).subquery()
-    wanted = select(runs).join(numbers, numbers.c.number == runs.c.number).order_by(runs.c.number)
-    return wanted if audit is None else wanted.where(runs.c.audit == audit)
+    newest = last(runs.c.ended.is_not(None)), last(runs.c.state == State.DONE)
+    numbers = union(*newest, *_select_active_numbers()).subquery()
+    statement = select(runs).join(numbers, numbers.c.number == runs.c.number).order_by(runs.c.number.desc())
+    return statement if audit is None else statement.where(runs.c.audit == audit)
 
 
-def _living() -> tuple[Select[Any], Select[Any]]:
-    """The statements for the numbers of the runs that run, and of those that wait."""
-    # Every name is beyond "": SQLite has no use for an index in IS NOT NULL.
+def _select_active_numbers() -> tuple[Select[Any], Select[Any]]:
+    """Return the statements for the numbers of the running and of the pending runs."""
+    # Not IS NOT NULL, for which SQLite uses no index; every name is greater than "".
     return select(runs.c.number).where(runs.c.running >= ""), select(queue.c.run).where(queue.c.waiting >= "")
 
 
-_HEADS, _HEADS_OF_ONE = _heads(), _heads(bindparam("named"))
-"""Made once, which takes as long as running them."""
+_LATEST, _LATEST_OF_AUDIT = _select_latest(), _select_latest(bindparam("named"))
+"""Built once: building them takes as long as running them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """A run of the past, and how well its tables agreed."""
+class ScorePoint:
+    """The score of a finished run; ``at`` is when it started."""
 
     run: str
     at: dt.datetime
@@ -194,44 +202,47 @@ class Point:
     upper: float | None
 
 
-def scores(store: Store, since: dt.datetime, audit: str | None = None) -> dict[str, list[Point]]:
-    """What the runs of each audit's whole table, or of one's, found that are done, the oldest first."""
+def list_scores(store: Store, since: dt.datetime, audit: str | None = None) -> dict[str, list[ScorePoint]]:
+    """Return by audit the scores of finished runs with the audit's own settings that started at ``since`` or later, oldest first."""
     with store.reading() as connection:
         values = {"since": since} if audit is None else {"since": since, "named": audit}
-        rows = connection.execute(_SCORES if audit is None else _SCORES_OF_ONE, values).all()
-    found: dict[str, list[Point]] = {}
-    for name, run, at, verdict, *rest in rows:
-        found.setdefault(name, []).append(Point(run, at, Verdict(verdict), *rest))
-    return found
+        rows = connection.execute(_SCORES if audit is None else _SCORES_OF_AUDIT, values).all()
+    points: dict[str, list[ScorePoint]] = {}
+    for name, run, at, verdict, *scores in rows:
+        points.setdefault(name, []).append(ScorePoint(run, at, Verdict(verdict), *scores))
+    return points
 
 
-def _scores() -> Select[Any]:
+def _select_scores() -> Select[Any]:
     columns = (runs.c.audit, runs.c.run, runs.c.started, runs.c.verdict, runs.c.score, runs.c.lower, runs.c.upper)
     since = runs.c.started >= bindparam("since", type_=runs.c.started.type)
-    return select(*columns).where(runs.c.state == State.DONE, since, WHOLE).order_by(runs.c.number)
+    return select(*columns).where(runs.c.state == State.DONE, since, OWN_SETTINGS).order_by(runs.c.number)
 
 
-_SCORES = _scores()
-_SCORES_OF_ONE = _SCORES.where(runs.c.audit == bindparam("named"))
+_SCORES = _select_scores()
+_SCORES_OF_AUDIT = _SCORES.where(runs.c.audit == bindparam("named"))
 
 
-def _document(store: Store, run: str, kind: str) -> bytes | None:
+def _get_document(store: Store, run: str, kind: str) -> bytes | None:
     with store.reading() as connection:
-        number = number_of(connection, run)
-        wanted = select(documents.c.body).where(documents.c.run == number, documents.c.kind == kind)
-        body: bytes | None = connection.execute(wanted).scalar()
+        number = get_run_number(connection, run)
+        statement = select(documents.c.body).where(documents.c.run == number, documents.c.kind == kind)
+        body: bytes | None = connection.execute(statement).scalar()
     return body
 
 
-def differences(
+def list_differences(
     store: Store, run: str, *, kind: str | None = None, state: str | None = None, after: int = 0, limit: int = 1000
-) -> list[tuple[int, Kept]]:
-    """The differences of a run with their numbers, from 1 in the order in which they were given. Raises UnknownRun."""
+) -> list[tuple[int, StoredDifference]]:
+    """Return up to ``limit`` differences of a run with their numbers, which count from 1 in the order of `Outcome.differences`.
+
+    ``after`` is the number of the last one of the previous page. Raises UnknownRun.
+    """
     with store.reading() as connection:
-        wanted = select(kept).where(kept.c.run == number_of(connection, run), kept.c.number > after)
+        statement = select(differences).where(differences.c.run == get_run_number(connection, run), differences.c.number > after)
         if kind is not None:
-            wanted = wanted.where(kept.c.kind == kind)
+            statement = statement.where(differences.c.kind == kind)
         if state is not None:
-            wanted = wanted.where(kept.c.state == state)
-        rows = connection.execute(wanted.order_by(kept.c.number).limit(limit)).all()
-    return [(row.number, Kept(kind=row.kind, state=row.state, **row.detail)) for row in rows]
+            statement = statement.where(differences.c.state == state)
+        rows = connection.execute(statement.order_by(differences.c.number).limit(limit)).all()
+    return [(row.number, StoredDifference(kind=row.kind, state=row.state, **row.detail)) for row in rows]

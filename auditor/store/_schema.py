@@ -1,6 +1,6 @@
-"""The tables, as the newest version has them; `migrations` leads there from every older one.
+"""The current tables; `migrations` upgrades older ones.
 
-All names begin with ``auditor_``, so that a store may live in a database with other tables.
+All table names begin with ``auditor_``, so that a store can share a database with other tables.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from sqlalchemy import Boolean, Column, ForeignKey, ForeignKeyConstraint, Index,
 
 from auditor.store._types import Json, Moment, Real, Words, blob, name, number
 
-HEAD = "0004"
-"""The newest migration."""
+HEAD = "0006"
+"""The revision of the newest migration."""
 
 VERSION_TABLE = "auditor_version"
 
@@ -21,8 +21,8 @@ metadata = MetaData(naming_convention={"uq": "%(table_name)s_%(column_0_N_name)s
 MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 
-def _of_run() -> Column[Any]:
-    """The run that a row belongs to, and is deleted with."""
+def _run_column() -> Column[Any]:
+    """Return the column of the run that a row belongs to; deleting the run deletes the row."""
     return Column("run", number(), ForeignKey("auditor_runs.number", ondelete="CASCADE"), primary_key=True)
 
 
@@ -35,7 +35,7 @@ audits = Table(
     Column("since", Moment(), nullable=False),
     **MYSQL,
 )
-"""The versions of each audit's definition, known by their content's hash."""
+"""The versions of each audit's definition. A version is the hash of its content."""
 
 schemas = Table(
     "auditor_schemas",
@@ -44,7 +44,7 @@ schemas = Table(
     Column("columns", Json(), nullable=False),
     **MYSQL,
 )
-"""Both sides' columns, once for all the runs that found them alike."""
+"""Both sides' columns, stored once for all runs with equal ones. A version is the hash of the content."""
 
 runs = Table(
     "auditor_runs",
@@ -80,35 +80,38 @@ runs = Table(
     Column("reasons", Json(), nullable=False),
     Column("progress", Json(), nullable=False),
     Column("verified_through", Moment()),
+    # Null until the run ends.
+    Column("within_threshold", Boolean()),
+    Column("within_threshold_through", Moment()),
     Column("resumable", Boolean(), nullable=False),
     Column("cancel_asked", Boolean(), nullable=False),
-    # The audit's name while the run runs: that there is one living run of an audit is the database's promise.
+    # The audit's name while the run is running: the unique constraint allows one running run of an audit.
     Column("running", name(), unique=True),
     Column("host", name(), nullable=False),
     Column("pid", number(), nullable=False),
     Column("process", name(64), nullable=False),
     Column("heartbeat", Moment(), nullable=False),
     ForeignKeyConstraint(["audit", "version"], ["auditor_audits.audit", "auditor_audits.version"]),
-    # Indexes that are constraints come with CREATE TABLE, which MySQL does wholly or not at all.
+    # Created with the table, and so atomically on MySQL, unlike separate indexes.
     UniqueConstraint("audit", "number"),
     **MYSQL,
 )
-"""The runs, numbered in the order in which they began, whatever the clocks say."""
+"""The runs, numbered in the order of their start, independent of clocks."""
 
 documents = Table(
     "auditor_documents",
     metadata,
-    _of_run(),
+    _run_column(),
     Column("kind", name(16), primary_key=True),
     Column("body", blob(), nullable=False),
     **MYSQL,
 )
-"""What is large of a run: its ``plan``, ``report``, ``picture``."""
+"""The large values of a run, by kind: ``plan``, ``report``, and ``picture``, the packed partition map."""
 
 differences = Table(
     "auditor_differences",
     metadata,
-    _of_run(),
+    _run_column(),
     Column("number", number(), primary_key=True, autoincrement=False),
     Column("kind", name(16), nullable=False),
     Column("state", name(16), nullable=False),
@@ -119,7 +122,7 @@ differences = Table(
 chunks = Table(
     "auditor_chunks",
     metadata,
-    _of_run(),
+    _run_column(),
     Column("side", name(16), primary_key=True),
     Column("first", name(), primary_key=True),
     Column("end_before", name(), primary_key=True),
@@ -131,21 +134,24 @@ chunks = Table(
     Column("payload", blob(), nullable=False),
     **MYSQL,
 )
-"""The chunks that a run has done. Keys are texts, '' for no bound: they can be beyond 64 bits, and a primary key holds no NULL."""
+"""The finished chunks of a run. Bounds are text, '' for none: keys can exceed 64 bits, and a primary key cannot hold NULL."""
 
 standing = Table(
     "auditor_standing",
     metadata,
     Column("audit", name(), primary_key=True),
     Column("verified_through", Moment()),
+    Column("within_threshold_through", Moment()),
     Column("verified_by", name(64)),
     Column("told_verdict", name(16)),
+    Column("told_failure", Boolean()),
     Column("told_at", Moment()),
     Column("runs", number(), nullable=False),
     Column("paused", Boolean(), nullable=False),
     **MYSQL,
 )
-"""What is known of an audit beyond its runs; ``verified_by`` is the hash of the settings by which it was verified."""
+"""What is remembered of an audit, and outlives its runs. ``verified_by`` is the hash of the settings under which it was verified;
+``told_verdict`` and ``told_at`` are the last verdict sent to the channels, ``told_failure`` whether they know that runs fail since."""
 
 stretches = Table(
     "auditor_stretches",
@@ -171,6 +177,19 @@ claims = Table(
     **MYSQL,
 )
 
+left_out = Table(
+    "auditor_left_out",
+    metadata,
+    Column("audit", name(), primary_key=True),
+    Column("settings", name(64), nullable=False),
+    Column("body", blob(), nullable=False),
+    **MYSQL,
+)
+"""The rows of each audit that its last runs did not compare, packed; ``settings`` is the hash of the settings of these runs.
+
+The row without a name holds the store's salt.
+"""
+
 repairs = Table(
     "auditor_repairs",
     metadata,
@@ -185,19 +204,19 @@ repairs = Table(
     Index("auditor_repairs_run_at", "run", "at"),
     **MYSQL,
 )
-"""What was repaired; it names its run by text, since it outlives it."""
+"""Recorded repairs. ``run`` is the run's id, not a foreign key, because a repair outlives its run."""
 
 queue = Table(
     "auditor_queue",
     metadata,
-    _of_run(),
+    _run_column(),
     Column("requested", Moment(), nullable=False),
-    # The audit's name while the run waits: that one run of an audit waits is the database's promise.
+    # The audit's name while the run is pending: the unique constraint allows one pending run of an audit.
     Column("waiting", name(), unique=True),
     Column("lost", Integer(), nullable=False),
     **MYSQL,
 )
-"""The runs that were requested and not begun at once; ``lost`` counts how often the process of each was gone."""
+"""The runs that were requested through the queue. ``lost`` counts how often the process of the run died."""
 
 keys = Table(
     "auditor_keys",
@@ -207,7 +226,7 @@ keys = Table(
     Column("asked", name(64), nullable=False),
     **MYSQL,
 )
-"""Requests' idempotency keys, by their hashes; ``asked`` is the hash of what was asked for."""
+"""Hashes of the idempotency keys of requests; ``asked`` is the hash of the request."""
 
 slots = Table(
     "auditor_slots",
@@ -218,7 +237,7 @@ slots = Table(
     Column("until", Moment(), nullable=False),
     **MYSQL,
 )
-"""Statements that run on a connection's database: one row for each of as many as there may be at once."""
+"""Statement slots of a connection's database: a row for each slot in use, and one with a negative number for each waiting holder."""
 
 defined = Table(
     "auditor_defined",
@@ -229,14 +248,14 @@ defined = Table(
     Column("at", Moment(), nullable=False),
     **MYSQL,
 )
-"""Audits that stand in no configuration."""
+"""Audits that were defined through the API, not in a configuration."""
 
 tokens = Table(
     "auditor_tokens",
     metadata,
     Column("number", number(), primary_key=True),
     Column("name", name(), nullable=False),
-    # The name while nobody else may have it.
+    # The name while no other token may have it: the unique constraint allows one valid token of a name.
     Column("living", name(), unique=True),
     Column("hash", name(64), nullable=False, unique=True),
     Column("scope", name(16), nullable=False),
@@ -258,9 +277,9 @@ events = Table(
     Column("detail", Json(), nullable=False),
     **MYSQL,
 )
-"""What people and their programs asked for."""
+"""The log of requests by people and programs."""
 
-told = Table(
+channel_messages = Table(
     "auditor_told",
     metadata,
     Column("channel", name(), primary_key=True),
@@ -269,4 +288,4 @@ told = Table(
     Column("titles", Json(), nullable=False),
     **MYSQL,
 )
-"""Of each channel: when it was sent messages in the last hour, in seconds since 1970, and what was held back since."""
+"""For each channel the times of the last hour's messages (``sent``, seconds since 1970), and the number and titles of those held back."""

@@ -1,93 +1,112 @@
-"""One place where runs are kept: opening it, reading it, and writing it wholly or not at all."""
+"""Open a store, read it, and write it in transactions."""
 
 from __future__ import annotations
 
 import datetime as dt
+import os
 import random
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Engine, bindparam, create_engine, event, exc, func, select, type_coerce
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_fixed
 
 from auditor.errors import StoreUnavailable
 from auditor.store import _migrate
-from auditor.store._errors import collided, told
+from auditor.store._errors import is_write_conflict, translate_errors
 from auditor.store._types import Moment
-from auditor.store._url import POSTGRES_PINS, WAIT, parsed
+from auditor.store._url import LOCK_TIMEOUT, POSTGRES_SETTINGS, parse_store_url
 
 Result = TypeVar("Result")
 
-TRIES = 6
+MAX_ATTEMPTS = 6
+"""Attempts at a transaction that conflicts with another process's."""
+
+BUSY_PAUSE = 0.02
+"""Seconds between attempts to set a busy SQLite file's journal mode."""
+
+
+PRIVATE = 0o600
+"""Mode of SQLite's file: only its owner may read it."""
 
 
 class Store:
-    """A store that is open. Any thread may use it."""
+    """An open store; thread-safe."""
 
-    def __init__(self, engine: Engine, name: str, reads: Engine | None = None) -> None:
+    def __init__(self, engine: Engine, name: str, read_engine: Engine | None = None) -> None:
         self.engine = engine
         self.name = name
         """The URL without the password."""
-        self.reads = reads or engine
-        """By which it is read: on servers, connections that begin no transactions."""
-        self._file = _file(engine)
-        self._held = threading.local()
+        self.read_engine = read_engine or engine
+        """The engine for reading; on servers its connections are in autocommit mode."""
+        self._inode = _file_inode(engine)
+        self._shared = threading.local()
 
     def close(self) -> None:
-        """Close every connection that is not in use."""
+        """Close all connections that are not in use."""
         self.engine.dispose()
-        self.reads.dispose()
+        self.read_engine.dispose()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection that only reads: in one transaction on SQLite, whose statements are cheaper then, and on servers in none.
+        """Return a connection for reading, as a context manager. Driver errors in the block become StoreError.
 
-        There a statement sees what was committed before it either way, and is spared two messages. Raises errors of the tree,
-        StoreError among them.
+        On SQLite the block is one transaction, because statements outside of one are slower. On servers it has none: each statement
+        sees what was committed before it even within a transaction (READ COMMITTED), and BEGIN and COMMIT would cost two round trips.
         """
-        with told(self.name):
-            if held := getattr(self._held, "connection", None):
-                yield held
+        with translate_errors(self.name):
+            if shared := getattr(self._shared, "connection", None):
+                yield shared
                 return
-            with self.reads.connect() as connection, connection.begin():
+            with self.read_engine.connect() as connection, connection.begin():
                 yield connection
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Let one connection be all that this thread reads by in the block, which costs less than many. Raises StoreError."""
+    def share_connection(self) -> Iterator[None]:
+        """Use one connection for everything this thread reads in the block, instead of one per call. Raises StoreError."""
         with self.reading() as connection:
-            before, self._held.connection = getattr(self._held, "connection", None), connection
+            outer, self._shared.connection = getattr(self._shared, "connection", None), connection
             try:
                 yield
             finally:
-                self._held.connection = before
+                self._shared.connection = outer
 
     def write(self, work: Callable[[Connection], Result]) -> Result:
-        """Do the work in one transaction, again where another process wrote the same at the same moment. Raises StoreError.
+        """Run ``work`` in one transaction, retrying it on a write conflict with another process. Raises StoreError.
 
-        The work must not do anything that cannot be done twice.
+        ``work`` may run several times, so it must have no effects outside of the transaction.
         """
-        with told(self.name):
-            for tried in range(1, TRIES + 1):
-                try:
-                    with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
-                        done = work(connection)
-                    if _file(self.engine) != self._file:  # what is open would be written on, and be gone at the end
-                        raise StoreUnavailable(f"store {self.name}: its file was deleted or replaced while it was in use")
-                    return done
-                except exc.DBAPIError as error:
-                    if tried == TRIES or not collided(error):
-                        raise
-                    time.sleep(random.uniform(0, 0.02 * tried))
-        raise AssertionError("the last try returns or raises")
+        with translate_errors(self.name):
+            result: Result = _retry_conflicts(self._write_once, work)
+        return result
+
+    def _write_once(self, work: Callable[[Connection], Result]) -> Result:
+        with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
+            result = work(connection)
+        if _file_inode(self.engine) != self._inode:  # the transaction went to a file that no longer has a name, and will be lost
+            raise StoreUnavailable(f"store {self.name}: its file was deleted or replaced while in use; restart this process")
+        return result
 
 
-def _file(engine: Engine) -> int | None:
-    """Which file SQLite's database is; None where there is none, or it is another database's."""
+def _conflict_pause(attempt: RetryCallState) -> float:
+    """Return random seconds, so that the same processes do not collide again; more after each attempt."""
+    return random.uniform(0, 0.02 * attempt.attempt_number)
+
+
+_retry_conflicts = Retrying(
+    retry=retry_if_exception(lambda error: isinstance(error, exc.DBAPIError) and is_write_conflict(error)),
+    stop=stop_after_attempt(MAX_ATTEMPTS),
+    wait=_conflict_pause,
+    reraise=True,
+)
+
+
+def _file_inode(engine: Engine) -> int | None:
+    """Return the inode of SQLite's file; None if the file does not exist, or the store is on a server."""
     path = engine.url.database if engine.dialect.name == "sqlite" else None
     try:
         return Path(path).stat().st_ino if path else None
@@ -95,81 +114,100 @@ def _file(engine: Engine) -> int | None:
         return None
 
 
-def now(connection: Connection) -> dt.datetime:
-    """What time it is by the database's clock, which all that share a store share; SQLite's is this machine's."""
+def database_time(connection: Connection) -> dt.datetime:
+    """Return the current time (UTC) by the database's clock, which all processes share; for SQLite by this host's clock."""
     if connection.dialect.name == "sqlite":
         return dt.datetime.now(dt.UTC)
-    return connection.execute(select(clock(connection.dialect.name))).scalar_one()
+    return connection.execute(select(time_expression(connection.dialect.name))).scalar_one()
 
 
-def clock(database: str) -> ColumnElement[dt.datetime]:
-    """`now` as a part of another statement."""
+def time_expression(database: str) -> ColumnElement[dt.datetime]:
+    """Return an SQL expression for `database_time`, for the dialect that SQLAlchemy calls ``database``."""
     if database == "sqlite":
         return bindparam("clock", callable_=lambda: dt.datetime.now(dt.UTC), type_=Moment)
     return type_coerce(func.utc_timestamp(6) if database == "mysql" else func.clock_timestamp(), Moment)
 
 
 def open_store(url: str) -> Store:
-    """Open a store, make what is missing of it, and bring it up to this version. Raises BadUrl and StoreError.
+    """Open a store: create its tables if needed, and migrate them to this version. Raises BadUrl and StoreError.
 
-    Any number of processes may do so at once.
+    Several processes may open the same store concurrently.
     """
-    address = parsed(url)
+    address = parse_store_url(url)
     shared: dict[str, Any] = {"connect_args": dict(address.options), "hide_parameters": True}
     if address.url.drivername == "sqlite":
-        engine = reads = create_engine(address.url, **shared)
-        event.listen(engine, "connect", _pin_sqlite)
+        _create_private(str(address.url.database))
+        engine = read_engine = create_engine(address.url, **shared)
+        event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     else:
-        # One statement sees what was committed before it, the same on PostgreSQL and MySQL, whatever the server's default is.
+        # The same isolation on PostgreSQL and MySQL, whatever the server's default is.
         shared["pool_pre_ping"] = True
+        if address.url.get_backend_name() == "postgresql":
+            from auditor.store._bounded import BoundedConnection
+
+            shared["connect_args"]["connection_factory"] = BoundedConnection
         engine = create_engine(address.url, isolation_level="READ COMMITTED", **shared)
-        reads = create_engine(address.url, isolation_level="AUTOCOMMIT", **shared)
-        for one in (engine, reads) if engine.dialect.name == "postgresql" else ():
-            event.listen(one, "connect", _pin_postgres)
+        read_engine = create_engine(address.url, isolation_level="AUTOCOMMIT", **shared)
+        for each in (engine, read_engine) if engine.dialect.name == "postgresql" else ():
+            event.listen(each, "connect", _configure_postgres)
     try:
-        with told(address.name):
+        with translate_errors(address.name):
             if engine.dialect.name == "sqlite":
                 _prepare_sqlite(engine)
             _migrate.migrate(engine, address.name)
     except BaseException:
         engine.dispose()
         raise
-    return Store(engine, address.name, reads)
+    return Store(engine, address.name, read_engine)
 
 
-def _pin_sqlite(connection: sqlite3.Connection, _record: object) -> None:
-    connection.isolation_level = None  # the driver would begin transactions at moments of its own
+def _create_private(path: str) -> None:
+    """Create SQLite's file, if there is none, so that only its owner can read it: it holds keys and values. -wal and -shm are alike."""
+    with suppress(OSError):  # SQLite says what is wrong
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE))
+
+
+def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    connection.isolation_level = None  # else the driver starts transactions implicitly
     connection.execute("PRAGMA foreign_keys = ON")
+    # Some builds of SQLite write zeros over what is deleted: deleting would then need as much room on the disk as it frees.
+    connection.execute("PRAGMA secure_delete = FAST")
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A writer takes the lock at once: one that first read would fail, not wait, where another wrote in between.
+    # A writer takes the lock immediately: upgrading from a read lock fails without waiting if another process wrote in between.
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _pin_postgres(connection: Any, _record: object) -> None:
+def _configure_postgres(connection: Any, _record: object) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(POSTGRES_PINS)
+        cursor.execute(POSTGRES_SETTINGS)
     connection.commit()
 
 
 def _prepare_sqlite(engine: Engine) -> None:
-    """Once for the file: readers and the writer do not wait for each other, and what is deleted can be given back."""
+    """Set the file's persistent modes: WAL, so that readers and the writer do not block each other, and incremental vacuum.
+
+    A file system without shared memory keeps the journal mode "delete", with which everything works, but waits more.
+    """
     connection = engine.raw_connection()
     try:
-        driver: Any = connection.driver_connection
-        until = time.monotonic() + WAIT
-        while driver.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            try:
-                driver.execute("PRAGMA auto_vacuum = INCREMENTAL")
-                driver.execute("PRAGMA journal_mode = WAL").fetchone()
-                break  # "delete" where the file system cannot: it serves, with more waiting
-            except sqlite3.OperationalError as error:
-                # SQLite does not wait by itself here when two processes do this at once.
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                    raise
-                time.sleep(0.02)
+        # SQLite's busy timeout does not apply when two processes switch to WAL concurrently.
+        retry_busy = Retrying(
+            retry=retry_if_exception(_is_busy), stop=stop_after_delay(LOCK_TIMEOUT), wait=wait_fixed(BUSY_PAUSE), reraise=True
+        )
+        retry_busy(_switch_to_wal, connection.driver_connection)
     finally:
         connection.close()
+
+
+def _switch_to_wal(driver: Any) -> None:
+    if driver.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        driver.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        driver.execute("PRAGMA journal_mode = WAL").fetchone()
+
+
+def _is_busy(error: BaseException) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY

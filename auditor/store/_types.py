@@ -1,4 +1,4 @@
-"""The column types that every database keeps alike."""
+"""Column types that store equal values in the same way on SQLite, PostgreSQL and MySQL."""
 
 from __future__ import annotations
 
@@ -14,94 +14,94 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 
 def name(length: int = 255) -> String:
-    """A short text that is compared and sorted by its characters' numbers on every database: case counts, locales do not."""
+    """Return the type of a short text that is compared and sorted by code points: case-sensitive, independent of the locale."""
     return String(length).with_variant(String(length, collation="C"), "postgresql")
 
 
 def number() -> BigInteger:
-    """A whole number of 64 bits; SQLite counts rows up only in a column called INTEGER."""
+    """Return the type of a 64-bit integer; INTEGER on SQLite, which autoincrements only columns of that type."""
     return BigInteger().with_variant(Integer(), "sqlite")
 
 
 def blob() -> LargeBinary:
-    """Bytes, as many as there are; MySQL's plain BLOB ends at 64 KB."""
+    """Return the type of bytes of any length; LONGBLOB on MySQL, whose BLOB holds 64 KB."""
     return LargeBinary().with_variant(mysql.LONGBLOB(), "mysql")
 
 
-def dumped(value: Any) -> str:
-    """JSON that reads well in the database, of characters that every database takes."""
+def to_json(value: Any) -> str:
+    """Return a value as JSON without escapes, so that it is readable in the database, unless it holds text that is not valid Unicode."""
     text = json.dumps(value, ensure_ascii=False)
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can write
+    except UnicodeEncodeError:  # a lone surrogate, which has no UTF-8 encoding
         return json.dumps(value)
     return text
 
 
 class Moment(TypeDecorator[dt.datetime]):
-    """An instant, kept as UTC with microseconds."""
+    """A point in time, stored as UTC with microseconds. Values are aware datetimes; raises ValueError for a naive one."""
 
     impl = DateTime
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """PostgreSQL has a type for instants; MySQL's DATETIME has no fractions unless told."""
+        """Return TIMESTAMP WITH TIME ZONE on PostgreSQL, and DATETIME elsewhere; on MySQL with its fraction of 6 digits."""
         if dialect.name == "postgresql":
             return dialect.type_descriptor(postgresql.TIMESTAMP(timezone=True))
         return dialect.type_descriptor(mysql.DATETIME(fsp=6) if dialect.name == "mysql" else DateTime())
 
     def process_bind_param(self, value: dt.datetime | None, dialect: Dialect) -> dt.datetime | None:
-        """What is written."""
+        """Convert a value for the database."""
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError("an instant needs a time zone")
+            raise ValueError(f"the time {value.isoformat()} has no time zone; use an aware datetime")
         value = value.astimezone(dt.UTC)
         return value if dialect.name == "postgresql" else value.replace(tzinfo=None)
 
     def process_result_value(self, value: dt.datetime | None, dialect: Dialect) -> dt.datetime | None:
-        """What is read."""
+        """Convert a value from the database."""
         if value is None:
             return None
         return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
 
 
 class Json(TypeDecorator[Any]):
-    """A value as JSON text. The databases' own JSON types differ in what they keep of numbers and of the order of names."""
+    """A value stored as JSON text. The databases' JSON types differ in how they store numbers and whether they keep the order of keys."""
 
     impl = Text
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """MySQL's plain TEXT ends at 64 KB."""
+        """Return LONGTEXT on MySQL, whose TEXT holds 64 KB, and TEXT elsewhere."""
         return dialect.type_descriptor(mysql.LONGTEXT() if dialect.name == "mysql" else Text())
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
-        """What is written."""
-        return None if value is None else dumped(value)
+        """Convert a value for the database."""
+        return None if value is None else to_json(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
-        """What is read."""
+        """Convert a value from the database."""
         return None if value is None else json.loads(value)
 
 
 class Words(TypeDecorator[str]):
-    """What a person wrote, without the two things that a database can refuse: NUL, and half a surrogate pair."""
+    """Free text. NUL and lone surrogates, which a database can reject, are replaced."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """What is written."""
+        """Convert a value for the database."""
         return None if value is None else value.replace("\0", "�").encode("utf-8", "replace").decode()
 
 
 class Real(TypeDecorator[float]):
-    """A number with a fraction; what is no number is nothing, since MySQL has no NaN."""
+    """A double; NaN and infinities are stored as NULL, because MySQL has neither."""
 
     impl = Double
     cache_ok = True
 
     def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:
-        """What is written."""
+        """Convert a value for the database."""
         return float(value) if value is not None and math.isfinite(value) else None

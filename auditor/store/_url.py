@@ -1,4 +1,4 @@
-"""A store's URL, made into what SQLAlchemy and the driver need."""
+"""Convert a store's URL to what SQLAlchemy and the drivers need."""
 
 from __future__ import annotations
 
@@ -11,63 +11,67 @@ from sqlalchemy import URL
 import dialects
 from auditor.errors import BadUrl
 
-WAIT = 20
-"""Seconds to wait for another's lock."""
+LOCK_TIMEOUT = 20
+"""Seconds to wait for a lock of another process."""
 
-SILENCE = 60
-"""Seconds after which a server that says nothing is taken for gone; longer than any statement takes, and than WAIT."""
+SOCKET_TIMEOUT = 60
+"""Seconds without an answer after which a server's connection fails; must be longer than any statement, and than LOCK_TIMEOUT."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a store is. ``name`` is its URL without the password."""
+    """The address of a store. ``name`` is its URL without the password; ``options`` are arguments of the driver's ``connect``."""
 
     name: str
     url: URL
     options: Mapping[str, Any]
 
 
-def parsed(text: str) -> Address:
-    """Take a store's URL apart. Raises BadUrl, without repeating the text, which may hold a password."""
+def parse_store_url(text: str) -> Address:
+    """Parse a store's URL. Raises BadUrl; its message does not contain ``text``, which may hold a password."""
     if text.startswith("sqlite:"):
-        return _file(text)
-    given = dialects.parse(text)
+        return _sqlite_address(text)
+    given = dialects.parse_url(text)
     drivers = {"mysql": "mysql+pymysql", "mariadb": "mysql+pymysql", "postgresql": "postgresql+psycopg2", "postgres": "postgresql+psycopg2"}
     driver = drivers.get(given.scheme)
     if driver is None:
-        raise BadUrl(f"a store cannot be kept in {given.scheme}://; write sqlite:///, postgresql://, mysql:// or mariadb://")
+        raise BadUrl(
+            f"store: url has the scheme {given.scheme}://, which is not supported; use sqlite:///, postgresql://, mysql:// or mariadb://"
+        )
     if not given.database:
-        raise BadUrl(f"{given}: a store's URL must end with the name of a database")
+        raise BadUrl(f"store: url {given} names no database; append its name: /DATABASE")
     url = URL.create(driver, given.user, given.password, given.host or "localhost", given.port, given.database)
-    return Address(str(given), url, _mysql(given) if driver.startswith("mysql") else _postgres(given))
+    return Address(str(given), url, _mysql_options(given) if driver.startswith("mysql") else _postgres_options(given))
 
 
-def _file(text: str) -> Address:
+def _sqlite_address(text: str) -> Address:
     path = text.removeprefix("sqlite:///")
     if path == text or path in ("", ":memory:"):
-        raise BadUrl("a store in SQLite is a file: sqlite:///relative/path or sqlite:////absolute/path")
-    return Address(text, URL.create("sqlite", database=path), {"timeout": WAIT})
+        raise BadUrl("store: url names no SQLite file; write sqlite:///relative/path or sqlite:////absolute/path")
+    return Address(text, URL.create("sqlite", database=path), {"timeout": LOCK_TIMEOUT})
 
 
-def _mysql(url: dialects.Url) -> dict[str, Any]:
+def _mysql_options(url: dialects.Url) -> dict[str, Any]:
     options: dict[str, Any] = {name: url.options[name] for name in ("ssl_ca", "unix_socket") if name in url.options}
     if url.option("ssl", "") in ("false", "0"):
         options["ssl_disabled"] = True
     return {
         **options,
         "charset": "utf8mb4",
-        "connect_timeout": url.number("connect_timeout", 10),
-        "read_timeout": SILENCE,
-        "write_timeout": SILENCE,
+        "connect_timeout": url.integer_option("connect_timeout", 10),
+        "read_timeout": SOCKET_TIMEOUT,
+        "write_timeout": SOCKET_TIMEOUT,
         "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
-        "init_command": f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {WAIT}",
+        "init_command": f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {LOCK_TIMEOUT}",
     }
 
 
-def _postgres(url: dialects.Url) -> dict[str, Any]:
+def _postgres_options(url: dialects.Url) -> dict[str, Any]:
     options = {name: value for name, value in url.options.items() if name.startswith("ssl")}
-    return {**options, "connect_timeout": url.number("connect_timeout", 10)}
+    return {**options, "connect_timeout": url.integer_option("connect_timeout", 10)}
 
 
-POSTGRES_PINS = f"SET TIME ZONE 'UTC'; SET extra_float_digits = 3; SET lock_timeout = '{WAIT}s'; SET standard_conforming_strings = on"
-"""Set by a statement, not by options of the connection, which poolers refuse."""
+POSTGRES_SETTINGS = (
+    f"SET TIME ZONE 'UTC'; SET extra_float_digits = 3; SET lock_timeout = '{LOCK_TIMEOUT}s'; SET standard_conforming_strings = on"
+)
+"""Session settings, set by statements because connection poolers reject them as connection options."""

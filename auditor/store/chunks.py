@@ -1,4 +1,4 @@
-"""The chunks that a run has done, so that it can be resumed."""
+"""The finished chunks of runs, from which runs are resumed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, and_, delete, insert, select
 
 from auditor.model import SIDES, Side
-from auditor.store._life import change
+from auditor.store._rows import get_run_number
+from auditor.store._run_lifecycle import update_own_run
 from auditor.store._schema import chunks
-from auditor.store._store import Store, now
-from auditor.store._stored import number_of
+from auditor.store._store import Store, database_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredChunk:
-    """A chunk that is done: which keys of which side, what it took, and its summaries."""
+    """A finished chunk of a side.
+
+    Its keys are from ``first`` (inclusive) to ``end`` (exclusive), None for no bound, or NULL with ``null_key``. ``rows`` were read in
+    ``seconds`` after ``attempts``, finished ``at``. ``payload`` is the packed summaries.
+    """
 
     side: Side
     first: int | None
@@ -29,16 +33,16 @@ class StoredChunk:
     payload: bytes
 
 
-def save(store: Store, run: str, chunk: StoredChunk) -> None:
-    """Keep a chunk in place of the same one saved before. Raises UnknownRun, also once the run was taken away from this process."""
+def save_chunk(store: Store, run: str, chunk: StoredChunk) -> None:
+    """Store a chunk, replacing an earlier copy of it. Raises UnknownRun, also if this process no longer owns the run."""
 
     def work(connection: Connection) -> None:
-        # Before anything is written, so that whoever takes the run away waits for this, or this for them.
+        # The update locks the run first, so that a process that takes over the run waits for this transaction, or this one for it.
         key = {
-            "run": change(connection, run, heartbeat=now(connection)),
+            "run": update_own_run(connection, run, heartbeat=database_time(connection)),
             "side": chunk.side,
-            "first": written(chunk.first),
-            "end_before": written(chunk.end),
+            "first": format_bound(chunk.first),
+            "end_before": format_bound(chunk.end),
             "null_key": chunk.null_key,
         }
         connection.execute(delete(chunks).where(and_(*(chunks.c[column] == value for column, value in key.items()))))
@@ -48,15 +52,15 @@ def save(store: Store, run: str, chunk: StoredChunk) -> None:
     store.write(work)
 
 
-def done(store: Store, run: str) -> list[StoredChunk]:
-    """The chunks that are kept of a run, by side and ascending, those without a key last. Raises UnknownRun."""
+def list_chunks(store: Store, run: str) -> list[StoredChunk]:
+    """Return the stored chunks of a run, ordered by side, then by key with NULL keys last. Raises UnknownRun."""
     with store.reading() as connection:
-        rows = connection.execute(select(chunks).where(chunks.c.run == number_of(connection, run))).all()
-    found = [
+        rows = connection.execute(select(chunks).where(chunks.c.run == get_run_number(connection, run))).all()
+    stored = [
         StoredChunk(
             side=row.side,
-            first=read(row.first),
-            end=read(row.end_before),
+            first=parse_bound(row.first),
+            end=parse_bound(row.end_before),
             null_key=row.null_key,
             rows=row.row_count,
             seconds=row.seconds,
@@ -66,14 +70,14 @@ def done(store: Store, run: str) -> list[StoredChunk]:
         )
         for row in rows
     ]
-    return sorted(found, key=lambda c: (SIDES.index(c.side), c.null_key, c.first is not None, c.first or 0))
+    return sorted(stored, key=lambda c: (SIDES.index(c.side), c.null_key, c.first is not None, c.first or 0))
 
 
-def written(bound: int | None) -> str:
-    """A bound as it is kept."""
+def format_bound(bound: int | None) -> str:
+    """Return a bound as the text that is stored; '' for None."""
     return "" if bound is None else str(bound)
 
 
-def read(bound: str) -> int | None:
-    """A bound that was kept."""
+def parse_bound(bound: str) -> int | None:
+    """Return the bound that `format_bound` made this text of."""
     return int(bound) if bound else None

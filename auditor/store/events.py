@@ -1,4 +1,4 @@
-"""What people and their programs asked for, in the order in which they did."""
+"""The log of requests by people and programs, in their order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 
 from auditor.store._schema import events
-from auditor.store._store import Store, now
+from auditor.store._store import Store, database_time
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that somebody did: ``what`` was done to ``subject``, by ``who``."""
+    """A request: ``who`` did ``what`` to ``subject`` (an audit, run or token). ``number`` counts events in their order."""
 
     number: int
     at: dt.datetime
@@ -25,20 +25,20 @@ class Event:
     detail: dict[str, Any]
 
 
-def note(store: Store, *, who: str, what: str, subject: str, detail: Mapping[str, Any] = {}) -> None:
-    """Keep an event. Its detail must hold no secret and no value of a row."""
-    store.write(lambda connection: noted(connection, who=who, what=what, subject=subject, detail=detail))
+def record_event(store: Store, *, who: str, what: str, subject: str, detail: Mapping[str, Any] = {}) -> None:
+    """Store an event. ``detail`` must not contain secrets or values of rows."""
+    store.write(lambda connection: insert_event(connection, who=who, what=what, subject=subject, detail=detail))
 
 
-def noted(connection: Connection, *, who: str, what: str, subject: str, detail: Mapping[str, Any] = {}) -> None:
-    """Keep an event together with what else this transaction writes."""
-    connection.execute(insert(events).values(at=now(connection), who=who, what=what, subject=subject, detail=dict(detail)))
+def insert_event(connection: Connection, *, who: str, what: str, subject: str, detail: Mapping[str, Any] = {}) -> None:
+    """Store an event within the caller's transaction."""
+    connection.execute(insert(events).values(at=database_time(connection), who=who, what=what, subject=subject, detail=dict(detail)))
 
 
-def listed(store: Store, *, limit: int = 100, before: int | None = None) -> list[Event]:
-    """Events, the newest first; ``before`` is the number of the last one of the page before."""
-    wanted = select(events).order_by(events.c.number.desc()).limit(limit)
+def list_events(store: Store, *, limit: int = 100, before: int | None = None) -> list[Event]:
+    """Return up to ``limit`` events, newest first; ``before`` is the number of the last event of the previous page."""
+    statement = select(events).order_by(events.c.number.desc()).limit(limit)
     if before is not None:
-        wanted = wanted.where(events.c.number < before)
+        statement = statement.where(events.c.number < before)
     with store.reading() as connection:
-        return [Event(row.number, row.at, row.who, row.what, row.subject, row.detail) for row in connection.execute(wanted)]
+        return [Event(row.number, row.at, row.who, row.what, row.subject, row.detail) for row in connection.execute(statement)]

@@ -1,7 +1,7 @@
-"""Runs that wait for a process to carry them out, and the process that takes each of them up.
+"""The queue of requested runs, and how processes claim them.
 
-A run that was requested is kept as pending, and its number is its place in the line. When it is carried out it is a run like any
-other; only if its process is gone it waits again, and goes on from what was done.
+A requested run is stored as pending; runs are claimed in the order of their numbers. A claimed run is a run like any other, except that
+it is requeued if its process dies, and then resumes from what it stored.
 """
 
 from __future__ import annotations
@@ -17,31 +17,30 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from auditor.errors import ConfigError, NotResumable, QueueFull
 from auditor.model import State, Verdict
-from auditor.store import claims, standing
-from auditor.store._life import change, has_plan, keep_once, lost, mine
+from auditor.store import audit_state, schedule_claims
+from auditor.store._dead_runs import has_checkpoint, recover_dead_runs
+from auditor.store._rows import OWN_SETTINGS, StoredRun, fetch_runs, get_run_number, unknown_run
+from auditor.store._run_lifecycle import NOT_ENDED, ownership_columns, save_version, update_own_run
 from auditor.store._schema import audits, keys, queue, runs
-from auditor.store._store import Store, now
-from auditor.store._stored import StoredRun, number_of, stored, unknown
+from auditor.store._store import Store, database_time
 
-LOOKED_AT = 16
-"""Waiting runs that one process looks at for one that no other process is just taking."""
+CLAIM_CANDIDATES = 16
+"""Pending runs that `claim_run` tries in turn, skipping those that other processes are claiming."""
 
-HOW = Literal["new", "same", "pending", "running"]
+HowEnqueued = Literal["new", "same", "pending", "running"]
+"""A new run; the run of an earlier request with this idempotency key; or the audit's run that is pending or running already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """What became of a request: the run, and whether it is ``new``, the ``same`` request's from before, or was there already.
-
-    ``others`` are the runs of the audit's other legs, where it goes by way of a dump.
-    """
+    """The run that a request led to. ``others`` are the runs of the other parts of an audit with a proxy (``via``)."""
 
     run: str
-    how: HOW
+    how: HowEnqueued
     others: tuple[str, ...] = ()
 
 
-def enqueue(
+def enqueue_run(
     store: Store,
     *,
     run: str,
@@ -51,40 +50,40 @@ def enqueue(
     reason: str = "",
     requested_by: str = "",
     overrides: Mapping[str, Any] = {},
-    idempotency: str | None = None,
-    asked: Mapping[str, Any] | None = None,
-    most: int,
+    idempotency_key: str | None = None,
+    request: Mapping[str, Any] | None = None,
+    max_pending: int,
 ) -> Enqueued:
-    """Let a run of an audit wait for its turn, unless one waits or runs already: then it is that one.
+    """Enqueue a run of an audit, or return the audit's run that is pending or running already.
 
-    An ``idempotency`` key that was used before finds the run of that time, as long as it is kept. It stands for what was ``asked``
-    for: this audit with these overrides, unless that is given. Raises QueueFull where ``most`` runs wait, and ConfigError for a key
-    that was used to ask for something else.
+    If ``idempotency_key`` was used before, returns the run of the earlier request, as long as it is stored. ``request`` is what the key
+    stands for; by default the audit and the overrides. Raises ConfigError if the key was used for another request, and QueueFull if
+    ``max_pending`` runs are pending.
     """
-    own = {"audit": audit, "overrides": dict(overrides)}
-    values = {"run": run, "method": method, "reason": reason, "requested_by": requested_by, **own}
-    asked = own if asked is None else asked
-    requeue_lost(store)
+    requested = {"audit": audit, "overrides": dict(overrides)}
+    values = {"run": run, "method": method, "reason": reason, "requested_by": requested_by, **requested}
+    request_hash = _hash(requested if request is None else request)
+    requeue_lost_runs(store)
 
     def work(connection: Connection) -> Enqueued:
-        if idempotency is not None and (same := _same(connection, _hash(idempotency), _hash(asked), idempotency)):
-            return same
-        found = _enqueued(connection, definition, values, most)
-        if idempotency is not None:
-            number = number_of(connection, found.run)
-            connection.execute(insert(keys).values(hash=_hash(idempotency), run=number, asked=_hash(asked)))
-        return found
+        if idempotency_key is not None and (earlier := _find_request(connection, idempotency_key, request_hash)):
+            return earlier
+        enqueued = _insert_or_join(connection, definition, values, max_pending)
+        if idempotency_key is not None:
+            number = get_run_number(connection, enqueued.run)
+            connection.execute(insert(keys).values(hash=_hash(idempotency_key), run=number, asked=request_hash))
+        return enqueued
 
     return store.write(work)
 
 
-def requested(store: Store, idempotency: str, asked: Mapping[str, Any]) -> Enqueued | None:
-    """The run that a key found when this was asked for before. Raises ConfigError where it was used to ask for something else."""
+def find_earlier_request(store: Store, idempotency_key: str, request: Mapping[str, Any]) -> Enqueued | None:
+    """Return the run of an earlier request with this key, None if there is none. Raises ConfigError if it was another request."""
     with store.reading() as connection:
-        return _same(connection, _hash(idempotency), _hash(asked), idempotency)
+        return _find_request(connection, idempotency_key, _hash(request))
 
 
-def enqueue_tick(
+def enqueue_due_run(
     store: Store,
     *,
     tick: dt.datetime,
@@ -95,169 +94,181 @@ def enqueue_tick(
     method: str | None,
     reason: str,
     requested_by: str,
-    most: int,
+    max_pending: int,
 ) -> Enqueued | None:
-    """Claim a tick of an audit's schedule and let a run wait for it, both or neither; None where the tick was claimed before.
+    """Claim a tick of an audit's schedule and enqueue its run, in one transaction; None if the tick was claimed before.
 
-    Raises QueueFull, and the tick is due as before.
+    The tick is left unclaimed while a one-off run of the audit is pending or running, which would not stand in for its own, and if
+    QueueFull is raised.
     """
 
     def work(connection: Connection) -> Enqueued | None:
-        if not claims.claimed(connection, audit, tick, by):
+        if _has_one_off(connection, audit) or not schedule_claims.insert_claim(connection, audit, tick, by):
             return None
         values: dict[str, Any] = {"run": run, "audit": audit, "method": method, "overrides": {}}
         values |= {"reason": reason, "requested_by": requested_by}
-        return _enqueued(connection, definition, values, most)
+        return _insert_or_join(connection, definition, values, max_pending)
 
     return store.write(work)
 
 
-def claim(store: Store) -> StoredRun | None:
-    """The run that has waited longest, of those whose audit does not run: from now on this process's. None where there is none.
+def claim_run(store: Store) -> StoredRun | None:
+    """Assign the pending run with the lowest number whose audit is not running to this process; None if there is none.
 
-    Its ``resumable`` says that it was begun before and goes on from its plan, which `runs.plan` has.
+    If the run is ``resumable``, it was started before and continues with its plan (`runs.get_plan`).
     """
     with store.reading() as connection:
-        if not _waiting(connection):
+        if not _claimable(connection):
             return None
 
     def work(connection: Connection) -> StoredRun | None:
-        for number in _waiting(connection):
-            # One row by its key, or none: who scans with a lock would lock what it passes.
-            wanted = select(queue.c.run).where(queue.c.run == number, queue.c.waiting.is_not(None)).with_for_update(skip_locked=True)
-            if connection.execute(wanted).first() is not None:
-                return _taken(connection, number)
+        for number in _claimable(connection):
+            # Locks a single row by its primary key: a locking scan would lock every row that it passes.
+            pending = select(queue.c.run).where(queue.c.run == number, queue.c.waiting.is_not(None)).with_for_update(skip_locked=True)
+            if connection.execute(pending).first() is not None:
+                return _assign(connection, number)
         return None
 
     return store.write(work)
 
 
-def _waiting(connection: Connection) -> list[int]:
-    # Every name is beyond "": SQLite has no use for an index in IS NOT NULL.
-    busy = select(runs.c.running).where(runs.c.running >= "")
-    wanted = select(queue.c.run).where(queue.c.waiting >= "", queue.c.waiting.not_in(busy)).order_by(queue.c.run).limit(LOOKED_AT)
-    return list(connection.execute(wanted).scalars())
+def _claimable(connection: Connection) -> list[int]:
+    # Not IS NOT NULL, for which SQLite uses no index; every name is greater than "".
+    running = select(runs.c.running).where(runs.c.running >= "")
+    pending = select(queue.c.run).where(queue.c.waiting >= "", queue.c.waiting.not_in(running)).order_by(queue.c.run)
+    return list(connection.execute(pending.limit(CLAIM_CANDIDATES)).scalars())
 
 
-def _taken(connection: Connection, number: int) -> StoredRun:
+def _assign(connection: Connection, number: int) -> StoredRun:
     row = connection.execute(select(runs.c.audit, runs.c.resumable).where(runs.c.number == number)).one()
-    at = now(connection)
-    began = {} if row.resumable else {"started": at}
-    connection.execute(update(runs).where(runs.c.number == number).values(**mine(row.audit, at), **began))
+    at = database_time(connection)
+    started = {} if row.resumable else {"started": at}
+    connection.execute(update(runs).where(runs.c.number == number).values(**ownership_columns(row.audit, at), **started))
     connection.execute(update(queue).where(queue.c.run == number).values(waiting=None))
-    return stored(connection, select(runs).where(runs.c.number == number))[0]
+    return fetch_runs(connection, select(runs).where(runs.c.number == number))[0]
 
 
-def put_back(store: Store, run: str) -> None:
-    """Let a run of this process wait again, where it stands. Raises UnknownRun once it was taken away."""
+def put_back_run(store: Store, run: str) -> None:
+    """Requeue a run of this process at its place in the order. Raises UnknownRun if this process does not own it.
+
+    If another run of the audit is pending, this one is cancelled instead: the other compares the same tables, at least as soon.
+    """
 
     def work(connection: Connection) -> None:
-        number = change(connection, run, state=State.PENDING, running=None)
+        number = update_own_run(connection, run, state=State.PENDING, running=None)
         audit = connection.execute(select(runs.c.audit).where(runs.c.number == number)).scalar_one()
-        if _other(connection, audit, queue.c.waiting) is not None:  # that one looks at the same tables, and has its turn as soon
-            ended = {"state": State.CANCELLED, "ended": now(connection), "exit_code": Verdict.UNKNOWN.exit_code}
-            reason = "its process was asked to end, and another run of the audit waits"
-            ended |= {"reasons": [reason], "resumable": has_plan(connection, number)}
+        if _run_named_in(connection, audit, queue.c.waiting) is not None:
+            ended = {"state": State.CANCELLED, "ended": database_time(connection), "exit_code": Verdict.UNKNOWN.exit_code}
+            reason = "its process was stopped while another run of the audit was pending"
+            ended |= {"reasons": [reason], "resumable": has_checkpoint(connection, number)}
             connection.execute(update(runs).where(runs.c.number == number).values(**ended))
-            standing.count(connection, number, 1)
+            audit_state.adjust_run_count(connection, number, 1)
             return
-        connection.execute(update(runs).where(runs.c.number == number).values(resumable=has_plan(connection, number)))
+        connection.execute(update(runs).where(runs.c.number == number).values(resumable=has_checkpoint(connection, number)))
         connection.execute(update(queue).where(queue.c.run == number).values(waiting=audit))
 
     store.write(work)
 
 
-def requeue(store: Store, run: str, most: int) -> StoredRun:
-    """Let a run that ended early wait for its turn to go on. Raises UnknownRun, NotResumable and QueueFull."""
-    requeue_lost(store)
+def requeue_run(store: Store, run: str, max_pending: int) -> StoredRun:
+    """Enqueue a run that ended early, to be resumed. Raises UnknownRun, NotResumable and QueueFull."""
+    requeue_lost_runs(store)
 
     def work(connection: Connection) -> StoredRun:
         row = connection.execute(select(runs).where(runs.c.run == run).with_for_update()).first()
         if row is None:
-            raise unknown(run)
-        if row.state not in (State.FAILED, State.CANCELLED) or not row.resumable or not has_plan(connection, row.number):
-            raise NotResumable(f"run {run} is {row.state} and cannot be resumed; start a new one")
-        for what, column in (("waits", queue.c.waiting), ("runs", runs.c.running)):
-            if (other := _other(connection, row.audit, column)) is not None:
-                raise NotResumable(f"run {run} cannot be resumed while another run of {row.audit} {what}: {other}")
-        _refuse_more(connection, most)
-        ended: dict[str, Any] = {"ended": None, "seconds": None, "exit_code": None, "reasons": [], "verdict": Verdict.UNKNOWN}
-        again = {"state": State.PENDING, "cancel_asked": False, **ended}
-        connection.execute(update(runs).where(runs.c.number == row.number).values(**again))
+            raise unknown_run(run)
+        if row.state not in (State.FAILED, State.CANCELLED) or not row.resumable or not has_checkpoint(connection, row.number):
+            raise NotResumable(f"run {run} is {row.state} and cannot be resumed; start a new run")
+        for state, column in (("pending", queue.c.waiting), ("running", runs.c.running)):
+            if (other := _run_named_in(connection, row.audit, column)) is not None:
+                raise NotResumable(
+                    f"run {run} cannot be resumed while run {other} of audit {row.audit} is {state}; wait for it, or cancel it"
+                )
+        _check_queue_size(connection, max_pending)
+        pending = {"state": State.PENDING, "cancel_asked": False, **NOT_ENDED}
+        connection.execute(update(runs).where(runs.c.number == row.number).values(**pending))
         if not connection.execute(update(queue).where(queue.c.run == row.number).values(waiting=row.audit, lost=0)).rowcount:
-            connection.execute(insert(queue).values(run=row.number, requested=now(connection), waiting=row.audit, lost=0))
-        standing.count(connection, row.number, -1)
-        return stored(connection, select(runs).where(runs.c.number == row.number))[0]
+            connection.execute(insert(queue).values(run=row.number, requested=database_time(connection), waiting=row.audit, lost=0))
+        audit_state.adjust_run_count(connection, row.number, -1)
+        return fetch_runs(connection, select(runs).where(runs.c.number == row.number))[0]
 
     return store.write(work)
 
 
-def redefine(store: Store, run: str, definition: Mapping[str, Any]) -> None:
-    """Note that a run of this process goes by another definition than it was requested with. Raises UnknownRun."""
+def update_definition(store: Store, run: str, definition: Mapping[str, Any]) -> None:
+    """Replace the definition with which a run of this process was requested. Raises UnknownRun."""
 
     def work(connection: Connection) -> None:
         audit = connection.execute(select(runs.c.audit).where(runs.c.run == run)).scalar() or ""
-        version = keep_once(connection, audits, {"audit": audit}, {"definition": definition, "since": now(connection)})
-        change(connection, run, version=version)
+        version = save_version(connection, audits, {"audit": audit}, {"definition": definition, "since": database_time(connection)})
+        update_own_run(connection, run, version=version)
 
     store.write(work)
 
 
-def requeue_lost(store: Store) -> list[str]:
-    """Let the runs wait again that were requested and whose process is gone, and recover the others; the ids of the first."""
-    return lost(store)[1]
+def requeue_lost_runs(store: Store) -> list[str]:
+    """Recover the runs whose process has died, as `runs.recover_runs` does, and return the ids of those that are pending again."""
+    return recover_dead_runs(store).requeued
 
 
-def waiting(store: Store) -> int:
-    """How many runs wait."""
+def count_waiting(store: Store) -> int:
+    """Return the number of pending runs."""
     with store.reading() as connection:
-        return _count(connection)
+        return _count_waiting(connection)
 
 
-def _count(connection: Connection) -> int:
-    found: int = connection.execute(select(func.count()).select_from(queue).where(queue.c.waiting >= "")).scalar_one()
-    return found
+def _count_waiting(connection: Connection) -> int:
+    count: int = connection.execute(select(func.count()).select_from(queue).where(queue.c.waiting >= "")).scalar_one()
+    return count
 
 
-def _refuse_more(connection: Connection, most: int) -> None:
-    if (count := _count(connection)) >= most:
-        raise QueueFull(f"{count:,} runs are waiting already, and service: queue is {most:,}; try again later")
+def _check_queue_size(connection: Connection, max_pending: int) -> None:
+    if (count := _count_waiting(connection)) >= max_pending:
+        raise QueueFull(f"the queue is full: {count:,} runs are pending, and service: queue is {max_pending:,}; retry later")
 
 
-def _same(connection: Connection, hashed: str, asked: str, key: str) -> Enqueued | None:
-    wanted = select(keys.c.asked, runs.c.run).join(runs, runs.c.number == keys.c.run).where(keys.c.hash == hashed)
-    row = connection.execute(wanted).first()
+def _find_request(connection: Connection, key: str, request_hash: str) -> Enqueued | None:
+    statement = select(keys.c.asked, runs.c.run).join(runs, runs.c.number == keys.c.run).where(keys.c.hash == _hash(key))
+    row = connection.execute(statement).first()
     if row is None:
         return None
-    if row.asked != asked:
-        raise ConfigError(f"the idempotency key {key[:64]!r} was used to ask for something else; use another")
+    if row.asked != request_hash:
+        raise ConfigError(f"the idempotency key {key[:64]!r} was used for another request; use a new key")
     return Enqueued(row.run, "same")
 
 
-def _enqueued(connection: Connection, definition: Mapping[str, Any], values: Mapping[str, Any], most: int) -> Enqueued:
+def _insert_or_join(connection: Connection, definition: Mapping[str, Any], values: Mapping[str, Any], max_pending: int) -> Enqueued:
     audit = values["audit"]
-    if (waits := _other(connection, audit, queue.c.waiting)) is not None:
-        return Enqueued(waits, "pending")
-    if (runs_now := _other(connection, audit, runs.c.running)) is not None:
-        return Enqueued(runs_now, "running")
-    _refuse_more(connection, most)
-    at = now(connection)
-    version = keep_once(connection, audits, {"audit": audit}, {"definition": definition, "since": at})
-    nobody = {"host": "", "pid": 0, "process": "", "heartbeat": at, "cancel_asked": False, "resumable": False}
+    if (pending := _run_named_in(connection, audit, queue.c.waiting)) is not None:
+        return Enqueued(pending, "pending")
+    if (running := _run_named_in(connection, audit, runs.c.running)) is not None:
+        return Enqueued(running, "running")
+    _check_queue_size(connection, max_pending)
+    at = database_time(connection)
+    version = save_version(connection, audits, {"audit": audit}, {"definition": definition, "since": at})
+    unowned = {"host": "", "pid": 0, "process": "", "heartbeat": at, "cancel_asked": False, "resumable": False}
     new = {"version": version, "state": State.PENDING, "verdict": Verdict.UNKNOWN, "started": at, "reasons": [], "progress": {}}
-    connection.execute(insert(runs).values(**values, **new, **nobody))
-    connection.execute(insert(queue).values(run=number_of(connection, values["run"]), requested=at, waiting=audit, lost=0))
+    connection.execute(insert(runs).values(**values, **new, **unowned))
+    connection.execute(insert(queue).values(run=get_run_number(connection, values["run"]), requested=at, waiting=audit, lost=0))
     return Enqueued(values["run"], "new")
 
 
-def _other(connection: Connection, audit: str, column: Any) -> str | None:
-    """The run of which this column holds the audit's name."""
-    wanted = select(runs.c.run).where(column == audit)
+def _has_one_off(connection: Connection, audit: str) -> bool:
+    """Return whether a run of the audit with other settings is pending or running."""
+    active = [run for column in (queue.c.waiting, runs.c.running) if (run := _run_named_in(connection, audit, column)) is not None]
+    one_off = select(runs.c.number).where(runs.c.run.in_(active), ~OWN_SETTINGS)
+    return bool(active) and connection.execute(one_off).first() is not None
+
+
+def _run_named_in(connection: Connection, audit: str, column: Any) -> str | None:
+    """Return the id of the run in whose row ``column`` (`queue.waiting` or `runs.running`) holds the audit's name."""
+    statement = select(runs.c.run).where(column == audit)
     if column.table is queue:
-        wanted = wanted.join(queue, queue.c.run == runs.c.number)
-    found: str | None = connection.execute(wanted).scalar()
-    return found
+        statement = statement.join(queue, queue.c.run == runs.c.number)
+    run: str | None = connection.execute(statement).scalar()
+    return run
 
 
-def _hash(asked: Any) -> str:
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What people recorded that they did, outside of the auditor, to mend a target after a run. It outlives its run."""
+"""Repairs of targets that people made outside of the auditor, and recorded. A repair outlives its run."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from sqlalchemy import Connection, Row, and_, insert, or_, select
 from auditor.errors import ConfigError, UnknownRepair
 from auditor.store import events
 from auditor.store._schema import repairs
-from auditor.store._store import Store, now
+from auditor.store._store import Store, database_time
 
 Kind = Literal["patch", "bootstrap", "other"]
-"""Rows were mended, the table was copied anew, or what the note says."""
+"""Rows were patched, the table was copied again, or whatever the note says."""
 
-RECORDED = "recorded"
-"""The state of what somebody says was done: nothing here looked whether it was."""
+STATE_RECORDED = "recorded"
+"""The state of a repair that a person recorded; the auditor has not verified it."""
 
 Key = dict[str, str | None]
+"""A key: its columns' canonical texts by name, None for NULL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """A repair as it was recorded by ``who``; ``rows`` is None where nobody counted them."""
+    """A recorded repair. ``rows`` is the number of repaired rows, None if unknown; ``keys`` are theirs, if given."""
 
     repair: str
     run: str
@@ -38,11 +39,11 @@ class Repair:
     note: str
     rows: int | None
     keys: list[Key]
-    who: str
-    at: dt.datetime
+    recorded_by: str
+    recorded_at: dt.datetime
 
 
-def record(
+def record_repair(
     store: Store,
     *,
     run: str,
@@ -52,61 +53,61 @@ def record(
     who: str,
     rows: int | None = None,
     keys: Sequence[Key] = (),
-    idempotency: str | None = None,
+    idempotency_key: str | None = None,
 ) -> Repair:
-    """Keep a repair and note the event, both or neither. Texts of masked columns have no place in ``keys``.
+    """Store a repair and its event in one transaction. ``keys`` must not contain values of masked columns.
 
-    An ``idempotency`` key that ``who`` used before finds the repair of that time. Raises ConfigError where it was something else.
+    If ``who`` used this ``idempotency_key`` before, returns the earlier repair; raises ConfigError if that one differs.
     """
-    # Its own key makes its id, so that the primary key keeps the same request from being two repairs.
-    identity = uuid.uuid4().hex if idempotency is None else _hash([who, idempotency])[:32]
+    # The id is derived from the idempotency key, so that the primary key prevents a second repair for the same request.
+    identity = uuid.uuid4().hex if idempotency_key is None else _hash([who, idempotency_key])[:32]
     detail = {"note": note, "rows": rows, "keys": [dict(key) for key in keys]}
-    asked = {"run": run, "audit": audit, "kind": kind, "requested_by": who, "detail": detail}
+    values = {"run": run, "audit": audit, "kind": kind, "requested_by": who, "detail": detail}
 
     def work(connection: Connection) -> Repair:
-        wanted = select(repairs).where(repairs.c.id == identity)
-        row = connection.execute(wanted).first()
-        if row is not None and any(getattr(row, name) != value for name, value in asked.items()):
-            raise ConfigError(f"the idempotency key {str(idempotency)[:64]!r} was used to record something else; use another")
+        statement = select(repairs).where(repairs.c.id == identity)
+        row = connection.execute(statement).first()
+        if row is not None and any(getattr(row, name) != value for name, value in values.items()):
+            raise ConfigError(f"the idempotency key {str(idempotency_key)[:64]!r} was used for another repair; use a new key")
         if row is None:
-            connection.execute(insert(repairs).values(id=identity, state=RECORDED, at=now(connection), **asked))
-            noted = {"audit": audit, "repair": identity, "kind": kind, "rows": rows}
-            events.noted(connection, who=who, what="repair recorded", subject=run, detail=noted)
-        return _read(row or connection.execute(wanted).one())
+            connection.execute(insert(repairs).values(id=identity, state=STATE_RECORDED, at=database_time(connection), **values))
+            summary = {"audit": audit, "repair": identity, "kind": kind, "rows": rows}
+            events.insert_event(connection, who=who, what="repair recorded", subject=run, detail=summary)
+        return _to_repair(row or connection.execute(statement).one())
 
     return store.write(work)
 
 
-def find(store: Store, repair: str) -> Repair:
-    """The repair of this id. Raises UnknownRepair."""
+def get_repair(store: Store, repair: str) -> Repair:
+    """Return the repair with this id. Raises UnknownRepair."""
     with store.reading() as connection:
-        return _read(_row(connection, repair))
+        return _to_repair(_fetch_row(connection, repair))
 
 
-def listed(store: Store, run: str, *, limit: int = 50, before: str | None = None) -> list[Repair]:
-    """The repairs that were recorded for a run, the newest first; ``before`` is the id of the last one of the page before.
+def list_repairs(store: Store, run: str, *, limit: int = 50, before: str | None = None) -> list[Repair]:
+    """Return up to ``limit`` repairs of a run, newest first.
 
-    Raises UnknownRepair for that.
+    ``before`` is the id of the last repair of the previous page; raises UnknownRepair if it does not exist.
     """
-    wanted = select(repairs).where(repairs.c.run == run).order_by(repairs.c.at.desc(), repairs.c.id.desc()).limit(limit)
+    statement = select(repairs).where(repairs.c.run == run).order_by(repairs.c.at.desc(), repairs.c.id.desc()).limit(limit)
     with store.reading() as connection:
         if before is not None:
-            last = _row(connection, before)
-            wanted = wanted.where(or_(repairs.c.at < last.at, and_(repairs.c.at == last.at, repairs.c.id < last.id)))
-        return [_read(row) for row in connection.execute(wanted)]
+            last = _fetch_row(connection, before)
+            statement = statement.where(or_(repairs.c.at < last.at, and_(repairs.c.at == last.at, repairs.c.id < last.id)))
+        return [_to_repair(row) for row in connection.execute(statement)]
 
 
-def _row(connection: Connection, repair: str) -> Row[Any]:
+def _fetch_row(connection: Connection, repair: str) -> Row[Any]:
     row = connection.execute(select(repairs).where(repairs.c.id == repair)).first()
     if row is None:
-        raise UnknownRepair(f"there is no repair {repair!r}; see those of its run")
+        raise UnknownRepair(f"there is no repair {repair!r}; list the repairs of its run")
     return row
 
 
-def _read(row: Row[Any]) -> Repair:
-    same = {name: getattr(row, name) for name in ("run", "audit", "kind", "state", "at")}
-    return Repair(repair=row.id, who=row.requested_by, **same, **row.detail)
+def _to_repair(row: Row[Any]) -> Repair:
+    copied = {name: getattr(row, name) for name in ("run", "audit", "kind", "state")}
+    return Repair(repair=row.id, recorded_by=row.requested_by, recorded_at=row.at, **copied, **row.detail)
 
 
-def _hash(asked: Any) -> str:
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

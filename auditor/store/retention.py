@@ -1,43 +1,45 @@
-"""What is kept no longer."""
+"""Delete runs, events, claims and tokens that are no longer needed."""
 
 from __future__ import annotations
 
 import datetime as dt
+import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, and_, delete, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, or_, select
 
+from auditor.errors import StoreFull
 from auditor.model import State
-from auditor.store._errors import told
+from auditor.store._errors import translate_errors
+from auditor.store._rows import OWN_SETTINGS, ad_hoc_audit
 from auditor.store._schema import audits, claims, events, runs, standing, stretches, tokens
 from auditor.store._store import Store
-from auditor.store._stored import WHOLE, ad_hoc
-from auditor.store.tokens import SESSION
+from auditor.store.tokens import SESSION_PREFIX
 
-RESUMABLE = dt.timedelta(days=7)
-"""How long a run that can be resumed is kept for that, whatever the limits."""
+KEEP_RESUMABLE = dt.timedelta(days=7)
+"""How long a resumable run is stored after its end, regardless of the limits."""
 
-CLAIMED = dt.timedelta(days=7)
-"""How long a claim is kept that is not its audit's newest."""
+KEEP_CLAIMS = dt.timedelta(days=7)
+"""How long a claim is stored that is not its audit's newest."""
 
-LIVING = (State.PENDING, State.RUNNING)
+ACTIVE_STATES = (State.PENDING, State.RUNNING)
 
-TOGETHER = 50
-"""Runs that one transaction deletes, so that others need not wait long."""
+RUNS_PER_TRANSACTION = (50, 1)
+"""Runs deleted in one transaction, which keeps its locks short; and while the disk is full, which keeps SQLite's log short."""
 
-EVENTS = 1000
-"""Events that one transaction looks at, for the same reason."""
+EVENTS_PER_TRANSACTION = 1000
+"""Events examined in one transaction, for the same reason."""
 
-PAGES = 2000
-"""Pages of SQLite's file that are given back at a time, for the same reason."""
+PAGES_PER_VACUUM = (2000, 20)
+"""Pages by which SQLite's file shrinks in one step, for the same reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """How much was deleted, and by how many bytes the store's file shrank; None for a server's, which reuses them."""
+    """How many runs, events and tokens were deleted, and by how many ``bytes`` SQLite's file shrank (None on a server)."""
 
     runs: int
     events: int
@@ -46,119 +48,164 @@ class Pruned:
 
 
 def prune(store: Store, *, runs: int | None, days: float | None, now: dt.datetime) -> Pruned:
-    """Delete every run that is not among the newest ``runs`` of its audit, or is older than ``days``.
+    """Delete each run that is not among the newest ``runs`` of its audit, or is older than ``days``. None is no limit.
 
-    Kept all the same: the newest run of each audit's whole table that is done, what runs or can still be resumed, and what a
-    stretch refers to. All ad-hoc runs count as those of one audit, whose newest is not kept; their definitions go with them.
-    Repairs and events outlive their runs. Events that are older than ``days`` go too, and tokens that ended longer ago; sessions
-    go as soon as they have ended.
+    Exceptions: the newest done run of each audit's whole table, pending, running and resumable runs, and those that a rolling audit
+    refers to. All ad-hoc runs count as runs of one audit, without a newest run to preserve; their definitions are deleted with them.
+    Repairs outlive their runs. Events older than ``days`` are deleted, and tokens that ended longer ago; sessions are deleted as
+    soon as they have ended. Raises StoreError.
     """
     oldest = None if days is None else now - dt.timedelta(days=days)
     with store.reading() as connection:
-        rows = list(_superfluous(connection, runs, oldest, now))
-    dropped = 0
-    for start in range(0, len(rows), TOGETHER):
-        dropped += _drop(store, rows[start : start + TOGETHER])
-    _forget_claims(store, now)
-    forgotten, ended = _drop_events(store, oldest) if oldest else 0, _drop_tokens(store, oldest, now)
-    shrunk = None
-    if store.engine.dialect.name == "sqlite":
-        with told(store.name):
-            shrunk = _shrink(store.engine)
-    return Pruned(dropped, forgotten, ended, shrunk)
+        rows = list(_list_prunable(connection, runs, oldest, now))
+    before = _file_size(store)
+    deleted = _delete_in_steps(store, rows)
+    _delete_claims(store, now)
+    events_deleted = _delete_events(store, oldest) if oldest else 0
+    tokens_deleted = _delete_tokens(store, oldest, now)
+    if before is not None:
+        _shrink(store, PAGES_PER_VACUUM)
+    after = _file_size(store)
+    return Pruned(deleted, events_deleted, tokens_deleted, None if before is None or after is None else max(0, before - after))
 
 
-def _superfluous(connection: Connection, newest: int | None, oldest: dt.datetime | None, now: dt.datetime) -> Iterator[Row[Any]]:
-    columns = (runs.c.audit, runs.c.run, runs.c.number, runs.c.state, runs.c.started, runs.c.ended, runs.c.resumable, WHOLE.label("whole"))
-    once = []
+def _delete_in_steps(store: Store, rows: Sequence[Row[Any]]) -> int:
+    """Delete these runs and return how many there still were; while the disk is full, in the smallest steps."""
+    deleted, at_once = 0, RUNS_PER_TRANSACTION[0]
+    rest = list(rows)
+    while rest:
+        try:
+            deleted += _delete_runs(store, rest[:at_once])
+        except StoreFull:
+            if at_once == RUNS_PER_TRANSACTION[1]:
+                raise
+            at_once = RUNS_PER_TRANSACTION[1]
+            continue
+        rest = rest[at_once:]
+        if at_once == RUNS_PER_TRANSACTION[1]:
+            _shrink(store, PAGES_PER_VACUUM[1:])  # what this run leaves is room for the next step
+    return deleted
+
+
+def _list_prunable(connection: Connection, newest: int | None, oldest: dt.datetime | None, now: dt.datetime) -> Iterator[Row[Any]]:
+    columns = (
+        runs.c.audit,
+        runs.c.run,
+        runs.c.number,
+        runs.c.state,
+        runs.c.started,
+        runs.c.ended,
+        runs.c.resumable,
+        OWN_SETTINGS.label("own"),
+    )
+    ad_hoc = []
     for _, rows in groupby(connection.execute(select(*columns).order_by(runs.c.audit, runs.c.number.desc())), key=lambda row: row.audit):
-        mine = list(rows)
-        once += [row for row in mine if _is_ad_hoc(row)]
-        named = [row for row in mine if not _is_ad_hoc(row)]
-        last_done = next((row.number for row in named if row.state == State.DONE and row.whole), None)
-        yield from _superfluous_of_audit(named, newest, oldest, now, last_done)
-    yield from _superfluous_of_audit(sorted(once, key=lambda row: -row.number), newest, oldest, now)
+        of_audit = list(rows)
+        ad_hoc += [row for row in of_audit if _is_ad_hoc(row)]
+        named = [row for row in of_audit if not _is_ad_hoc(row)]
+        last_done = next((row.number for row in named if row.state == State.DONE and row.own), None)
+        yield from _list_prunable_of_audit(named, newest, oldest, now, last_done)
+    yield from _list_prunable_of_audit(sorted(ad_hoc, key=lambda row: -row.number), newest, oldest, now)
 
 
 def _is_ad_hoc(row: Row[Any]) -> bool:
-    return bool(row.audit == ad_hoc(row.run))
+    return bool(row.audit == ad_hoc_audit(row.run))
 
 
-def _superfluous_of_audit(
+def _list_prunable_of_audit(
     rows: Sequence[Row[Any]], newest: int | None, oldest: dt.datetime | None, now: dt.datetime, last_done: int | None = None
 ) -> Iterator[Row[Any]]:
     for position, row in enumerate(rows):
         too_many = newest is not None and position >= newest
         too_old = oldest is not None and row.started < oldest
-        resumable = row.resumable and now - (row.ended or row.started) < RESUMABLE
-        if (too_many or too_old) and not resumable and row.number != last_done and row.state not in LIVING:
+        resumable = row.resumable and now - (row.ended or row.started) < KEEP_RESUMABLE
+        if (too_many or too_old) and not resumable and row.number != last_done and row.state not in ACTIVE_STATES:
             yield row
 
 
-def _drop(store: Store, rows: Sequence[Row[Any]]) -> int:
-    numbers, once = [row.number for row in rows], [row.audit for row in rows if _is_ad_hoc(row)]
+def _delete_runs(store: Store, rows: Sequence[Row[Any]]) -> int:
+    numbers, ad_hoc = [row.number for row in rows], [row.audit for row in rows if _is_ad_hoc(row)]
 
     def work(connection: Connection) -> int:
-        # A run may have been taken up again, or looked at as a stretch, since it was chosen.
+        # Since it was selected, a run may have been resumed, or recorded as a part of a rolling audit.
         unused = runs.c.number.not_in(select(stretches.c.run))
-        gone = connection.execute(delete(runs).where(runs.c.number.in_(numbers), runs.c.state.not_in(LIVING), unused)).rowcount
-        for table in (audits, standing) if once else ():  # what was known of an audit that was this run's alone
-            left = select(runs.c.audit).where(runs.c.audit.in_(once))
-            connection.execute(delete(table).where(table.c.audit.in_(once), table.c.audit.not_in(left)))
-        return gone
+        deleted = connection.execute(delete(runs).where(runs.c.number.in_(numbers), runs.c.state.not_in(ACTIVE_STATES), unused)).rowcount
+        for table in (audits, standing) if ad_hoc else ():
+            left = select(runs.c.audit).where(runs.c.audit.in_(ad_hoc))
+            connection.execute(delete(table).where(table.c.audit.in_(ad_hoc), table.c.audit.not_in(left)))
+        return deleted
 
     return store.write(work)
 
 
-def _forget_claims(store: Store, now: dt.datetime) -> None:
+def _delete_claims(store: Store, now: dt.datetime) -> None:
     def work(connection: Connection) -> None:
         newest = select(claims.c.audit, func.max(claims.c.tick).label("tick")).group_by(claims.c.audit)
         for row in connection.execute(newest).all():
-            old = claims.c.tick < min(row.tick, now - CLAIMED)
+            old = claims.c.tick < min(row.tick, now - KEEP_CLAIMS)
             connection.execute(delete(claims).where(claims.c.audit == row.audit, old))
 
     store.write(work)
 
 
-def _drop_events(store: Store, oldest: dt.datetime) -> int:
-    # By their numbers the oldest stand first, so that a long log is not read through each time to find nothing.
-    first = select(events.c.number, events.c.at).order_by(events.c.number).limit(EVENTS)
+def _delete_events(store: Store, oldest: dt.datetime) -> int:
+    # Numbers follow the age of events, so only the first ones have to be read, not the whole log.
+    first = select(events.c.number, events.c.at).order_by(events.c.number).limit(EVENTS_PER_TRANSACTION)
 
     def work(connection: Connection) -> int:
         old = [row.number for row in connection.execute(first) if row.at < oldest]
         return connection.execute(delete(events).where(events.c.number.in_(old))).rowcount
 
-    dropped = 0
-    while gone := store.write(work):
-        dropped += gone
-    return dropped
+    total = 0
+    while deleted := store.write(work):
+        total += deleted
+    return total
 
 
-def _drop_tokens(store: Store, oldest: dt.datetime | None, now: dt.datetime) -> int:
+def _delete_tokens(store: Store, oldest: dt.datetime | None, now: dt.datetime) -> int:
     def ended(at: dt.datetime) -> ColumnElement[bool]:
         return or_(tokens.c.revoked < at, tokens.c.expires < at)
 
-    # "!" is the next character after the space. LIKE would be deaf to case in SQLite.
-    session = and_(tokens.c.name > SESSION, tokens.c.name < SESSION[:-1] + "!")
+    # "!" is the character after the space. Not LIKE, which ignores case in SQLite.
+    session = and_(tokens.c.name > SESSION_PREFIX, tokens.c.name < SESSION_PREFIX[:-1] + "!")
     old = [and_(session, ended(now)), *([ended(oldest)] if oldest else [])]
     return store.write(lambda connection: connection.execute(delete(tokens).where(or_(*old))).rowcount)
 
 
-def _shrink(engine: Engine) -> int:
-    """Give what is free in the file back to the disk, a little at a time; how many bytes that was."""
-    connection = engine.raw_connection()
+def _file_size(store: Store) -> int | None:
+    """Return the size of SQLite's file in bytes; None if the store is on a server."""
+    if store.engine.dialect.name != "sqlite":
+        return None
+    with store.reading() as connection:
+        return int(connection.exec_driver_sql("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").scalar_one())
+
+
+def _shrink(store: Store, steps: Sequence[int]) -> None:
+    """Return SQLite's free pages to the file system, so many at once; fewer, where the disk is too full for that many.
+
+    The log of each step is written back before the next one, so that it takes no more room than that of one step.
+    """
+    if store.engine.dialect.name != "sqlite":
+        return
+    with translate_errors(store.name):
+        connection = store.engine.raw_connection()
+        try:
+            driver: Any = connection.driver_connection
+            for pages in steps:
+                while _vacuum_step(driver, pages):
+                    pass
+        finally:
+            connection.close()
+
+
+def _vacuum_step(driver: Any, pages: int) -> bool:
+    """Free so many pages at the end of the file; False if none was freed."""
+    free = driver.execute("PRAGMA freelist_count").fetchall()[0][0]
     try:
-        driver: Any = connection.driver_connection
-
-        def ask(pragma: str) -> int:
-            return int(driver.execute(f"PRAGMA {pragma}").fetchall()[0][0])
-
-        before = ask("page_count")
-        while free := ask("freelist_count"):
-            driver.execute(f"PRAGMA incremental_vacuum({PAGES})").fetchall()
-            if ask("freelist_count") >= free:  # a file that another program made need not be able to
-                break
-        driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        return max(0, before - ask("page_count")) * ask("page_size")
-    finally:
-        connection.close()
+        driver.executescript(f"PRAGMA incremental_vacuum({pages})")  # which runs it to its end; execute() frees one page and stops
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+            raise
+    driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    # A file that another program created may not have incremental vacuum enabled.
+    return bool(driver.execute("PRAGMA freelist_count").fetchall()[0][0] < free)

@@ -1,29 +1,65 @@
-"""Runs: their life in `_life`, reading them in `_reading`."""
+"""Runs: `_run_lifecycle` and `_dead_runs` write them, `_reading` reads them."""
 
 from __future__ import annotations
 
-from auditor.store._life import STALE, Outcome, Resumed, ask_cancel, beat, begin, finish, pin, recover, take_up
+from auditor.store._dead_runs import HEARTBEAT_TIMEOUT, recover_runs
 from auditor.store._process import Owner, this_process
 from auditor.store._reading import (
     Ending,
-    Kept,
-    Point,
-    differences,
-    endings,
-    find,
-    latest,
-    listed,
-    living,
-    newest_and_living,
-    picture,
-    plan,
-    report,
-    scores,
+    ScorePoint,
+    StoredDifference,
+    get_active_runs,
+    get_latest_run,
+    get_partition_map,
+    get_plan,
+    get_report,
+    get_run,
+    list_differences,
+    list_endings,
+    list_latest_runs,
+    list_runs,
+    list_scores,
 )
-from auditor.store._stored import AD_HOC, StoredRun, ad_hoc
+from auditor.store._rows import AD_HOC_PREFIX, StoredRun, ad_hoc_audit
+from auditor.store._run_lifecycle import (
+    Outcome,
+    ResumedRun,
+    finish_run,
+    record_heartbeat,
+    request_cancel,
+    resume_run,
+    save_plan,
+    start_run,
+)
 
 __all__ = [
-    "AD_HOC", "STALE", "Ending", "Kept", "Outcome", "Owner", "Point", "Resumed", "StoredRun", "ad_hoc", "ask_cancel", "beat",
-    "begin", "differences", "endings", "find", "finish", "latest", "listed", "living", "newest_and_living", "picture", "pin",
-    "plan", "recover", "report", "scores", "take_up", "this_process",
+    "AD_HOC_PREFIX",
+    "HEARTBEAT_TIMEOUT",
+    "Ending",
+    "Outcome",
+    "Owner",
+    "ResumedRun",
+    "ScorePoint",
+    "StoredDifference",
+    "StoredRun",
+    "ad_hoc_audit",
+    "finish_run",
+    "get_active_runs",
+    "get_latest_run",
+    "get_partition_map",
+    "get_plan",
+    "get_report",
+    "get_run",
+    "list_differences",
+    "list_endings",
+    "list_latest_runs",
+    "list_runs",
+    "list_scores",
+    "record_heartbeat",
+    "recover_runs",
+    "request_cancel",
+    "resume_run",
+    "save_plan",
+    "start_run",
+    "this_process",
 ]  # fmt: skip

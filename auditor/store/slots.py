@@ -1,7 +1,7 @@
-"""Statements at once on a connection's database, over all processes that share the store: first come, first served.
+"""Slots that limit the concurrent statements on a connection's database over all processes that share the store, first come first served.
 
-There is a row for each statement, and its number is the key: that there are never more is the database's promise. Who waits has
-a row too, with a number below zero, the lower the later it came.
+Each slot in use is a row whose primary key is the slot's number, from 0, so the database guarantees the limit. Each waiting holder has
+a row too, with a negative number: the lower, the later it arrived.
 """
 
 from __future__ import annotations
@@ -12,66 +12,66 @@ import random
 from sqlalchemy import ColumnElement, Connection, and_, delete, exc, insert, select, update
 
 from auditor.store._schema import slots
-from auditor.store._store import Store, now
+from auditor.store._store import Store, database_time
 
-IN_LINE = dt.timedelta(seconds=3)
-"""Who waits and has not asked again for so long waits no more."""
+WAITER_TIMEOUT = dt.timedelta(seconds=3)
+"""A waiting holder loses its place if it does not call `take_slot` again within this time."""
 
 
-def take(store: Store, connection: str, most: int, holder: str, seconds: float) -> bool:
-    """Take one of a connection's ``most`` slots for so long, or stand in line for it and ask again soon. A holder takes one at a time.
+def take_slot(store: Store, connection: str, limit: int, holder: str, seconds: float) -> bool:
+    """Take one of a connection's ``limit`` slots for ``holder``, which holds at most one, and return whether one was free.
 
-    A slot whose time is over is free. Until it is given back, `renew` keeps it.
+    If not, the holder is queued and must call this again soon. The slot expires after ``seconds`` unless `renew_slot` extends it.
     """
 
     def work(database: Connection) -> bool:
-        at = now(database)
+        at = database_time(database)
         rows = database.execute(select(slots).where(slots.c.connection == connection)).all()
-        place = min((row.slot for row in rows if row.slot < 0), default=0) - 1
-        mine = next((row.slot for row in rows if row.slot < 0 and row.holder == holder), place)
-        ahead = sum(mine < row.slot < 0 and row.until > at for row in rows)
+        last_place = min((row.slot for row in rows if row.slot < 0), default=0) - 1
+        own_place = next((row.slot for row in rows if row.slot < 0 and row.holder == holder), last_place)
+        ahead = sum(own_place < row.slot < 0 and row.until > at for row in rows)
         taken = {row.slot: row.holder for row in rows if row.slot >= 0 and row.until > at}
-        lapsed = {row.slot: row.holder for row in rows if row.slot >= 0 and row.until <= at}
-        free = [slot for slot in range(most) if slot not in taken]
+        expired = {row.slot: row.holder for row in rows if row.slot >= 0 and row.until <= at}
+        free = [slot for slot in range(limit) if slot not in taken]
         until = at + dt.timedelta(seconds=seconds)
-        # Any of them, so that those who come at once seldom want the same.
+        # A random one, so that concurrent holders seldom try the same slot.
         slot = random.choice(free) if len(free) > ahead else None
-        if slot is not None and _taken(database, connection, slot, lapsed.get(slot), {"holder": holder, "until": until}):
-            database.execute(delete(slots).where(_mine(connection, holder), slots.c.slot < 0))
+        if slot is not None and _write_slot(database, connection, slot, expired.get(slot), {"holder": holder, "until": until}):
+            database.execute(delete(slots).where(_held_by(connection, holder), slots.c.slot < 0))
             return True
-        waiting = and_(_mine(connection, holder), slots.c.slot < 0)
-        if not database.execute(update(slots).where(waiting).values(until=at + IN_LINE)).rowcount:
+        waiting = and_(_held_by(connection, holder), slots.c.slot < 0)
+        if not database.execute(update(slots).where(waiting).values(until=at + WAITER_TIMEOUT)).rowcount:
             database.execute(delete(slots).where(slots.c.connection == connection, slots.c.slot < 0, slots.c.until <= at))
-            database.execute(insert(slots).values(connection=connection, slot=place, holder=holder, until=at + IN_LINE))
+            database.execute(insert(slots).values(connection=connection, slot=last_place, holder=holder, until=at + WAITER_TIMEOUT))
         return False
 
     return store.write(work)
 
 
-def renew(store: Store, holder: str, seconds: float) -> bool:
-    """Hold on for so long from now; False where the time was over and another has the slot."""
+def renew_slot(store: Store, holder: str, seconds: float) -> bool:
+    """Extend the holder's slot to ``seconds`` from now; returns False if it expired and was taken by another holder."""
 
     def work(database: Connection) -> bool:
         held = and_(slots.c.holder == holder, slots.c.slot >= 0)
-        until = now(database) + dt.timedelta(seconds=seconds)
+        until = database_time(database) + dt.timedelta(seconds=seconds)
         return bool(database.execute(update(slots).where(held).values(until=until)).rowcount)
 
     return store.write(work)
 
 
-def release(store: Store, connection: str, holder: str) -> None:
-    """Give a slot back, or leave the line; harmless where another has the slot by now."""
-    store.write(lambda database: database.execute(delete(slots).where(_mine(connection, holder))) and None)
+def release_slot(store: Store, connection: str, holder: str) -> None:
+    """Release the holder's slot, or its place among the waiting; does nothing if another holder has taken the slot."""
+    store.write(lambda database: database.execute(delete(slots).where(_held_by(connection, holder))) and None)
 
 
-def _mine(connection: str, holder: str) -> ColumnElement[bool]:
+def _held_by(connection: str, holder: str) -> ColumnElement[bool]:
     return and_(slots.c.connection == connection, slots.c.holder == holder)
 
 
-def _taken(database: Connection, connection: str, slot: int, before: str | None, values: dict[str, object]) -> bool:
-    """Whether nobody else took it at the same moment."""
+def _write_slot(database: Connection, connection: str, slot: int, before: str | None, values: dict[str, object]) -> bool:
+    """Write a free slot, or one that expired under the holder ``before``; returns False if another process took it concurrently."""
     if before is not None:
-        same = and_(_mine(connection, before), slots.c.slot == slot)
+        same = and_(_held_by(connection, before), slots.c.slot == slot)
         return bool(database.execute(update(slots).where(same).values(**values)).rowcount)
     try:
         with database.begin_nested():

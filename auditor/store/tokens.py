@@ -1,4 +1,4 @@
-"""Tokens: who may do what. A secret is shown once, when its token is made; only its hash is kept."""
+"""API tokens and their scopes. A secret is returned once, when its token is created; the store holds only its hash."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from sqlalchemy import Connection, Row, Select, bindparam, insert, or_, select, 
 
 from auditor.errors import ConfigError, StoreError, Unauthorised
 from auditor.store._schema import tokens
-from auditor.store._store import Store, clock, now
+from auditor.store._store import Store, database_time, time_expression
 
 Scope = Literal["read", "run", "define", "repair"]
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
-INCLUDED: Mapping[str, frozenset[str]] = {
+GRANTED_BY: Mapping[str, frozenset[str]] = {
     "read": frozenset({"read"}),
     "run": frozenset({"read", "run"}),
     "define": frozenset({"read", "run", "define"}),
     "repair": frozenset({"read", "run", "repair"}),
 }
-"""What a token of each scope may do."""
+"""The scopes that a token of each scope includes."""
 
-PREFIX = "aud_"
-"""What a secret begins with, so that programs that look for leaked ones know it."""
+SECRET_PREFIX = "aud_"
+"""The prefix of every secret, by which scanners recognise leaked ones."""
 
-SESSION = "session "
-"""What the names of the tokens begin with that are sessions of people who logged in with a token of theirs."""
+SESSION_PREFIX = "session "
+"""The prefix of the names of tokens that are login sessions."""
 
-NOTED = dt.timedelta(minutes=1)
-"""How precisely the last use is known."""
+LAST_USED_PRECISION = dt.timedelta(minutes=1)
+"""How often at most the last use of a token is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,97 +53,101 @@ class Token:
 
     @property
     def is_session(self) -> bool:
-        """Whether this is somebody's session, which lists of tokens need not show."""
-        return self.name.startswith(SESSION)
+        """Whether this is a login session, not a token that a person created."""
+        return self.name.startswith(SESSION_PREFIX)
 
     def allows(self, scope: Scope) -> bool:
-        """Whether this token may do what that scope is needed for."""
-        return scope in INCLUDED[self.scope]
+        """Return whether the token's scope includes ``scope``."""
+        return scope in GRANTED_BY[self.scope]
 
 
-def create(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None = None) -> str:
-    """Make a token and return its secret, which nobody can read again. Raises ConfigError where a living token has the name."""
+def create_token(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None = None) -> str:
+    """Create a token and return its secret, which cannot be read again.
+
+    Raises ConfigError for a name that is invalid or belongs to a valid token, an unknown scope, or an expiry in the past.
+    """
     if scope not in SCOPES:
-        raise ConfigError(f"there is no scope {scope!r}; write one of {', '.join(SCOPES)}")
+        raise ConfigError(f"there is no scope {scope!r}; use one of {', '.join(SCOPES)}")
     if not name or not name.isprintable() or len(name) > 100:
-        raise ConfigError("a token's name has 1 to 100 printable characters")
-    secret = PREFIX + secrets.token_urlsafe(32)
+        raise ConfigError(f"the token name {name[:100]!r} is invalid; use 1 to 100 printable characters")
+    secret = SECRET_PREFIX + secrets.token_urlsafe(32)
 
     def work(connection: Connection) -> None:
-        at = now(connection)
+        at = database_time(connection)
         if expires is not None and expires <= at:
-            raise ConfigError(f"the token would have expired already, at {expires:%Y-%m-%d %H:%M:%S} UTC")
+            raise ConfigError(f"the expiry {expires:%Y-%m-%d %H:%M:%S} UTC is in the past; choose a later one")
         ended = or_(tokens.c.revoked.is_not(None), tokens.c.expires <= at)
         connection.execute(update(tokens).where(tokens.c.living == name, ended).values(living=None))
         if connection.execute(select(tokens.c.number).where(tokens.c.living == name)).first() is not None:
-            raise ConfigError(f"there is a token {name!r} already; choose another name, or: auditor token revoke {name}")
+            raise ConfigError(f"a token {name!r} already exists; choose another name, or: auditor token revoke {name}")
         connection.execute(insert(tokens).values(name=name, living=name, hash=_hash(secret), scope=scope, made=at, expires=expires))
 
     store.write(work)
     return secret
 
 
-def check(store: Store, secret: str, note: Callable[[Callable[[], None]], object] = lambda work: work()) -> Token:
-    """The token of a secret. Raises Unauthorised, in one sentence for whatever is wrong with it.
+def verify_token(store: Store, secret: str, run: Callable[[Callable[[], None]], object] = lambda work: work()) -> Token:
+    """Return the token of a secret. Raises Unauthorised, with the same message for every reason.
 
-    Its last use is written down by the work that ``note`` is given, at once or later, as far as the store lets it.
+    ``run`` is called with a function that records the token's last use; it may call it later, in another thread. Errors of the store
+    while recording are ignored.
     """
-    wanted = _hash(secret)
+    secret_hash = _hash(secret)
     with store.reading() as connection:
-        row = connection.execute(_by_hash(connection.dialect.name), {"wanted": wanted}).first()
-    known = hmac.compare_digest(row.hash if row else "0" * len(wanted), wanted)
-    if row is None or not known or not _valid(row, row.now):
-        raise Unauthorised("there is no such token, or it has expired, or was revoked")
-    if row.last_used is None or row.now - row.last_used >= NOTED:
-        note(lambda: _used(store, row.number, row.now))
-    return _token(row)
+        row = connection.execute(_select_by_hash(connection.dialect.name), {"secret_hash": secret_hash}).first()
+    matches = hmac.compare_digest(row.hash if row else "0" * len(secret_hash), secret_hash)
+    if row is None or not matches or not _is_valid(row, row.now):
+        raise Unauthorised("the token is unknown, expired or revoked; create one with: auditor token create")
+    if row.last_used is None or row.now - row.last_used >= LAST_USED_PRECISION:
+        run(lambda: _record_use(store, row.number, row.now))
+    return _to_token(row)
 
 
 @cache
-def _by_hash(database: str) -> Select[Any]:
-    return select(tokens, clock(database).label("now")).where(tokens.c.hash == bindparam("wanted"))
+def _select_by_hash(database: str) -> Select[Any]:
+    return select(tokens, time_expression(database).label("now")).where(tokens.c.hash == bindparam("secret_hash"))
 
 
-def _used(store: Store, number: int, at: dt.datetime) -> None:
-    with suppress(StoreError):  # a store that may only be read knows its tokens all the same
+def _record_use(store: Store, number: int, at: dt.datetime) -> None:
+    with suppress(StoreError):  # tokens of a read-only store remain valid
         store.write(lambda connection: connection.execute(update(tokens).where(tokens.c.number == number).values(last_used=at)) and None)
 
 
-def listed(store: Store) -> list[Token]:
-    """All tokens that were ever made, the newest first."""
+def list_tokens(store: Store) -> list[Token]:
+    """Return all stored tokens, newest first, including sessions and those that ended."""
     with store.reading() as connection:
-        return [_token(row) for row in connection.execute(select(tokens).order_by(tokens.c.number.desc()))]
+        return [_to_token(row) for row in connection.execute(select(tokens).order_by(tokens.c.number.desc()))]
 
 
-def revoke(store: Store, name: str) -> Token:
-    """End the living token of that name. Raises ConfigError where there is none."""
+def revoke_token(store: Store, name: str) -> Token:
+    """Revoke the valid token with this name. Raises ConfigError if there is none."""
 
     def work(connection: Connection) -> Token:
         row = connection.execute(select(tokens).where(tokens.c.living == name).with_for_update()).first()
         if row is None:
-            raise ConfigError(f"there is no token {name!r}; see: auditor token list")
-        connection.execute(update(tokens).where(tokens.c.number == row.number).values(revoked=now(connection), living=None))
-        return _token(connection.execute(select(tokens).where(tokens.c.number == row.number)).one())
+            raise ConfigError(f"there is no token {name!r}; list the tokens with: auditor token list")
+        connection.execute(update(tokens).where(tokens.c.number == row.number).values(revoked=database_time(connection), living=None))
+        return _to_token(connection.execute(select(tokens).where(tokens.c.number == row.number)).one())
 
     return store.write(work)
 
 
-def any_valid(store: Store) -> bool:
-    """Whether anybody could come in; a session is worth nothing without the token that it was made from."""
+def has_valid_token(store: Store) -> bool:
+    """Return whether there is a valid token. Sessions do not count: they are valid only with the token that they were created with."""
     with store.reading() as connection:
-        at = now(connection)
-        living = connection.execute(select(tokens).where(tokens.c.living.is_not(None)))
-        return any(_valid(row, at) and not _token(row).is_session for row in living)
+        at = database_time(connection)
+        rows = connection.execute(select(tokens).where(tokens.c.living.is_not(None)))
+        return any(_is_valid(row, at) and not _to_token(row).is_session for row in rows)
 
 
-def _valid(row: Row[tuple[object, ...]], at: dt.datetime) -> bool:
+def _is_valid(row: Row[tuple[object, ...]], at: dt.datetime) -> bool:
     return row.revoked is None and (row.expires is None or row.expires > at)
 
 
-def _token(row: Row[tuple[object, ...]]) -> Token:
+def _to_token(row: Row[tuple[object, ...]]) -> Token:
     return Token(row.name, row.scope, row.made, row.expires, row.revoked, row.last_used)
 
 
 def _hash(secret: str) -> str:
-    # A secret of 32 random bytes cannot be guessed from its hash, so that a slow hash would protect nothing.
+    # A secret is 32 random bytes, which cannot be guessed from its hash; a slow hash would add nothing.
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

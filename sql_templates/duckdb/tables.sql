@@ -1,5 +1,9 @@
--- One row per table of the connection's database: schema, table.
-SELECT schema_name, table_name
+-- One row per table or view of the connection's database: schema, name, whether it is a view, whether its name is enough to find it.
+SELECT schema_name, table_name, FALSE, schema_name = current_schema()
 FROM duckdb_tables()
 WHERE database_name = current_database()
-ORDER BY schema_name, table_name
+UNION ALL
+SELECT schema_name, view_name, TRUE, schema_name = current_schema()
+FROM duckdb_views()
+WHERE database_name = current_database() AND NOT internal
+ORDER BY 1, 2

@@ -1,5 +1,7 @@
--- One row per table of the connection's database: schema, table.
-SELECT TABLE_SCHEMA, TABLE_NAME
+-- One row per table or view of the connection's database, or of all if it has none: schema, name, whether it is a view, whether its name
+-- is enough to find it.
+SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE LIKE '%VIEW', DATABASE() IS NOT NULL
 FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = DATABASE()
-ORDER BY TABLE_NAME
+  OR (DATABASE() IS NULL AND TABLE_SCHEMA NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys'))
+ORDER BY TABLE_SCHEMA, TABLE_NAME

@@ -1,2 +1,2 @@
--- One row: the name of the measure, and how many threads are not asleep, the one that asks among them.
+-- One row: the name of the status variable, and the number of threads that are not sleeping, including this session's own.
 SHOW GLOBAL STATUS LIKE 'Threads_running'

@@ -1,4 +1,5 @@
--- One row: how many clients' sessions run a statement, the auditor's own aside, and whether this user may see what others do.
+-- One row: the number of client sessions that run a statement, without the auditor's own, and whether this user may see the activity
+-- of other users' sessions.
 SELECT COUNT(*), pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')
 FROM pg_catalog.pg_stat_activity
 WHERE state = 'active'

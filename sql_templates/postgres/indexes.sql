@@ -1,4 +1,4 @@
--- One row per column that a whole, valid B-tree of a table begins with.
+-- One row per column that is the first one of a valid, non-partial B-tree index of a table.
 SELECT DISTINCT a.attname
 FROM pg_catalog.pg_index i
 JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid

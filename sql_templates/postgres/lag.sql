@@ -1,6 +1,6 @@
--- One row: seconds that a replica is behind, 0 on a server that is none; NULL on one that has replayed no transaction yet.
--- What was received and is replayed is up to date only while something is being received: the last transaction may be old
--- because the source is idle, or because the source is gone.
+-- One row: the replication delay in seconds; 0 on a server that is no replica, NULL on a replica that has not replayed a transaction yet.
+-- A replica that has replayed everything it received is up to date only while it is connected to its source: an old last transaction
+-- means either an idle source or a lost connection.
 SELECT
   CASE
     WHEN NOT pg_is_in_recovery() THEN 0

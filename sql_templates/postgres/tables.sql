@@ -1,8 +1,9 @@
--- One row per table of the connection's database: schema, table.
-SELECT n.nspname, c.relname
+-- One row per table or view of the connection's database: schema, name, whether it is a view, whether its name is enough to find it.
+SELECT n.nspname, c.relname, c.relkind IN ('v', 'm'), pg_table_is_visible(c.oid)
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'v', 'm', 'p')
-  AND n.nspname NOT IN ('pg_catalog', 'information_schema')
-  AND pg_table_is_visible(c.oid)
+WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f')
+  AND NOT c.relispartition
+  AND n.nspname <> 'information_schema'
+  AND LEFT(n.nspname, 3) <> 'pg_'
 ORDER BY n.nspname, c.relname

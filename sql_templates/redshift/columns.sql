@@ -10,5 +10,6 @@ SELECT
   END,
   is_nullable = 'YES'
 FROM svv_columns
-WHERE LOWER(table_name) = LOWER(${table}) AND (table_schema = ${schema} OR (${schema} IS NULL AND table_schema = CURRENT_SCHEMA()))
+WHERE (table_name = ${table} OR LOWER(table_name) = LOWER(${table}))
+  AND (table_schema = ${schema} OR (${schema} IS NULL AND table_schema = CURRENT_SCHEMA()))
 ORDER BY table_schema, table_name, ordinal_position

@@ -1,2 +1,2 @@
--- One row per table of the connection's database: schema, table.
+-- One row per table or view of the session's database: schema, name, whether it is temporary.
 SHOW TABLES

@@ -1,4 +1,4 @@
-"""A service in this process: audits between DuckDB files, a store in SQLite, and a token of every scope."""
+"""Fixtures for tests of the API: a service in this process with audits of DuckDB files, a SQLite store and a token of every scope."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from fastapi import FastAPI
 
 from auditor import config, service
 from auditor.api import create_app, sessions
-from auditor.api.limits import Limit
+from auditor.api.rate_limit import RateLimit
 from auditor.store import Store, open_store, tokens
 from auditor.store.tokens import Scope
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # that its next version wants another client is no fault of ours
+    warnings.simplefilter("ignore")  # it warns that its next version needs another HTTP client
     from starlette.testclient import TestClient
 
 PASSWORD = "hunter2-of-the-warehouse"
 SECRET_VALUE = "row-value-4711"
 
 
-def visiting(app: FastAPI, **more: Any) -> httpx.Client:
-    """Somebody who calls an application in this process."""
+def make_client(app: FastAPI, **more: Any) -> httpx.Client:
+    """Return a client of an application in this process; errors of the application become responses with status 500."""
     return TestClient(app, raise_server_exceptions=False, **more)
 
 
 @dataclass
 class Service:
-    """What tests talk to."""
+    """The application under test with its store, settings, tokens by scope, and the id of one run by audit."""
 
     app: FastAPI
     store: Store
@@ -43,13 +43,13 @@ class Service:
     runs: dict[str, str]
 
     def client(self, scope: Scope | None = None, **more: Any) -> httpx.Client:
-        """Somebody with a token of this scope, or with none."""
+        """Return a client with a token of this scope, or without a token."""
         headers = {"Authorization": f"Bearer {self.tokens[scope]}"} if scope else {}
-        return visiting(self.app, headers=headers, follow_redirects=False, **more)
+        return make_client(self.app, headers=headers, follow_redirects=False, **more)
 
 
-def databases(folder: Path) -> dict[str, str]:
-    """Two DuckDB files with one table that differs in three rows, and one that is equal."""
+def create_databases(folder: Path) -> dict[str, str]:
+    """Create two DuckDB files with a table that differs in three rows and one that is equal; return their URLs by side."""
     for side in ("source", "target"):
         with duckdb.connect(str(folder / f"{side}.duckdb")) as database:
             database.execute("CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR, amount DECIMAL(10, 2))")
@@ -63,13 +63,13 @@ def databases(folder: Path) -> dict[str, str]:
     return {side: f"duckdb:///{folder}/{side}.duckdb" for side in ("source", "target")}
 
 
-def configuration(folder: Path, **service_settings: Any) -> config.Settings:
-    """Audits of these databases, and one of a server that is not there."""
-    urls = databases(folder)
+def make_settings(folder: Path, **service_settings: Any) -> config.Settings:
+    """Return settings with audits of these databases, and one of a server that does not exist."""
+    urls = create_databases(folder)
     both = {"source": {"connection": "shop", "table": "orders"}, "target": {"connection": "warehouse", "table": "orders"}}
     same = {"source": {"connection": "shop", "table": "same"}, "target": {"connection": "warehouse", "table": "same"}}
     away = {"source": {"connection": "shop", "table": "orders"}, "target": {"connection": "away", "table": "orders"}}
-    return config.checked(
+    return config.validate_settings(
         {
             "connections": {
                 "shop": {"url": urls["source"]},
@@ -83,35 +83,35 @@ def configuration(folder: Path, **service_settings: Any) -> config.Settings:
                 "away": away,
             },
             "store": {"url": f"sqlite:///{folder}/store.db"},
-            "service": {"rate": 100_000, **service_settings},
+            "service": {"requests_per_minute": 100_000, **service_settings},
         }
     )
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the session's databases are."""
+    """The directory of the session's databases."""
     return tmp_path_factory.mktemp("service")
 
 
 @pytest.fixture(scope="session")
 def served(folder: Path) -> Iterator[Service]:
-    """The service, with one finished run of each audit."""
-    with made(folder) as found:
+    """A service shared by the session, with one finished run of ``orders`` and of ``same``. Tests must not change it."""
+    with TemporaryService(folder) as found:
         yield found
 
 
-class made:
-    """A service of its own for a block."""
+class TemporaryService:
+    """Creates a separate service for a block."""
 
     def __init__(self, folder: Path, *, run: bool = True, insecure: bool = False, **service_settings: Any) -> None:
-        self.settings = configuration(folder, **service_settings)
+        self.settings = make_settings(folder, **service_settings)
         self.run, self.insecure = run, insecure
 
     def __enter__(self) -> Service:
         assert self.settings.store
         self.store = open_store(self.settings.store.url)
-        secrets = {scope: tokens.create(self.store, name=f"the {scope} token", scope=scope) for scope in tokens.SCOPES}
+        secrets = {scope: tokens.create_token(self.store, name=f"the {scope} token", scope=scope) for scope in tokens.SCOPES}
         runs = {name: service.run_audit(self.settings, name, store=self.store).run for name in ("orders", "same") if self.run}
         app = create_app(self.settings, self.store, insecure=self.insecure)
         return Service(app, self.store, self.settings, secrets, runs)
@@ -120,8 +120,16 @@ class made:
         self.store.close()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def retries() -> Iterator[None]:
+    """Retry a connection to the server that does not exist at once, not for a minute."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("auditor.connections.retry.WAITS", (0.01, 0.01))
+        yield
+
+
 @pytest.fixture(autouse=True)
-def forgiving(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is refused for what an earlier test did."""
-    monkeypatch.setattr(sessions, "_guesses", Limit(sessions.GUESSES))
-    monkeypatch.setattr(sessions, "_callers", {})
+def reset_rate_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reset the rate limits, so that requests of earlier tests do not count."""
+    monkeypatch.setattr(sessions, "_wrong_tokens", RateLimit(sessions.MAX_WRONG_TOKENS))
+    monkeypatch.setattr(sessions, "_token_limits", {})

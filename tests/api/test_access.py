@@ -1,24 +1,25 @@
-"""Who may do what: every route with no token, with a wrong one, and with one of each scope."""
+"""Access control: every route without a token, with a wrong one, and with one of each scope."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
 from fastapi.routing import APIRoute
 
 from auditor.api import app as application
-from auditor.api import audits, health, live, repairs, reports, runs, sessions
+from auditor.api import audits, event_stream, health, repairs, reports, runs, sessions
 from auditor.api.sessions import check_exposure
 from auditor.errors import ConfigError
-from auditor.service import repairs as recording
+from auditor.service import repairs as repair_service
 from auditor.store import tokens
-from auditor.store.tokens import INCLUDED, SCOPES, Scope
-from tests.api.conftest import Service, made
+from auditor.store.tokens import GRANTED_BY, SCOPES, Scope
+from tests.api.conftest import Service, TemporaryService
 
-SUMMARY = b"partition_id,row_count,hashed,key_min,key_max,word_0,word_1,partition_count,audit_plan\n"
+SUMMARY = b"partition_id,row_count,hashed,key_min,key_max,word_0,word_1,partition_count,total_rows,audit_plan\n"
 ORDERS = {"source": {"connection": "shop", "table": "orders"}, "target": {"connection": "warehouse", "table": "orders"}}
 
 ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
@@ -41,7 +42,7 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/runs/{run}/events"): ("read", 200),
     ("GET", "/api/v1/runs/{run}/report"): ("read", 200),
     ("POST", "/api/v1/runs/{run}/cancel"): ("run", 202),
-    ("POST", "/api/v1/runs/{run}/resume"): ("run", 409),  # the run is done: who may ask is told so
+    ("POST", "/api/v1/runs/{run}/resume"): ("run", 409),  # authorized callers get 409, because the run is done
     ("GET", "/api/v1/runs/{run}/repairs"): ("read", 200),
     ("POST", "/api/v1/runs/{run}/repairs"): ("repair", 201),
     ("GET", "/api/v1/repairs/{repair}"): ("read", 200),
@@ -55,22 +56,22 @@ OPEN = {("GET", "/healthz"), ("GET", "/readyz")}
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service that the table's requests change."""
-    with made(tmp_path_factory.mktemp("access")) as found:
+    """A service that the requests of this module change."""
+    with TemporaryService(tmp_path_factory.mktemp("access")) as found:
         yield found
 
 
-def repaired(own: Service) -> str:
-    """The id of a repair that somebody recorded."""
-    return recording.record(own.store, own.runs["orders"], kind="other", note="mended", who="somebody").repair
+def record_repair(own: Service) -> str:
+    """Record a repair and return its id."""
+    return repair_service.record(own.store, own.runs["orders"], kind="other", note="mended", who="somebody").repair
 
 
-def ask(client: httpx.Client, own: Service, method: str, path: str) -> httpx.Response:
-    """The request of a route that whoever may make it succeeds with."""
+def send_request(client: httpx.Client, own: Service, method: str, path: str) -> httpx.Response:
+    """Send a request to a route that is valid for every authorized caller."""
     if (method, path) == ("DELETE", "/api/v1/audits/{name}"):
         own.client("define").put("/api/v1/audits/adhoc", json=ORDERS).raise_for_status()
     name = "adhoc" if method in ("PUT", "DELETE") else "orders"
-    place = path.format(name=name, run=own.runs["orders"], day="2026-01-01", repair=repaired(own) if "{repair}" in path else "")
+    place = path.format(name=name, run=own.runs["orders"], day="2026-01-01", repair=record_repair(own) if "{repair}" in path else "")
     if path.endswith("/compare"):
         files = {"source": ("s.csv", SUMMARY), "target": ("t.csv", SUMMARY)}
         return client.post(place, files=files)
@@ -81,23 +82,23 @@ def ask(client: httpx.Client, own: Service, method: str, path: str) -> httpx.Res
     return client.request(method, place, json=ORDERS if method == "PUT" or path == "/api/v1/runs" else None)
 
 
-def test_the_table_names_every_route() -> None:
-    routers = (health.open_routes, health.routes, audits.routes, runs.routes, live.routes, repairs.routes, reports.routes)
-    every = {(m, one.path) for routes in routers for one in routes.routes if isinstance(one, APIRoute) for m in one.methods or ()}
-    assert every == set(ROUTES) | OPEN
-    assert application.OURS == ("/api", "/healthz", "/readyz", "/metrics")
+def test_table_lists_every_route() -> None:
+    routers = (health.open_routes, health.routes, audits.routes, runs.routes, event_stream.routes, repairs.routes, reports.routes)
+    routed = {(m, one.path) for routes in routers for one in routes.routes if isinstance(one, APIRoute) for m in one.methods or ()}
+    assert routed == set(ROUTES) | OPEN
+    assert application.NON_PAGE_PATHS == ("/api", "/healthz", "/readyz", "/metrics")
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-def test_scopes(own: Service, method: str, path: str) -> None:
+def test_route_requires_its_scope(own: Service, method: str, path: str) -> None:
     needed, status = ROUTES[method, path]
-    assert ask(own.client(), own, method, path).status_code == 401
+    assert send_request(own.client(), own, method, path).status_code == 401
     wrong = own.client()
     wrong.headers["Authorization"] = "Bearer aud_no-such-token"
-    assert ask(wrong, own, method, path).status_code == 401
+    assert send_request(wrong, own, method, path).status_code == 401
     for scope in SCOPES:
-        found = ask(own.client(scope), own, method, path)
-        if needed not in INCLUDED[scope]:
+        found = send_request(own.client(scope), own, method, path)
+        if needed not in GRANTED_BY[scope]:
             assert found.status_code == 403, (scope, found.text)
             assert found.headers["content-type"] == "application/problem+json"
         else:
@@ -105,22 +106,22 @@ def test_scopes(own: Service, method: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), sorted(OPEN))
-def test_whether_it_lives_is_told_to_everybody(own: Service, method: str, path: str) -> None:
+def test_health_checks_need_no_token(own: Service, method: str, path: str) -> None:
     assert own.client().request(method, path).status_code == 200
 
 
-def test_scope_comes_before_the_body_is_read(own: Service) -> None:
+def test_scope_is_checked_before_the_body_is_read(own: Service) -> None:
     for client, status in ((own.client(), 401), (own.client("read"), 403)):
         found = client.put("/api/v1/audits/adhoc", content=b"{" * 100, headers={"Content-Type": "application/json"})
         assert found.status_code == status
 
 
-def test_tokens_end(own: Service) -> None:
-    secret = tokens.create(own.store, name="short", scope="read")
+def test_revoked_token_is_rejected(own: Service) -> None:
+    secret = tokens.create_token(own.store, name="short", scope="read")
     client = own.client()
     client.headers["Authorization"] = f"Bearer {secret}"
     assert client.get("/api/v1/audits").status_code == 200
-    tokens.revoke(own.store, "short")
+    tokens.revoke_token(own.store, "short")
     refused = client.get("/api/v1/audits")
     assert refused.status_code == 401
     assert refused.headers["www-authenticate"].startswith("Bearer")
@@ -128,34 +129,41 @@ def test_tokens_end(own: Service) -> None:
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic YTpi", "bearer x y", "Bearer \xff", "aud_abc"])
-def test_headers_that_are_no_token(own: Service, header: str) -> None:
+def test_malformed_authorization_header_is_rejected(own: Service, header: str) -> None:
     found = own.client().get("/api/v1/audits", headers={b"Authorization": header.encode("latin-1")})
     assert found.status_code == 401
 
 
-def test_guessing_is_slowed_down(own: Service) -> None:
-    client = own.client()
-    codes = [
-        client.get("/api/v1/audits", headers={"Authorization": f"Bearer aud_guess{n}"}).status_code for n in range(sessions.GUESSES + 5)
-    ]
-    assert codes == [401] * sessions.GUESSES + [429] * 5
-    refused = own.client("read").get("/api/v1/audits")
-    assert refused.status_code == 429  # from the same address
+def test_wrong_tokens_are_rate_limited_by_prefix_and_address(own: Service) -> None:
+    """A client that repeats a wrong token, or guesses the end of a right one, does not lock out others behind its proxy."""
+    guessed = own.tokens["run"][: sessions.PREFIX_LENGTH]
+    for prefix in ("aud_expired1", guessed):
+        codes = [get_audits(own, f"{prefix}{n}").status_code for n in range(sessions.MAX_WRONG_TOKENS + 5)]
+        assert codes == [401] * sessions.MAX_WRONG_TOKENS + [429] * 5
+    assert get_audits(own, own.tokens["read"]).status_code == 200, "another token from the same address"
+    assert get_audits(own, "aud_mistyped").status_code == 401
+    refused = get_audits(own, own.tokens["run"])
+    assert refused.status_code == 429, "of this token, somebody there guesses the end"
     assert int(refused.headers["retry-after"]) >= 1
+    assert get_audits(own, own.tokens["run"], client=("192.0.2.7", 1)).status_code == 200, "the same token from another address"
 
 
-def test_a_caller_is_limited(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with made(tmp_path_factory.mktemp("limited"), run=False, rate=5) as limited:
+def get_audits(own: Service, secret: str, **more: Any) -> httpx.Response:
+    return own.client(**more).get("/api/v1/audits", headers={"Authorization": f"Bearer {secret}"})
+
+
+def test_requests_are_rate_limited_by_token(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with TemporaryService(tmp_path_factory.mktemp("limited"), run=False, requests_per_minute=5) as limited:
         codes = [limited.client("read").get("/api/v1/runs").status_code for _ in range(7)]
         assert codes == [200] * 5 + [429] * 2
         assert limited.client("run").get("/api/v1/runs").status_code == 200
         assert [limited.client().get("/healthz").status_code for _ in range(7)] == [200] * 5 + [429] * 2
 
 
-def test_nobody_listens_to_the_world_without_a_token(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with made(tmp_path_factory.mktemp("exposed"), run=False) as one:
+def test_public_address_requires_a_token_or_insecure(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with TemporaryService(tmp_path_factory.mktemp("exposed"), run=False) as one:
         for scope in SCOPES:
-            tokens.revoke(one.store, f"the {scope} token")
+            tokens.revoke_token(one.store, f"the {scope} token")
         for host in ("127.0.0.1", "::1", "localhost", "127.8.8.8"):
             check_exposure(one.settings, one.store, host)
         for host in ("0.0.0.0", "::", "10.0.0.1", "example.org", "", "localhost.example.org"):
@@ -163,5 +171,5 @@ def test_nobody_listens_to_the_world_without_a_token(tmp_path_factory: pytest.Te
                 check_exposure(one.settings, one.store, host)
             check_exposure(one.settings, one.store, host, insecure=True)
         soon = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
-        tokens.create(one.store, name="somebody", scope="read", expires=soon)
+        tokens.create_token(one.store, name="somebody", scope="read", expires=soon)
         check_exposure(one.settings, one.store, "0.0.0.0")

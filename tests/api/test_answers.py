@@ -1,4 +1,4 @@
-"""What the routes answer: lists in pages, ETags, events as they come, files, requests made twice, problems."""
+"""Responses of the routes: paged lists, ETags, event streams, files, idempotent requests, problem documents."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ import jsonschema
 import pytest
 
 from auditor import config, service
-from auditor.api import differences, live, routing
-from auditor.service.queueing import Workers
+from auditor.api import differences, event_stream, routing
+from auditor.service.workers import Workers
 from auditor.store import events
-from tests.api.conftest import SECRET_VALUE, Service, made
+from tests.api.conftest import SECRET_VALUE, Service, TemporaryService
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text())
 
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service that the tests change."""
-    with made(tmp_path_factory.mktemp("answers")) as found:
+    """A service that the tests of this module change."""
+    with TemporaryService(tmp_path_factory.mktemp("answers")) as found:
         yield found
 
 
-def every(one: Service, path: str, limit: int, **wanted: str) -> list[dict[str, Any]]:
-    """All items of a list, page by page."""
+def list_all(one: Service, path: str, limit: int, **wanted: str) -> list[dict[str, Any]]:
+    """Return all items of a list, read page by page."""
     client, found = one.client("define"), list[dict[str, Any]]()
     cursor: dict[str, str] = {}
     while True:
@@ -44,32 +44,32 @@ def every(one: Service, path: str, limit: int, **wanted: str) -> list[dict[str, 
         cursor = {"cursor": page["next"]}
 
 
-def test_lists_come_whole_whatever_the_page(served: Service) -> None:
+def test_pages_of_any_size_return_the_whole_list(served: Service) -> None:
     run = served.runs["orders"]
     for path in ("/api/v1/audits", "/api/v1/runs", f"/api/v1/runs/{run}/partitions", f"/api/v1/runs/{run}/differences", "/api/v1/events"):
-        assert every(served, path, 1) == every(served, path, 1000)
-    assert [one["name"] for one in every(served, "/api/v1/audits", 2)] == ["away", "orders", "same", "with/slash"]
-    assert [one["kind"] for one in every(served, f"/api/v1/runs/{run}/differences", 1, kind="missing")] == ["missing"]
+        assert list_all(served, path, 1) == list_all(served, path, 1000)
+    assert [one["name"] for one in list_all(served, "/api/v1/audits", 2)] == ["away", "orders", "same", "with/slash"]
+    assert [one["kind"] for one in list_all(served, f"/api/v1/runs/{run}/differences", 1, kind="missing")] == ["missing"]
 
 
-def test_partitions_are_the_whole_table(served: Service) -> None:
-    found = every(served, f"/api/v1/runs/{served.runs['orders']}/partitions", 3)
+def test_partitions_cover_the_whole_table(served: Service) -> None:
+    found = list_all(served, f"/api/v1/runs/{served.runs['orders']}/partitions", 3)
     assert sum(one["rows"]["source"] for one in found) == 2000
     unequal = [one for one in found if one["state"] != "equal"]
     assert {one["state"] for one in unequal} == {"accounted", "target_only"}
     for state in ("equal", "accounted", "target_only"):
         path = f"/api/v1/runs/{served.runs['orders']}/partitions"
-        assert every(served, path, 2, state=state) == [one for one in found if one["state"] == state]
+        assert list_all(served, path, 2, state=state) == [one for one in found if one["state"] == state]
 
 
-def test_a_name_may_hold_a_slash(served: Service) -> None:
+def test_audit_name_may_contain_a_slash(served: Service) -> None:
     client = served.client("read")
     assert client.get("/api/v1/audits/with%2Fslash").json()["name"] == "with/slash"
     assert client.get("/api/v1/audits/with%2Fslash/runs").json()["items"] == []
     assert client.get("/api/v1/audits/with/slash").status_code == 404
 
 
-def test_etag(served: Service) -> None:
+def test_matching_etag_returns_304(served: Service) -> None:
     client = served.client("read")
     for path in (f"/api/v1/runs/{served.runs['same']}", f"/api/v1/runs/{served.runs['same']}/report?format=html"):
         first = client.get(path)
@@ -80,7 +80,7 @@ def test_etag(served: Service) -> None:
         assert client.get(path, headers={"If-None-Match": '"x"'}).content == first.content
 
 
-def test_reports_in_every_format(served: Service) -> None:
+def test_report_is_returned_in_every_format(served: Service) -> None:
     client, path = served.client("read"), f"/api/v1/runs/{served.runs['orders']}/report"
     jsonschema.validate(client.get(path).json(), SCHEMA)
     for format, type_ in (("html", "text/html"), ("markdown", "text/markdown"), ("text", "text/plain")):
@@ -91,75 +91,76 @@ def test_reports_in_every_format(served: Service) -> None:
     assert client.get("/api/v1/days/2026-01-01/report").headers["content-type"] == "application/json"
 
 
-def test_csv_is_harmless(served: Service) -> None:
+def test_csv_escapes_spreadsheet_formulas(served: Service) -> None:
     found = served.client("read").get(f"/api/v1/runs/{served.runs['orders']}/differences", headers={"Accept": "text/csv"})
     assert found.headers["content-disposition"].startswith("attachment")
     rows = list(csv.reader(io.StringIO(found.text)))
     assert len(rows) == 4
     assert f"'={SECRET_VALUE}" in rows[-1]
     for cell in ("=1+1", "+1+1", "-1+cmd", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "＝1", "-", "--1", "-1.2.3", "-1e5"):
-        (row,) = csv.reader(io.StringIO(differences._line([cell])))
+        (row,) = csv.reader(io.StringIO(differences._csv_line([cell])))
         assert row == [f"'{cell}"], cell
     for cell in ("-1", "-1.5", "1", "", "a=b", "x", 'quote " and, comma', "two\nlines", "e@mail"):
-        assert next(csv.reader(io.StringIO(differences._line([cell])))) == [cell]
-    assert differences._line([None, ""]) == ',""\r\n'
+        assert next(csv.reader(io.StringIO(differences._csv_line([cell])))) == [cell]
+    assert differences._csv_line([None, ""]) == ',""\r\n'
 
 
-def test_what_is_masked_stays_so(tmp_path: Path) -> None:
-    with made(tmp_path, run=False) as hiding:
-        values = service.definition(hiding.settings.audits["orders"])
+def test_masked_values_are_in_no_response(tmp_path: Path) -> None:
+    with TemporaryService(tmp_path, run=False) as masking:
+        values = service.definition(masking.settings.audits["orders"])
         values["columns"] = {"override": {"id": {"mask": True}, "name": {"mask": True}}}
-        hiding.settings.audits["masked"] = config.checked_audit(values)
-        run = service.run_audit(hiding.settings, "masked", store=hiding.store).run
-        client, place = hiding.client("read"), f"/api/v1/runs/{run}"
+        masking.settings.audits["masked"] = config.validate_audit(values)
+        run = service.run_audit(masking.settings, "masked", store=masking.store).run
+        client, place = masking.client("read"), f"/api/v1/runs/{run}"
         paths = [f"/differences?format={format}" for format in ("json", "csv", "ndjson")]
         paths += [f"/report?format={format}" for format in ("json", "html", "markdown", "text")]
         for path in (*paths, "/partitions", "/events", ""):
             found = client.get(place + path).raise_for_status().text
-            assert "***" in found or path in ("/events", ""), path
+            assert "***" in found or path in ("/partitions", "/events", ""), path
             for value in (SECRET_VALUE, "name 1500", '"1500"', ">1500<", '"5000"'):
                 assert value not in found, (path, value)
             assert not re.search(r"keys [\d,]+ to", found), path
 
 
-def test_what_takes_long_is_not_done_by_too_many_at_once(served: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing, "_few", threading.BoundedSemaphore(1))
+def test_concurrent_slow_requests_are_limited(served: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing, "_slow_requests", threading.BoundedSemaphore(1))
     client = served.client("read")
-    with routing.long():
+    with routing.slow_request():
         refused = client.get("/api/v1/audits/orders/plan")
         assert (refused.status_code, refused.json()["retryable"]) == (503, True)
         assert client.get("/healthz").status_code == client.get("/api/v1/runs").status_code == 200
     assert client.get("/api/v1/audits/orders/plan").status_code == 200
 
 
-def test_ndjson_has_every_text_as_it_is(served: Service) -> None:
+def test_ndjson_returns_values_unescaped(served: Service) -> None:
     found = served.client("read").get(f"/api/v1/runs/{served.runs['orders']}/differences?format=ndjson")
     lines = [json.loads(line) for line in found.text.splitlines()]
     assert [line["kind"] for line in lines] == ["extra", "missing", "changed"]
-    assert lines[-1]["columns"] == [{"name": "name", "source": "name 1500", "target": f"={SECRET_VALUE}"}]
+    assert lines[-1]["columns"] == [{"name": "name", "source": "name 1500", "target": f"={SECRET_VALUE}", "reason": ""}]
 
 
-def test_requests_are_made_once(own: Service) -> None:
+def test_idempotency_key_returns_the_same_run(own: Service) -> None:
     client, path = own.client("run"), "/api/v1/audits/orders/runs"
     first = client.post(path, json={"method": "exact", "t": 2, "reason": "why not"}, headers={"Idempotency-Key": "one"})
     assert first.status_code == 202
     place = first.headers["location"]
-    assert client.get(place).json()["overrides"] == {"method": "exact", "t": 2}
+    found = client.get(place).json()
+    assert (found["overrides"], found["other_settings"]) == ({"t": 2}, "t 2"), "the method is the audit's own"
     again = client.post(path, json={"method": "exact", "t": 2}, headers={"Idempotency-Key": "one"})
     assert (again.status_code, again.headers["location"]) == (202, place)
     other = client.post(path, json={"t": 5}, headers={"Idempotency-Key": "one"})
     assert other.status_code == 422
-    waits = client.post(path)
-    assert (waits.status_code, waits.headers["location"]) == (409, place)
+    duplicate = client.post(path)
+    assert (duplicate.status_code, duplicate.headers["location"]) == (409, place)
     cancelled = client.post(f"{place}/cancel")
     assert (cancelled.status_code, cancelled.json()["state"]) == (202, "cancelled")
-    noted = [(one.who, one.what) for one in events.listed(own.store, limit=2)]
+    noted = [(one.who, one.what) for one in events.list_events(own.store, limit=2)]
     assert noted == [("the run token", "run cancelled"), ("the run token", "run requested")]
 
 
-def test_a_full_queue(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with made(tmp_path_factory.mktemp("full"), run=False, queue=1) as full:
-        client = full.client("run")
+def test_full_queue_returns_429(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with TemporaryService(tmp_path_factory.mktemp("full"), run=False, queue=1) as limited:
+        client = limited.client("run")
         assert client.post("/api/v1/audits/orders/runs").status_code == 202
         refused = client.post("/api/v1/audits/same/runs")
         assert refused.status_code == 429
@@ -167,18 +168,18 @@ def test_a_full_queue(tmp_path_factory: pytest.TempPathFactory) -> None:
         assert "retry-after" in refused.headers
 
 
-def test_a_run_from_its_request_to_its_end(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "PERIOD", 0.02)
+def test_event_stream_follows_a_run_to_its_end(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "POLL_INTERVAL", 0.02)
     place = own.client("run").post("/api/v1/audits/same/runs").headers["location"]
     workers = Workers(own.settings, own.store, 1)
     starter = threading.Timer(0.3, workers.start)
     starter.start()
     try:
-        told = own.client("read").get(f"{place}/events").text
+        stream = own.client("read").get(f"{place}/events").text
     finally:
         starter.join()
         workers.stop(5)
-    blocks = [block.splitlines() for block in told.split("\n\n") if block.startswith("id:")]
+    blocks = [block.splitlines() for block in stream.split("\n\n") if block.startswith("id:")]
     runs = [json.loads(block[2].removeprefix("data: ")) for block in blocks if block[1] == "event: run"]
     assert runs[0]["state"] == "pending"
     assert runs[-1]["state"] == "done"
@@ -189,37 +190,37 @@ def test_a_run_from_its_request_to_its_end(own: Service, monkeypatch: pytest.Mon
     assert "event: end" in again
 
 
-def test_those_who_listen_are_limited(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "MOST", 0)
+def test_number_of_event_streams_is_limited(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "MAX_LISTENERS", 0)
     assert own.client("read").get(f"/api/v1/runs/{own.runs['same']}/events").status_code == 429
 
 
-def test_defining_an_audit(own: Service) -> None:
+def test_audit_is_defined_replaced_and_deleted(own: Service) -> None:
     client = own.client("define")
     wanted = {"source": {"connection": "shop", "table": "orders"}, "target": {"connection": "warehouse", "table": "orders"}, "key": ["id"]}
-    made_ = client.post("/api/v1/audits", json={"name": "adhoc", "threshold": 0.9, **wanted})
-    assert made_.status_code == 201, made_.text
-    found = client.get(made_.headers["location"]).json()
-    assert (found["defined"], found["threshold"]) == (True, 0.9)
+    created = client.post("/api/v1/audits", json={"name": "adhoc", "threshold": 0.9, **wanted})
+    assert created.status_code == 201, created.text
+    found = client.get(created.headers["location"]).json()
+    assert (found["defined_over_http"], found["threshold"]) == (True, 0.9)
     assert client.put("/api/v1/audits/adhoc", json={**wanted, "columns": {"exclude": ["amount"]}}).status_code == 200
     assert client.get("/api/v1/audits/adhoc").json()["threshold"] == 1.0
     assert client.put("/api/v1/audits/orders", json=wanted).status_code in (409, 422)  # configured
     assert client.delete("/api/v1/audits/orders").status_code == 404
     assert client.delete("/api/v1/audits/adhoc").status_code == 204
     assert client.get("/api/v1/audits/adhoc").status_code == 404
-    noted = [one["what"] for one in client.get("/api/v1/events").json()["items"][:3]]
+    noted = [one["action"] for one in client.get("/api/v1/events").json()["items"][:3]]
     assert noted[1:] == ["audit defined", "audit defined"]
 
 
-def test_pausing(own: Service) -> None:
+def test_audit_is_paused_and_unpaused(own: Service) -> None:
     client = own.client("define")
     for what, paused in (("pause", True), ("unpause", False)):
         assert client.post(f"/api/v1/audits/with%2Fslash/{what}").json() == {"name": "with/slash", "paused": paused}
         assert client.get("/api/v1/audits/with%2Fslash").json()["paused"] is paused
-    assert [one.what for one in events.listed(own.store, limit=2)] == ["audit unpaused", "audit paused"]
+    assert [one.what for one in events.list_events(own.store, limit=2)] == ["audit unpaused", "audit paused"]
 
 
-def test_comparing_what_consoles_printed(own: Service, tmp_path: Path) -> None:
+def test_uploaded_results_are_compared(own: Service, tmp_path: Path) -> None:
     files: dict[str, tuple[str, bytes]] = {}
     for side, script in own.client("read").get("/api/v1/audits/orders/sql").json().items():
         database = own.settings.connections["shop" if side == "source" else "warehouse"].url.removeprefix("duckdb:///")
@@ -240,9 +241,9 @@ def test_comparing_what_consoles_printed(own: Service, tmp_path: Path) -> None:
     assert "the source's file" in swapped.json()["detail"]
 
 
-def test_every_refusal_has_the_one_shape(own: Service) -> None:
+def test_every_error_is_a_problem_document(own: Service) -> None:
     client = own.client("define")
-    asked: list[tuple[int, Any]] = [
+    responses: list[tuple[int, Any]] = [
         (404, client.get("/api/v1/nothing")),
         (404, client.get("/api/v1/audits/nobody")),
         (404, client.get("/api/v1/runs/abcdef")),
@@ -257,16 +258,16 @@ def test_every_refusal_has_the_one_shape(own: Service) -> None:
     ]
     shape = own.app.openapi()["components"]["schemas"]
     whole = {"$ref": "#/components/schemas/Problem", "components": {"schemas": shape}}
-    for status, answer in asked:
+    for status, answer in responses:
         assert answer.status_code == status, answer.text
         assert answer.headers["content-type"] == "application/problem+json"
         jsonschema.validate(answer.json(), whole)
         assert answer.json()["status"] == status
         assert answer.headers["x-request-id"] in answer.json()["instance"]
-    assert set(asked[4][1].headers["allow"].split(", ")) == {"GET", "PUT", "DELETE"}
+    assert set(responses[4][1].headers["allow"].split(", ")) == {"GET", "HEAD", "PUT", "DELETE"}
 
 
-def test_readiness(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readiness_reports_a_failing_store(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     assert own.client().get("/readyz").json() == {"status": "ready", "store": "ok", "workers": "none", "scheduler": "none"}
     from auditor.errors import StoreUnavailable
     from auditor.store import queue
@@ -274,13 +275,13 @@ def test_readiness(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: object) -> int:
         raise StoreUnavailable("sqlite:///secret/place: it is gone")
 
-    monkeypatch.setattr(queue, "waiting", fails)
+    monkeypatch.setattr(queue, "count_waiting", fails)
     found = own.client().get("/readyz")
     assert (found.status_code, found.json()["store"]) == (503, "failed")
     assert "secret/place" not in found.text
 
 
-def test_a_service_that_fails_says_so_and_no_more(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_reveals_no_details(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise RuntimeError("a row's value: 4711")
 

@@ -1,4 +1,4 @@
-"""What somebody may try: SQL, paths, large bodies, forged headers, and looking for secrets in what is answered and logged."""
+"""Attacks: SQL injection, path traversal, large bodies, forged headers, and secrets in responses and logs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import duckdb
 import pytest
 
 from auditor import telemetry
-from auditor.api import guards
-from auditor.api.behind import secrets_of
+from auditor.api import middleware
+from auditor.api.dependencies import find_secrets
 from auditor.errors import Unauthorised
-from auditor.service.queueing import Workers
+from auditor.service.workers import Workers
 from auditor.store import tokens
-from tests.api.conftest import PASSWORD, SECRET_VALUE, Service, made
+from tests.api.conftest import PASSWORD, SECRET_VALUE, Service, TemporaryService
 
 SQL = (
     "x'; DROP TABLE orders; --",
@@ -55,20 +55,20 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service that is attacked."""
-    with made(tmp_path_factory.mktemp("attacked"), max_body=1 << 18) as found:
+    """The service under attack."""
+    with TemporaryService(tmp_path_factory.mktemp("attacked"), max_body=1 << 18) as found:
         yield found
 
 
-def intact(own: Service) -> bool:
-    """Whether the tables are as they were."""
+def tables_are_unchanged(own: Service) -> bool:
+    """Return whether the tables are unchanged."""
     database = own.settings.connections["shop"].url.removeprefix("duckdb:///")
     with duckdb.connect(database, read_only=True) as connection:
         return connection.execute("SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM same)").fetchall() == [(2000, 2000)]
 
 
 @pytest.mark.parametrize("text", [*SQL, *PLACES])
-def test_definitions_hold_names_and_nothing_else(own: Service, text: str) -> None:
+def test_definition_rejects_sql_and_paths(own: Service, text: str) -> None:
     client = own.client("define")
     good: dict[str, Any] = {
         "source": {"connection": "shop", "table": "orders"},
@@ -89,13 +89,13 @@ def test_definitions_hold_names_and_nothing_else(own: Service, text: str) -> Non
         assert found.status_code == 422, (change, found.text)
     assert client.put(f"/api/v1/audits/{'attack' * 30}", json=good).status_code == 422
     assert client.get("/api/v1/audits/attack").status_code == 404
-    assert intact(own)
+    assert tables_are_unchanged(own)
 
 
 @pytest.mark.parametrize("text", SQL)
-def test_sql_wherever_a_text_is_taken(own: Service, text: str) -> None:
+def test_sql_in_parameters_is_not_executed(own: Service, text: str) -> None:
     client = own.client("define")
-    asked = [
+    responses = [
         client.get("/api/v1/runs", params={"audit": text}),
         client.get("/api/v1/runs", params={"state": text}),
         client.get(f"/api/v1/runs/{own.runs['orders']}/differences", params={"kind": text}),
@@ -104,17 +104,17 @@ def test_sql_wherever_a_text_is_taken(own: Service, text: str) -> None:
         client.post("/api/v1/audits/orders/runs", json={"t": text}),
         client.get("/api/v1/audits", headers={"If-None-Match": text}),
     ]
-    assert all(answer.status_code in (200, 404, 422) for answer in asked)
-    asked_for = client.post("/api/v1/audits/same/runs", json={"reason": text}, headers={"Idempotency-Key": text.replace(" ", "")})
-    assert asked_for.status_code == 202
-    run = client.get(asked_for.headers["location"]).json()
+    assert all(answer.status_code in (200, 404, 422) for answer in responses)
+    requested = client.post("/api/v1/audits/same/runs", json={"reason": text}, headers={"Idempotency-Key": text.replace(" ", "")})
+    assert requested.status_code == 202
+    run = client.get(requested.headers["location"]).json()
     assert run["reason"] == text
     client.post(f"/api/v1/runs/{run['run']}/cancel")
-    assert intact(own)
+    assert tables_are_unchanged(own)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_and_ids_lead_nowhere_else(own: Service, name: str) -> None:
+def test_names_and_ids_do_not_escape_their_route(own: Service, name: str) -> None:
     client = own.client("define")
     for path in (
         f"/api/v1/audits/{name}",
@@ -130,7 +130,7 @@ def test_names_and_ids_lead_nowhere_else(own: Service, name: str) -> None:
         assert "49" not in found.json()["detail"] if path.startswith("/api") else True
 
 
-def test_cursors_are_not_trusted(own: Service) -> None:
+def test_forged_cursor_is_rejected(own: Service) -> None:
     client = own.client("define")
     values: list[Any] = [
         ["runs", "' OR 1=1"],
@@ -151,7 +151,7 @@ def test_cursors_are_not_trusted(own: Service) -> None:
         assert client.get("/api/v1/runs", params={"cursor": cursor}).status_code in (404, 422)
 
 
-def test_bodies_have_an_end(own: Service) -> None:
+def test_large_body_is_rejected(own: Service) -> None:
     client = own.client("define")
     large = b" " * (own.settings.service.max_body + 1)
 
@@ -165,10 +165,10 @@ def test_bodies_have_an_end(own: Service) -> None:
         assert found.headers["content-type"] == "application/problem+json"
     files = {"source": ("s.csv", large), "target": ("t.csv", b"x")}
     assert client.post("/api/v1/compare", files=files).status_code == 413
-    assert own.client().post("/api/v1/compare", files=files).status_code == 401  # and nothing of it was read
+    assert own.client().post("/api/v1/compare", files=files).status_code == 401  # without reading the body
 
 
-def test_bodies_that_are_none(own: Service) -> None:
+def test_malformed_body_is_rejected(own: Service) -> None:
     client = own.client("define")
     for body in (
         b"\xff\xfe",
@@ -182,35 +182,35 @@ def test_bodies_that_are_none(own: Service) -> None:
     ):
         found = client.post("/api/v1/audits/orders/runs", content=body, headers={"Content-Type": "application/json"})
         assert found.status_code in (202, 400, 409, 422), (body, found.text)
-    odd = client.post("/api/v1/compare", content=b"--x\r\nnonsense", headers={"Content-Type": "multipart/form-data; boundary=x"})
-    assert odd.status_code in (400, 422)
+    malformed = client.post("/api/v1/compare", content=b"--x\r\nnonsense", headers={"Content-Type": "multipart/form-data; boundary=x"})
+    assert malformed.status_code in (400, 422)
     assert client.post("/api/v1/compare", files={"source": ("a.parquet", b"PAR1"), "target": ("b.parquet", b"x")}).status_code == 422
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'[{"partition_id": ' + b"9" * 5000 + b"}]", b'[{"a": 1e999}]', b"a" * 200_000, b"\x00"])
-def test_results_that_are_none(own: Service, body: bytes) -> None:
+def test_malformed_uploaded_result_is_rejected(own: Service, body: bytes) -> None:
     for files in (("s.json", body), ("t.csv", b"x")), (("s.csv", b"x"), ("t.json", body)):
         found = own.client("read").post("/api/v1/compare", files=dict(zip(("source", "target"), files, strict=True)))
         assert (found.status_code, found.json()["type"]) == (422, "urn:auditor:problem:ResultError")
 
 
 @pytest.mark.parametrize("number", [-(10**30), -1, 2**53, 2**63, 10**30])
-def test_numbers_that_no_difference_has(own: Service, number: int) -> None:
+def test_out_of_range_difference_number_causes_no_internal_error(own: Service, number: int) -> None:
     for more in ("", "/live"):
         found = own.client("read").get(f"/runs/{own.runs['orders']}{more}", params={"after": str(number)})
         assert found.status_code in (200, 404, 422), found.text
 
 
-def test_small_files_that_unfold_to_large_ones_are_not_read(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Parquet file of a megabyte may hold more rows than there is memory for."""
-    monkeypatch.setattr("pyarrow.parquet.read_table", lambda *_: pytest.fail("it was unfolded"))
+def test_uploaded_parquet_is_not_decompressed(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Parquet file of one megabyte can decompress to more rows than fit into memory."""
+    monkeypatch.setattr("pyarrow.parquet.read_table", lambda *_: pytest.fail("the Parquet file was decompressed"))
     for name in ("a.parquet", "a.csv.PARQUET"):
         found = own.client("read").post("/api/v1/compare", files={"source": ("s.csv", b"x"), "target": (name, b"PAR1")})
         assert found.status_code == 422
         assert "the target's file is Parquet" in found.json()["detail"]
 
 
-def test_headers_cannot_be_split(own: Service) -> None:
+def test_header_injection_is_rejected(own: Service) -> None:
     client = own.client("define")
     for key in ("a\\r\\nX: y", "a b", "\u00e9", "x" * 201):
         found = client.post("/api/v1/audits/orders/runs", headers={b"Idempotency-Key": key.encode("latin-1")})
@@ -227,23 +227,23 @@ def test_secrets_are_compared_in_constant_time(own: Service, monkeypatch: pytest
     compared: list[bool] = []
     compare = hmac.compare_digest
 
-    def watched(known: str, given: str) -> bool:
+    def recording_compare(known: str, given: str) -> bool:
         compared.append(len(known) == len(given))
         return compare(known, given)
 
-    monkeypatch.setattr(hmac, "compare_digest", watched)
-    tokens.check(own.store, own.tokens["read"])
+    monkeypatch.setattr(hmac, "compare_digest", recording_compare)
+    tokens.verify_token(own.store, own.tokens["read"])
     with pytest.raises(Unauthorised):
-        tokens.check(own.store, "aud_unknown")
+        tokens.verify_token(own.store, "aud_unknown")
     assert compared == [True, True]
 
 
-def test_headers_of_every_answer(own: Service) -> None:
+def test_every_response_has_the_security_headers(own: Service) -> None:
     for scheme in ("http", "https"):
         client = own.client("read", base_url=f"{scheme}://testserver")
         for path in ("/healthz", "/api/v1/audits", "/api/v1/nothing", "/login", "/nothing"):
             headers = client.get(path).headers
-            assert headers["content-security-policy"] == guards.CSP
+            assert headers["content-security-policy"] == middleware.CSP
             assert headers["x-content-type-options"] == "nosniff"
             assert "server" not in headers
             assert ("strict-transport-security" in headers) is (scheme == "https")
@@ -251,26 +251,26 @@ def test_headers_of_every_answer(own: Service) -> None:
 
 
 @contextmanager
-def logged(own: Service, level: str) -> Iterator[io.StringIO]:
-    """All that is logged within the block, as the service logs it."""
-    said = io.StringIO()
+def capture_log(own: Service, level: str) -> Iterator[io.StringIO]:
+    """Yield what is logged within the block, formatted and redacted as by the service."""
+    log_output = io.StringIO()
     root = logging.getLogger()
-    before, was = list(root.handlers), root.level
-    with redirect_stderr(said):
-        telemetry.configure("json", level, secrets_of(own.settings))
+    before, level_before = list(root.handlers), root.level
+    with redirect_stderr(log_output):
+        telemetry.configure_logging("json", level, find_secrets(own.settings))
         try:
-            yield said
+            yield log_output
         finally:
             for handler in set(root.handlers) - set(before):
                 root.removeHandler(handler)
-            root.setLevel(was)
+            root.setLevel(level_before)
 
 
 @pytest.mark.parametrize("level", ["info", "debug"])
-def test_no_secret_and_no_value_gets_out(own: Service, level: str, tmp_path: Path) -> None:
-    told: list[str] = []
+def test_responses_and_logs_contain_no_secrets(own: Service, level: str, tmp_path: Path) -> None:
+    responses: list[str] = []
     client = own.client("define")
-    with logged(own, level) as said:
+    with capture_log(own, level) as log_output:
         workers = Workers(own.settings, own.store, 1)
         workers.start()
         places = [client.post(f"/api/v1/audits/{name}/runs").headers.get("location") for name in ("orders", "away")]
@@ -284,24 +284,24 @@ def test_no_secret_and_no_value_gets_out(own: Service, level: str, tmp_path: Pat
             "/metrics",
         ]
         for place in places:
-            told.append(client.get(f"{place}/events").text)
-            told += [client.get(f"{place}{more}").text for more in ("", "/report?format=html", "/partitions")]
+            responses.append(client.get(f"{place}/events").text)
+            responses += [client.get(f"{place}{more}").text for more in ("", "/report?format=html", "/partitions")]
         workers.stop(10)
-        told += [client.get(path).text for path in paths]
+        responses += [client.get(path).text for path in paths]
         for wrong in ("aud_" + "w" * 43, own.tokens["read"] + "x"):
-            told.append(own.client().get(f"/api/v1/audits?token={wrong}", headers={"Authorization": f"Bearer {wrong}"}).text)
+            responses.append(own.client().get(f"/api/v1/audits?token={wrong}", headers={"Authorization": f"Bearer {wrong}"}).text)
         logging.getLogger("somewhere").warning("%s at postgresql://u:%s@h/x with %s", PASSWORD, "other-password", own.tokens["run"])
         try:
             raise ValueError(f"invalid value {SECRET_VALUE}")
         except ValueError:
             logging.getLogger("somewhere").exception("failed")
-    lines = said.getvalue()
-    answers = "".join(told)
+    lines = log_output.getvalue()
+    answers = "".join(responses)
     for secret in (PASSWORD, *own.tokens.values(), "w" * 43, "other-password"):
         assert secret not in lines
         assert secret not in answers
     assert SECRET_VALUE not in lines
-    every = [json.loads(line) for line in lines.splitlines()]
-    assert any(line.get("path") == "/api/v1/audits" and line["status"] == 401 for line in every)
-    assert all("token=" not in json.dumps(line) for line in every)
-    assert any(line.get("error") == "ValueError" for line in every)
+    records = [json.loads(line) for line in lines.splitlines()]
+    assert any(line.get("path") == "/api/v1/audits" and line["status"] == 401 for line in records)
+    assert all("token=" not in json.dumps(line) for line in records)
+    assert any(line.get("error") == "ValueError" for line in records)

@@ -1,4 +1,4 @@
-"""The client and `--server`, against a service that really listens."""
+"""The Python client and `--server`, against a service that listens on a port."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from auditor.errors import (
     UnknownRun,
     Unreachable,
 )
-from auditor.service.queueing import Workers
-from tests.api.conftest import Service, made
+from auditor.service.workers import Workers
+from tests.api.conftest import Service, TemporaryService
 
 
 @pytest.fixture(scope="module")
 def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, str]]:
-    """A service at an address of this machine, with a worker."""
-    with made(tmp_path_factory.mktemp("listening")) as found:
+    """A service with one worker that listens on a local port, and its URL."""
+    with TemporaryService(tmp_path_factory.mktemp("listening")) as found:
         server = uvicorn.Server(uvicorn.Config(found.app, port=0, log_config=None, server_header=False, lifespan="off"))
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
@@ -47,28 +47,28 @@ def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Servic
 
 @pytest.fixture
 def client(listening: tuple[Service, str]) -> Client:
-    """Somebody who may run audits."""
+    """A client with a token of scope run."""
     return Client(listening[1], listening[0].tokens["run"])
 
 
-def test_a_run(client: Client) -> None:
+def test_run_is_requested_awaited_and_read(client: Client) -> None:
     seen: list[str] = []
-    asked = client.request("orders", reason="to see", overrides={"t": 2}, idempotency="key")
-    ended = client.wait(asked["run"], lambda run: seen.append(run["state"]), seconds=60)
-    assert (ended["verdict"], ended["overrides"], ended["requested_by"]) == ("mismatch", {"t": 2}, "the run token")
+    requested = client.request("orders", reason="to see", overrides={"t": 2}, idempotency="key")
+    finished = client.wait(requested["run"], lambda run: seen.append(run["state"]), seconds=60)
+    assert (finished["verdict"], finished["overrides"], finished["requested_by"]) == ("mismatch", {"t": 2}, "the run token")
     assert seen[-1] == "done"
-    assert client.report(asked["run"])["verdict"] == "mismatch"
-    assert "MISMATCH" in client.report(asked["run"], "text")
-    assert [one["kind"] for one in client.differences(asked["run"], kind="missing")] == ["missing"]
-    assert client.runs("orders", limit=1)[0]["run"] == asked["run"]
+    assert client.report(requested["run"])["verdict"] == "mismatch"
+    assert "MISMATCH" in client.report(requested["run"], "text")
+    assert [one["kind"] for one in client.differences(requested["run"], kind="missing")] == ["missing"]
+    assert client.runs("orders", limit=1)[0]["run"] == requested["run"]
     assert client.runs(limit=0) == []
-    assert client.request("orders", overrides={"t": 2}, idempotency="key")["run"] == asked["run"]
+    assert client.request("orders", overrides={"t": 2}, idempotency="key")["run"] == requested["run"]
     assert [one["name"] for one in client.audits()] == ["away", "orders", "same", "with/slash"]
     assert client.audit("with/slash")["name"] == "with/slash"
-    assert client.cancel(asked["run"])["state"] == "done"
+    assert client.cancel(requested["run"])["state"] == "done"
 
 
-def test_refusals_are_errors_of_the_tree(client: Client, listening: tuple[Service, str]) -> None:
+def test_error_responses_become_auditor_errors(client: Client, listening: tuple[Service, str]) -> None:
     found, url = listening
     for error, call in (
         (UnknownAudit, lambda: client.request("nobody")),
@@ -90,14 +90,14 @@ def test_refusals_are_errors_of_the_tree(client: Client, listening: tuple[Servic
         Client(url, "a\r\nX: y")
 
 
-def test_a_second_run_of_an_audit(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_request_while_a_run_is_active_is_rejected(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AlreadyRunning):
         for _ in range(20):
             client.request("same")
     client.wait(client.runs("same", limit=1)[0]["run"], seconds=60)
 
 
-def test_the_command_line(listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_with_server(listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     found, url = listening
     monkeypatch.setenv("AUDITOR_TOKEN", found.tokens["run"])
     assert cli.main(["run", "same", "orders", "--server", url, "--reason", "by hand"]) == 1
@@ -124,19 +124,19 @@ def test_the_command_line(listening: tuple[Service, str], monkeypatch: pytest.Mo
     assert "AUDITOR_TOKEN" in capsys.readouterr().err
 
 
-def test_repairs(
+def test_repairs_are_recorded_and_shown(
     client: Client, listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     found, url = listening
-    run, mender = found.runs["orders"], Client(url, found.tokens["repair"])
+    run, repairer = found.runs["orders"], Client(url, found.tokens["repair"])
     with pytest.raises(Forbidden):
         client.record_repair(run, "patch", "not by me")
     with pytest.raises(UnknownRepair):
         client.repair("0" * 32)
-    told = [mender.record_repair(run, "patch", f"copied it again {n}", rows=n, idempotency=f"key{n}") for n in range(12)]
-    assert client.repair(told[0]["repair"]) == told[0]
-    assert mender.record_repair(run, "patch", "copied it again 0", rows=0, idempotency="key0") == told[0]
-    assert list(client.repairs(run)) == told[::-1]
+    recorded = [repairer.record_repair(run, "patch", f"copied it again {n}", rows=n, idempotency=f"key{n}") for n in range(12)]
+    assert client.repair(recorded[0]["repair"]) == recorded[0]
+    assert repairer.record_repair(run, "patch", "copied it again 0", rows=0, idempotency="key0") == recorded[0]
+    assert list(client.repairs(run)) == recorded[::-1]
     monkeypatch.setenv("AUDITOR_TOKEN", found.tokens["read"])
     local = tmp_path / "auditor.yaml"
     assert found.settings.store

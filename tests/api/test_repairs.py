@@ -1,4 +1,4 @@
-"""Repairs over HTTP: recorded by those who may, read by all, and never done by the service."""
+"""Repairs over HTTP: recorded with scope repair, readable with every scope, never executed by the service."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import jsonschema
 import pytest
 
 from auditor import config, service
-from auditor.compare.account import MASK
+from auditor.compare.accounting import MASK
 from auditor.model import State, Verdict
 from auditor.store import events, runs, tokens
-from tests.api.conftest import PASSWORD, Service, made
-from tests.api.test_answers import every
+from tests.api.conftest import PASSWORD, Service, TemporaryService
+from tests.api.test_answers import list_all
 
 WANTED: dict[str, Any] = {"kind": "patch", "note": "copied the lost order again", "rows": 1, "keys": [{"id": "700"}]}
 
@@ -34,82 +34,83 @@ INJECTED = (
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service after whose runs people mend targets."""
-    with made(tmp_path_factory.mktemp("mended"), max_body=1 << 18) as found:
+    """A service that the tests of this module change."""
+    with TemporaryService(tmp_path_factory.mktemp("mended"), max_body=1 << 18) as found:
         yield found
 
 
-def place(own: Service, name: str = "orders") -> str:
+def repairs_path(own: Service, name: str = "orders") -> str:
     return f"/api/v1/runs/{own.runs[name]}/repairs"
 
 
-def record(own: Service, wanted: Any = WANTED, name: str = "orders", **headers: str) -> httpx.Response:
-    return own.client("repair").post(place(own, name), json=wanted, headers=headers)
+def post_repair(own: Service, wanted: Any = WANTED, name: str = "orders", **headers: str) -> httpx.Response:
+    return own.client("repair").post(repairs_path(own, name), json=wanted, headers=headers)
 
 
-def rows(own: Service) -> list[Any]:
-    """What the target holds."""
+def read_target(own: Service) -> list[Any]:
+    """Return the rows of the target."""
     with duckdb.connect(own.settings.connections["warehouse"].url.removeprefix("duckdb:///"), read_only=True) as database:
         return database.execute("SELECT * FROM orders ORDER BY id").fetchall()
 
 
-def test_a_repair_is_recorded_and_nothing_else_is_done(own: Service) -> None:
-    before = rows(own)
-    answer = record(own)
+def test_recording_a_repair_changes_nothing_else(own: Service) -> None:
+    before = read_target(own)
+    answer = post_repair(own)
     assert answer.status_code == 201, answer.text
-    told = answer.json()
-    assert {name: told[name] for name in WANTED} == WANTED
-    assert (told["run"], told["audit"], told["state"], told["who"]) == (own.runs["orders"], "orders", "recorded", "the repair token")
+    recorded = answer.json()
+    assert {name: recorded[name] for name in WANTED} == WANTED
+    assert (recorded["run"], recorded["audit"], recorded["state"]) == (own.runs["orders"], "orders", "recorded")
+    assert recorded["recorded_by"] == "the repair token"
     reader = own.client("read")
-    assert reader.get(answer.headers["location"]).json() == told
-    assert reader.get(place(own)).json()["items"][0] == told
-    assert reader.get(f"/api/v1/runs/{own.runs['orders'][:8]}/repairs").json()["items"][0] == told
-    assert rows(own) == before
-    assert runs.find(own.store, own.runs["orders"]).verdict is Verdict.MISMATCH
+    assert reader.get(answer.headers["location"]).json() == recorded
+    assert reader.get(repairs_path(own)).json()["items"][0] == recorded
+    assert reader.get(f"/api/v1/runs/{own.runs['orders'][:8]}/repairs").json()["items"][0] == recorded
+    assert read_target(own) == before
+    assert runs.get_run(own.store, own.runs["orders"]).verdict is Verdict.MISMATCH
     noted = own.client("define").get("/api/v1/events").json()["items"][0]
-    assert (noted["who"], noted["what"], noted["subject"]) == ("the repair token", "repair recorded", own.runs["orders"])
-    assert noted["detail"] == {"audit": "orders", "repair": told["repair"], "kind": "patch", "rows": 1}  # and no key of a row
+    assert (noted["actor"], noted["action"], noted["subject"]) == ("the repair token", "repair recorded", own.runs["orders"])
+    assert noted["detail"] == {"audit": "orders", "repair": recorded["repair"], "kind": "patch", "rows": 1}  # without keys of rows
 
 
-def test_the_list_comes_whole_whatever_the_page(own: Service) -> None:
-    made_ = [record(own, {"kind": "other", "note": str(n)}, name="same").json() for n in range(5)]
-    assert every(own, place(own, "same"), 2) == every(own, place(own, "same"), 1000) == made_[::-1]
-    first = own.client("read").get(place(own, "same"), params={"limit": 2}).json()
+def test_pages_of_any_size_return_the_whole_list(own: Service) -> None:
+    created = [post_repair(own, {"kind": "other", "note": str(n)}, name="same").json() for n in range(5)]
+    assert list_all(own, repairs_path(own, "same"), 2) == list_all(own, repairs_path(own, "same"), 1000) == created[::-1]
+    first = own.client("read").get(repairs_path(own, "same"), params={"limit": 2}).json()
     for cursor in ("abc", first["next"][:-3], own.client("read").get("/api/v1/runs", params={"limit": 1}).json()["next"]):
-        assert own.client("read").get(place(own, "same"), params={"cursor": cursor}).status_code == 404
+        assert own.client("read").get(repairs_path(own, "same"), params={"cursor": cursor}).status_code == 404
 
 
 @pytest.mark.parametrize("scope", ["read", "run", "define"])
-def test_who_may_not_repair_records_nothing(own: Service, scope: tokens.Scope) -> None:
-    before = len(every(own, place(own), 1000)), len(events.listed(own.store, limit=1000))
-    refused = own.client(scope).post(place(own), json=WANTED)
+def test_other_scopes_cannot_record_repairs(own: Service, scope: tokens.Scope) -> None:
+    before = len(list_all(own, repairs_path(own), 1000)), len(events.list_events(own.store, limit=1000))
+    refused = own.client(scope).post(repairs_path(own), json=WANTED)
     assert (refused.status_code, refused.json()["type"]) == (403, "urn:auditor:problem:Forbidden")
     assert "this needs repair" in refused.json()["detail"]
-    assert own.client(scope).post(place(own), content=b"{").status_code == 403  # and nothing of it was read
-    assert own.client().post(place(own), json=WANTED).status_code == 401
-    assert (len(every(own, place(own), 1000)), len(events.listed(own.store, limit=1000))) == before
+    assert own.client(scope).post(repairs_path(own), content=b"{").status_code == 403  # without reading the body
+    assert own.client().post(repairs_path(own), json=WANTED).status_code == 401
+    assert (len(list_all(own, repairs_path(own), 1000)), len(events.list_events(own.store, limit=1000))) == before
 
 
-def test_a_request_made_twice_is_one_repair(own: Service) -> None:
-    first, again = (record(own, **{"Idempotency-Key": "once"}) for _ in range(2))
+def test_idempotency_key_returns_the_same_repair(own: Service) -> None:
+    first, again = (post_repair(own, **{"Idempotency-Key": "once"}) for _ in range(2))
     assert (first.status_code, again.status_code) == (201, 201)
     assert (first.json(), first.headers["location"]) == (again.json(), again.headers["location"])
-    other = record(own, {**WANTED, "note": "something else"}, **{"Idempotency-Key": "once"})
+    other = post_repair(own, {**WANTED, "note": "something else"}, **{"Idempotency-Key": "once"})
     assert (other.status_code, other.json()["type"]) == (422, "urn:auditor:problem:ConfigError")
-    elsewhere = record(own, {"kind": "patch", "note": "x"}, name="same", **{"Idempotency-Key": "once"})
+    elsewhere = post_repair(own, {"kind": "patch", "note": "x"}, name="same", **{"Idempotency-Key": "once"})
     assert elsewhere.status_code == 422
     for key in ("a b", "x" * 201, ""):
-        assert record(own, **{"Idempotency-Key": key}).status_code == 422
+        assert post_repair(own, **{"Idempotency-Key": key}).status_code == 422
 
 
 @pytest.mark.parametrize("text", INJECTED)
-def test_texts_stay_texts(own: Service, text: str) -> None:
-    told = record(own, {"kind": "other", "note": text, "keys": [{"id": text}]})
-    assert told.status_code == 201, told.text
-    assert told.headers["content-type"] == "application/json"
-    found = own.client("read").get(told.headers["location"]).json()
+def test_injected_text_is_stored_unchanged(own: Service, text: str) -> None:
+    recorded = post_repair(own, {"kind": "other", "note": text, "keys": [{"id": text}]})
+    assert recorded.status_code == 201, recorded.text
+    assert recorded.headers["content-type"] == "application/json"
+    found = own.client("read").get(recorded.headers["location"]).json()
     assert (found["note"], found["keys"]) == (text, [{"id": text}])
-    assert len(rows(own)) == 2000
+    assert len(read_target(own)) == 2000
 
 
 @pytest.mark.parametrize(
@@ -130,27 +131,27 @@ def test_texts_stay_texts(own: Service, text: str) -> None:
         {"keys": [{"name": "a column that is not the key's"}]},
         {"keys": [{"id": "1", "name": "one more than the key's"}]},
         {"keys": [{}]},
-        {"who": "somebody else"},
+        {"recorded_by": "somebody else"},
         {"state": "done"},
-        {"at": "2020-01-01T00:00:00Z"},
+        {"recorded_at": "2020-01-01T00:00:00Z"},
         {"sql": "DELETE FROM orders"},
     ],
 )
-def test_what_is_no_repair_is_refused(own: Service, change: dict[str, Any]) -> None:
-    before = len(every(own, place(own), 1000))
-    assert record(own, {**WANTED, **change}).status_code == 422
-    assert len(every(own, place(own), 1000)) == before
+def test_invalid_repair_is_rejected(own: Service, change: dict[str, Any]) -> None:
+    before = len(list_all(own, repairs_path(own), 1000))
+    assert post_repair(own, {**WANTED, **change}).status_code == 422
+    assert len(list_all(own, repairs_path(own), 1000)) == before
 
 
-def test_bodies_that_are_none(own: Service) -> None:
+def test_malformed_body_is_rejected(own: Service) -> None:
     client = own.client("repair")
     for body, status in ((b'{"kind": "patch", "note": "\\ud800"}', 422), (b"{", 422), (b"", 422), (b" " * (1 << 19), 413)):
-        assert client.post(place(own), content=body, headers={"Content-Type": "application/json"}).status_code == status
+        assert client.post(repairs_path(own), content=body, headers={"Content-Type": "application/json"}).status_code == status
     broken = b'{"kind": "patch", "note": "x", "keys": [{"id": "\\ud800"}]}'
-    assert client.post(place(own), content=broken, headers={"Content-Type": "application/json"}).status_code == 422
+    assert client.post(repairs_path(own), content=broken, headers={"Content-Type": "application/json"}).status_code == 422
 
 
-def test_what_is_not_there(own: Service) -> None:
+def test_unknown_run_or_repair_returns_404(own: Service) -> None:
     for scope, method, path in (
         ("repair", "POST", "/api/v1/runs/abcdef012345/repairs"),
         ("read", "GET", "/api/v1/runs/abcdef012345/repairs"),
@@ -163,7 +164,7 @@ def test_what_is_not_there(own: Service) -> None:
     assert own.client("repair").delete(f"/api/v1/repairs/{'0' * 32}").status_code == 405
 
 
-def test_a_run_without_a_plan_has_no_keys_to_name(own: Service) -> None:
+def test_keys_are_rejected_for_a_run_without_a_plan(own: Service) -> None:
     failed = service.run_audit(own.settings, "away", store=own.store)
     assert failed.state is State.FAILED
     path, client = f"/api/v1/runs/{failed.run}/repairs", own.client("repair")
@@ -171,43 +172,43 @@ def test_a_run_without_a_plan_has_no_keys_to_name(own: Service) -> None:
     assert client.post(path, json={"kind": "other", "note": "started its server"}).status_code == 201
 
 
-def test_what_is_masked_is_not_kept(tmp_path: Path) -> None:
-    with made(tmp_path, run=False) as hiding:
-        values = service.definition(hiding.settings.audits["orders"])
+def test_masked_keys_are_not_stored(tmp_path: Path) -> None:
+    with TemporaryService(tmp_path, run=False) as masking:
+        values = service.definition(masking.settings.audits["orders"])
         values["columns"] = {"override": {"id": {"mask": True}}}
-        hiding.settings.audits["masked"] = config.checked_audit(values)
-        run = service.run_audit(hiding.settings, "masked", store=hiding.store).run
+        masking.settings.audits["masked"] = config.validate_audit(values)
+        run = service.run_audit(masking.settings, "masked", store=masking.store).run
         path = f"/api/v1/runs/{run}/repairs"
         hidden = "key-value-0815"
         keys = [{"id": hidden}, {"id": None}]
-        made_ = hiding.client("repair").post(path, json={"kind": "patch", "note": "x", "keys": keys}, headers={"Idempotency-Key": "k"})
-        assert made_.json()["keys"] == [{"id": MASK}, {"id": None}]
-        assert hidden not in hiding.client("read").get(path).text
-        hiding.store.close()
-        kept = b"".join(one.read_bytes() for one in tmp_path.glob("store.db*"))
-        assert made_.json()["repair"].encode() in kept and hidden.encode() not in kept
+        created = masking.client("repair").post(path, json={"kind": "patch", "note": "x", "keys": keys}, headers={"Idempotency-Key": "k"})
+        assert created.json()["keys"] == [{"id": MASK}, {"id": None}]
+        assert hidden not in masking.client("read").get(path).text
+        masking.store.close()
+        stored = b"".join(one.read_bytes() for one in tmp_path.glob("store.db*"))
+        assert created.json()["repair"].encode() in stored and hidden.encode() not in stored
 
 
-def test_no_secret_is_kept_or_told(own: Service, caplog: pytest.LogCaptureFixture) -> None:
+def test_store_responses_and_log_contain_no_secrets(own: Service, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        made_ = record(own, **{"Idempotency-Key": "only-its-hash-is-kept"})
-    told = made_.text + own.client("read").get(place(own)).text + own.client("define").get("/api/v1/events").text + caplog.text
+        created = post_repair(own, **{"Idempotency-Key": "only-its-hash-is-kept"})
+    returned = created.text + own.client("read").get(repairs_path(own)).text + own.client("define").get("/api/v1/events").text + caplog.text
     folder = Path(own.settings.connections["shop"].url.removeprefix("duckdb:///")).parent
-    kept = b"".join(one.read_bytes() for one in folder.glob("store.db*"))
-    assert made_.json()["repair"].encode() in kept
+    stored = b"".join(one.read_bytes() for one in folder.glob("store.db*"))
+    assert created.json()["repair"].encode() in stored
     for secret in (*own.tokens.values(), PASSWORD, "only-its-hash-is-kept"):
-        assert secret not in told
-        assert secret.encode() not in kept
+        assert secret not in returned
+        assert secret.encode() not in stored
 
 
-def test_the_document_says_that_nothing_is_mended(own: Service) -> None:
+def test_openapi_document_says_that_repairs_are_only_recorded(own: Service) -> None:
     document = own.client("read").get("/api/v1/openapi.json").json()
-    told = re.sub(r"\s+", " ", document["info"]["description"])
-    assert "offers neither patch nor bootstrap" in told
+    description = re.sub(r"\s+", " ", document["info"]["description"])
+    assert "offers neither patch nor bootstrap" in description
     operation = document["paths"]["/api/v1/runs/{run}/repairs"]["post"]
-    assert operation["x-scope"] == "repair" and "writes nothing into it" in operation["description"]
+    assert operation["x-scope"] == "repair" and "only stores the record" in operation["description"]
     assert not any(re.search("patch|bootstrap", path) for path in document["paths"])
     schemas = document["components"]["schemas"]
-    for name in ("Repair", "RepairWanted"):
+    for name in ("Repair", "RepairRequest"):
         for example in schemas[name]["examples"]:
             jsonschema.validate(example, {"$ref": f"#/components/schemas/{name}", "components": {"schemas": schemas}})

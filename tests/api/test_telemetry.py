@@ -1,4 +1,4 @@
-"""Lines that name their run in every thread, counts, and traces that nobody pays for who has not asked."""
+"""Log lines with the run's id in every thread, error counters, and tracing, which loads nothing unless enabled."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ log = logging.getLogger("auditor.test")
 
 
 @pytest.fixture
-def said(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
-    """What is logged, as JSON or as a parameter says."""
+def log_output(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
+    """The log output, in JSON or in the format given as a parameter."""
     format: Literal["json", "console"] = getattr(request, "param", "json")
     root = logging.getLogger()
     before, level = list(root.handlers), root.level
     text = io.StringIO()
     with redirect_stderr(text):
-        telemetry.configure(format, "info", ["s3cret-word", "abc"])
+        telemetry.configure_logging(format, "info", ["s3cret-word", "abc"])
     yield text
     for handler in set(root.handlers) - set(before):
         root.removeHandler(handler)
@@ -41,102 +41,102 @@ def lines(text: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.getvalue().splitlines()]
 
 
-def test_every_line_names_its_run(said: io.StringIO) -> None:
-    def tell(line: str) -> None:
+def test_every_log_line_has_its_run_id(log_output: io.StringIO) -> None:
+    def log_line(line: str) -> None:
         log.info(line)
 
-    with telemetry.bound(run="r1", audit="orders"):
+    with telemetry.log_context(run="r1", audit="orders"):
         log.info("here")
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(telemetry.carried(tell), [f"there {n}" for n in range(4)]))
-        thread = threading.Thread(target=telemetry.carried(tell), args=("beside",))
+            list(pool.map(telemetry.with_current_context(log_line), [f"there {n}" for n in range(4)]))
+        thread = threading.Thread(target=telemetry.with_current_context(log_line), args=("beside",))
         thread.start()
         thread.join()
     log.info("after")
-    found = lines(said)
+    found = lines(log_output)
     assert [line.get("run") for line in found] == ["r1"] * 6 + [None]
     assert {line["event"] for line in found} == {"here", "there 0", "there 1", "there 2", "there 3", "beside", "after"}
     assert all({"timestamp", "level", "logger"} <= set(line) for line in found)
 
 
-def test_two_runs_at_once_are_told_apart(said: io.StringIO) -> None:
-    together = threading.Barrier(2)
+def test_lines_of_concurrent_runs_have_their_own_run_id(log_output: io.StringIO) -> None:
+    barrier = threading.Barrier(2)
 
     def work(run: str) -> None:
-        with telemetry.bound(run=run):
+        with telemetry.log_context(run=run):
             for _ in range(20):
-                together.wait()
+                barrier.wait()
                 log.info(run)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(work, ["r1", "r2"]))
-    assert all(line["event"] == line["run"] for line in lines(said))
+    assert all(line["event"] == line["run"] for line in lines(log_output))
 
 
-def test_what_is_hidden(said: io.StringIO) -> None:
+def test_secrets_and_control_characters_are_redacted(log_output: io.StringIO) -> None:
     log.info(
         "a s3cret-word, mysql://u:p%%40ss@db:3306/x and Bearer abcdefghijkl",
         extra={"where": {"url": "x://u:pw@h"}, "parts": ["aud_0123456789"]},
     )
     log.info("two\nlines \x1b[31m and abc")
-    first, second = lines(said)
+    first, second = lines(log_output)
     assert first["event"] == "a ***, mysql://u:***@db:3306/x and Bearer ***"
     assert (first["where"], first["parts"]) == ({"url": "x://u:***@h"}, ["aud_***"])
-    assert second["event"] == r"two\nlines \x1b[31m and abc"  # three characters are no secret, but half of all words
+    assert second["event"] == r"two\nlines \x1b[31m and abc"  # secrets of three characters are not redacted: too many words contain them
 
 
-def test_errors_are_told_by_kind_and_place(said: io.StringIO) -> None:
-    before = telemetry.counts("errors")
+def test_errors_are_logged_by_class_and_location_without_values(log_output: io.StringIO) -> None:
+    before = telemetry.get_counter("errors")
     for error in (ValueError("the row 4711"), ConfigError("there is no connection 'x'")):
         try:
             raise error
         except Exception:
             log.exception("failed")
-    unknown, known = lines(said)
+    unknown, known = lines(log_output)
     assert unknown["error"] == "ValueError"
     assert "4711" not in json.dumps(unknown)
     assert any("test_telemetry.py" in frame for frame in unknown["at"])
-    assert known["said"] == "there is no connection 'x'"
+    assert known["error_message"] == "there is no connection 'x'"
     log.warning("the run failed", extra={"error": "LockTimeout"})
-    after = telemetry.counts("errors")
+    after = telemetry.get_counter("errors")
     new = {dict(labels)["error"]: number - before.get(labels, 0) for labels, number in after.items() if number != before.get(labels, 0)}
     assert new == {"ValueError": 1, "ConfigError": 1, "LockTimeout": 1}
 
 
-@pytest.mark.parametrize("said", ["console"], indirect=True)
-def test_for_a_console(said: io.StringIO) -> None:
-    with telemetry.bound(run="r1"):
+@pytest.mark.parametrize("log_output", ["console"], indirect=True)
+def test_console_format(log_output: io.StringIO) -> None:
+    with telemetry.log_context(run="r1"):
         log.info("a s3cret-word\n")
-    (line,) = said.getvalue().splitlines()
+    (line,) = log_output.getvalue().splitlines()
     assert "run=r1" in line
     assert "s3cret" not in line
 
 
-def test_configuring_twice_says_everything_once(said: io.StringIO) -> None:
-    with redirect_stderr(said):
-        telemetry.configure("json", "info")
+def test_configuring_twice_logs_each_line_once(log_output: io.StringIO) -> None:
+    with redirect_stderr(log_output):
+        telemetry.configure_logging("json", "info")
     log.info("once")
-    assert len(lines(said)) == 1
+    assert len(lines(log_output)) == 1
 
 
-def test_nobody_pays_for_traces_that_nobody_asked_for() -> None:
+def test_disabled_tracing_imports_nothing() -> None:
     program = (
         "import sys; from auditor import telemetry\n"
-        "assert telemetry.trace() is False\n"
-        "with telemetry.span('x', run='r'): telemetry.done('chunk', 1.0)\n"
+        "assert telemetry.start_tracing() is False\n"
+        "with telemetry.span('x', run='r'): telemetry.record_span('chunk', 1.0)\n"
         "assert not [m for m in sys.modules if m.startswith(('opentelemetry', 'structlog', 'prometheus_client', 'fastapi'))]\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env={"PATH": ""}, timeout=60)
 
 
-def test_spans(served: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spans_have_parents_durations_and_attributes(served: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     export = pytest.importorskip("opentelemetry.sdk.trace.export")
     memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter").InMemorySpanExporter()
     monkeypatch.setattr(telemetry, "_tracers", [])
-    assert telemetry.trace(export.SimpleSpanProcessor(memory))
+    assert telemetry.start_tracing(export.SimpleSpanProcessor(memory))
     with telemetry.span("run", run="r1"):
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(telemetry.carried(lambda: telemetry.done("chunk", 0.5, side="source"))).result()
+            pool.submit(telemetry.with_current_context(lambda: telemetry.record_span("chunk", 0.5, side="source"))).result()
     with pytest.raises(ValueError, match="4711"), telemetry.span("fails"):
         raise ValueError("the row 4711")
     served.client("read").get("/api/v1/audits?x=1")
@@ -148,11 +148,11 @@ def test_spans(served: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     assert request.attributes["path"] == "/api/v1/audits"
 
 
-def test_tracing_without_its_packages(said: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tracing_packages_are_reported(log_output: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(telemetry, "_tracers", [])
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    assert telemetry.trace() is False
-    assert "auditor[tracing]" in lines(said)[0]["event"]
+    assert telemetry.start_tracing() is False
+    assert "auditor[tracing]" in lines(log_output)[0]["event"]
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
-    assert telemetry.trace() is False
+    assert telemetry.start_tracing() is False

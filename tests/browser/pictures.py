@@ -1,6 +1,6 @@
-"""A month in the life of a small shop, and the pictures of its pages that docs/ holds.
+"""Take the screenshots of the pages for docs/, from a small shop with a month of runs.
 
-To make them anew: python -m tests.browser.pictures docs. With --all there is every page in every look, for somebody to judge.
+To take them again: python -m tests.browser.pictures docs. With --all it takes every page at both widths and in both colour schemes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from playwright.sync_api import Browser, sync_playwright
 
 from auditor import service
 from auditor.api import create_app
-from auditor.config import Settings, checked
-from auditor.report import day, rendered
-from auditor.store import Store, _schema, open_store, runs, standing
-from tests.browser.conftest import QUIET, found
-from tests.browser.served import serving
-from tests.test_report_samples import NOW as REPORTED
-from tests.test_report_samples import earlier, moved
-from tests.test_report_samples import made as sample_of_reports
+from auditor.config import Settings, validate_settings
+from auditor.report import day, render
+from auditor.store import Store, _schema, audit_state, open_store, runs
+from tests.browser.conftest import CHROMIUM_OPTIONS, find_chromium
+from tests.browser.served import serve_app
+from tests.unit.test_report_samples import NOW as REPORTED
+from tests.unit.test_report_samples import create_sample as create_report_sample
+from tests.unit.test_report_samples import move_run, store_past_run
 
 TABLES = """
 CREATE TABLE customers AS SELECT i::BIGINT AS id, 'customer ' || i AS name, DATE '2024-01-01' + (i % 700)::INT AS since
@@ -53,7 +53,7 @@ NAMES = {"source": "shop", "target": "warehouse"}
 
 
 def settings(directory: Path) -> Settings:
-    """Audits as a team would have them."""
+    """Return settings with the audits of the shop."""
 
     def audit(table: str, **more: Any) -> dict[str, Any]:
         return {**{side: {"connection": name, "table": table} for side, name in NAMES.items()}, "key": ["id"], **more}
@@ -70,11 +70,11 @@ def settings(directory: Path) -> Settings:
         "refunds": audit("refunds"),
         "vouchers": audit("customers"),
     }
-    return checked({"connections": urls, "audits": audits, "store": {"url": f"sqlite:///{directory}/runs.db"}})
+    return validate_settings({"connections": urls, "audits": audits, "store": {"url": f"sqlite:///{directory}/runs.db"}})
 
 
-def lived(directory: Path, now: dt.datetime) -> tuple[Settings, Store]:
-    """The shop with a month of runs, one of which goes on."""
+def create_shop(directory: Path, now: dt.datetime) -> tuple[Settings, Store]:
+    """Create the shop with a month of runs, one of them still running; return its settings and store."""
     for side in NAMES:
         with duckdb.connect(f"{directory}/{side}.duckdb") as connection:
             connection.execute(TABLES + (DAMAGE if side == "target" else ""))
@@ -84,50 +84,50 @@ def lived(directory: Path, now: dt.datetime) -> tuple[Settings, Store]:
     for ago in range(29, 0, -1):
         at = now - dt.timedelta(days=ago, minutes=20)
         worse = 1.0 if ago > 12 else 1 - 0.0024 * (13 - ago) - 0.0006 * chance.random()
-        told: dict[str, Any] = {"missing": round(60000 * (1 - worse)), "extra": 0, "changed": (13 - ago) // 2 if worse < 1 else 0}
-        earlier(store, "orders", at, worse, 0.0 if worse == 1 or ago % 3 else 0.004, asked=configured.audit("orders"), **told)
-        earlier(store, "customers", at, 0.9991 if ago in (18, 17) else 1.0)
-        earlier(store, "invoices", at, 1.0 if ago > 20 else 1 - 0.00001 * (21 - ago) - 0.00005 * chance.random())
-        earlier(store, "payments", at)
+        counts: dict[str, Any] = {"missing": round(60000 * (1 - worse)), "extra": 0, "changed": (13 - ago) // 2 if worse < 1 else 0}
+        store_past_run(store, "orders", at, worse, 0.0 if worse == 1 or ago % 3 else 0.004, configured=configured, **counts)
+        store_past_run(store, "customers", at, 0.9991 if ago in (18, 17) else 1.0)
+        store_past_run(store, "invoices", at, 1.0 if ago > 20 else 1 - 0.00001 * (21 - ago) - 0.00005 * chance.random())
+        store_past_run(store, "payments", at)
         if ago > 3:
-            earlier(store, "stock", at)
+            store_past_run(store, "stock", at)
     for number, name in enumerate(("orders", "orders by the hour", "customers", "invoices", "refunds")):
         report = service.run_audit(configured, name, store=store, requested_by="schedule")
         began = now - dt.timedelta(minutes=19 + 3 * number)
-        moved(store, report.run, began, report.seconds)
+        move_run(store, report.run, began, report.seconds)
         if report.verified_through:
-            standing.update(store, name, verified_through=began)
-    standing.update(store, "orders", verified_through=now - dt.timedelta(days=13, minutes=20))
-    standing.update(store, "payments", verified_through=now - dt.timedelta(days=1, minutes=20))
-    standing.update(store, "stock", verified_through=now - dt.timedelta(days=4, minutes=20))
+            audit_state.update_state(store, name, verified_through=began)
+    audit_state.update_state(store, "orders", verified_through=now - dt.timedelta(days=13, minutes=20))
+    audit_state.update_state(store, "payments", verified_through=now - dt.timedelta(days=1, minutes=20))
+    audit_state.update_state(store, "stock", verified_through=now - dt.timedelta(days=4, minutes=20))
     for hours in (14, 8, 2):
         report = service.run_audit(configured, "events", store=store, requested_by="schedule")
-        moved(store, report.run, now - dt.timedelta(hours=hours), report.seconds)
-    with store.engine.begin() as connection:  # each part was read when its run began
+        move_run(store, report.run, now - dt.timedelta(hours=hours), report.seconds)
+    with store.engine.begin() as connection:  # the time of each part is the start of its run
         read = sa.select(_schema.runs.c.started).where(_schema.runs.c.number == _schema.stretches.c.run).scalar_subquery()
         connection.execute(sa.update(_schema.stretches).values(at=read))
-    runs.begin(store, run="4f" * 16, audit="payments", definition={}, method="exact", requested_by="ada", reason="after the backfill")
+    runs.start_run(store, run="4f" * 16, audit="payments", definition={}, method="exact", requested_by="ada", reason="after the backfill")
     return configured, store
 
 
-def beat(store: Store) -> None:
-    """What the run that goes on says of itself."""
+def record_heartbeat(store: Store) -> None:
+    """Record the heartbeat and progress of the run that is still running."""
     busy = "waits: Threads_running is 41, and more than 30"
     reading = {"doing": "summarising", "done": 3_145_728, "total": 4_812_000, "statements": 27, "running": 4}
-    runs.beat(store, "4f" * 16, {"source": {**reading, "doing": busy, "done": 1_835_008, "running": 0}, "target": reading})
+    runs.record_heartbeat(store, "4f" * 16, {"source": {**reading, "doing": busy, "done": 1_835_008, "running": 0}, "target": reading})
 
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """The browser that is installed here."""
+    """Yield the installed browser."""
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found(), args=list(QUIET))
+        opened = playwright.chromium.launch(executable_path=find_chromium(), args=list(CHROMIUM_OPTIONS))
         yield opened
         opened.close()
 
 
 class Camera:
-    """Takes pictures of pages into a directory."""
+    """Takes screenshots of pages into a directory."""
 
     def __init__(self, browser: Browser, url: str, directory: Path) -> None:
         self.browser, self.url, self.directory = browser, url, directory
@@ -135,7 +135,10 @@ class Camera:
     def take(
         self, name: str, path: str, *, width: int = 1280, height: int = 960, dark: bool = False, whole: bool = False, act: str = ""
     ) -> None:
-        """A picture of a page, of its ``whole`` length or of what a window shows; ``act`` is done there first."""
+        """Take a screenshot of a page, of its ``whole`` length or of the window.
+
+        ``act`` is a selector to click first, or ``point`` to hover a cell.
+        """
         context = self.browser.new_context(
             viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", reduced_motion="reduce"
         )
@@ -151,22 +154,22 @@ class Camera:
 
 
 def main() -> None:
-    """Take them."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("directory", type=Path)
-    asked.add_argument("--all", action="store_true", help="every page in every look")
-    options = asked.parse_args()
+    """Take the screenshots."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--all", action="store_true", help="every page at both widths and in both colour schemes")
+    options = parser.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as made:
-        configured, store = lived(Path(made), dt.datetime.now(dt.UTC))
-        (latest,) = runs.listed(store, audit="orders", limit=1)
-        (Path(made) / "reports").mkdir()
-        reported, kept = sample_of_reports(Path(made) / "reports")
-        file = Path(made) / "day.html"
-        file.write_text(rendered.day(day.day(kept, reported, REPORTED.date(), REPORTED), "html"), encoding="utf-8")
-        with serving(create_app(configured, store, insecure=True)) as url, browser() as opened:
+    with tempfile.TemporaryDirectory() as folder:
+        configured, store = create_shop(Path(folder), dt.datetime.now(dt.UTC))
+        (latest,) = runs.list_runs(store, audit="orders", limit=1)
+        (Path(folder) / "reports").mkdir()
+        reported, report_store = create_report_sample(Path(folder) / "reports")
+        file = Path(folder) / "day.html"
+        file.write_text(render.day(day.load_day(report_store, reported, REPORTED.date(), REPORTED), "html"), encoding="utf-8")
+        with serve_app(create_app(configured, store, insecure=True)) as url, browser() as opened:
             camera = Camera(opened, url, options.directory)
-            beat(store)
+            record_heartbeat(store)
             if not options.all:
                 camera.take("page-overview", "/")
                 camera.take("page-audit", "/audits/orders", act="point")
@@ -175,10 +178,10 @@ def main() -> None:
                 camera.take("daily-report", file.as_uri(), width=1100, height=1500)
             for name, path in _pages(latest.run, file).items() if options.all else ():
                 for width, dark in ((1280, False), (1280, True), (390, False), (390, True)):
-                    beat(store)
+                    record_heartbeat(store)
                     act = "details.options summary" if name == "options" else "details.what summary" if name == "explained" else ""
                     camera.take(f"{name}-{width}-{'dark' if dark else 'light'}", path, width=width, dark=dark, whole=True, act=act)
-        kept.close()
+        report_store.close()
         store.close()
 
 

@@ -1,4 +1,4 @@
-"""A service as somebody would run it: two DuckDB files with damage, a SQLite store with runs, a real server."""
+"""A complete service: two DuckDB files that differ, a SQLite store with runs, workers, and a server on a port."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import uvicorn
 
 from auditor import service
 from auditor.api import create_app
-from auditor.config import Settings, checked
-from auditor.service.queueing import Workers
+from auditor.config import Settings, validate_settings
+from auditor.service.workers import Workers
 from auditor.store import Store, open_store, tokens
 
 TABLES = """
@@ -33,13 +33,13 @@ UPDATE orders SET item = '<b>bold</b>' WHERE id = 17;
 DELETE FROM orders WHERE id BETWEEN 15000 AND 15600 OR id % 251 = 0;
 INSERT INTO orders SELECT id + 50000, customer, amount, item FROM orders WHERE id < 20;
 """
-LOOKS = 2.5
-"""Seconds that a run of `watched` waits before it looks again, in which somebody can watch it."""
+RECHECK_WAIT = 2.5
+"""Seconds that a run of the audit ``watched`` waits before its recheck, long enough for a test to watch it."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where the pages are, and what stands behind them."""
+    """The URL of the pages, with the settings, store and tokens of the service."""
 
     url: str
     settings: Settings
@@ -47,9 +47,9 @@ class Site:
     tokens: Mapping[tokens.Scope, str]
 
     def path(self, name: str) -> str:
-        """The path of a page, by a short name."""
+        """Return the path of a page by its short name, a key of `PAGES`."""
         if name in ("run", "failed"):
-            (latest,) = service_runs(self.store, {"run": "orders", "failed": "missing"}[name])
+            (latest,) = newest_run(self.store, {"run": "orders", "failed": "missing"}[name])
             return f"/runs/{latest}"
         return PAGES[name]
 
@@ -73,15 +73,15 @@ PAGES = {
 }
 
 
-def service_runs(store: Store, audit: str) -> list[str]:
-    """The id of an audit's newest run."""
+def newest_run(store: Store, audit: str) -> list[str]:
+    """Return the id of an audit's newest run as a list, empty without runs."""
     from auditor.store import runs
 
-    return [one.run for one in runs.listed(store, audit=audit, limit=1)]
+    return [one.run for one in runs.list_runs(store, audit=audit, limit=1)]
 
 
 def settings(directory: Path) -> Settings:
-    """Two connections and audits of every verdict."""
+    """Return settings with two connections and audits of every verdict."""
 
     def audit(table: str, **more: Any) -> dict[str, Any]:
         return {**{side: {"connection": name, "table": table} for side, name in NAMES.items()}, "key": ["id"], **more}
@@ -92,22 +92,24 @@ def settings(directory: Path) -> Settings:
         "orders": audit("orders"),
         "orders, how alike": audit("orders", method="minhash"),
         "orders, counted": audit("orders", method="counts"),
-        "watched": audit("orders", recheck={"times": 1, "wait": LOOKS}),
+        "watched": audit("orders", recheck={"times": 1, "wait": RECHECK_WAIT}),
         "endless": audit("orders", recheck={"times": 3, "wait": 600}),
         "missing": audit("nowhere"),
         "nothing": audit("nothing"),
         "never": audit("customers"),
+        LONG_NAME: audit("customers"),
         "rolling": audit("orders", rolling={"per_run": "30%"}, partition={"size": 1000}),
     }
-    return checked({"connections": urls, "audits": audits, "store": {"url": f"sqlite:///{directory}/runs.db"}})
+    return validate_settings({"connections": urls, "audits": audits, "store": {"url": f"sqlite:///{directory}/runs.db"}})
 
 
+LONG_NAME = "customers_of_the_second_warehouse_with_a_name_that_is_wider_than_any_phone"
 NAMES = {"source": "shop", "target": "warehouse"}
 
 
 @contextmanager
 def site(directory: Path, *, insecure: bool = False) -> Iterator[Site]:
-    """The whole service, until the block ends."""
+    """Run the whole service for the block."""
     for side in NAMES:
         with duckdb.connect(f"{directory}/{side}.duckdb") as connection:
             connection.execute(TABLES + (DAMAGE if side == "target" else ""))
@@ -127,11 +129,11 @@ def site(directory: Path, *, insecure: bool = False) -> Iterator[Site]:
         "rolling",
     ):
         service.run_audit(configured, name, store=store, requested_by="the tests", reason="to have something to show")
-    secrets = {scope: tokens.create(store, name=f"a {scope} token", scope=scope) for scope in tokens.SCOPES}
+    secrets = {scope: tokens.create_token(store, name=f"a {scope} token", scope=scope) for scope in tokens.SCOPES}
     workers = Workers(configured, store, 1)
     workers.start()
     try:
-        with serving(create_app(configured, store, workers=workers, insecure=insecure)) as url:
+        with serve_app(create_app(configured, store, workers=workers, insecure=insecure)) as url:
             yield Site(url, configured, store, secrets)
     finally:
         workers.stop(0.5)
@@ -139,8 +141,8 @@ def site(directory: Path, *, insecure: bool = False) -> Iterator[Site]:
 
 
 @contextmanager
-def serving(app: Any) -> Iterator[str]:
-    """A server on a free port of this machine; where it answers."""
+def serve_app(app: Any) -> Iterator[str]:
+    """Serve the application on a free local port for the block; yield the URL."""
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -21,8 +21,8 @@ class Unavailable(RuntimeError):
     """This engine cannot be started here; the message says why, in one sentence."""
 
 
-def _nothing() -> None:
-    """For servers that are not ours to stop."""
+def do_nothing() -> None:
+    """Stop nothing: for servers that the tests did not start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,9 @@ class Server:
     version: str
     #: Where it came from: "local binary", "unpacked packages", "docker", "given by $VARIABLE".
     how: str
-    stopper: Callable[[], None] = field(default=_nothing, repr=False, compare=False)
+    stopper: Callable[[], None] = field(default=do_nothing, repr=False, compare=False)
+    #: Whether the user named it, so that it outlives the tests.
+    given: bool = False
 
     def stop(self) -> None:
         """End the server and remove what it wrote."""
@@ -49,7 +51,7 @@ def given(variable: str, version_of: Callable[[str], str], errors: type[Exceptio
         version = version_of(url)
     except errors as error:
         raise Unavailable(f"${variable} is set, but no server answers there ({type(error).__name__})") from error
-    return Server(url=url, version=version, how=f"given by ${variable}")
+    return Server(url=url, version=version, how=f"given by ${variable}", given=True)
 
 
 _ports_taken: set[int] = set()

@@ -8,6 +8,7 @@ https://dev.mysql.com/doc/refman/en/server-option-variable-reference.html
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -15,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 import pymysql
 
 from tests.servers import _docker
-from tests.servers._process import Daemon, Server, find_program, free_port, given, own_directory, run
+from tests.servers._process import Daemon, Server, Unavailable, find_program, free_port, given, own_directory, run
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -81,6 +82,21 @@ def start(directory: Path) -> Server:
     home = own_directory(directory, "mysql")
     run([program, "--no-defaults", *as_root(), f"--datadir={home}/data", "--initialize-insecure", *OWN_OPTIONS], home)
     return start_local("mysql", home, [program, "--no-defaults", *OWN_OPTIONS], how)
+
+
+def database(server: Server, name: str) -> Server:
+    """Create a database on the server, which is dropped when the result is stopped."""
+
+    def run(statement: str) -> None:
+        with connect(server.url) as connection, connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    try:
+        run(f"CREATE DATABASE IF NOT EXISTS {name}")
+    except pymysql.MySQLError as error:
+        raise Unavailable(f"the account may not create the database {name} ({error})") from error
+    url = urlsplit(server.url)._replace(path=f"/{name}").geturl()
+    return replace(server, url=url, stopper=lambda: run(f"DROP DATABASE {name}"))
 
 
 def start_local(scheme: str, home: Path, command: list[str | Path], how: str) -> Server:

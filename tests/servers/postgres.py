@@ -10,7 +10,7 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -102,6 +102,21 @@ def version(url: str) -> str:
 def start(directory: Path) -> Server:
     """Start PostgreSQL, or raise Unavailable."""
     return given(VARIABLE, version, psycopg2.Error) or cluster(directory, DEFAULT)
+
+
+def database(server: Server, name: str) -> Server:
+    """Create a database on the server, which is dropped when the result is stopped."""
+
+    def run(statement: str) -> None:
+        with closing(connect(server.url)) as connection:
+            connection.cursor().execute(statement)
+
+    try:
+        run(f"CREATE DATABASE {name}")
+    except psycopg2.Error as error:
+        raise Unavailable(f"the account may not create the database {name} ({error})") from error
+    url = urlsplit(server.url)._replace(path=f"/{name}").geturl()
+    return replace(server, url=url, stopper=lambda: run(f"DROP DATABASE {name} WITH (FORCE)"))
 
 
 def cluster(directory: Path, setup: Cluster) -> Server:

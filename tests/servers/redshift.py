@@ -15,6 +15,7 @@ What it cannot prove:
 - types: VARCHAR(n) counts characters here and bytes there; AVG of integers is an integer there; NUMERIC there ends at
   38 digits, with its own scale for division; SUPER is jsonb here, so the order of keys and duplicates are lost; VARBYTE
   is bytea; INTERVAL and the binary wire formats are PostgreSQL's;
+- STRTOL of signs, prefixes, 16 digits or other bases than 16, and SHA2 of other lengths than 256 bits: refused here;
 - keys: Redshift does not enforce PRIMARY KEY, UNIQUE and FOREIGN KEY;
 - plans, costs, distribution, sort keys, result cache, queueing, leader-node functions, serializable conflicts;
 - a session that changes its search_path without `redshift_functions` loses the functions.
@@ -23,10 +24,9 @@ What it cannot prove:
 from __future__ import annotations
 
 import json
-import os
 import sys
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -60,17 +60,19 @@ CLUSTER = postgres.Cluster(
 
 @dataclass(frozen=True, kw_only=True)
 class StandIn(Server):
-    """The stand-in, with the log of its front."""
+    """The stand-in, with the log that its front keeps of one database."""
 
     log: Path
+    #: The PostgreSQL behind the front, as the URL of its first database.
+    behind: str
 
     def statements(self) -> list[str]:
-        """What the clients sent, character by character, since the start or the last `forget`."""
+        """Return what the clients of this database sent, character by character, since the start or the last `forget`."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def forget(self) -> None:
-        """Begin the log anew."""
-        os.truncate(self.log, 0)
+        """Empty the log."""
+        self.log.write_text("")
 
 
 def connect(url: str) -> Connection:
@@ -83,6 +85,7 @@ def connect(url: str) -> Connection:
         user=unquote(parts.username or ""),
         password=unquote(parts.password or ""),
         ssl=parse_qs(parts.query).get("sslmode") != ["disable"],
+        application_name="tests",  # else the driver looks through the whole stack for a name
     )
     connection.autocommit = True
     return connection
@@ -104,8 +107,7 @@ def start(directory: Path) -> Server:
     if server is not None:
         return server
     behind = postgres.cluster(directory, CLUSTER)
-    with closing(postgres.connect(behind.url)) as connection:
-        connection.cursor().execute(FUNCTIONS.read_text())
+    _define_functions(behind.url)
     try:
         return _front(directory, behind)
     except Unavailable:
@@ -113,11 +115,34 @@ def start(directory: Path) -> Server:
         raise
 
 
+def database(server: Server, name: str) -> Server:
+    """Create a database on the server, with Redshift's functions on the stand-in; it is dropped when the result is stopped."""
+    url = urlsplit(server.url)._replace(path=f"/{name}").geturl()
+    if not isinstance(server, StandIn):
+        _run(server.url, f"CREATE DATABASE {name}")
+        return replace(server, url=url, stopper=lambda: _run(server.url, f"DROP DATABASE {name}"))
+    made = postgres.database(replace(server, url=server.behind), name)
+    _define_functions(made.url)
+    return replace(server, url=url, log=server.log.with_name(f"{name}.jsonl"), stopper=made.stopper)
+
+
+def _run(url: str, statement: str) -> None:
+    try:
+        with closing(connect(url)) as connection:
+            connection.cursor().execute(statement)
+    except Error as error:
+        raise Unavailable(f"the account may not create or drop a database ({error})") from error
+
+
+def _define_functions(url: str) -> None:
+    with closing(postgres.connect(url)) as connection:
+        connection.cursor().execute(FUNCTIONS.read_text())
+
+
 def _front(directory: Path, behind: Server) -> StandIn:
     parts = urlsplit(behind.url)
     home, port = own_directory(directory, "redshift-front"), free_port()
-    log = home / "statements.jsonl"
-    daemon = Daemon([sys.executable, redshift_front.__file__, str(port), str(parts.hostname), str(parts.port), log], home)
+    daemon = Daemon([sys.executable, redshift_front.__file__, str(port), str(parts.hostname), str(parts.port), home], home)
     url = f"redshift://audit:audit@127.0.0.1:{port}/audit?sslmode=disable"
     daemon.wait(lambda: version(url), Error)
 
@@ -126,4 +151,4 @@ def _front(directory: Path, behind: Server) -> StandIn:
         behind.stop()
 
     name = f"stand-in on PostgreSQL {behind.version}"
-    return StandIn(url=url, version=name, how=behind.how, stopper=stop, log=log)
+    return StandIn(url=url, version=name, how=behind.how, stopper=stop, log=home / "audit.jsonl", behind=behind.url)

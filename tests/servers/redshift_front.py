@@ -7,12 +7,13 @@ front passes the conversation on and touches four things only:
 - `server_version` is reported as 8.0.2, the PostgreSQL that Redshift says it is;
 - statements: the few spellings of Redshift's grammar that PostgreSQL's parser refuses are rewritten
   (`rewrite`), outside string literals, quoted names and comments;
-- each statement is noted as the client sent it, one JSON string per line, so that a test can assert the exact SQL.
+- each statement is logged as the client sent it, one JSON string per line of LOGS/DATABASE.jsonl, so that a test can assert
+  the exact SQL.
 
 It runs as a process of its own: in a thread of the tests it would starve, or stop for ever, while a driver written
 in C holds the interpreter's lock (psycopg2 does during cancel()).
 
-    python redshift_front.py PORT UPSTREAM_HOST UPSTREAM_PORT LOG
+    python redshift_front.py PORT UPSTREAM_HOST UPSTREAM_PORT LOGS
 
 Passwords are PostgreSQL's business: its server asks for a clear-text password (loopback only), and refuses a
 wrong one with SQLSTATE 28P01, as Redshift does. Cancel requests are passed on.
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import struct
 import sys
@@ -79,9 +81,9 @@ def rewrite(sql: str) -> str:
 class Front:
     """Listens on a loopback port, and talks to the PostgreSQL behind it, until the process is ended."""
 
-    def __init__(self, upstream: tuple[str, int], log: TextIO) -> None:
+    def __init__(self, upstream: tuple[str, int], logs: Path | None) -> None:
         self._upstream = upstream
-        self._log = log
+        self._logs = logs
 
     async def listen(self, port: int) -> None:
         """Converse with whoever connects."""
@@ -104,27 +106,33 @@ class Front:
                 to_server.write(_untyped(code, body))
                 await server.read()  # PostgreSQL closes when the request has been passed on
             else:
-                to_server.write(_untyped(code, _known_parameters(body)))
-                await _until_first_ends(self._upwards(client, to_server), _downwards(server, to_client))
+                known = _known_parameters(body)
+                to_server.write(_untyped(code, _joined(known)))
+                with self._log(known.get("database", known["user"])) as log:
+                    await _until_first_ends(self._upwards(client, to_server, log), _downwards(server, to_client))
         finally:
             to_server.close()
 
-    async def _upwards(self, client: asyncio.StreamReader, to_server: asyncio.StreamWriter) -> None:
+    def _log(self, database: str) -> TextIO:
+        return (self._logs / f"{Path(database).name}.jsonl" if self._logs else Path(os.devnull)).open("a", encoding="utf-8")
+
+    async def _upwards(self, client: asyncio.StreamReader, to_server: asyncio.StreamWriter, log: TextIO) -> None:
         while True:
             kind, body = await _message(client)
             if kind == b"Q":
-                body = self._forwarded(body[:-1]) + b"\0"
+                body = _forwarded(body[:-1], log) + b"\0"
             elif kind == b"P":  # Parse: name of the statement, its text, types of its parameters
                 name, text, types = body.split(b"\0", 2)
-                body = b"\0".join((name, self._forwarded(text), types))
+                body = b"\0".join((name, _forwarded(text, log), types))
             to_server.write(kind + struct.pack("!i", len(body) + 4) + body)
             await to_server.drain()
 
-    def _forwarded(self, text: bytes) -> bytes:
-        sql = text.decode("utf-8", "surrogateescape")
-        self._log.write(json.dumps(sql) + "\n")  # before PostgreSQL answers, so whoever has the answer finds it here
-        self._log.flush()
-        return rewrite(sql).encode("utf-8", "surrogateescape")
+
+def _forwarded(text: bytes, log: TextIO) -> bytes:
+    sql = text.decode("utf-8", "surrogateescape")
+    log.write(json.dumps(sql) + "\n")  # before PostgreSQL answers, so that a client that has the answer finds it here
+    log.flush()
+    return rewrite(sql).encode("utf-8", "surrogateescape")
 
 
 async def _until_first_ends(*ways: Coroutine[object, object, object]) -> None:
@@ -151,10 +159,14 @@ async def _startup(client: asyncio.StreamReader, to_client: asyncio.StreamWriter
         to_client.write(b"N")
 
 
-def _known_parameters(body: bytes) -> bytes:
-    fields = body[:-2].split(b"\0")  # the body ends a value and then itself
-    pairs = zip(fields[::2], fields[1::2], strict=False)
-    return b"".join(name + b"\0" + value + b"\0" for name, value in pairs if name.decode() in KNOWN) + b"\0"
+def _known_parameters(body: bytes) -> dict[str, str]:
+    fields = body[:-2].decode("utf-8", "surrogateescape").split("\0")  # the body ends a value and then itself
+    return {name: value for name, value in zip(fields[::2], fields[1::2], strict=False) if name in KNOWN}
+
+
+def _joined(parameters: dict[str, str]) -> bytes:
+    joined = "".join(f"{name}\0{value}\0" for name, value in parameters.items())
+    return joined.encode("utf-8", "surrogateescape") + b"\0"
 
 
 async def _downwards(server: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
@@ -179,10 +191,9 @@ def _untyped(code: int, body: bytes) -> bytes:
     return struct.pack("!ii", len(body) + 8, code) + body
 
 
-def main(port: str, upstream_host: str, upstream_port: str, log: str) -> None:
+def main(port: str, upstream_host: str, upstream_port: str, logs: str) -> None:
     """Serve until the process is ended."""
-    with Path(log).open("a", encoding="utf-8") as notes:
-        asyncio.run(Front((upstream_host, int(upstream_port)), notes).listen(int(port)))
+    asyncio.run(Front((upstream_host, int(upstream_port)), Path(logs)).listen(int(port)))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Starting means to set the environment that every session of this process then finds: a Java, this very Python
 for its workers (PATH's own lacks our packages), loopback addresses, small sizes, a foreign time zone, and a private
-directory for whatever Spark writes.
+directory for whatever Spark writes. The Java process compiles quickly rather than well: tests run each statement once or twice. What it
+compiled it keeps: the 48 MB that it has for that otherwise are full after some hundred statements, and then it sweeps and compiles again.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from dialects import _java
-from dialects._errors import DriverMissing
+from dialects.errors import DriverMissing
+from dialects.spark import java
 from tests.servers._process import Server, Unavailable, own_directory
 
 URL = "spark://local?master=local[2]"
@@ -23,13 +24,15 @@ _DEFAULTS = """\
 spark.driver.memory            1g
 spark.driver.bindAddress       127.0.0.1
 spark.driver.host              127.0.0.1
-spark.driver.extraJavaOptions  -Dderby.system.home={home}
+spark.driver.extraJavaOptions  -Dderby.system.home={home} {java}
 spark.sql.session.timeZone     America/New_York
-spark.sql.shuffle.partitions   4
+spark.sql.shuffle.partitions   2
 spark.sql.warehouse.dir        {home}/warehouse
 spark.ui.enabled               false
 spark.ui.showConsoleProgress   false
+spark.python.authenticate.socketTimeout  5s
 """
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn450m -XX:MetaspaceSize=256m"
 _LOGGING = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -45,12 +48,12 @@ def start(directory: Path) -> Server:
     """Prepare Spark, or raise Unavailable."""
     home = own_directory(directory, "spark")
     try:
-        java_home, origin = _java.find(home)
+        java_home, origin = java.find_java_home(home)
     except DriverMissing as error:
         raise Unavailable(str(error)) from error
     conf = home / "conf"
     conf.mkdir()
-    (conf / "spark-defaults.conf").write_text(_DEFAULTS.format(home=home))
+    (conf / "spark-defaults.conf").write_text(_DEFAULTS.format(home=home, java=_JAVA))
     (conf / "log4j2.properties").write_text(_LOGGING)
     environment = {
         "JAVA_HOME": str(java_home),

@@ -1,26 +1,30 @@
-"""The store on every database that can hold it: SQLite always, the servers where they run."""
+"""Fixtures for tests of the store on every supported database: SQLite always, the servers if they are available."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from auditor import config
+from auditor.config import Settings
 from auditor.store import Store, open_store
-from tests.engines import Engines, engine_params
-from tests.store import databases
+from tests.live import Engines, engine_params
+from tests.serving import Serving
+from tests.store import databases, service
 
 Make = Callable[[], str]
 
 
 MARIADB = pytest.param("mariadb", marks=[pytest.mark.mariadb, pytest.mark.slow])
-"""It is written to as MySQL is."""
+"""Slow, because the store treats it like MySQL."""
 
 
 @pytest.fixture(scope="module", params=["sqlite", *engine_params("mysql", "postgres"), MARIADB])
 def make_url(request: pytest.FixtureRequest, engines: Engines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
-    """Makes a new, empty place for a store; all of a module's go when its tests are over."""
+    """Returns a function that creates an empty database for a store and returns its URL; they are dropped after the module's tests."""
     if request.param == "sqlite":
         folder = tmp_path_factory.mktemp("stores")
         counter = iter(range(1_000))
@@ -40,13 +44,13 @@ def make_url(request: pytest.FixtureRequest, engines: Engines, tmp_path_factory:
 
 @pytest.fixture(scope="module")
 def url(make_url: Make) -> str:
-    """The module's store."""
+    """The URL of the module's store."""
     return make_url()
 
 
 @pytest.fixture(scope="module")
 def store(url: str) -> Iterator[Store]:
-    """The module's store, open. Tests share it, and use audits of their own."""
+    """The module's open store. Its tests share it, so each uses its own audits."""
     opened = open_store(url)
     yield opened
     opened.close()
@@ -54,7 +58,32 @@ def store(url: str) -> Iterator[Store]:
 
 @pytest.fixture
 def file_store(tmp_path: Path) -> Iterator[Store]:
-    """A new store in SQLite."""
+    """A new SQLite store for one test."""
     opened = open_store(f"sqlite:///{tmp_path}/store.db")
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def configured(make_url: Make, tmp_path: Path) -> Iterator[tuple[Path, Settings, Store]]:
+    """A configuration file with many audits of two small DuckDB files, its settings and its store."""
+    path = service.write_settings(tmp_path, make_url())
+    settings = config.load(path)
+    assert settings.store
+    store = open_store(settings.store.url)
+    yield path, settings, store
+    store.close()
+
+
+@pytest.fixture
+def serve(configured: tuple[Path, Settings, Store]) -> Iterator[service.Serve]:
+    """Returns a function that starts serving processes; they are killed after the test."""
+    started: list[Serving] = []
+
+    def start(**options: Any) -> Serving:
+        started.append(Serving(configured[0], **options))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()

@@ -1,4 +1,4 @@
-"""A database of its own on a server, for one test module."""
+"""Create and drop databases on a server, for one test module each."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tests.servers import mysql, postgres
 
 
 def create(server: str) -> str:
-    """Make an empty database and return its URL."""
+    """Create an empty database and return its URL."""
     name = f"store_{uuid.uuid4().hex[:12]}"
     run(server, f"CREATE DATABASE {name}")
     return urlsplit(server)._replace(path=f"/{name}").geturl()
 
 
 def drop(server: str, url: str) -> None:
-    """Drop a database that `create` made, whoever is still connected."""
+    """Drop a database that `create` created, even with open connections."""
     name = urlsplit(url).path.lstrip("/")
     run(server, f"DROP DATABASE {name}{' WITH (FORCE)' if server.startswith('postgres') else ''}")
 
 
 def run(url: str, *statements: str) -> None:
-    """Run statements past the store."""
+    """Run statements on a connection that is not the store's."""
     connection: Any = postgres.connect(url) if url.startswith("postgres") else mysql.connect(url)
     with closing(connection):
         cursor = connection.cursor()

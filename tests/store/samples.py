@@ -1,4 +1,4 @@
-"""Runs to keep."""
+"""Sample runs and chunks."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ DONE = runs.Outcome(
     unsettled=0,
     verified_through=T0,
     report=b'{"audit": "a"}' * 100,
-    picture=b"\x00\xffpicture",
+    partition_map=b"\x00\xffpicture",
     differences=(
-        runs.Kept(kind="missing", key={"id": str(2**64), "text": "naïve 🙂\x00"}, rows={"source": 1, "target": 0}),
-        runs.Kept(kind="changed", key={"id": None}, columns=[{"name": "a", "source": "1", "target": None}], state="unsettled"),
-        runs.Kept(
+        runs.StoredDifference(kind="missing", key={"id": str(2**64), "text": "naïve 🙂\x00"}, rows={"source": 1, "target": 0}),
+        runs.StoredDifference(kind="changed", key={"id": None}, columns=[{"name": "a", "source": "1", "target": None}], state="unsettled"),
+        runs.StoredDifference(
             kind="extra",
             range={"first": 2**70, "last": 2**70 + 9, "label": "keys", "rows": 10, "partitions": 1},
             looks=[{"at": T0.isoformat(), "outcome": "confirmed"}],
@@ -51,28 +51,31 @@ FAILED = runs.Outcome(state=State.FAILED, verdict=Verdict.UNKNOWN, exit_code=3, 
 _numbers = itertools.count()
 
 
-def new_audit() -> str:
-    """The name of an audit that no other test has."""
+def new_audit_name() -> str:
+    """Return a unique audit name."""
     return f"audit-{next(_numbers)}-{uuid.uuid4().hex[:6]}"
 
 
-def begun(store: Store, audit: str, run: str | None = None, **more: Any) -> str:
-    """A run of this process."""
+def start_run(store: Store, audit: str, run: str | None = None, **more: Any) -> str:
+    """Start a run in this process and return its id."""
     run = run or uuid.uuid4().hex
-    runs.begin(store, run=run, audit=audit, definition={"source": "orders", "n": 1}, method="exact", **more)
+    runs.start_run(store, run=run, audit=audit, definition={"source": "orders", "n": 1}, method="exact", **more)
     return run
 
 
-def ended(store: Store, audit: str, outcome: runs.Outcome = DONE, **more: Any) -> str:
-    """A run that ended."""
-    run = begun(store, audit)
-    runs.pin(store, run, plan=b"plan", schema={"source": [["id", "bigint"]], "target": []})
-    runs.finish(store, run, replace(outcome, **more))
+def add_finished_run(store: Store, audit: str, outcome: runs.Outcome = DONE, **more: Any) -> str:
+    """Start and finish a run, and return its id."""
+    run = start_run(store, audit)
+    runs.save_plan(store, run, plan=b"plan", schema={"source": [["id", "bigint"]], "target": []})
+    outcome = replace(outcome, **more)
+    if outcome.resumable:
+        chunks.save_chunk(store, run, make_chunk())
+    runs.finish_run(store, run, outcome)
     return run
 
 
-def chunk(first: int | None = 0, end: int | None = 10, **more: Any) -> chunks.StoredChunk:
-    """A chunk that is done."""
+def make_chunk(first: int | None = 0, end: int | None = 10, **more: Any) -> chunks.StoredChunk:
+    """Return a finished chunk."""
     return chunks.StoredChunk(
         **{"side": "source", "rows": 5, "seconds": 0.25, "attempts": 1, "at": T0, "payload": b"\x00\x01", **more}, first=first, end=end
     )

@@ -1,4 +1,4 @@
-"""Several processes on one store, and processes that die, on every database."""
+"""Several processes on one store, and processes that are killed, on every database."""
 
 from __future__ import annotations
 
@@ -12,151 +12,176 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from auditor.errors import UnknownRun
+from auditor.errors import NotResumable, UnknownRun
 from auditor.model import State, Verdict
-from auditor.store import Store, _life, chunks, runs, standing
-from auditor.store._process import Owner, gone
+from auditor.store import Store, _dead_runs, audit_state, chunks, runs
+from auditor.store._process import Owner, has_ended
 from auditor.store._schema import runs as table
-from tests.store.samples import DONE, begun, chunk, new_audit
+from tests.store.samples import DONE, FAILED, make_chunk, new_audit_name, start_run
 from tests.store.worker import Worker, payload
 
+pytestmark = pytest.mark.clock
 
-def test_of_processes_that_begin_an_audit_at_once_one_wins(store: Store, url: str) -> None:
-    audits = [new_audit() for _ in range(2)]
-    for audit in audits:
+
+def test_concurrent_starts_of_an_audit_have_one_winner(store: Store, url: str, request: pytest.FixtureRequest) -> None:
+    for audit in (new_audit_name(), new_audit_name())[: 2 if request.config.getoption("--slow") else 1]:
         workers = [Worker("begin", url, audit, f"{audit}-run-{number}") for number in range(2)]
-        assert [worker.said() for worker in workers] == ["ready", "ready"]
+        assert [worker.read_line() for worker in workers] == ["ready", "ready"]
         for worker in workers:
             worker.go()
-        said = sorted(worker.said() for worker in workers)
-        assert said[1] == "won" and said[0].startswith("lost") and f"run {audit}-run-" in said[0]
-        [run] = runs.listed(store, audit=audit)
+        answers = sorted(worker.read_line() for worker in workers)
+        assert answers[1] == "won" and answers[0].startswith("lost") and f"run {audit}-run-" in answers[0]
+        [run] = runs.list_runs(store, audit=audit)
         assert run.owner is not None and run.owner.pid in {worker.process.pid for worker in workers}
-        assert runs.recover(store) == []
+        assert runs.recover_runs(store) == []
         for worker in workers:
             worker.end()
-        assert runs.recover(store) == [run.run]
+        assert runs.recover_runs(store) == [run.run]
 
 
-def test_a_tick_is_claimed_by_one_of_many(store: Store, url: str) -> None:
-    audit = new_audit()
+def test_concurrent_claims_of_a_tick_have_one_winner(store: Store, url: str) -> None:
+    audit = new_audit_name()
     workers = [Worker("claim", url, audit, "6", "8") for _ in range(2)]
-    assert [worker.said() for worker in workers] == ["ready", "ready"]
+    assert [worker.read_line() for worker in workers] == ["ready", "ready"]
     for worker in workers:
         worker.go()
-    won = [int(tick) for worker in workers for tick in worker.said().split()]
+    won = [int(tick) for worker in workers for tick in worker.read_line().split()]
     assert sorted(won) == list(range(6))
     for worker in workers:
         worker.end()
 
 
-def test_what_a_killed_process_leaves_is_whole(store: Store, url: str) -> None:
-    chance, audit, states = random.Random(7), new_audit(), set()
-    for _ in range(5):
+def test_killed_process_leaves_consistent_runs(store: Store, url: str, request: pytest.FixtureRequest) -> None:
+    chance, audit, states = random.Random(7), new_audit_name(), set()
+    for _ in range(5 if request.config.getoption("--slow") else 2):
         worker = Worker("live", url, audit)
-        assert worker.said() == "ready"
+        assert worker.read_line() == "ready"
         worker.go()
-        worker.said()
+        worker.read_line()
         time.sleep(chance.uniform(0, 0.4))
         worker.kill()
-        given_up = runs.recover(store)
+        given_up = runs.recover_runs(store)
         assert len(given_up) <= 1
-        for run in runs.listed(store, audit=audit, limit=1_000):
+        for run in runs.list_runs(store, audit=audit, limit=1_000):
             states.add(run.state)
-            _is_whole(store, run)
+            _assert_consistent(store, run)
         for run_id in given_up:
-            found = runs.find(store, run_id)
-            assert found.state == State.FAILED and "its process is gone" in found.reasons[0] and str(worker.process.pid) in found.reasons[0]
+            found = runs.get_run(store, run_id)
+            assert (
+                found.state == State.FAILED and "its process has died" in found.reasons[0] and str(worker.process.pid) in found.reasons[0]
+            )
             if found.resumable:
-                assert runs.take_up(store, run_id).plan == b"plan"
-                runs.finish(store, run_id, DONE)
-    ended = len(runs.listed(store, audit=audit, limit=1_000))
-    assert states <= {State.FAILED, State.DONE} and standing.get(store, audit).runs == ended
+                assert runs.resume_run(store, run_id).plan == b"plan"
+                runs.finish_run(store, run_id, DONE)
+    ended = len(runs.list_runs(store, audit=audit, limit=1_000))
+    assert states <= {State.FAILED, State.DONE} and audit_state.get_state(store, audit).runs == ended
 
 
-def _is_whole(store: Store, run: runs.StoredRun) -> None:
-    kept, differences = chunks.done(store, run.run), runs.differences(store, run.run)
-    assert all(one.payload == payload(one.first or 0) for one in kept)
+def _assert_consistent(store: Store, run: runs.StoredRun) -> None:
+    stored, differences = chunks.list_chunks(store, run.run), runs.list_differences(store, run.run)
+    assert all(one.payload == payload(one.first or 0) for one in stored)
     if run.state == State.DONE:
         assert (
-            len(differences) in (300, len(DONE.differences)) and not kept and runs.report(store, run.run) and runs.picture(store, run.run)
+            len(differences) in (300, len(DONE.differences))
+            and not stored
+            and runs.get_report(store, run.run)
+            and runs.get_partition_map(store, run.run)
         )
     else:
-        assert not differences and run.verdict == Verdict.UNKNOWN and runs.report(store, run.run) is None
+        assert not differences and run.verdict == Verdict.UNKNOWN and runs.get_report(store, run.run) is None
 
 
-def test_a_run_that_was_taken_away_is_no_longer_written(store: Store) -> None:
-    audit = new_audit()
-    run = begun(store, audit)
-    _make(store, run, pid=1)  # the machine's first process lives, and started at another time
+def test_former_owner_cannot_write_a_run(store: Store) -> None:
+    audit = new_audit_name()
+    run = start_run(store, audit)
+    _set_columns(store, run, pid=1)  # process 1 is alive, but started at another time
     for step in (
-        lambda: runs.beat(store, run, {}),
-        lambda: runs.finish(store, run, DONE),
-        lambda: runs.pin(store, run, plan=b"", schema={}),
-        lambda: chunks.save(store, run, chunk(5, 10)),
+        lambda: runs.record_heartbeat(store, run, {}),
+        lambda: runs.finish_run(store, run, DONE),
+        lambda: runs.save_plan(store, run, plan=b"", schema={}),
+        lambda: chunks.save_chunk(store, run, make_chunk(5, 10)),
     ):
-        with pytest.raises(UnknownRun, match=r"taken away.*process 1 on"):
+        with pytest.raises(UnknownRun, match=r"no longer belongs.*process 1 on"):
             step()
-    assert run in runs.recover(store)
-    with pytest.raises(UnknownRun, match=r"taken away.*it is failed"):
-        runs.beat(store, run, {})
-    begun(store, audit)
+    assert run in runs.recover_runs(store)
+    with pytest.raises(UnknownRun, match=r"no longer belongs.*it is failed"):
+        runs.record_heartbeat(store, run, {})
+    start_run(store, audit)
 
 
-def test_another_machines_process_is_judged_by_its_heartbeat(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = begun(store, new_audit())
-    runs.pin(store, run, plan=b"plan", schema={})
-    chunks.save(store, run, chunk())
-    _make(store, run, host="elsewhere")
-    assert run not in runs.recover(store)
-    monkeypatch.setattr(_life, "STALE", -1.0)
-    assert run in runs.recover(store)
-    found = runs.find(store, run)
+def test_process_on_another_host_is_judged_by_its_heartbeat(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = start_run(store, new_audit_name())
+    runs.save_plan(store, run, plan=b"plan", schema={})
+    chunks.save_chunk(store, run, make_chunk())
+    _set_columns(store, run, host="elsewhere")
+    assert run not in runs.recover_runs(store)
+    monkeypatch.setattr(_dead_runs, "HEARTBEAT_TIMEOUT", -1.0)
+    assert run in runs.recover_runs(store)
+    found = runs.get_run(store, run)
     assert found.resumable and found.reasons[0].endswith(f"auditor resume {run}")
-    assert runs.take_up(store, run).plan == b"plan" and chunks.done(store, run) == [chunk()]
+    assert runs.resume_run(store, run).plan == b"plan" and chunks.list_chunks(store, run) == [make_chunk()]
 
 
-def test_a_clock_that_was_set_back_kills_nothing_and_keeps_nothing_for_ever(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A heartbeat in the future ages from when it is first seen; one that is written again is alive."""
-    here, elsewhere = begun(store, new_audit()), begun(store, new_audit())
+def test_crashed_run_without_chunks_is_not_offered_for_resuming(store: Store) -> None:
+    """It has a plan, and read nothing: a resume would begin anew, with a watermark that has passed."""
+    audit = new_audit_name()
+    run = start_run(store, audit)
+    runs.save_plan(store, run, plan=b"plan", schema={})
+    _set_columns(store, run, pid=1)
+    assert run in runs.recover_runs(store)
+    found = runs.get_run(store, run)
+    assert not found.resumable and found.reasons[0].endswith(f"start a new run: auditor run {audit}")
+    with pytest.raises(NotResumable, match="nothing to go on from"):
+        runs.resume_run(store, run)
+    unread = start_run(store, audit)
+    runs.save_plan(store, unread, plan=b"plan", schema={})
+    runs.finish_run(store, unread, FAILED)
+    assert not runs.get_run(store, unread).resumable and runs.get_plan(store, unread) is None
+
+
+def test_heartbeat_in_the_future_ages_from_now(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A heartbeat in the future ages from when it is first seen; a process that writes further ones is alive."""
+    here, elsewhere = start_run(store, new_audit_name()), start_run(store, new_audit_name())
     ahead = dt.datetime.now(dt.UTC) + dt.timedelta(days=3)
-    _make(store, here, heartbeat=ahead)
-    _make(store, elsewhere, heartbeat=ahead, host="elsewhere")
-    assert not {here, elsewhere} & set(runs.recover(store))
+    _set_columns(store, here, heartbeat=ahead)
+    _set_columns(store, elsewhere, heartbeat=ahead, host="elsewhere")
+    assert not {here, elsewhere} & set(runs.recover_runs(store))
     with store.reading() as connection:
         beats = {row.run: row.heartbeat for row in connection.execute(sa.select(table.c.run, table.c.heartbeat))}
     assert beats[here] == ahead and beats[elsewhere] < ahead
-    assert runs.beat(store, here, {}) is False
-    monkeypatch.setattr(_life, "STALE", 0.2)
+    assert runs.record_heartbeat(store, here, {}) is False
+    monkeypatch.setattr(_dead_runs, "HEARTBEAT_TIMEOUT", 0.2)
     time.sleep(0.3)
-    given_up = runs.recover(store)
+    given_up = runs.recover_runs(store)
     assert elsewhere in given_up and here not in given_up
 
 
-def test_order_is_not_the_clocks(store: Store) -> None:
-    audit = new_audit()
-    first = begun(store, audit)
-    runs.finish(store, first, DONE)
-    _make(store, first, started=dt.datetime.now(dt.UTC) + dt.timedelta(days=3))
-    second = begun(store, audit)
-    runs.finish(store, second, DONE)
-    latest = runs.latest(store, audit)
+def test_order_of_runs_does_not_depend_on_the_clock(store: Store) -> None:
+    audit = new_audit_name()
+    first = start_run(store, audit)
+    runs.finish_run(store, first, DONE)
+    _set_columns(store, first, started=dt.datetime.now(dt.UTC) + dt.timedelta(days=3))
+    second = start_run(store, audit)
+    runs.finish_run(store, second, DONE)
+    latest = runs.get_latest_run(store, audit)
     assert latest is not None and latest.run == second
-    assert [run.run for run in runs.listed(store, audit=audit)] == [second, first]
+    assert [run.run for run in runs.list_runs(store, audit=audit)] == [second, first]
 
 
-def test_processes_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ended_processes_are_distinguished_from_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     me = runs.this_process()
-    assert gone(me) is False and me.started and str(me) == f"process {os.getpid()} on {socket.gethostname()}"
-    assert gone(Owner(me.host, me.pid, f"{me.started}0")) is True  # its number went to another
-    assert gone(Owner(me.host, 2**22 + 1, me.started)) is True
-    assert gone(Owner("elsewhere", me.pid, me.started)) is None
-    assert gone(Owner(me.host, me.pid, f"another-boot{me.started}")) is None  # or another container of the same name
-    assert gone(Owner(me.host, me.pid, "")) is None
-    assert gone(Owner(me.host, 2**22 + 1, "")) is True
+    assert has_ended(me) is False and me.started and str(me) == f"process {os.getpid()} on {socket.gethostname()}"
+    assert has_ended(Owner(me.host, me.pid, f"{me.started}0")) is True  # another process got its id
+    assert has_ended(Owner(me.host, 2**22 + 1, me.started)) is True
+    assert has_ended(Owner("elsewhere", me.pid, me.started)) is None
+    assert (
+        has_ended(Owner(me.host, me.pid, f"another-boot{me.started}")) is None
+    )  # another boot, or another container with the same host name
+    assert has_ended(Owner(me.host, me.pid, "")) is None
+    assert has_ended(Owner(me.host, 2**22 + 1, "")) is True
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: (_ for _ in ()).throw(FileNotFoundError))
     assert runs.this_process().started == ""
 
 
-def _make(store: Store, run: str, **values: object) -> None:
+def _set_columns(store: Store, run: str, **values: object) -> None:
     store.write(lambda connection: connection.execute(sa.update(table).where(table.c.run == run).values(**values)) and None)

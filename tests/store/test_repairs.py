@@ -1,4 +1,4 @@
-"""Repairs as they are kept, on every database."""
+"""Stored repairs, on every database."""
 
 from __future__ import annotations
 
@@ -15,93 +15,93 @@ from auditor.service import repairs as use
 from auditor.store import Store, _migrate, events, open_store, repairs, retention
 from auditor.store._schema import repairs as table
 from tests.store.conftest import Make
-from tests.store.samples import T0, ended, new_audit
+from tests.store.samples import T0, add_finished_run, new_audit_name
 
 upgrade = command.upgrade
 
 SQL = "x'; DROP TABLE auditor_repairs; -- naïve 🙂 \0"
 
 
-def recorded(store: Store, run: str, note: str = "mended", **more: Any) -> repairs.Repair:
-    return repairs.record(store, **{"run": run, "audit": "a", "kind": "patch", "note": note, "who": "ops", **more})
+def record(store: Store, run: str, note: str = "patched", **more: Any) -> repairs.Repair:
+    return repairs.record_repair(store, **{"run": run, "audit": "a", "kind": "patch", "note": note, "who": "ops", **more})
 
 
-def noted(store: Store, run: str) -> list[tuple[str, str, dict[str, Any]]]:
-    return [(one.who, one.what, one.detail) for one in events.listed(store, limit=1000) if one.subject == run]
+def events_of(store: Store, run: str) -> list[tuple[str, str, dict[str, Any]]]:
+    return [(one.who, one.what, one.detail) for one in events.list_events(store, limit=1000) if one.subject == run]
 
 
-def test_a_repair_is_kept_as_it_was_told_and_noted(store: Store) -> None:
+def test_repair_is_stored_unchanged_with_its_event(store: Store) -> None:
     run, keys = uuid.uuid4().hex, [{"id": str(2**64), "text": SQL}, {"id": None, "text": ""}]
-    made = recorded(store, run, SQL, rows=2**40, keys=keys)
-    assert repairs.find(store, made.repair) == made
-    assert (made.note, made.rows, made.keys, made.who, made.kind, made.state) == (SQL, 2**40, keys, "ops", "patch", "recorded")
-    assert made.at.tzinfo
-    assert noted(store, run) == [("ops", "repair recorded", {"audit": "a", "repair": made.repair, "kind": "patch", "rows": 2**40})]
+    made = record(store, run, SQL, rows=2**40, keys=keys)
+    assert repairs.get_repair(store, made.repair) == made
+    assert (made.note, made.rows, made.keys, made.recorded_by, made.kind, made.state) == (SQL, 2**40, keys, "ops", "patch", "recorded")
+    assert made.recorded_at.tzinfo
+    assert events_of(store, run) == [("ops", "repair recorded", {"audit": "a", "repair": made.repair, "kind": "patch", "rows": 2**40})]
     for unknown in ("", made.repair[:8], made.repair.upper() + "x", SQL.replace("\0", "")):
         with pytest.raises(UnknownRepair):
-            repairs.find(store, unknown)
+            repairs.get_repair(store, unknown)
 
 
-def test_what_cannot_be_noted_is_not_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repair_is_rolled_back_without_its_event(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> None:
         raise StoreError("the events cannot be written")
 
     run = uuid.uuid4().hex
     with monkeypatch.context() as failing:
-        failing.setattr(events, "noted", fails)
+        failing.setattr(events, "insert_event", fails)
         with pytest.raises(StoreError):
-            recorded(store, run)
-    assert repairs.listed(store, run) == []
+            record(store, run)
+    assert repairs.list_repairs(store, run) == []
 
 
-def test_they_are_listed_by_run_the_newest_first(store: Store) -> None:
+def test_repairs_are_listed_by_run_newest_first(store: Store) -> None:
     mine, other = uuid.uuid4().hex, uuid.uuid4().hex
-    made = [recorded(store, mine, str(n)) for n in range(5)]
-    recorded(store, other)
-    # Several of one moment are told apart by their ids, so that no page passes one by.
+    made = [record(store, mine, str(n)) for n in range(5)]
+    record(store, other)
+    # Repairs of the same time are ordered by their ids, so that no page skips one.
     same = sa.update(table).where(table.c.run == mine, table.c.id != made[0].repair)
-    store.write(lambda connection: connection.execute(same.values(at=made[4].at)) and None)
-    whole = repairs.listed(store, mine)
+    store.write(lambda connection: connection.execute(same.values(at=made[4].recorded_at)) and None)
+    whole = repairs.list_repairs(store, mine)
     assert [one.note for one in whole][-1] == "0" and len(whole) == 5
     pages, before = list[repairs.Repair](), None
-    while page := repairs.listed(store, mine, limit=2, before=before):
+    while page := repairs.list_repairs(store, mine, limit=2, before=before):
         pages, before = pages + page, page[-1].repair
     assert pages == whole
     with pytest.raises(UnknownRepair):
-        repairs.listed(store, mine, before="0" * 32)
+        repairs.list_repairs(store, mine, before="0" * 32)
 
 
-def test_the_same_request_is_one_repair(store: Store) -> None:
+def test_idempotency_key_records_one_repair(store: Store) -> None:
     run = uuid.uuid4().hex
     with ThreadPoolExecutor(4) as pool:
-        made = list(pool.map(lambda _: recorded(store, run, keys=[{"id": "1"}], idempotency="key"), range(4)))
-    assert len({one.repair for one in made}) == 1 and repairs.listed(store, run) == [made[0]]
-    assert len(noted(store, run)) == 1
+        made = list(pool.map(lambda _: record(store, run, keys=[{"id": "1"}], idempotency_key="key"), range(4)))
+    assert len({one.repair for one in made}) == 1 and repairs.list_repairs(store, run) == [made[0]]
+    assert len(events_of(store, run)) == 1
     differing: list[dict[str, Any]] = [{"note": "else"}, {"run": uuid.uuid4().hex}, {"rows": 1}, {"kind": "other"}]
     for otherwise in differing:
-        with pytest.raises(ConfigError, match="was used to record something else"):
-            recorded(store, **{"run": run, "keys": [{"id": "1"}], "idempotency": "key", **otherwise})
-    assert recorded(store, run, who="somebody else", idempotency="key").repair != made[0].repair
-    assert len({recorded(store, run).repair for _ in range(2)}) == 2
+        with pytest.raises(ConfigError, match="was used for another repair"):
+            record(store, **{"run": run, "keys": [{"id": "1"}], "idempotency_key": "key", **otherwise})
+    assert record(store, run, who="somebody else", idempotency_key="key").repair != made[0].repair
+    assert len({record(store, run).repair for _ in range(2)}) == 2
 
 
-def test_a_repair_outlives_its_run(store: Store) -> None:
-    audit = new_audit()
-    run = ended(store, audit)
-    made = use.record(store, run[:12], kind="bootstrap", note="copied anew", who="ops")
+def test_repair_outlives_its_run(store: Store) -> None:
+    audit = new_audit_name()
+    run = add_finished_run(store, audit)
+    made = use.record(store, run[:12], kind="bootstrap", note="copied again", who="ops")
     assert (made.run, made.audit) == (run, audit)
-    ended(store, audit)
+    add_finished_run(store, audit)
     retention.prune(store, runs=1, days=None, now=T0)
     with pytest.raises(UnknownRun):
         use.record(store, run, kind="other", note="too late", who="ops")
-    assert repairs.find(store, made.repair) == made
-    assert use.of_run(store, run) == [made]
+    assert repairs.get_repair(store, made.repair) == made
+    assert use.list_repairs(store, run) == [made]
     for unknown in (run[:12], "0" * 32):
         with pytest.raises(UnknownRun):
-            use.of_run(store, unknown)
+            use.list_repairs(store, unknown)
 
 
-def test_an_upgrade_that_was_ended_after_the_index_goes_on(make_url: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_migration_interrupted_after_the_index_continues(make_url: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     url = make_url()
     with monkeypatch.context() as before:
         before.setattr(_migrate, "HEAD", "0002")
@@ -112,7 +112,7 @@ def test_an_upgrade_that_was_ended_after_the_index_goes_on(make_url: Make, monke
     store.close()
     store = open_store(url)
     assert [index["name"] for index in sa.inspect(store.engine).get_indexes("auditor_repairs")] == ["auditor_repairs_run_at"]
-    assert recorded(store, "a run").run == "a run"
+    assert record(store, "a run").run == "a run"
     store.close()
 
 

@@ -1,4 +1,4 @@
-"""Statements at once over all processes, on every database."""
+"""Slots for concurrent statements over all processes, on every database."""
 
 from __future__ import annotations
 
@@ -6,59 +6,63 @@ import threading
 import time
 import uuid
 
+import pytest
+
 from auditor.store import Store, open_store, slots
-from tests.store.samples import new_audit
+from tests.store.samples import new_audit_name
+
+pytestmark = pytest.mark.clock
 
 
-def taken(store: Store, name: str, most: int, holder: str = "", seconds: float = 30.0) -> str:
+def take(store: Store, name: str, most: int, holder: str = "", seconds: float = 30.0) -> str:
     holder = holder or uuid.uuid4().hex
-    return holder if slots.take(store, name, most, holder, seconds) else ""
+    return holder if slots.take_slot(store, name, most, holder, seconds) else ""
 
 
-def test_there_are_never_more_than_allowed(store: Store) -> None:
-    name, other = new_audit(), new_audit()
-    first, second = taken(store, name, 2), taken(store, name, 2)
-    assert first and second and not taken(store, name, 2) and taken(store, other, 2)
-    slots.release(store, name, first)
-    slots.release(store, name, first)
-    time.sleep(3.1)  # whoever asked and went away does not stand in line for ever
-    assert taken(store, name, 2) and not taken(store, name, 2)
+def test_slots_never_exceed_the_limit(store: Store) -> None:
+    name, other = new_audit_name(), new_audit_name()
+    first, second = take(store, name, 2), take(store, name, 2)
+    assert first and second and not take(store, name, 2) and take(store, other, 2)
+    slots.release_slot(store, name, first)
+    slots.release_slot(store, name, first)
+    time.sleep(3.1)  # a waiting holder that stops asking loses its place
+    assert take(store, name, 2) and not take(store, name, 2)
 
 
-def test_who_came_first_is_first(store: Store) -> None:
-    name = new_audit()
-    holder = taken(store, name, 1)
+def test_slots_are_given_in_order_of_arrival(store: Store) -> None:
+    name = new_audit_name()
+    holder = take(store, name, 1)
     line = ["first", "second", "third"]
-    assert [taken(store, name, 1, one) for one in line] == [""] * 3
-    slots.release(store, name, holder)
-    assert [taken(store, name, 1, one) for one in ("new", "third", "second", "first")] == ["", "", "", "first"]
-    slots.release(store, name, "first")
-    slots.release(store, name, "second")  # it was stopped while it stood in line
-    assert [taken(store, name, 1, one) for one in ("new", "third")] == ["", "third"]
+    assert [take(store, name, 1, one) for one in line] == [""] * 3
+    slots.release_slot(store, name, holder)
+    assert [take(store, name, 1, one) for one in ("new", "third", "second", "first")] == ["", "", "", "first"]
+    slots.release_slot(store, name, "first")
+    slots.release_slot(store, name, "second")  # it stopped waiting
+    assert [take(store, name, 1, one) for one in ("new", "third")] == ["", "third"]
 
 
-def test_a_slot_whose_holder_is_silent_is_free_again(store: Store) -> None:
-    name = new_audit()
-    silent, alive = taken(store, name, 2, seconds=0.5), taken(store, name, 2, seconds=0.5)
-    assert slots.renew(store, alive, 30.0)
-    time.sleep(0.6)
-    another = taken(store, name, 2)
-    assert another and not taken(store, name, 2)
-    assert not slots.renew(store, silent, 30.0)
-    slots.release(store, name, silent)
-    assert slots.renew(store, another, 30.0) and not taken(store, name, 2)
+def test_slot_that_is_not_renewed_expires(store: Store) -> None:
+    name = new_audit_name()
+    silent, alive = take(store, name, 2, seconds=2.0), take(store, name, 2, seconds=2.0)
+    assert slots.renew_slot(store, alive, 30.0)
+    time.sleep(2.1)
+    another = take(store, name, 2)
+    assert another and not take(store, name, 2)
+    assert not slots.renew_slot(store, silent, 30.0)
+    slots.release_slot(store, name, silent)
+    assert slots.renew_slot(store, another, 30.0) and not take(store, name, 2)
 
 
-def test_many_at_once(store: Store, url: str) -> None:
-    """Two engines, as of two processes, with four threads each."""
-    name, most, done = new_audit(), 3, [0]
+def test_concurrent_holders_of_two_engines(store: Store, url: str) -> None:
+    """Two stores, as in two processes, with four threads each."""
+    name, most, done = new_audit_name(), 3, [0]
     stores = [store, open_store(url)]
     lock, inside, highest = threading.Lock(), [0], [0]
 
     def work(mine: Store) -> None:
         for _ in range(3):
             holder = uuid.uuid4().hex
-            while not slots.take(mine, name, most, holder, 30.0):
+            while not slots.take_slot(mine, name, most, holder, 30.0):
                 time.sleep(0.05)
             with lock:
                 inside[0] += 1
@@ -67,7 +71,7 @@ def test_many_at_once(store: Store, url: str) -> None:
             with lock:
                 inside[0] -= 1
                 done[0] += 1
-            slots.release(mine, name, holder)
+            slots.release_slot(mine, name, holder)
 
     threads = [threading.Thread(target=work, args=(stores[number % 2],)) for number in range(8)]
     for thread in threads:

@@ -1,6 +1,6 @@
-"""Processes that use a store while the tests watch: ``python -m tests.store.worker WHAT URL ARGUMENT...``.
+"""Processes that use a store for tests: ``python -m tests.store.worker WHAT URL ARGUMENT...``.
 
-Each opens the store, says ``ready``, and begins when it is told to. With its input closed it ends.
+Each opens the store, prints ``ready``, starts after a line on its standard input, and ends when that is closed.
 """
 
 from __future__ import annotations
@@ -19,62 +19,62 @@ ROOT = Path(__file__).parents[2]
 
 
 class Worker:
-    """Such a process, from outside."""
+    """A worker process, as seen by the test."""
 
     def __init__(self, what: str, url: str, *arguments: str) -> None:
         command = [sys.executable, "-m", "tests.store.worker", what, url, *arguments]
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def said(self) -> str:
-        """Its next line; "" at its end."""
+    def read_line(self) -> str:
+        """Return its next line; '' after its end."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
     def go(self) -> None:
-        """Let it begin."""
+        """Let it start."""
         assert self.process.stdin is not None
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill it, like a crash."""
         self.process.kill()
         self.end()
 
     def end(self) -> None:
-        """Wait for its end."""
+        """Close its input and wait for its end."""
         self.process.communicate(timeout=60)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(text, flush=True)
 
 
-def _wait() -> None:
-    _say("ready")
+def _wait_for_go() -> None:
+    _print("ready")
     sys.stdin.readline()
 
 
-def begin(url: str, audit: str, run: str) -> None:
-    """Begin one run, and stay alive."""
+def start_run(url: str, audit: str, run: str) -> None:
+    """Start one run, and stay alive."""
     from auditor.errors import AlreadyRunning
     from auditor.store import open_store, runs
 
     store = open_store(url)
-    _wait()
+    _wait_for_go()
     try:
-        runs.begin(store, run=run, audit=audit, definition={"a": 1}, method="exact")
-        _say("won")
+        runs.start_run(store, run=run, audit=audit, definition={"a": 1}, method="exact")
+        _print("won")
     except AlreadyRunning as refusal:
-        _say(f"lost: {refusal}")
+        _print(f"lost: {refusal}")
     sys.stdin.readline()
 
 
-def claim(url: str, audit: str, ticks: str, threads: str) -> None:
-    """Claim ticks in several threads at once, and tell those that were won."""
+def claim_ticks(url: str, audit: str, ticks: str, threads: str) -> None:
+    """Claim ticks in several threads concurrently, and print those that were won."""
     import datetime as dt
 
-    from auditor.store import claims, open_store
+    from auditor.store import open_store, schedule_claims
     from tests.store.samples import T0
 
     store = open_store(url)
@@ -83,53 +83,55 @@ def claim(url: str, audit: str, ticks: str, threads: str) -> None:
 
     def one() -> None:
         barrier.wait()
-        won.extend(tick for tick in range(int(ticks)) if claims.claim(store, audit, T0 + dt.timedelta(minutes=tick), "thread"))
+        won.extend(
+            tick for tick in range(int(ticks)) if schedule_claims.claim_tick(store, audit, T0 + dt.timedelta(minutes=tick), "thread")
+        )
 
-    _wait()
+    _wait_for_go()
     every = [threading.Thread(target=one) for _ in range(int(threads))]
     for thread in every:
         thread.start()
     for thread in every:
         thread.join()
-    _say(" ".join(map(str, sorted(won))))
+    _print(" ".join(map(str, sorted(won))))
 
 
-def live(url: str, audit: str) -> None:
-    """Run after run, each with a plan, chunks, and many differences, until the end comes from outside."""
+def run_repeatedly(url: str, audit: str) -> None:
+    """Write runs with a plan, chunks and many differences, one after another, until killed."""
     from dataclasses import replace
 
     from auditor.store import chunks, open_store, runs
-    from tests.store.samples import DONE, begun, chunk
+    from tests.store.samples import DONE, make_chunk, start_run
 
     store = open_store(url)
-    many = [runs.Kept(kind="missing", key={"id": str(number)}) for number in range(300)]
-    _wait()
+    many = [runs.StoredDifference(kind="missing", key={"id": str(number)}) for number in range(300)]
+    _wait_for_go()
     while True:
-        run = begun(store, audit)
-        _say(run)
-        runs.pin(store, run, plan=b"plan", schema={})
+        run = start_run(store, audit)
+        _print(run)
+        runs.save_plan(store, run, plan=b"plan", schema={})
         for first in range(8):
-            chunks.save(store, run, chunk(first, first + 1, payload=payload(first)))
-            runs.beat(store, run, {"chunks": first})
-        runs.finish(store, run, replace(DONE, report=payload(1), picture=payload(2), differences=many))
+            chunks.save_chunk(store, run, make_chunk(first, first + 1, payload=payload(first)))
+            runs.record_heartbeat(store, run, {"chunks": first})
+        runs.finish_run(store, run, replace(DONE, report=payload(1), partition_map=payload(2), differences=many))
 
 
 def payload(seed: int) -> bytes:
-    """Bytes by which half a chunk would be seen."""
+    """Return bytes that reveal a partially written chunk."""
     return hashlib.sha256(str(seed).encode()).digest() * 2_000
 
 
-def opening(url: str) -> None:
+def open_new_store(url: str) -> None:
     """Open a new store."""
     from auditor.store import open_store
 
-    _wait()
+    _wait_for_go()
     open_store(url).close()
-    _say("open")
+    _print("open")
 
 
 def crash(url: str, tables: str) -> None:
-    """Die in the middle of making a store's tables."""
+    """Kill this process while it creates a store's tables."""
     from alembic import op
 
     from auditor.store import open_store
@@ -144,11 +146,17 @@ def crash(url: str, tables: str) -> None:
         return create(*arguments, **options)
 
     op.create_table = counted
-    _wait()
+    _wait_for_go()
     open_store(url)
-    _say("survived")
+    _print("survived")
 
 
 if __name__ == "__main__":
-    known: dict[str, Callable[..., None]] = {"begin": begin, "claim": claim, "live": live, "opening": opening, "crash": crash}
+    known: dict[str, Callable[..., None]] = {
+        "begin": start_run,
+        "claim": claim_ticks,
+        "live": run_repeatedly,
+        "opening": open_new_store,
+        "crash": crash,
+    }
     known[sys.argv[1]](*sys.argv[2:])

@@ -1,4 +1,4 @@
-"""One audit: how it went, what its table looks like, and what can be done with it."""
+"""The page of an audit: standing, partition map, history, and forms to run and pause it."""
 
 from __future__ import annotations
 
@@ -12,89 +12,92 @@ import yaml
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from auditor import keep, service
-from auditor.api.behind import Behind, Given
+from auditor import service
+from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _overview
-from auditor.api.pages._frame import back_to, now, page, url
-from auditor.api.pages._visitor import Definer, Reader, Runner
+from auditor.api.pages._layout import now, redirect, render_page, url
+from auditor.api.pages._session import Definer, Reader, Runner
 from auditor.errors import ConfigError
+from auditor.history import records
 from auditor.model import Report
-from auditor.report import plain
-from auditor.report.day import DAYS, not_compared
-from auditor.report.heat import heat
-from auditor.report.rolled import Rolled, rolled
-from auditor.report.shown import shown
-from auditor.service import audits, queueing
-from auditor.store import runs, standing
+from auditor.report import formatting
+from auditor.report.day import TREND_DAYS, not_compared
+from auditor.report.heatmap import build_heatmap
+from auditor.report.redact import redact
+from auditor.report.rolling import WholeTable, build_whole_table
+from auditor.service import audits, workers
+from auditor.store import audit_state, runs
 from auditor.store.runs import StoredRun
 
 router = APIRouter()
 
-PAGE = 20
-"""Runs in a page of the history."""
+HISTORY_PAGE = 20
+"""Runs on a page of the history."""
 
-DRAWN = 400
-"""The most runs in the chart."""
+CHART_RUNS = 400
+"""Largest number of runs in the chart."""
 
-FEW = 12
-"""Partitions that differ, of which the page shows so many."""
+MAX_PARTITIONS = 12
+"""Largest number of unequal partitions shown."""
 
-MANY = 50
-"""Parts of a rolling audit's table of which the page tells when they were read."""
+MAX_PARTS = 50
+"""Largest number of parts of a rolling audit's table that are listed with the time of their last run."""
 
 
 @router.get("/audits/{name:path}")
-def audit(request: Request, given: Given, visitor: Reader, name: str, before: str = "") -> HTMLResponse:
-    """The audit's page; ``before`` is the last run of the page before, in its history."""
-    settings = given.settings
-    asked = service.audit(settings, name)
-    one = next(iter(audits.overview(given.configured, given.store, name)), None)
-    history = runs.listed(given.store, audit=name, limit=PAGE + 1, before=before or None)
-    last = runs.latest(given.store, name)
-    report = _report(given, last)
-    picture = keep.picture(given.store, last.run) if last else None
-    return page(
+def audit_page(request: Request, app: App, visitor: Reader, name: str, before: str = "") -> HTMLResponse:
+    """Show the audit; ``before`` is the last run of the history's previous page."""
+    settings = app.settings
+    definition = service.audit(settings, name)
+    shown = next(iter(audits.overview(app.configured, app.store, name)), None)
+    row = _overview.build_row(shown) if shown else None
+    history = runs.list_runs(app.store, audit=name, limit=HISTORY_PAGE + 1, before=before or None)
+    last = row.standing.run if row else None
+    report = _load_report(app, last)
+    picture = records.load_partition_map(app.store, last.run) if last else None
+    return render_page(
         request,
         "audit.html",
         visitor=visitor,
         name=name,
-        asked=asked,
-        row=_overview.row(given.store, one, asked) if one else None,
-        legs=service.expanded(settings, [name]) if asked.via else [],
+        definition=definition,
+        row=row,
+        standing=row.standing if row else None,
+        legs=service.expand_legs(settings, [name]) if definition.via else [],
         last=last,
         report=report,
-        heat=heat(picture, report.plan) if picture is not None and report else None,
-        whole=_whole(given, name, report) if asked.rolling else None,
-        few=FEW,
-        many=MANY,
-        times=asked.partition.column or (asked.settle.column if asked.settle else ""),
+        heat=build_heatmap(picture, report.plan) if picture is not None and report else None,
+        whole=_rolling_table(app, name, report) if definition.rolling else None,
+        few=MAX_PARTITIONS,
+        many=MAX_PARTS,
+        times=definition.partition.column or (definition.settle.column if definition.settle else ""),
         not_compared=list(not_compared(report)) if report else [],
-        threshold=plain.threshold(asked.threshold),
-        settings=yaml.safe_dump(service.definition(asked), sort_keys=False, allow_unicode=True),
-        paused=standing.get(given.store, name).paused,
-        history=history[:PAGE],
-        older=history[PAGE - 1].run if len(history) > PAGE else "",
+        threshold=formatting.threshold(definition.threshold),
+        settings=yaml.safe_dump(service.definition(definition), sort_keys=False, allow_unicode=True),
+        paused=shown.paused if shown else audit_state.get_state(app.store, name).paused,
+        history=history[:HISTORY_PAGE],
+        older=history[HISTORY_PAGE - 1].run if len(history) > HISTORY_PAGE else "",
         before=before,
-        chart=_chart(given, name),
+        chart=_chart(app, name),
     )
 
 
-def _report(given: Behind, last: StoredRun | None) -> Report | None:
-    found = keep.report(given.store, last.run, most=0) if last else None
-    return shown(found) if found else None
+def _load_report(app: AppState, last: StoredRun | None) -> Report | None:
+    found = records.load_report(app.store, last.run, max_differences=0) if last else None
+    return redact(found) if found else None
 
 
-def _whole(given: Behind, name: str, report: Report | None) -> Rolled | None:
-    """The whole table of a rolling audit, put together from the latest look at each of its partitions."""
-    found = service.whole(given.store, name)
-    return rolled(found, report.plan, now()) if found and report and report.plan else None
+def _rolling_table(app: AppState, name: str, report: Report | None) -> WholeTable | None:
+    """Return the state of a rolling audit's whole table, merged from the latest run of each partition."""
+    found = service.rolling_table(app.store, name)
+    return build_whole_table(found, report.plan, now()) if found and report and report.plan else None
 
 
-def _chart(given: Behind, name: str) -> str:
-    """The scores of the last days as the chart is drawn from; nothing where there are not two."""
-    oldest = now() - dt.timedelta(days=DAYS)
-    recent = [one for one in runs.listed(given.store, audit=name, limit=DRAWN, whole=True) if one.ended and one.started >= oldest]
-    drawn = [one for one in reversed(recent) if one.score is not None and plain.has_score(one)]
+def _chart(app: AppState, name: str) -> str:
+    """Return the chart's data as JSON: the scores of the last 30 days; empty if there are fewer than two."""
+    oldest = now() - dt.timedelta(days=TREND_DAYS)
+    recent = [one for one in runs.list_runs(app.store, audit=name, limit=CHART_RUNS, own_only=True) if one.ended and one.started >= oldest]
+    drawn = [one for one in reversed(recent) if one.score is not None and formatting.has_score(one)]
     return json.dumps(_series(drawn)) if len(drawn) > 1 else ""
 
 
@@ -113,8 +116,8 @@ Bound = Annotated[str, Form(max_length=40)]
 
 
 @router.post("/audits/{name:path}/run")
-def run(
-    given: Given,
+def request_run(
+    app: App,
     visitor: Runner,
     name: str,
     method: Annotated[str, Form()] = "",
@@ -124,42 +127,42 @@ def run(
     times_from: Bound = "",
     times_to: Bound = "",
 ) -> RedirectResponse:
-    """Request a run, and look at it, or at the one that waits or goes on already."""
+    """Request a run and redirect to it, or to the one that is already waiting or running."""
     overrides = {
         "method": method,
-        "keys": _filled({"from": _key(keys_from), "to": _key(keys_to)}),
-        "times": _filled({"from": times_from, "to": times_to}),
+        "keys": _without_blanks({"from": _parse_key(keys_from), "to": _parse_key(keys_to)}),
+        "times": _without_blanks({"from": times_from, "to": times_to}),
     }
-    asked = queueing.request_run(
-        given.configured, given.store, name, overrides=_filled(overrides), reason=reason, requested_by=visitor.name
+    requested = workers.request_run(
+        app.configured, app.store, name, overrides=_without_blanks(overrides), reason=reason, requested_by=visitor.name
     )
-    return back_to(url("runs", asked.run))
+    return redirect(url("runs", requested.run))
 
 
-def _filled(values: dict[str, Any]) -> dict[str, Any]:
-    """What of a form was filled in."""
+def _without_blanks(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the form fields that are filled in."""
     return {name: value for name, value in values.items() if value not in ("", None, {})}
 
 
-def _key(text: str) -> int | None:
-    """The key that somebody wrote, with or without marks between its thousands. Raises ConfigError."""
+def _parse_key(text: str) -> int | None:
+    """Return the key that was entered, with or without thousands separators (1,000). Raises ConfigError."""
     digits = text.strip().replace(",", "")
     if not digits:
         return None
     if not re.fullmatch(r"-?[0-9]+", digits):
-        raise ConfigError(f"{text!r} is no whole number, as a key has to be")
+        raise ConfigError(f"the key {text!r} is not an integer; write digits only, such as 1000")
     return int(digits)
 
 
 @router.post("/audits/{name:path}/pause")
-def pause(given: Given, visitor: Definer, name: str) -> RedirectResponse:
-    """Let the schedule pass this audit by."""
-    audits.pause(given.configured, given.store, name, by=visitor.name)
-    return back_to(url("audits", name))
+def pause_audit(app: App, visitor: Definer, name: str) -> RedirectResponse:
+    """Stop the schedule from running this audit."""
+    audits.pause(app.configured, app.store, name, by=visitor.name)
+    return redirect(url("audits", name))
 
 
 @router.post("/audits/{name:path}/unpause")
-def unpause(given: Given, visitor: Definer, name: str) -> RedirectResponse:
+def unpause_audit(app: App, visitor: Definer, name: str) -> RedirectResponse:
     """Let the schedule run this audit again."""
-    audits.unpause(given.configured, given.store, name, by=visitor.name)
-    return back_to(url("audits", name))
+    audits.unpause(app.configured, app.store, name, by=visitor.name)
+    return redirect(url("audits", name))

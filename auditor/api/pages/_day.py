@@ -1,4 +1,4 @@
-"""The daily report, in the frame and as files."""
+"""The daily report, as a page and as files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Literal
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from auditor.api.behind import Given
-from auditor.api.pages._frame import file, now, page, url
-from auditor.api.pages._visitor import Reader
-from auditor.report import html, rendered
-from auditor.report.day import day as day_of
+from auditor.api.dependencies import App
+from auditor.api.pages._layout import file_response, now, render_page, url
+from auditor.api.pages._session import Reader
+from auditor.api.reports import IsoDate
+from auditor.report import html, render
+from auditor.report.day import FIRST_DAY, check_day
+from auditor.report.day import load_day as day_of
 
 router = APIRouter()
 
@@ -21,14 +23,15 @@ LINKS = html.Links(audit=partial(url, "audits"), run=partial(url, "runs"))
 
 
 @router.get("/day")
-def today(request: Request, given: Given, visitor: Reader, date: dt.date | None = None) -> HTMLResponse:
-    """The report of a day, or of today."""
+def day_page(request: Request, app: App, visitor: Reader, date: IsoDate | None = None) -> HTMLResponse:
+    """Show the report of a day, by default of today."""
     today = now().date()
-    wanted = min(date or today, today)
-    found = day_of(given.store, given.settings, wanted)
+    wanted = date or today
+    check_day(wanted, today)
+    found = day_of(app.store, app.settings, wanted)
     later = wanted + dt.timedelta(days=1)
-    earlier = wanted - dt.timedelta(days=1) if wanted > dt.date(1970, 1, 2) else None
-    return page(
+    earlier = wanted - dt.timedelta(days=1) if wanted > FIRST_DAY else None
+    return render_page(
         request,
         "day.html",
         visitor=visitor,
@@ -36,11 +39,12 @@ def today(request: Request, given: Given, visitor: Reader, date: dt.date | None 
         today=today,
         earlier=earlier,
         later=later if later <= today else None,
-        body=html.day_part(found, LINKS),
+        body=html.day_fragment(found, LINKS),
     )
 
 
 @router.get("/day/{date}.{format}")
-def as_file(given: Given, visitor: Reader, date: dt.date, format: Literal["html", "markdown", "json", "text"]) -> Response:
-    """The report of a day as a file."""
-    return file(rendered.day(day_of(given.store, given.settings, date), format), f"audits-{date}", format)
+def download_day(app: App, visitor: Reader, date: IsoDate, format: Literal["html", "markdown", "json", "text"]) -> Response:
+    """Return the report of a day as a file."""
+    check_day(date, now().date())
+    return file_response(render.day(day_of(app.store, app.settings, date), format), f"audits-{date}", format)

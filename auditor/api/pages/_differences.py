@@ -1,4 +1,4 @@
-"""A page of the differences of a run."""
+"""A page of a run's differences."""
 
 from __future__ import annotations
 
@@ -6,40 +6,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from auditor.api import differences as kept
+from auditor.api import differences as difference_lists
 from auditor.store import Store
 
-SIZE = 50
+PAGE_SIZE = 50
 """Differences on a page."""
 
 Kind = Literal["", "missing", "extra", "changed"]
-Settled = Literal["", "confirmed", "unsettled"]
+DifferenceState = Literal["", "confirmed", "unsettled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """Some differences in their order; ``next`` is where the following page begins, None where there is none."""
+class DifferencePage:
+    """Differences in order: of ranges and of single rows.
+
+    ``first`` and ``last`` are the numbers of the first and last, 0 if there are none. ``next`` is the number after which the next page
+    starts, None on the last page.
+    """
 
     ranges: Sequence[dict[str, Any]]
-    named: Sequence[dict[str, Any]]
+    named: Sequence[difference_lists.DifferenceJson]
     first: int
     last: int
     next: int | None
 
 
-def listed(store: Store, run: str, kind: Kind, state: Settled, after: int) -> Page:
-    """A page of the differences that a run kept. Raises UnknownRun where it named none."""
-    found = kept.page(store, asked(store, run, kind, state), after, SIZE + 1)
-    here = found[:SIZE]
-    return Page(
-        ranges=[{**one, **one["range"]} for one in here if one["range"]],
-        named=[one for one in here if not one["range"]],
-        first=here[0]["number"] if here else 0,
-        last=here[-1]["number"] if here else 0,
-        next=here[-1]["number"] if len(found) > SIZE else None,
+def list_page(store: Store, run: str, kind: Kind, state: DifferenceState, after: int) -> DifferencePage:
+    """Return a page of the stored differences of a run. Raises UnknownRun if its report names none."""
+    found = difference_lists.list_page(store, select(store, run, kind, state), after, PAGE_SIZE + 1)
+    shown = found[:PAGE_SIZE]
+    return DifferencePage(
+        ranges=[{**one, **one["range"]} for one in shown if one["range"]],
+        named=[one for one in shown if not one["range"]],
+        first=shown[0]["number"] if shown else 0,
+        last=shown[-1]["number"] if shown else 0,
+        next=shown[-1]["number"] if len(found) > PAGE_SIZE else None,
     )
 
 
-def asked(store: Store, run: str, kind: Kind, state: Settled) -> kept.Asked:
-    """Which differences are meant; an empty word means all of them."""
-    return kept.of(store, run, kind or None, state or None)
+def select(store: Store, run: str, kind: Kind, state: DifferenceState) -> difference_lists.Selection:
+    """Select differences of a run; an empty ``kind`` or ``state`` selects all."""
+    return difference_lists.select(store, run, kind or None, state or None)

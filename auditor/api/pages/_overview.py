@@ -1,4 +1,4 @@
-"""All audits on one page, those that need attention first."""
+"""The page of all audits, those that need attention first."""
 
 from __future__ import annotations
 
@@ -9,91 +9,80 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from auditor import service
-from auditor.api.behind import Given
-from auditor.api.pages._frame import now, page
-from auditor.api.pages._visitor import Reader
-from auditor.config import Audit
-from auditor.model import Verdict
-from auditor.report import plain, trend
-from auditor.report.day import DAYS, STATUSES, Status, late
+from auditor.api.dependencies import App
+from auditor.api.pages._layout import now, render_page
+from auditor.api.pages._session import Reader
+from auditor.history.standing import STATUSES, Standing
+from auditor.report import formatting, sparkline
+from auditor.report.day import TREND_DAYS
 from auditor.service import audits
 from auditor.service.audits import Overview
-from auditor.store import Store, runs
-from auditor.store.runs import StoredRun
 
 router = APIRouter()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """An audit as its line shows it."""
+    """A row of the table of audits: what the audit stands at, and the score and the trend of its verdicts."""
 
     audit: Overview
-    status: Status
+    standing: Standing
     why: str
     score: str
+    score_name: str
     bounds: str
-    ended: dt.datetime | None
-    line: trend.Line | None
+    line: sparkline.Line | None
+
+    @property
+    def ended(self) -> dt.datetime | None:
+        """When the run of the last verdict ended."""
+        return self.standing.run.ended if self.standing.run else None
 
 
 @router.get("/")
-def overview(request: Request, given: Given, visitor: Reader, q: str = "") -> HTMLResponse:
-    """Every audit, or those that fit the words of ``q``."""
-    settings = given.settings
-    every = [row(given.store, one, service.audit(settings, one.name)) for one in audits.overview(given.configured, given.store)]
-    every.sort(key=lambda one: (STATUSES.index(one.status), one.audit.name))
-    counts = {status: sum(one.status == status for one in every) for status in STATUSES}
-    return page(request, "overview.html", visitor=visitor, rows=_fitting(every, q), total=len(every), counts=counts, q=q)
+def overview_page(request: Request, app: App, visitor: Reader, q: str = "") -> HTMLResponse:
+    """Show all audits, or those that match all words of ``q``."""
+    every = [build_row(one) for one in audits.overview(app.configured, app.store)]
+    every.sort(key=lambda row: (STATUSES.index(row.standing.status), row.audit.name))
+    counts = {status: sum(row.standing.status == status for row in every) for status in STATUSES}
+    return render_page(request, "overview.html", visitor=visitor, rows=_filter(every, q), total=len(every), counts=counts, q=q)
 
 
-def row(store: Store, one: Overview, audit: Audit) -> Row:
-    """What an audit's line says: of its latest run that came to an end, of a rolling audit what is known of the whole table."""
-    last = one.latest if one.latest is None or one.latest.ended else _ended(store, one.name)
-    scored = last is not None and last.score is not None and plain.has_score(last)
-    at = now()
-    status, why = _status(store, one, audit, last, at) if last else ("never", "")
+def build_row(one: Overview) -> Row:
+    """Build an audit's row; the score of a rolling audit is that of the part that was read last."""
+    standing, at = one.standing, now()
+    run = standing.run if standing.run and formatting.has_score(standing.run) else None
+    of_part = ", of the last part" if run and "rolling" in run.definition else ""
     return Row(
         audit=one,
-        status=status,
-        why=why,
-        score=plain.rounded(last.score) if last and last.score is not None and scored else "",
-        bounds=(_bounds(last.lower, last.upper) + (", of the last part" if audit.rolling else "")) if last and scored else "",
-        ended=(last.ended or last.started) if last else None,
-        line=trend.line(one.trend, at - dt.timedelta(days=DAYS), at),
+        standing=standing,
+        why=_why(standing),
+        score=formatting.rounded(run.score) if run and run.score is not None else "",
+        score_name=formatting.score_name(run) if run else "",
+        bounds=f"{_bounds(run.lower, run.upper)}{of_part}" if run else "",
+        line=sparkline.line(one.trend, at - dt.timedelta(days=TREND_DAYS), at),
     )
 
 
-def _status(store: Store, one: Overview, audit: Audit, last: StoredRun, at: dt.datetime) -> tuple[Status, str]:
-    """What is known of an audit that was run, and why, where that is no match."""
-    found = service.whole(store, one.name) if audit.rolling else None
-    verdict, reasons = (found.verdict, [found.sentence]) if found else (last.verdict, list(last.reasons[:2]))
-    status: Status = verdict.value
-    if verdict is not Verdict.MATCH:
-        return status, "; ".join(reasons)
-    if one.paused or one.running:
-        return "match", ""
-    starts = [last.started, *(point.at for point in reversed(one.trend) if point.at < last.started)]
-    old = late(audit.schedule, starts, (at - (last.ended or last.started)).total_seconds(), at)
-    return ("stale", old) if old else ("match", "")
-
-
-def _ended(store: Store, name: str) -> StoredRun | None:
-    return next((run for run in runs.listed(store, audit=name, limit=5, whole=True) if run.ended), None)
+def _why(standing: Standing) -> str:
+    """Return what differs, and for what is allowed or too old also why; empty for a match."""
+    if standing.status == "match":
+        return ""
+    first, last = standing.reasons[:1], standing.reasons[-1:]
+    return "; ".join(dict.fromkeys(standing.reasons[:2] if standing.status in ("mismatch", "unknown") else [*first, *last]))
 
 
 def _bounds(lower: float | None, upper: float | None) -> str:
     if lower is None or upper is None:
         return ""
-    return "exact" if lower == upper else f"{plain.rounded(lower)} to {plain.rounded(upper)}"
+    return "exact" if lower == upper else f"{formatting.rounded(lower)} to {formatting.rounded(upper)}"
 
 
-def _fitting(rows: Sequence[Row], q: str) -> list[Row]:
+def _filter(rows: Sequence[Row], q: str) -> list[Row]:
     words = q.lower().split()
-    return [one for one in rows if all(word in _text(one) for word in words)]
+    return [one for one in rows if all(word in _search_text(one) for word in words)]
 
 
-def _text(one: Row) -> str:
+def _search_text(one: Row) -> str:
     paused = "paused" if one.audit.paused else ""
-    return " ".join((one.audit.name, one.audit.source, one.audit.target, one.status, paused)).lower()
+    return " ".join((one.audit.name, one.audit.source, one.audit.target, one.standing.label, paused)).lower()

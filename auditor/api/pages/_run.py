@@ -1,108 +1,134 @@
-"""One run: how far it is, then what it found."""
+"""The page of a run: its progress, then its result."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
-from auditor import keep, service
-from auditor.api import differences as kept
-from auditor.api.behind import Behind, Given
+from auditor import service
+from auditor.api import differences as difference_lists
+from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _differences
-from auditor.api.pages._differences import Kind, Settled
-from auditor.api.pages._frame import back_to, file, page, url
-from auditor.api.pages._visitor import Reader, Runner
+from auditor.api.pages._differences import DifferenceState, Kind
+from auditor.api.pages._layout import file_response, redirect, render_page, url
+from auditor.api.pages._session import Reader, Runner
 from auditor.errors import UnknownRun
-from auditor.model import SIDES
-from auditor.report import plain, rendered
+from auditor.history import records
+from auditor.model import SIDES, Side
+from auditor.report import formatting, render
 from auditor.report.day import not_compared
-from auditor.report.heat import heat
-from auditor.report.shown import shown
-from auditor.service import queueing
+from auditor.report.heatmap import build_heatmap
+from auditor.report.redact import redact
+from auditor.service import workers
 from auditor.store import queue, runs
 from auditor.store.runs import StoredRun
 
 router = APIRouter()
 
-FEW = 50
-"""Partitions and measures that the page shows."""
+MAX_ITEMS = 50
+"""Largest number of partitions and of measures shown."""
 
 
 @router.get("/runs/{run}")
-def run(request: Request, given: Given, visitor: Reader, run: str, kind: Kind = "", state: Settled = "", after: int = 0) -> HTMLResponse:
-    """The run's page, at a page of its differences."""
-    return page(request, "run.html", visitor=visitor, **_told(given, run, kind, state, after))
+def run_page(
+    request: Request, app: App, visitor: Reader, run: str, kind: Kind = "", state: DifferenceState = "", after: int = 0
+) -> HTMLResponse:
+    """Show the run; ``after`` is the last difference of the previous page."""
+    return render_page(request, "run.html", visitor=visitor, **_template_values(app, run, kind, state, after))
 
 
 @router.get("/runs/{run}/live")
-def live(request: Request, given: Given, visitor: Reader, run: str) -> HTMLResponse:
-    """What of the page changes while the run goes on."""
-    return page(request, "run_body.html", visitor=visitor, **{**_told(given, run, "", "", 0), "watched": True})
+def live_run(request: Request, app: App, visitor: Reader, run: str) -> HTMLResponse:
+    """Return the part of the page that changes while the run goes on."""
+    return render_page(request, "run_body.html", visitor=visitor, **{**_template_values(app, run, "", "", 0), "watched": True})
 
 
 @router.get("/runs/{run}/differences.{format}")
-def download(
-    given: Given, visitor: Reader, run: str, format: Literal["csv", "ndjson"], kind: Kind = "", state: Settled = ""
+def download_differences(
+    app: App, visitor: Reader, run: str, format: Literal["csv", "ndjson"], kind: Kind = "", state: DifferenceState = ""
 ) -> StreamingResponse:
-    """All differences that were kept, as a file."""
-    one = runs.find(given.store, run)
-    lines = {"csv": kept.as_csv, "ndjson": kept.ndjson}[format](given.store, _differences.asked(given.store, one.run, kind, state))
+    """Return all stored differences as a file."""
+    one = runs.get_run(app.store, run)
+    as_lines = {"csv": difference_lists.as_csv, "ndjson": difference_lists.as_ndjson}[format]
+    lines = as_lines(app.store, _differences.select(app.store, one.run, kind, state))
     type_ = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}[format]
     headers = {"Content-Disposition": f'attachment; filename="differences-{one.run[:12]}.{format}"', "Cache-Control": "no-store"}
     return StreamingResponse(lines, media_type=type_, headers=headers)
 
 
 @router.get("/runs/{run}/report.{format}")
-def report(given: Given, visitor: Reader, run: str, format: Literal["html", "markdown", "json", "text"]) -> Response:
-    """The run's report as a file that needs nothing else."""
-    one = runs.find(given.store, run)
-    found = keep.report(given.store, one.run)
+def download_report(app: App, visitor: Reader, run: str, format: Literal["html", "markdown", "json", "text"]) -> Response:
+    """Return the run's report as a self-contained file."""
+    one = runs.get_run(app.store, run)
+    found = records.load_report(app.store, one.run)
     if found is None:
-        raise UnknownRun(f"run {one.run} has not ended with a report")
-    body = rendered.run(found, keep.picture(given.store, one.run) if format == "html" else None, format)
-    return file(body, f"run-{one.run[:12]}", format)
+        raise UnknownRun(f"run {one.run} has no report; it has not ended, or failed before it had a result")
+    body = render.run(found, records.load_partition_map(app.store, one.run) if format == "html" else None, format)
+    return file_response(body, f"run-{one.run[:12]}", format)
 
 
 @router.post("/runs/{run}/cancel")
-def cancel(given: Given, visitor: Runner, run: str) -> RedirectResponse:
-    """Ask the run to end."""
-    return back_to(url("runs", service.cancel(given.store, run, by=visitor.name).run))
+def cancel_run(app: App, visitor: Runner, run: str) -> RedirectResponse:
+    """Request that the run be cancelled."""
+    return redirect(url("runs", service.cancel(app.store, run, by=visitor.name).run))
 
 
 @router.post("/runs/{run}/resume")
-def resume(given: Given, visitor: Runner, run: str) -> RedirectResponse:
-    """Let the run go on from what it had read."""
-    return back_to(url("runs", queueing.request_resume(given.configured, given.store, run, requested_by=visitor.name).run))
+def resume_run(app: App, visitor: Runner, run: str) -> RedirectResponse:
+    """Request that the run be resumed from its last checkpoint."""
+    return redirect(url("runs", workers.request_resume(app.configured, app.store, run, requested_by=visitor.name).run))
 
 
-def _told(given: Behind, run: str, kind: Kind, state: Settled, after: int) -> dict[str, Any]:
-    one = runs.find(given.store, run)
-    base: dict[str, Any] = {"one": one, "kind": kind, "state": state, "after": after, "few": FEW, "watched": False}
+def _template_values(app: AppState, run: str, kind: Kind, state: DifferenceState, after: int) -> dict[str, Any]:
+    one = runs.get_run(app.store, run)
+    base: dict[str, Any] = {"one": one, "kind": kind, "state": state, "after": after, "few": MAX_ITEMS, "watched": False}
     if one.ended is None:
-        return {**base, "report": None, "sides": _sides(one), "waiting": queue.waiting(given.store)}
-    whole = keep.report(given.store, one.run, most=0)
-    if whole is None:
+        return {**base, "report": None, "sides": _side_progress(one), "waiting": queue.count_waiting(app.store)}
+    full = records.load_report(app.store, one.run, max_differences=0)
+    if full is None:
         return {**base, "report": None}
-    found = shown(whole)
-    picture = keep.picture(given.store, one.run)
+    found = redact(full)
+    picture = records.load_partition_map(app.store, one.run)
     return {
         **base,
         "report": found,
-        "heat": heat(picture, found.plan) if picture is not None else None,
-        "named": _differences.listed(given.store, one.run, kind, state, after) if found.differences else None,
+        "heat": build_heatmap(picture, found.plan) if picture is not None else None,
+        "named": _differences.list_page(app.store, one.run, kind, state, after) if found.differences else None,
         "not_compared": list(not_compared(found)),
-        "notes": [*plain.notes(found), *(found.plan.notes if found.plan else ())],
-        "snapshot": plain.snapshot(found),
+        "notes": [*formatting.notes(found), *(found.plan.notes if found.plan else ())],
+        "snapshot": formatting.snapshot_note(found),
     }
 
 
-def _sides(one: StoredRun) -> list[dict[str, Any]]:
-    """How far each side is, as its last sign of life said."""
-    nothing = {"doing": "", "done": 0, "total": 0, "statements": 0, "running": 0}
-    found = [{"side": side, **nothing, **one.progress.get(side, {})} for side in SIDES]
-    for side in found:
-        side["waits"] = side["doing"].startswith("waits")
-        side["doing"] = side["doing"].removeprefix("waits").removeprefix(":").strip()
+class SideView(TypedDict):
+    """Progress of one side for the template. ``waits`` says whether ``doing`` is what the side waits for."""
+
+    side: Side
+    doing: str
+    done: int
+    total: int
+    statements: int
+    running: int
+    waits: bool
+
+
+def _side_progress(one: StoredRun) -> list[SideView]:
+    """Return each side's progress as of its last heartbeat."""
+    found: list[SideView] = []
+    for side in SIDES:
+        now = one.progress.get(side, {})
+        doing = str(now.get("doing", ""))
+        found.append(
+            {
+                "side": side,
+                "doing": doing.removeprefix("waits").removeprefix(":").strip(),
+                "done": now.get("done", 0),
+                "total": now.get("total", 0),
+                "statements": now.get("statements", 0),
+                "running": now.get("running", 0),
+                "waits": doing.startswith("waits"),
+            }
+        )
     return found

@@ -1,14 +1,14 @@
-// What the pages do beyond htmx: copying, walking over the drawing of a table, the chart of scores, sending a choice at once.
+// Page behaviour beyond htmx: copy buttons, keyboard navigation of the partition map, the chart of scores, forms sent on change.
 "use strict";
 
-function said(button, text) {
+function showLabel(button, text) {
   const before = button.dataset.says || button.textContent;
   button.dataset.says = before;
   button.textContent = text;
   setTimeout(() => { button.textContent = before; }, 1500);
 }
 
-function selected(from) {
+function selectAndCopy(from) {
   const range = document.createRange();
   range.selectNodeContents(from);
   const chosen = getSelection();
@@ -19,18 +19,18 @@ function selected(from) {
 
 function copy(button) {
   const from = document.getElementById(button.dataset.copies);
-  const byHand = () => { if (selected(from)) said(button, "Copied"); };
-  if (navigator.clipboard && window.isSecureContext) navigator.clipboard.writeText(from.textContent).then(() => said(button, "Copied"), byHand);
-  else byHand();
+  const fallback = () => { if (selectAndCopy(from)) showLabel(button, "Copied"); };
+  if (navigator.clipboard && window.isSecureContext) navigator.clipboard.writeText(from.textContent).then(() => showLabel(button, "Copied"), fallback);
+  else fallback();
 }
 
-// Copies what an address answers; where that cannot be, the link leads to the page that shows it.
-function fetched(link) {
+// Copy the response of a URL. If that fails, follow the link to the page that shows it.
+function copyFromUrl(link) {
   const asText = () => fetch(link.dataset.fetches).then((answer) => (answer.ok ? answer.text() : Promise.reject(answer.status)));
-  said(link, "Writing\u2026");
+  showLabel(link, "Generating\u2026");
   asText().then((text) => navigator.clipboard.writeText(text)).then(
     () => {
-      said(link, "Copied");
+      showLabel(link, "Copied");
       const status = document.getElementById("fetched");
       if (status) status.textContent = `${link.dataset.says}: copied`;
     },
@@ -38,12 +38,12 @@ function fetched(link) {
   );
 }
 
-function told(cell) {
+function showCellLabel(cell) {
   const says = cell.closest("svg").parentElement.querySelector("[data-heat-says]");
   if (says) says.textContent = cell.getAttribute("aria-label");
 }
 
-function walked(event) {
+function moveFocus(event) {
   const cell = event.target.closest(".cell");
   if (!cell) return;
   const cells = [...cell.parentElement.querySelectorAll(".cell")];
@@ -62,7 +62,7 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-function marks(chart, at, verdicts) {
+function drawMarks(chart, at, verdicts) {
   const paint = { match: colour("--match"), mismatch: colour("--mismatch"), unknown: colour("--unknown") };
   const context = chart.ctx;
   const size = 4 * devicePixelRatio;
@@ -85,7 +85,7 @@ function marks(chart, at, verdicts) {
   });
 }
 
-function drawn(place) {
+function drawChart(place) {
   const series = JSON.parse(place.dataset.series);
   const pad = (number) => String(number).padStart(2, "0");
   const utc = (seconds) => {
@@ -117,7 +117,7 @@ function drawn(place) {
     bands: [{ series: [3, 2], fill: colour("--band") }],
     axes: [{ ...axis, space: 90, values: (_, found) => dates(found) }, { ...axis, size: 76, values: (_, found) => found.map((one) => (one > 1 ? "" : String(Number(one.toPrecision(7))))) }],
     hooks: {
-      draw: [(chart) => marks(chart, series.at, series.verdict)],
+      draw: [(chart) => drawMarks(chart, series.at, series.verdict)],
       setCursor: [(chart) => {
         const at = chart.cursor.idx;
         if (at === null || at === undefined) return;
@@ -136,7 +136,7 @@ function drawn(place) {
 
 function draw() {
   const place = document.getElementById("chart");
-  if (place && window.uPlot) drawn(place);
+  if (place && window.uPlot) drawChart(place);
 }
 
 document.addEventListener("click", (event) => {
@@ -145,14 +145,14 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("[data-fetches]");
   if (link && navigator.clipboard && window.isSecureContext) {
     event.preventDefault();
-    fetched(link);
+    copyFromUrl(link);
   }
-  // One explanation at a time: a click elsewhere closes the one that is open.
+  // A click elsewhere closes the open explanation.
   document.querySelectorAll("details.what[open]").forEach((one) => { if (!one.contains(event.target)) one.open = false; });
 });
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") document.querySelectorAll("details.what[open]").forEach((one) => { one.open = false; one.firstElementChild.focus(); });
-  walked(event);
+  moveFocus(event);
 });
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submits]")) event.target.form.submit();
@@ -160,16 +160,16 @@ document.addEventListener("change", (event) => {
 for (const kind of ["focusin", "pointerover"]) {
   document.addEventListener(kind, (event) => {
     const cell = event.target.closest && event.target.closest(".cell");
-    if (cell) told(cell);
+    if (cell) showCellLabel(cell);
   });
 }
-function offline(is) {
+function setOffline(offline) {
   const notice = document.getElementById("offline");
-  if (notice) notice.hidden = !is;
+  if (notice) notice.hidden = !offline;
 }
-document.addEventListener("htmx:sendError", () => offline(true));
-document.addEventListener("htmx:afterOnLoad", () => offline(false));
-// A page that watches a run asks again, whatever became of the last answer.
+document.addEventListener("htmx:sendError", () => setOffline(true));
+document.addEventListener("htmx:afterOnLoad", () => setOffline(false));
+// A page that shows a running run retries after an error.
 for (const kind of ["htmx:sendError", "htmx:responseError"]) {
   document.addEventListener(kind, (event) => {
     if (event.detail.elt.id === "run") setTimeout(() => htmx.ajax("GET", event.detail.elt.getAttribute("hx-get"), { target: "#run", swap: "outerHTML" }), 3000);

@@ -1,5 +1,5 @@
-"""How a store's tables came to be, in steps, run by themselves when a store is opened.
+"""Migrations of the store's tables, run when a store is opened.
 
-A new step: change ``_schema.py``, raise its HEAD, write ``versions/NNNN_what.py``; a test holds the two against each other.
-MySQL commits every statement by itself, so a step that was cut off is run again from its beginning: let it ask before it creates.
+To add one: change ``_schema.py``, set its HEAD, and write ``versions/NNNN_what.py``; a test compares the result with the schema.
+MySQL commits each DDL statement, so an interrupted migration is run again from its start: check what exists before creating it.
 """

@@ -1,4 +1,4 @@
-"""What Alembic runs; the connection, its lock and its transaction are the store's."""
+"""The script that Alembic runs, on the connection of the store, which holds its lock and transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-SELECT schema_name, table_name
+SELECT schema_name, table_name, FALSE, schema_name = current_schema()
 FROM duckdb_tables()
 WHERE database_name = current_database()
-ORDER BY schema_name, table_name
+UNION ALL
+SELECT schema_name, view_name, TRUE, schema_name = current_schema()
+FROM duckdb_views()
+WHERE database_name = current_database() AND NOT internal
+ORDER BY 1, 2

@@ -1,7 +1,7 @@
 -- auditor: audit orders, source (shop: orders), method signature, partitions range of 1,024 keys
 -- Compared: id (integer), name (text), price (decimal(10,2)), weight (float64), shipped (timestamp(6)), paid (integer)
 -- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key, and the signature: the sums of the two 30-bit words of the first 60 bits of each row's hash.
--- partition_count and audit_plan let the comparison see a result that was cut short or mistaken for another.
+-- partition_count, total_rows and audit_plan let the comparison see a result that was cut short, edited or mistaken for another.
 -- Save the last result with its header, run the target's statement that was printed with this one too, then:
 -- auditor compare --source SOURCE_FILE --target TARGET_FILE
 
@@ -12,7 +12,7 @@ SET SESSION lock_wait_timeout = 10, innodb_lock_wait_timeout = 10, net_write_tim
 SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ;
 START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY;
 SELECT
-  partition_id,
+  partition_id AS partition_id,
   COUNT(*) AS row_count,
   COUNT(v) AS hashed,
   MIN(k) AS key_min,
@@ -20,12 +20,13 @@ SELECT
   CAST(SUM((v >> 30)) AS SIGNED) AS word_0,
   CAST(SUM((v & 1073741823)) AS SIGNED) AS word_1,
   COUNT(*) OVER () AS partition_count,
-  'orders/bdffb56ed4de/source' AS audit_plan
+  SUM(COUNT(*)) OVER () AS total_rows,
+  'orders/v2_bdffb56ed4de/source' AS audit_plan
 FROM (
   SELECT
     (`id` DIV 1024 - (`id` % 1024 < 0)) AS partition_id,
     `id` AS k,
-    CAST(CONV(SUBSTR(SHA2(CONCAT(CASE WHEN `id` IS NULL THEN '|2' ELSE CAST(`id` AS CHAR) END, '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(CONVERT(`name` USING utf8mb4), '|', '|0') END, '|1', CASE WHEN `price` IS NULL THEN '|2' ELSE CAST(`price` AS CHAR) END, '|1', CASE WHEN `weight` IS NULL THEN '|2' ELSE CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END END, '|1', CASE WHEN `shipped` IS NULL THEN '|2' ELSE CAST(`shipped` AS CHAR) END, '|1', CASE WHEN `paid` IS NULL THEN '|2' ELSE CAST(`paid` AS CHAR) END), 256), 1, 15), 16, 10) AS SIGNED) AS v
+    CAST(CONV(SUBSTR(SHA2(CONCAT(COALESCE(`id`, '|2'), '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(`name`, '|', '|0') END, '|1', COALESCE(`price`, '|2'), '|1', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|2'), '|1', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM `shipped`)), '|2'), '|1', COALESCE(`paid`, '|2')), 256), 1, 15), 16, 10) AS SIGNED) AS v
   FROM `shop`.`orders`
   WHERE 1 = 1
   LIMIT 18446744073709551615

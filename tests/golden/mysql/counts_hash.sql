@@ -17,8 +17,8 @@ SELECT
   CASE WHEN (m.min_3 + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (m.min_3 + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((m.min_3 + 0e0)) < 1e-270 THEN ABS((m.min_3 + 0e0)) * POWER(2e0, 1000) ELSE ABS((m.min_3 + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((m.min_3 + 0e0)) < 1e-270 THEN ABS((m.min_3 + 0e0)) * POWER(2e0, 1000) ELSE ABS((m.min_3 + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((m.min_3 + 0e0)) < 1e-270 THEN ABS((m.min_3 + 0e0)) * POWER(2e0, 1000) ELSE ABS((m.min_3 + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((m.min_3 + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END AS min_3,
   CASE WHEN (m.max_3 + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (m.max_3 + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((m.max_3 + 0e0)) < 1e-270 THEN ABS((m.max_3 + 0e0)) * POWER(2e0, 1000) ELSE ABS((m.max_3 + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((m.max_3 + 0e0)) < 1e-270 THEN ABS((m.max_3 + 0e0)) * POWER(2e0, 1000) ELSE ABS((m.max_3 + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((m.max_3 + 0e0)) < 1e-270 THEN ABS((m.max_3 + 0e0)) * POWER(2e0, 1000) ELSE ABS((m.max_3 + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((m.max_3 + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END AS max_3,
   CAST(m.nulls_4 AS CHAR) AS nulls_4,
-  CAST(m.min_4 AS CHAR) AS min_4,
-  CAST(m.max_4 AS CHAR) AS max_4,
+  TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(m.min_4 AS CHAR))) AS min_4,
+  TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(m.max_4 AS CHAR))) AS max_4,
   CAST(m.nulls_5 AS CHAR) AS nulls_5,
   CAST(CAST(m.sum_5 AS DECIMAL(65,0)) AS CHAR) AS sum_5,
   CAST(CAST(m.min_5 AS DECIMAL(65,0)) AS CHAR) AS min_5,
@@ -51,11 +51,11 @@ FROM (
     MAX(v5) AS max_5
   FROM (
     SELECT
-      ((CAST(CONV(SUBSTR(SHA2(CAST(`id` AS CHAR), 256), 1, 15), 16, 10) AS SIGNED) >> 31) % 64) AS partition_id,
+      ((((`id` % 1168518413 + 1168518413) * 346030291) % 2147483647) * (((`id` % 1168518413 + 1168518413) * 346030291) % 2147483647) % 2147483647 % 64) AS partition_id,
       `id` AS k,
       `id` AS v0,
       `name` AS v1,
-      CHAR_LENGTH(CONVERT(`name` USING utf8mb4)) AS d1,
+      CHAR_LENGTH(`name`) AS d1,
       `price` AS v2,
       `weight` AS v3,
       `shipped` AS v4,

@@ -1,26 +1,24 @@
 SELECT
-  ((kv >> 31) % 64) AS partition_id,
+  (kv * kv % 2147483647 % 64) AS partition_id,
   COUNT(*) AS row_count,
   CASE WHEN COUNT(*) <= 4194304 THEN COUNT(v) ELSE 0 END AS hashed,
   MIN(k) AS key_min,
   MAX(k) AS key_max,
   CAST(SUM((v >> 30) + 0e0) AS SIGNED) AS word_0,
   CAST(SUM((v & 1073741823) + 0e0) AS SIGNED) AS word_1,
-  CAST(SUM(((v >> 30) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_1,
-  CAST(SUM(((v >> 30) * ((((kv & 2147483647) % 2147483646 + 1) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_2,
-  CAST(SUM(((((v >> 30) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647) * ((((kv & 2147483647) % 2147483646 + 1) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_3,
-  CAST(SUM(((v >> 30) * ((((((kv & 2147483647) % 2147483646 + 1) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647) * ((((kv & 2147483647) % 2147483646 + 1) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647)) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_4,
-  CAST(SUM(((((v >> 30) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647) * ((((((kv & 2147483647) % 2147483646 + 1) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647) * ((((kv & 2147483647) % 2147483646 + 1) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647)) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_5,
-  CAST(SUM(((((v >> 30) * ((((kv & 2147483647) % 2147483646 + 1) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647)) % 2147483647) * ((((((kv & 2147483647) % 2147483646 + 1) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647) * ((((kv & 2147483647) % 2147483646 + 1) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647)) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_6,
-  CAST(SUM(((((((v >> 30) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647) * ((((kv & 2147483647) % 2147483646 + 1) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647)) % 2147483647) * ((((((kv & 2147483647) % 2147483646 + 1) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647) * ((((kv & 2147483647) % 2147483646 + 1) * ((kv & 2147483647) % 2147483646 + 1)) % 2147483647)) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_7
+  CAST(SUM(((v >> 30) * ((kv & 32767) + 1)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_1,
+  CAST(SUM(((v >> 30) * (((kv & 32767) + 1) * ((kv & 32767) + 1))) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_2,
+  CAST(SUM(((((v >> 30) * ((kv & 32767) + 1)) % 2147483647) * (((kv & 32767) + 1) * ((kv & 32767) + 1))) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_3,
+  CAST(SUM(((v >> 30) * (((((kv & 32767) + 1) * ((kv & 32767) + 1)) * (((kv & 32767) + 1) * ((kv & 32767) + 1))) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_4,
+  CAST(SUM(((((v >> 30) * ((kv & 32767) + 1)) % 2147483647) * (((((kv & 32767) + 1) * ((kv & 32767) + 1)) * (((kv & 32767) + 1) * ((kv & 32767) + 1))) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_5
 FROM (
   SELECT
-    CAST(CONV(SUBSTR(SHA2(CAST(`id` AS CHAR), 256), 1, 15), 16, 10) AS SIGNED) AS kv,
+    (((`id` % 1168518413 + 1168518413) * 346030291) % 2147483647) AS kv,
     `id` AS k,
-    CAST(CONV(SUBSTR(SHA2(CONCAT(CASE WHEN `id` IS NULL THEN '|2' ELSE CAST(`id` AS CHAR) END, '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(CONVERT(`name` USING utf8mb4), '|', '|0') END, '|1', CASE WHEN `price` IS NULL THEN '|2' ELSE CAST(`price` AS CHAR) END, '|1', CASE WHEN `weight` IS NULL THEN '|2' ELSE CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END END, '|1', CASE WHEN `shipped` IS NULL THEN '|2' ELSE CAST(`shipped` AS CHAR) END, '|1', CASE WHEN `paid` IS NULL THEN '|2' ELSE CAST(`paid` AS CHAR) END), 256), 1, 15), 16, 10) AS SIGNED) AS v
+    CAST(CONV(SUBSTR(SHA2(CONCAT(COALESCE(`id`, '|2'), '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(`name`, '|', '|0') END, '|1', COALESCE(`price`, '|2'), '|1', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|2'), '|1', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM `shipped`)), '|2'), '|1', COALESCE(`paid`, '|2')), 256), 1, 15), 16, 10) AS SIGNED) AS v
   FROM `shop`.`orders`
   WHERE 1 = 1
   LIMIT 18446744073709551615
 ) hashed_rows
-GROUP BY ((kv >> 31) % 64)
-ORDER BY ((kv >> 31) % 64)
+GROUP BY (kv * kv % 2147483647 % 64)
+ORDER BY (kv * kv % 2147483647 % 64)

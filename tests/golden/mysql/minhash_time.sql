@@ -14,7 +14,7 @@ SELECT
   MIN(((w3 * 176256801 + 205743474) % 2305843009213693951) & 2147483647) AS minhash_3
 FROM (
   SELECT
-    partition_id,
+    partition_id AS partition_id,
     k,
     CAST(CONV(SUBSTR(h, 1, 8), 16, 10) AS SIGNED) AS w0,
     CAST(CONV(SUBSTR(h, 9, 8), 16, 10) AS SIGNED) AS w1,
@@ -24,7 +24,7 @@ FROM (
     SELECT
       CAST(DATEDIFF(`shipped`, '1970-01-01') AS SIGNED) AS partition_id,
       `id` AS k,
-      SHA2(CONCAT(CASE WHEN `id` IS NULL THEN '|2' ELSE CAST(`id` AS CHAR) END, '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(CONVERT(`name` USING utf8mb4), '|', '|0') END, '|1', CASE WHEN `price` IS NULL THEN '|2' ELSE CAST(`price` AS CHAR) END, '|1', CASE WHEN `weight` IS NULL THEN '|2' ELSE CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END END, '|1', CASE WHEN `shipped` IS NULL THEN '|2' ELSE CAST(`shipped` AS CHAR) END, '|1', CASE WHEN `paid` IS NULL THEN '|2' ELSE CAST(`paid` AS CHAR) END), 256) AS h
+      SHA2(CONCAT(COALESCE(`id`, '|2'), '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(`name`, '|', '|0') END, '|1', COALESCE(`price`, '|2'), '|1', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|2'), '|1', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM `shipped`)), '|2'), '|1', COALESCE(`paid`, '|2')), 256) AS h
     FROM `shop`.`orders`
     WHERE 1 = 1
     LIMIT 18446744073709551615

@@ -1,5 +1,5 @@
 SELECT
-  partition_id,
+  partition_id AS partition_id,
   COUNT(*) AS row_count,
   COUNT(v) AS hashed,
   MIN(k) AS key_min,
@@ -10,7 +10,7 @@ FROM (
   SELECT
     CAST(DATEDIFF(`shipped`, '1970-01-01') AS SIGNED) AS partition_id,
     `id` AS k,
-    CAST(CONV(SUBSTR(SHA2(CONCAT(CASE WHEN `id` IS NULL THEN '|2' ELSE CAST(`id` AS CHAR) END, '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(CONVERT(`name` USING utf8mb4), '|', '|0') END, '|1', CASE WHEN `price` IS NULL THEN '|2' ELSE CAST(`price` AS CHAR) END, '|1', CASE WHEN `weight` IS NULL THEN '|2' ELSE CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END END, '|1', CASE WHEN `shipped` IS NULL THEN '|2' ELSE CAST(`shipped` AS CHAR) END, '|1', CASE WHEN `paid` IS NULL THEN '|2' ELSE CAST(`paid` AS CHAR) END), 256), 1, 15), 16, 10) AS SIGNED) AS v
+    CAST(CONV(SUBSTR(SHA2(CONCAT(COALESCE(`id`, '|2'), '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(`name`, '|', '|0') END, '|1', COALESCE(`price`, '|2'), '|1', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|2'), '|1', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM `shipped`)), '|2'), '|1', COALESCE(`paid`, '|2')), 256), 1, 15), 16, 10) AS SIGNED) AS v
   FROM `shop`.`orders`
   WHERE 1 = 1
   LIMIT 18446744073709551615

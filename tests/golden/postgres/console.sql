@@ -1,11 +1,12 @@
 -- auditor: audit orders, source (shop: orders), method signature, partitions range of 1,024 keys
 -- Compared: id (integer), name (text), price (decimal(10,2)), weight (float64), shipped (timestamp(6)), paid (boolean)
 -- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key, and the signature: the sums of the two 30-bit words of the first 60 bits of each row's hash.
--- partition_count and audit_plan let the comparison see a result that was cut short or mistaken for another.
+-- partition_count, total_rows and audit_plan let the comparison see a result that was cut short, edited or mistaken for another.
 -- Save the last result with its header, run the target's statement that was printed with this one too, then:
 -- auditor compare --source SOURCE_FILE --target TARGET_FILE
 
 SET client_encoding TO 'UTF8';
+SET quote_all_identifiers TO off;
 SET TimeZone TO 'UTC';
 SET DateStyle TO 'ISO, YMD';
 SET IntervalStyle TO 'postgres';
@@ -20,7 +21,7 @@ SET lock_timeout TO 10000;
 SET statement_timeout TO 3600000;
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SELECT
-  partition_id,
+  partition_id AS partition_id,
   COUNT(*) AS row_count,
   COUNT(v) AS hashed,
   MIN(k) AS key_min,
@@ -28,12 +29,13 @@ SELECT
   CAST(SUM((v >> 30)) AS BIGINT) AS word_0,
   CAST(SUM((v & 1073741823)) AS BIGINT) AS word_1,
   COUNT(*) OVER () AS partition_count,
-  'orders/2de4889b6d4c/source' AS audit_plan
+  SUM(COUNT(*)) OVER () AS total_rows,
+  'orders/v2_2de4889b6d4c/source' AS audit_plan
 FROM (
   SELECT
     CAST("id" / 1024 - CASE WHEN "id" % 1024 < 0 THEN 1 ELSE 0 END AS BIGINT) AS partition_id,
     "id" AS k,
-    CAST(CAST('x' || ENCODE(SUBSTR(SHA256(CONVERT_TO((CASE WHEN "id" IS NULL THEN '|2' ELSE CAST("id" AS TEXT) END || '|1' || CASE WHEN "name" IS NULL THEN '|2' ELSE REPLACE(CAST("name" AS TEXT), '|', '|0') END || '|1' || CASE WHEN "price" IS NULL THEN '|2' ELSE CAST("price" AS TEXT) END || '|1' || CASE WHEN "weight" IS NULL THEN '|2' ELSE CASE WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('NaN' AS DOUBLE PRECISION) THEN 'NaN' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('Infinity' AS DOUBLE PRECISION) THEN 'Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('-Infinity' AS DOUBLE PRECISION) THEN '-Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = 0 THEN '0' ELSE (CASE WHEN CAST("weight" AS DOUBLE PRECISION) < 0 THEN '-' ELSE '' END || CAST(CAST((CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) * POWER(CAST('2' AS DOUBLE PRECISION), 53 - FLOOR((LN(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION))) AS BIGINT) AS TEXT) || 'p' || CAST(CAST(FLOOR((LN(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION)) - CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN 1000 ELSE 0 END AS BIGINT) AS TEXT)) END END || '|1' || CASE WHEN "shipped" IS NULL THEN '|2' ELSE CASE WHEN OCTET_LENGTH(CAST("shipped" AS TEXT)) = 26 AND "shipped" >= '0001-01-01' AND "shipped" < '10000-01-01' THEN CAST("shipped" AS TEXT) WHEN "shipped" >= '0001-01-01' AND "shipped" < 'infinity' THEN TO_CHAR("shipped", 'YYYY-MM-DD HH24:MI:SS.US') ELSE CAST("shipped" AS TEXT) END END || '|1' || CASE WHEN "paid" IS NULL THEN '|2' ELSE CASE WHEN "paid" THEN '1' WHEN NOT "paid" THEN '0' END END), 'UTF8')), 1, 8), 'hex') AS BIT(60)) AS BIGINT) AS v
+    CAST(CAST('x' || ENCODE(SUBSTR(SHA256(CONVERT_TO((COALESCE(CAST("id" AS TEXT), '|2') || '|1' || COALESCE(REPLACE(CAST("name" AS TEXT), '|', '|0'), '|2') || '|1' || COALESCE(CAST("price" AS TEXT), '|2') || '|1' || COALESCE(CASE WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('NaN' AS DOUBLE PRECISION) THEN 'NaN' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('Infinity' AS DOUBLE PRECISION) THEN 'Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('-Infinity' AS DOUBLE PRECISION) THEN '-Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = 0 THEN '0' ELSE (CASE WHEN CAST("weight" AS DOUBLE PRECISION) < 0 THEN '-' ELSE '' END || CAST(CAST((CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) * POWER(CAST('2' AS DOUBLE PRECISION), 53 - FLOOR((LN(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION))) AS BIGINT) AS TEXT) || 'p' || CAST(CAST(FLOOR((LN(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION)) - CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN 1000 ELSE 0 END AS BIGINT) AS TEXT)) END, '|2') || '|1' || COALESCE(CAST("shipped" AS TEXT), '|2') || '|1' || COALESCE(CASE WHEN "paid" THEN '1' WHEN NOT "paid" THEN '0' END, '|2')), 'UTF8')), 1, 8), 'hex') AS BIT(60)) AS BIGINT) AS v
   FROM "shop"."orders"
   WHERE 1 = 1
   OFFSET 0

@@ -9,5 +9,6 @@ SELECT
   END,
   is_nullable = 'YES'
 FROM svv_columns
-WHERE LOWER(table_name) = LOWER('orders') AND (table_schema = 'shop' OR ('shop' IS NULL AND table_schema = CURRENT_SCHEMA()))
+WHERE (table_name = 'orders' OR LOWER(table_name) = LOWER('orders'))
+  AND (table_schema = 'shop' OR ('shop' IS NULL AND table_schema = CURRENT_SCHEMA()))
 ORDER BY table_schema, table_name, ordinal_position

@@ -1,7 +1,7 @@
 -- auditor: audit orders, source (shop: orders), method signature, partitions range of 1,024 keys
 -- Compared: id (integer), name (text), price (decimal(10,2)), weight (float64), shipped (timestamp(6)), paid (boolean)
 -- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key, and the signature: the sums of the two 30-bit words of the first 60 bits of each row's hash.
--- partition_count and audit_plan let the comparison see a result that was cut short or mistaken for another.
+-- partition_count, total_rows and audit_plan let the comparison see a result that was cut short, edited or mistaken for another.
 -- Save the last result with its header, run the target's statement that was printed with this one too, then:
 -- auditor compare --source SOURCE_FILE --target TARGET_FILE
 
@@ -10,7 +10,7 @@ SET datestyle TO 'ISO, YMD';
 SET statement_timeout TO 3600000;
 BEGIN READ ONLY;
 SELECT
-  partition_id,
+  partition_id AS partition_id,
   COUNT(*) AS row_count,
   COUNT(v) AS hashed,
   MIN(k) AS key_min,
@@ -18,12 +18,13 @@ SELECT
   CAST(SUM((v >> 30)) AS BIGINT) AS word_0,
   CAST(SUM((v & 1073741823)) AS BIGINT) AS word_1,
   COUNT(*) OVER () AS partition_count,
-  'orders/2de4889b6d4c/source' AS audit_plan
+  SUM(COUNT(*)) OVER () AS total_rows,
+  'orders/v2_2de4889b6d4c/source' AS audit_plan
 FROM (
   SELECT
     CAST("id" / 1024 - CASE WHEN "id" % 1024 < 0 THEN 1 ELSE 0 END AS BIGINT) AS partition_id,
     "id" AS k,
-    STRTOL(SUBSTRING(SHA2((CASE WHEN "id" IS NULL THEN '|2' ELSE CAST("id" AS VARCHAR(41)) END || '|1' || CASE WHEN "name" IS NULL THEN '|2' ELSE REPLACE("name", '|', '|0') END || '|1' || CASE WHEN "price" IS NULL THEN '|2' ELSE CAST(CAST(ROUND("price", 2) AS DECIMAL(19,2)) AS VARCHAR(41)) END || '|1' || CASE WHEN "weight" IS NULL THEN '|2' ELSE CASE WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('NaN' AS DOUBLE PRECISION) THEN 'NaN' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('Infinity' AS DOUBLE PRECISION) THEN 'Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('-Infinity' AS DOUBLE PRECISION) THEN '-Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = 0 THEN '0' ELSE (CASE WHEN CAST("weight" AS DOUBLE PRECISION) < 0 THEN '-' ELSE '' END || CAST(CAST((CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) * POWER(CAST('2' AS DOUBLE PRECISION), 53 - FLOOR((LN(NULLIF(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END, 0)) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION))) AS BIGINT) AS VARCHAR(41)) || 'p' || CAST(CAST(FLOOR((LN(NULLIF(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END, 0)) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION)) - CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN 1000 ELSE 0 END AS BIGINT) AS VARCHAR(41))) END END || '|1' || CASE WHEN "shipped" IS NULL THEN '|2' ELSE TO_CHAR("shipped", 'YYYY-MM-DD HH24:MI:SS.US') END || '|1' || CASE WHEN "paid" IS NULL THEN '|2' ELSE CASE WHEN "paid" THEN '1' WHEN NOT "paid" THEN '0' END END), 256), 1, 15), 16) AS v,
+    STRTOL(SUBSTRING(SHA2((COALESCE(CAST("id" AS VARCHAR(41)), '|2') || '|1' || COALESCE(REPLACE("name", '|', '|0'), '|2') || '|1' || COALESCE(CAST(CAST(ROUND("price", 2) AS DECIMAL(19,2)) AS VARCHAR(41)), '|2') || '|1' || COALESCE(CASE WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('NaN' AS DOUBLE PRECISION) THEN 'NaN' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('Infinity' AS DOUBLE PRECISION) THEN 'Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('-Infinity' AS DOUBLE PRECISION) THEN '-Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = 0 THEN '0' ELSE (CASE WHEN CAST("weight" AS DOUBLE PRECISION) < 0 THEN '-' ELSE '' END || CAST(CAST((CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) * POWER(CAST('2' AS DOUBLE PRECISION), 53 - FLOOR((LN(NULLIF(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END, 0)) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION))) AS BIGINT) AS VARCHAR(41)) || 'p' || CAST(CAST(FLOOR((LN(NULLIF(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END, 0)) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION)) - CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN 1000 ELSE 0 END AS BIGINT) AS VARCHAR(41))) END, '|2') || '|1' || COALESCE((RTRIM(RTRIM(TO_CHAR("shipped", 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || CASE WHEN "shipped" >= '0001-01-01' THEN '' ELSE ' BC' END), '|2') || '|1' || COALESCE(CASE WHEN "paid" THEN '1' WHEN NOT "paid" THEN '0' END, '|2')), 256), 1, 15), 16) AS v,
       RANDOM() AS fence
   FROM "shop"."orders"
   WHERE 1 = 1

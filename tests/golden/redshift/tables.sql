@@ -1,7 +1,7 @@
-SELECT n.nspname, c.relname
+SELECT n.nspname, c.relname, c.relkind = 'v', pg_table_is_visible(c.oid)
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'v', 'm', 'p')
-  AND n.nspname NOT IN ('pg_catalog', 'information_schema')
-  AND pg_table_is_visible(c.oid)
+WHERE c.relkind IN ('r', 'v')
+  AND n.nspname <> 'information_schema'
+  AND LEFT(n.nspname, 3) <> 'pg_'
 ORDER BY n.nspname, c.relname

@@ -1,7 +1,7 @@
 -- auditor: audit orders, source (shop: orders), method signature, partitions range of 1,024 keys
 -- Compared: id (integer), name (text), price (decimal(10,2)), weight (float64), shipped (timestamp(6)), paid (boolean)
 -- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key, and the signature: the sums of the two 30-bit words of the first 60 bits of each row's hash.
--- partition_count and audit_plan let the comparison see a result that was cut short or mistaken for another.
+-- partition_count, total_rows and audit_plan let the comparison see a result that was cut short, edited or mistaken for another.
 -- Save the last result with its header, run the target's statement that was printed with this one too, then:
 -- auditor compare --source SOURCE_FILE --target TARGET_FILE
 
@@ -12,7 +12,7 @@ SET spark.sql.parser.escapedStringLiterals = false;
 SET spark.sql.timeType.enabled = true;
 SET spark.sql.legacy.timeParserPolicy = CORRECTED;
 SELECT
-  partition_id,
+  partition_id AS partition_id,
   COUNT(*) AS row_count,
   COUNT(v) AS hashed,
   MIN(k) AS key_min,
@@ -20,12 +20,13 @@ SELECT
   CAST(SUM(SHIFTRIGHT(v, 30)) AS BIGINT) AS word_0,
   CAST(SUM((v & 1073741823)) AS BIGINT) AS word_1,
   COUNT(*) OVER () AS partition_count,
-  'orders/26af8e753dca/source' AS audit_plan
+  SUM(COUNT(*)) OVER () AS total_rows,
+  'orders/v2_26af8e753dca/source' AS audit_plan
 FROM (
   SELECT
     (`id` DIV 1024 - CASE WHEN `id` % 1024 < 0 THEN 1 ELSE 0 END) AS partition_id,
     `id` AS k,
-    CAST(CONV(SUBSTR(SHA2(CONCAT(CASE WHEN `id` IS NULL THEN '|2' ELSE CAST(`id` AS STRING) END, '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(`name`, '|', '|0') END, '|1', CASE WHEN `price` IS NULL THEN '|2' ELSE CAST(CAST(`price` AS DECIMAL(38,2)) AS STRING) END, '|1', CASE WHEN `weight` IS NULL THEN '|2' ELSE CASE WHEN CAST(`weight` AS DOUBLE) = CAST('NaN' AS DOUBLE) THEN 'NaN' WHEN CAST(`weight` AS DOUBLE) = CAST('Infinity' AS DOUBLE) THEN 'Infinity' WHEN CAST(`weight` AS DOUBLE) = CAST('-Infinity' AS DOUBLE) THEN '-Infinity' WHEN CAST(`weight` AS DOUBLE) = 0 THEN '0' ELSE CONCAT(CASE WHEN CAST(`weight` AS DOUBLE) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) * POWER(CAST('2' AS DOUBLE), 53 - FLOOR(LOG2(CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) + CAST('0.3721' AS DOUBLE))) AS BIGINT) AS STRING), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) + CAST('0.3721' AS DOUBLE)) - CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN 1000 ELSE 0 END AS BIGINT) AS STRING)) END END, '|1', CASE WHEN `shipped` IS NULL THEN '|2' ELSE LTRIM('+', DATE_FORMAT(`shipped`, 'yyyy-MM-dd HH:mm:ss.SSSSSS')) END, '|1', CASE WHEN `paid` IS NULL THEN '|2' ELSE CASE WHEN `paid` THEN '1' WHEN NOT `paid` THEN '0' END END), 256), 1, 15), 16, 10) AS BIGINT) AS v
+    CAST(CONV(SUBSTR(SHA2(CONCAT(COALESCE(CAST(`id` AS STRING), '|2'), '|1', COALESCE(REPLACE(`name`, '|', '|0'), '|2'), '|1', COALESCE(CAST(CAST(`price` AS DECIMAL(38,2)) AS STRING), '|2'), '|1', COALESCE(CASE WHEN CAST(`weight` AS DOUBLE) = CAST('NaN' AS DOUBLE) THEN 'NaN' WHEN CAST(`weight` AS DOUBLE) = CAST('Infinity' AS DOUBLE) THEN 'Infinity' WHEN CAST(`weight` AS DOUBLE) = CAST('-Infinity' AS DOUBLE) THEN '-Infinity' WHEN CAST(`weight` AS DOUBLE) = 0 THEN '0' ELSE CONCAT(CASE WHEN CAST(`weight` AS DOUBLE) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) * POWER(CAST('2' AS DOUBLE), 53 - FLOOR(LOG2(CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) + CAST('0.3721' AS DOUBLE))) AS BIGINT) AS STRING), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) + CAST('0.3721' AS DOUBLE)) - CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN 1000 ELSE 0 END AS BIGINT) AS STRING)) END, '|2'), '|1', COALESCE(CASE WHEN YEAR(`shipped`) < 1 THEN CONCAT(LPAD(CAST(1 - YEAR(`shipped`) AS STRING), 4, '0'), TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM DATE_FORMAT(`shipped`, '-MM-dd HH:mm:ss.SSSSSS'))), ' BC') ELSE LTRIM('+', CAST(`shipped` AS STRING)) END, '|2'), '|1', COALESCE(CASE WHEN `paid` THEN '1' WHEN NOT `paid` THEN '0' END, '|2')), 256), 1, 15), 16, 10) AS BIGINT) AS v
   FROM `shop`.`orders`
   WHERE 1 = 1
 ) hashed_rows

@@ -1,4 +1,4 @@
-"""The tables of the first version."""
+"""Create the tables of the first version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "
 
 
 def upgrade() -> None:
-    """Make them."""
+    """Create the tables."""
     _run_tables()
     _found_tables()
     _audit_tables()

@@ -1,4 +1,4 @@
-"""The tables of a service: what waits, who may do what, who asked for what, statements at once over all processes."""
+"""Create the tables of the service: queue, idempotency keys, definitions, tokens, events, statement slots and notifications."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "
 
 
 def upgrade() -> None:
-    """Make them."""
+    """Create the tables."""
     _queue_tables()
     _access_tables()
     _table(
@@ -85,6 +85,6 @@ def _access_tables() -> None:
 
 
 def _table(table: str, *parts: Any) -> None:
-    # What makes tables outside of a transaction may have been ended in between.
+    # MySQL creates tables outside of a transaction, so an interrupted migration may have created some.
     if not sa.inspect(op.get_bind()).has_table(table):
         op.create_table(table, *parts, **MYSQL)

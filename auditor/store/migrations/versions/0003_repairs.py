@@ -1,4 +1,4 @@
-"""Repairs are found by their run."""
+"""Add an index for finding repairs by their run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Make the index."""
-    # Where tables are changed outside of a transaction, an upgrade may have been ended after it was made.
+    """Create the index."""
+    # MySQL changes tables outside of a transaction, so an interrupted migration may have created it.
     if not any(index["name"] == "auditor_repairs_run_at" for index in sa.inspect(op.get_bind()).get_indexes("auditor_repairs")):
         op.create_index("auditor_repairs_run_at", "auditor_repairs", ["run", "at"])

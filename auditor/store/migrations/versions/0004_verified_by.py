@@ -1,4 +1,4 @@
-"""What was verified says by which settings."""
+"""Store the settings under which an audit was verified."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Make the column. What was verified before tells no settings, so it is not told until a run verifies it again."""
-    # Where tables are changed outside of a transaction, an upgrade may have been ended after it was made.
+    """Add the column. Earlier verifications have no settings, so they are not reported until a run verifies the audit again."""
+    # MySQL changes tables outside of a transaction, so an interrupted migration may have created it.
     if not any(column["name"] == "verified_by" for column in sa.inspect(op.get_bind()).get_columns("auditor_standing")):
         op.add_column("auditor_standing", sa.Column("verified_by", name(64)))

@@ -1,0 +1,56 @@
+"""The application's state, as a dependency of its routes: settings, store, workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, cast
+from urllib.parse import unquote, urlsplit
+
+from fastapi import Depends, Request
+
+from auditor.api.single_flight import SingleFlight
+from auditor.config import Settings
+from auditor.store import Store
+
+if TYPE_CHECKING:
+    from auditor.service.scheduler import Ticker
+    from auditor.service.workers import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class AppState:
+    """What the service was started with. ``workers`` and ``ticker`` are None if they run in other processes."""
+
+    configured: Settings
+    store: Store
+    workers: Workers | None = None
+    ticker: Ticker | None = None
+    single_flight: SingleFlight = field(default_factory=SingleFlight)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings together with the audits that were defined over HTTP."""
+        from auditor.service import audits
+
+        return audits.with_defined_audits(self.configured, self.store)
+
+
+async def get_app_state(request: Request) -> AppState:
+    """Return the state of the application. It is async because it does not block, so the framework needs no thread for it."""
+    return cast(AppState, request.app.state.app_state)
+
+
+App = Annotated[AppState, Depends(get_app_state)]
+
+
+def find_secrets(settings: Settings) -> list[str]:
+    """Return the texts of a configuration that logs must not show: passwords, and the URLs of notification channels."""
+    urls = [one.url for one in settings.connections.values()] + ([settings.store.url] if settings.store else [])
+    found = [one.url for one in settings.notify.channels.values()]
+    for url in urls:
+        try:
+            password = urlsplit(url).password or ""
+        except ValueError:  # not a URL: hide all of it
+            password = url
+        found += [password, unquote(password)]
+    return [one for one in found if one]

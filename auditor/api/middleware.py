@@ -1,0 +1,170 @@
+"""Middleware in front of the API and the pages: headers and logging, encoded slashes, rate limit, body size."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from auditor import telemetry
+from auditor.api.errors import problem_response
+from auditor.api.rate_limit import RateLimit
+
+log = logging.getLogger(__name__)
+
+ENCODED_SLASH = "\ue000"
+"""Replaces %2F in a path until the parameter is read, so that an audit's name may contain a slash. A private-use character."""
+
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+TOKENS_PER_ADDRESS = 10
+"""How many times the rate limit a client address may use if its requests carry tokens, which have limits of their own."""
+
+HSTS = "max-age=31536000; includeSubDomains"
+
+
+class RequestMiddleware:
+    """Outermost middleware: request id, response headers, log line, trace span, and a 500 response for unexpected errors."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        scope["auditor.request"] = request = secrets.token_hex(8)
+        started, status = time.monotonic(), 0
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": _add_headers(message["headers"], scope, request)}
+            await send(message)
+
+        # Logs and traces contain the path, never the query, which may hold a token.
+        with telemetry.log_context(request=request), telemetry.span("request", method=scope["method"], path=scope["path"]):
+            try:
+                await self.app(scope, receive, send_with_headers)
+            except Exception:
+                log.exception("request failed with an unexpected error", extra={"action": "request_failed"})
+                if not status:
+                    sentence = "internal error; see the service's log for this request id"
+                    await problem_response(scope, 500, sentence)(scope, receive, send_with_headers)
+            finally:
+                about = {"method": scope["method"], "path": scope["path"], "status": status}
+                log.info("request", extra={"action": "request", **about, "seconds": round(time.monotonic() - started, 4)})
+                telemetry.increment_counter("requests", method=scope["method"], status=str(status))
+
+
+def _add_headers(headers: list[tuple[bytes, bytes]], scope: Scope, request: str) -> list[tuple[bytes, bytes]]:
+    passed = [(name, value) for name, value in headers if name.lower() not in (b"server", b"x-powered-by")]
+    present = {name.lower() for name, _ in passed}
+    more = HEADERS | {"X-Request-Id": request} | ({"Strict-Transport-Security": HSTS} if scope.get("scheme") == "https" else {})
+    if b"cache-control" not in present:
+        more["Cache-Control"] = "no-store"
+    return passed + [(name.lower().encode(), value.encode()) for name, value in more.items() if name.lower().encode() not in present]
+
+
+class EncodedSlashMiddleware:
+    """Keep %2F apart from a slash in paths below ``prefix``; ASGI servers decode both to a slash."""
+
+    def __init__(self, app: ASGIApp, prefix: str) -> None:
+        self.app = app
+        self.prefix = prefix
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on the request with its decoded path."""
+        raw: bytes = scope.get("raw_path") or b""
+        if scope["type"] == "http" and b"%2f" in raw.lower() and scope["path"].startswith(self.prefix):
+            parts = raw.decode("ascii", "replace").partition("?")[0].split("/")
+            scope = {**scope, "path": "/".join(unquote(part).replace("/", ENCODED_SLASH) for part in parts)}
+        await self.app(scope, receive, send)
+
+
+class RateLimitMiddleware:
+    """Limit the requests per minute of a client address; the limit is higher for requests with a token, which is limited by itself."""
+
+    def __init__(self, app: ASGIApp, rate: int) -> None:
+        self.app = app
+        self.anonymous = RateLimit(rate)
+        self.with_token = RateLimit(TOKENS_PER_ADDRESS * rate)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on the request, or answer 429."""
+        if scope["type"] == "http":
+            has_token = any(name in (b"authorization", b"cookie") for name, _ in scope["headers"])
+            client: Any = scope.get("client") or ("",)
+            if wait := (self.with_token if has_token else self.anonymous).take(str(client[0])):
+                sentence = "too many requests from this address; retry later"
+                await problem_response(scope, 429, sentence, headers={"Retry-After": str(int(wait) + 1)})(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
+class HeadMiddleware:
+    """Answer HEAD like GET, but send no body; a stream of events is closed at once."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on the request, a HEAD as a GET."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+        started = False
+
+        async def receive_until_started() -> Message:
+            return {"type": "http.disconnect"} if started else await receive()
+
+        async def send_head(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                await send(message)
+                await send({"type": "http.response.body", "body": b""})
+
+        await self.app({**scope, "method": "GET"}, receive_until_started, send_head)
+
+
+class BodySizeMiddleware:
+    """Reject bodies larger than ``max_bytes``, whether or not Content-Length says so."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self.app = app
+        self.max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on the request, and raise HTTPException (413) once its body is too large."""
+        declared = dict(scope.get("headers", [])).get(b"content-length", b"")
+        too_large = int(declared) > self.max_bytes if declared.isdigit() else False
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive() if not too_large else {"type": "http.request"}
+            received += len(message.get("body", b""))
+            if too_large or received > self.max_bytes:
+                raise HTTPException(413, f"the request is larger than the {self.max_bytes:,} bytes that service: max_body allows")
+            return message
+
+        await self.app(scope, counted if scope["type"] == "http" else receive, send)

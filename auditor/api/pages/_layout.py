@@ -1,0 +1,131 @@
+"""Rendering of pages: templates, their filters, static files and the colour scheme."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader
+from markupsafe import Markup
+
+from auditor import __version__
+from auditor.api.pages._labels import DIFFERENCE_KINDS, GLOSSARY, METHODS
+from auditor.api.pages._session import Visitor, visitor_or_none
+from auditor.report import formatting, html
+from auditor.report.heatmap import SHAPE_LABELS
+from auditor.report.templates import environment
+
+STATIC = Path(__file__).parent.parent / "static"
+FORMATS = {
+    "html": ("text/html", "html"), "markdown": ("text/markdown", "md"), "json": ("application/json", "json"), "text": ("text/plain", "txt"),
+}  # fmt: skip
+THEME_COOKIE = "auditor_theme"
+THEMES = ("light", "dark")
+
+
+def render_page(request: Request, template: str, *, status: int = 200, visitor: Visitor | None = None, **values: Any) -> HTMLResponse:
+    """Render a template as a page that caches may not store."""
+    seen = visitor or visitor_or_none(request)
+    theme = request.cookies.get(THEME_COOKIE, "")
+    path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    body = (
+        _environment()
+        .get_template(template)
+        .render(
+            visitor=seen,
+            theme=theme if theme in THEMES else "",
+            here=path if request.method == "GET" else "/",
+            section=request.url.path.split("/")[1],
+            now=now(),
+            version=__version__,
+            **values,
+        )
+    )
+    return HTMLResponse(body, status, headers={"Cache-Control": "no-store", "Vary": "HX-Request, Cookie"})
+
+
+def file_response(body: str, name: str, format: str) -> Response:
+    """Return a report as a download, in one of FORMATS."""
+    type_, ending = FORMATS[format]
+    headers = {"Content-Disposition": f'attachment; filename="{name}.{ending}"', "Cache-Control": "no-store"}
+    return Response(body.encode("utf-8", "replace"), media_type=f"{type_}; charset=utf-8", headers=headers)
+
+
+def redirect(path: str) -> RedirectResponse:
+    """Redirect to a page after a form was processed."""
+    return RedirectResponse(path, 303)
+
+
+def now() -> dt.datetime:
+    """Return the current time in UTC."""
+    return dt.datetime.now(dt.UTC)
+
+
+def local_path(path: str) -> str:
+    """Return the path if it leads to a page of this service, else /."""
+    return path if path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() else "/"
+
+
+def url(*parts: str) -> str:
+    """Return a path of this service. The parts are quoted, so that they cannot lead elsewhere."""
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+@cache
+def _environment() -> Environment:
+    # Pages use the macros and filters of reports, so that both show runs alike.
+    reports = environment()
+    own = PackageLoader("auditor.api.pages")
+    pages = reports.overlay(loader=ChoiceLoader([own, PrefixLoader({"report": PackageLoader("auditor", "report")})]))
+    pages.filters = reports.filters | {"when": _timestamp, "since": _ago, "ahead": _until, "share": _share, "lines": _lines}
+    pages.globals = {
+        **reports.globals, "words": GLOSSARY, "kinds": DIFFERENCE_KINDS, "methods": METHODS, "says": SHAPE_LABELS, "url": url,
+        "static": static_url, "means": formatting.EXPLANATIONS,
+    }  # fmt: skip
+    return pages
+
+
+@cache
+def static_url(name: str) -> str:
+    """Return the URL of a static file. It contains a hash of the content, so that browsers may cache the file."""
+    return f"/static/{name}?{hashlib.sha256(read_asset(name)).hexdigest()[:12]}"
+
+
+def read_asset(name: str) -> bytes:
+    """Return a static file; report.css is the style sheet of reports."""
+    if name == "report.css":
+        return (Path(html.__file__).parent / "style.css").read_bytes()
+    return (STATIC / name).read_bytes()
+
+
+def _timestamp(at: dt.datetime | None) -> Markup:
+    """Return a time in UTC to the minute, with the seconds as a tooltip."""
+    if at is None:
+        return Markup("")
+    return Markup('<time datetime="{}" title="{}">{:%Y-%m-%d %H:%M} UTC</time>').format(at.isoformat(), formatting.moment(at), at)
+
+
+def _ago(at: dt.datetime | None) -> str:
+    """Return how long ago a time was."""
+    return "" if at is None else f"{formatting.duration((now() - at).total_seconds())} ago"
+
+
+def _until(at: dt.datetime | None) -> str:
+    """Return the time left until ``at``."""
+    left = (at - now()).total_seconds() if at else 0.0
+    return "now" if left <= 0 else f"in {formatting.duration(left)}"
+
+
+def _lines(text: str) -> Markup:
+    """Return text with its lines unchanged, except that invisible characters are shown."""
+    return Markup("\n").join(formatting.visible(line.replace("\t", "    ")) for line in text.splitlines())
+
+
+def _share(part: float, whole: float) -> str:
+    return formatting.percent(min(1.0, part / whole)) if whole else ""

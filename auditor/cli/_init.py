@@ -1,0 +1,122 @@
+"""``auditor init``: write a commented configuration to start from."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+import dialects
+from auditor import service
+from auditor.errors import ConfigError
+from auditor.service.proposals import Proposal, Proposals
+
+_HEAD = """\
+# ${{NAME}} is replaced by an environment variable, ${{file:/path}} by the contents of a file; an unset one is an error.
+# Check it with:  auditor check      Run it with:  auditor run AUDIT
+connections:
+  # Schemes: mysql, mariadb, postgresql, redshift, duckdb, spark (in this process), sc (Spark Connect).
+  source: {{url: "{source}"}}
+  target: {{url: "{target}"}}
+
+audits:
+"""
+
+_AUDIT = """\
+  {name}:
+    source: {{connection: source, table: {source}}}
+    target: {{connection: target, table: {target}}}
+{key}"""
+
+_MORE = """\
+    # target: {connection: target, table: public.orders, columns: {order_id: id}}  # source name: target name
+    # key: [order_id]            # default: the primary key of the source
+    # columns:
+    #   exclude: [etl_loaded_at] # all other columns of the source are compared
+    #   override: {note: {trim: true}, price: {round: 2}}
+    # where: "status <> 'draft'" # means the same on every engine; or {source: ..., target: ...} in their own SQL
+    # method: exact              # counts | signature | minhash | exact | auto
+    # t: 3                       # differences per partition that exact can name
+    # partition: {strategy: range, size: 3072}  # default: chosen from the key and the row count
+    # limits: {max_differences: 10000, max_seconds: 10m}
+    # threshold: 0.999           # lower similarity is a mismatch; default 1.0; or {rows: 10}, {share: 0.01%}
+    # settle: {column: updated_at, lag: 15m}         # leave out rows that may still be in flight
+    # recheck: {times: 3, wait: 30s, backoff: 2}     # report a difference only if it persists
+    # rolling: {per_run: 5%}     # read part of the table per run, least recently read first
+    # ladder: [counts, signature, exact]             # start with the cheapest method (instead of method)
+    # schema: strict             # fail if a column changed since the last run
+    # allow_empty: false         # true: two empty tables match
+"""
+
+
+_LEFT_OUT = """
+  # Left out, and why:
+"""
+
+
+def write(path: Path, source: str | None = None, target: str | None = None) -> Proposals:
+    """Write a configuration file and return the audits in it that come from the databases.
+
+    With both URLs each pair of tables of one name that can be audited becomes an audit, and each other table a comment that says why it
+    does not. A password in a URL is replaced by a variable, never written. Raises ConfigError if the file exists or cannot be written,
+    or no table can be audited.
+    """
+    if path.exists():
+        raise ConfigError(f"{path} already exists; write to another file with --output FILE")
+    found = service.propose_audits(source, target) if source and target else Proposals((), ())
+    if source and target and not found.audits:
+        reasons = "".join(f"\n  - {line}" for line in found.left_out)
+        raise ConfigError(f"no table can be audited as it is; run auditor init without URLs and write the audits by hand{reasons}")
+    head = _HEAD.format(
+        source=_without_password(source, "SOURCE_PASSWORD") or "mysql://reader:${SOURCE_PASSWORD}@db1:3306/shop",
+        target=_without_password(target, "TARGET_PASSWORD") or "redshift://auditor:${TARGET_PASSWORD}@wh:5439/analytics",
+    )
+    proposed = found.audits or (Proposal("orders", "public.orders"),)
+    audits = [_audit(name, one) for name, one in zip(_names([one.source for one in proposed]), proposed, strict=True)]
+    audits.insert(1, _MORE)
+    left_out = [_LEFT_OUT, *(f"  # {_one_line(line)}\n" for line in found.left_out)] if found.left_out else []
+    try:
+        path.write_text(head + "".join([*audits, *left_out]), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
+    return found
+
+
+def _audit(name: str, proposal: Proposal) -> str:
+    key = f"    key: {json.dumps(proposal.key, ensure_ascii=False)}\n" if proposal.key else ""
+    return _AUDIT.format(name=name, source=_quoted(proposal.source), target=_quoted(proposal.target), key=key)
+
+
+def _one_line(text: str) -> str:
+    """Return text without the characters that would end a comment: names may hold any."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _without_password(url: str | None, variable: str) -> str | None:
+    if url is None:
+        return None
+    dialects.parse_url(url)  # raises an error if the password is ambiguous in the URL
+    password = urlsplit(url).password
+    return url.replace(f":{password}@", f":${{{variable}}}@", 1) if password else url
+
+
+def _names(tables: list[str]) -> list[str]:
+    """Return a unique audit name for each table."""
+    names: list[str] = []
+    for table in tables:
+        name = plain = re.sub(r"\W+", "_", table).strip("_") or "table"
+        while name in names:
+            name = f"{plain}_{names.count(plain) + len(names)}"
+        names.append(name)
+    return names
+
+
+def _quoted(table: str) -> str:
+    """Return the name as YAML text, quoted if it would not be read back unchanged."""
+    if re.fullmatch(r"[\w.]+", table) and yaml.safe_load(table) == table:
+        return table
+    quoted = json.dumps(table, ensure_ascii=False)  # in which JSON leaves characters that YAML refuses
+    return "".join(one if one.isprintable() else f"\\U{ord(one):08X}" for one in quoted)

@@ -1,0 +1,87 @@
+"""Why two texts that look the same differ: Unicode form, blanks, invisible characters, look-alikes."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+
+TRAILING = "trailing blank"
+LEADING = "leading blank"
+UNICODE_FORM = "Unicode form"
+NON_BREAKING = "non-breaking blank"
+OTHER_BLANK = "other blank"
+CONTROL = "control character"
+LOOK_ALIKE = "look-alike"
+CASE = "case"
+
+NON_BREAKING_BLANKS = dict.fromkeys((0xA0, 0x2007, 0x202F), " ")
+BLANKS = dict.fromkeys((0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " ")
+"""Every blank of Unicode that has a width (category Zs): non-breaking, thin, ideographic."""
+
+_PAIRS = (
+    "АA ВB ЕE ЅS ІI ЈJ КK МM НH ОO РP СC ТT ХX УY ԌG аa сc еe оo рp хx уy ѕs іi јj ԁd һh ԛq ԝw ѵv ԍg "  # Cyrillic
+    "ΑA ΒB ΕE ΖZ ΗH ΙI ΚK ΜM ΝN ΟO ΡP ΤT ΥY ΧX οo νv ρp υu ιi κk ϲc ϳj αa γy "  # Greek
+    "ıi ɑa ɡg ⅼl ｌl ƽs ‘' ’' ‛' ′' ʼ' `' ´' “\" ”\" ″\" ‐- ‑- ‒- –- —- −- ﹣- ˗- ․. ‚, ⁄/ ∕/ ∶: ː: ﹕: Ɩl ǀ| ∣|"
+)
+LOOK_ALIKES = {ord(pair[0]): pair[1] for pair in _PAIRS.split(" ") if pair}
+"""Letters and signs that most typefaces draw like an ASCII one, after Unicode Technical Standard 39 (confusables.txt)."""
+
+
+def reason(source: str | None, target: str | None) -> str:
+    """Return in a word or two why two different texts look the same; empty if they do not, or are equal."""
+    if source is None or target is None or source == target:
+        return ""
+    for name, level in _LEVELS:
+        if level(source) == level(target):
+            return name
+    return LOOK_ALIKE if _skeleton(source) == _skeleton(target) else ""
+
+
+def differs_in_case_only(source: str, target: str) -> bool:
+    """Return whether two texts are equal once case is folded."""
+    return source != target and source.casefold() == target.casefold()
+
+
+def passes_for_null(text: str) -> bool:
+    """Return whether a text has to be shown in quotes, so that nobody takes it for NULL, or for a quoted one of these texts."""
+    return text.strip("'") == "NULL"
+
+
+def escape(text: str, other: str) -> str:
+    """Return the text with those of its characters beyond ASCII written as ``⟨U+XXXX⟩`` that the other text lacks, or all of them."""
+    beyond = {c for c in text + other if not c.isascii()}
+    lacking = beyond - (set(text) & set(other)) or beyond
+    return "".join(f"\u27e8U+{ord(c):04X}\u27e9" if c in lacking else c for c in text)
+
+
+def _one_blank(text: str) -> str:
+    return text.translate(BLANKS)
+
+
+def _without_controls(text: str) -> str:
+    return "".join(c for c in text if unicodedata.category(c) not in ("Cc", "Cf"))
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def _drawn(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).translate(LOOK_ALIKES)
+
+
+def _skeleton(text: str) -> str:
+    """Return what is left of a text if everything that does not show is levelled."""
+    return _drawn(_without_controls(_one_blank(text))).rstrip(" ").lstrip(" ")
+
+
+_LEVELS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    (TRAILING, lambda text: text.rstrip(" ")),
+    (LEADING, lambda text: text.lstrip(" ")),
+    (UNICODE_FORM, _composed),
+    (NON_BREAKING, lambda text: text.translate(NON_BREAKING_BLANKS)),
+    (OTHER_BLANK, _one_blank),
+    (CONTROL, _without_controls),
+    (LOOK_ALIKE, _drawn),
+)
+"""What makes two texts equal that differ in nothing else, by its name."""

@@ -1,0 +1,111 @@
+"""Compare an audit's threshold with what is certain, and what is likely, of a run's similarity and of its differing rows.
+
+A threshold allows the differences where even the certain bound is within it. It is exceeded where the 95 % bound lies beyond it. In
+between nothing is claimed. D rows that are on one side only are at most D differing rows, and at least (D + gap) / 2, where gap is the
+difference of both sides' row counts: a changed row is on both sides, and a missing or extra one widens the gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from auditor.config import Threshold
+from auditor.model import Comparison, Differences, Jaccard, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is known of a run in which something differs."""
+
+    similar: Jaccard
+    """The similarity."""
+    fewest: float
+    """The 95 % lower bound of the differing rows; exact if all of them were named."""
+    most: int
+    """The certain upper bound of the differing rows."""
+    rows: int
+    """Rows of the side that has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a threshold says of a run: match if it allows the differences, mismatch if they exceed it, else unknown; with the numbers."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...] = ()
+
+
+def bounds(comparison: Comparison, similar: Jaccard, found: Differences | None = None) -> Bounds:
+    """Return the bounds of the similarity and of the differing rows. ``found`` are the named differences, None if none were named.
+
+    Unsettled rows and rows that were not compared count as equal in what is likely, and as different in what is certain.
+    """
+    counts = comparison.rows.values()
+    gap = max(counts, default=0) - min(counts, default=0)
+    fewest = (_one_sided(comparison, similar.score.upper) + gap) / 2
+    most = round(_one_sided(comparison, similar.least))
+    if found is not None:
+        named = found.missing + found.extra + found.changed
+        estimated = found.partitions["estimated"] > 0
+        fewest = max(named, fewest) if estimated else named
+        is_known = not (estimated or comparison.skipped or found.unaccounted)
+        most = named + found.unsettled if is_known else max(named + found.unsettled, most)
+    return Bounds(similar, fewest, most, max(counts, default=0))
+
+
+def _one_sided(comparison: Comparison, similarity: float) -> float:
+    """Return D = T (1 - J) / (1 + J), the rows on one side only at a similarity J of T rows on both sides together."""
+    return sum(comparison.rows.values()) * (1 - similarity) / (1 + similarity)
+
+
+def judge(threshold: Threshold, known: Bounds) -> Judgement:
+    """Return what the threshold says. Its criteria are alternatives: one that allows the differences suffices."""
+    judged = [found for criterion in (_by_score, _by_rows, _by_share) if (found := criterion(threshold, known))]
+    if not judged:  # nothing is allowed to differ
+        return Judgement(Verdict.MISMATCH)
+    for verdict in (Verdict.MATCH, Verdict.UNKNOWN):
+        if chosen := [one for one in judged if one.verdict is verdict]:
+            return Judgement(verdict, tuple(reason for one in chosen for reason in one.reasons))
+    return Judgement(Verdict.MISMATCH, tuple(reason for one in judged for reason in one.reasons))
+
+
+def _by_score(threshold: Threshold, known: Bounds) -> Judgement | None:
+    if threshold.score == 1:
+        return None
+    least, upper = known.similar.least, known.similar.score.upper
+    if least >= threshold.score:
+        number = f"{least:.6g}" if least == upper else f"at least {least:.6g}"
+        return Judgement(Verdict.MATCH, (f"the similarity is {number}, not below the threshold {threshold.score:g}",))
+    if upper < threshold.score:
+        number = f"{upper:.6g}" if least == upper else f"at most {upper:.6g}, at 95 % confidence"
+        return Judgement(Verdict.MISMATCH, (f"the similarity is {number}, below the threshold {threshold.score:g}",))
+    between = f"certainly at least {least:.6g}, and at most {upper:.6g} at 95 % confidence"
+    return Judgement(Verdict.UNKNOWN, (f"the similarity is {between}, so the threshold {threshold.score:g} is undecided",))
+
+
+def _by_rows(threshold: Threshold, known: Bounds) -> Judgement | None:
+    if threshold.rows is None:
+        return None
+    exact = known.fewest == known.most
+    allowed = f"the {threshold.rows:,} that the threshold allows"
+    if known.most <= threshold.rows:
+        return Judgement(Verdict.MATCH, (f"{'' if exact else 'at most '}{known.most:,} differing rows are not more than {allowed}",))
+    fewest = round(known.fewest)
+    if known.fewest > threshold.rows:
+        number = f"{fewest:,}" if exact else f"at least {fewest:,}"
+        return Judgement(Verdict.MISMATCH, (f"{number} differing rows are more than {allowed}",))
+    sentence = f"between {fewest:,} and {known.most:,} rows differ, so whether they are more than {allowed} is undecided"
+    return Judgement(Verdict.UNKNOWN, (sentence,))
+
+
+def _by_share(threshold: Threshold, known: Bounds) -> Judgement | None:
+    if threshold.share is None or not known.rows:
+        return None
+    fewest, most, exact = known.fewest / known.rows, known.most / known.rows, known.fewest == known.most
+    allowed = f"the {threshold.share:.4%} that the threshold allows"
+    if most <= threshold.share:
+        return Judgement(Verdict.MATCH, (f"{'' if exact else 'at most '}{most:.4%} of the rows differ, not more than {allowed}",))
+    if fewest > threshold.share:
+        return Judgement(Verdict.MISMATCH, (f"{'' if exact else 'at least '}{fewest:.4%} of the rows differ, more than {allowed}",))
+    sentence = f"between {fewest:.4%} and {most:.4%} of the rows differ, so whether they are more than {allowed} is undecided"
+    return Judgement(Verdict.UNKNOWN, (sentence,))

@@ -1,0 +1,128 @@
+"""Derive a run's verdict from its comparison and its differences, with sentences that give the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from auditor.compare import threshold as within
+from auditor.config import Threshold
+from auditor.model import Comparison, Differences, Jaccard, Verdict
+
+KINDS = ("missing", "extra", "changed")
+
+MAX_COLUMNS = 5
+"""Columns that the reasons name."""
+
+
+def conclude(
+    comparison: Comparison, differences: Differences | None, jaccard: Jaccard | None, threshold: Threshold
+) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the verdict of a run with its reasons.
+
+    ``differences`` are those that were named and rechecked; None for a method that names none. `threshold.judge` compares the threshold
+    with the similarity and with the number of differing rows; rows that were not compared are never allowed by it.
+    """
+    if jaccard is None or not comparison.unequal:
+        return comparison.verdict, comparison.reasons
+    if differences is None:
+        return _conclude_unnamed(comparison, jaccard, threshold)
+    reasons = [*comparison.reasons[: 1 + (comparison.skipped > 0)], _named_sentence(differences), *_column_sentences(differences)]
+    reasons += _uncounted_sentences(differences)
+    estimated = differences.partitions["estimated"]
+    if estimated:
+        reasons.append(f"{estimated:,} partitions were estimated: {differences.why}")
+    elif differences.why:
+        reasons.append(differences.why)
+    if differences.unaccounted:
+        reasons.append(
+            f"{differences.unaccounted:,} partitions differed in the scan, and their fetched rows do not account for it, so nothing is"
+            " claimed about them; run the audit again, and report a bug if this repeats"
+        )
+    confirmed = any(getattr(differences, kind) for kind in KINDS)
+    unread = comparison.skipped or differences.unaccounted
+    judged = within.judge(threshold, within.bounds(comparison, jaccard, differences))
+    allowed = judged.verdict is Verdict.MATCH and not unread
+    if not estimated and not confirmed and not (differences.unsettled and allowed):
+        return _conclude_without_differences(comparison, differences, reasons)
+    if allowed:
+        return Verdict.MATCH, (*reasons, *judged.reasons)
+    if not confirmed and _is_changing(differences):
+        return Verdict.UNKNOWN, (*reasons, "no difference was confirmed, and estimated partitions cannot be rechecked; run the audit again")
+    if judged.verdict is Verdict.MISMATCH:
+        return Verdict.MISMATCH, (*reasons, *judged.reasons)
+    if differences.unsettled or unread:
+        sentence = "confirmed differences are within the threshold, but with unsettled or uncompared rows they may exceed it"
+        return Verdict.UNKNOWN, (*reasons, *judged.reasons, sentence)
+    return Verdict.UNKNOWN, (*reasons, *judged.reasons)
+
+
+def _conclude_unnamed(comparison: Comparison, similar: Jaccard, threshold: Threshold) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the verdict of a method that names no rows, some of which differ."""
+    judged = within.judge(threshold, within.bounds(comparison, similar))
+    verdict = Verdict.UNKNOWN if comparison.skipped and judged.verdict is Verdict.MATCH else judged.verdict
+    return verdict, (*comparison.reasons, *judged.reasons)
+
+
+def unknown_in_flight(reasons: Sequence[str], young: int, *, named: bool) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the verdict unknown for a mismatch that ``young`` rows of the source, which are in flight, may explain alone.
+
+    ``named`` says whether the method names rows, which decides what the reasons suggest.
+    """
+    explanation = f"{young:,} rows of the source are in flight, and their old versions in the target may explain the whole difference"
+    advice = (
+        "to distinguish them, raise limits.max_rows_listed or limits.max_seconds, or run the audit again when fewer rows are written"
+        if named
+        else "to distinguish them, use the method exact or a ladder that ends with it, or run the audit again when fewer rows are written"
+    )
+    return Verdict.UNKNOWN, (*reasons, explanation, advice)
+
+
+def _is_changing(found: Differences) -> bool:
+    """Return whether rows changed during the run; whether rows in flight explain the rest is counted after this."""
+    return bool(found.unsettled or found.cleared)
+
+
+def _named_sentence(found: Differences) -> str:
+    counts = [f"{count:,} {kind}" for kind in KINDS if (count := getattr(found, kind))]
+    all_rows = _three_digits(sum(getattr(found, kind) for kind in KINDS) + found.estimated)
+    of_about = f", of about {all_rows:,} rows that differ" if found.estimated else ""
+    return f"{'confirmed' if found.looks else 'named'}: {', '.join(counts) or 'nothing'}{of_about}"
+
+
+def _column_sentences(found: Differences) -> list[str]:
+    """Return which columns differ most often, and what explains their changed values."""
+    if not found.columns:
+        return []
+    listed = ", ".join(f"{one.name} ({one.rows:,})" for one in found.columns[:MAX_COLUMNS])
+    more = f" and {len(found.columns) - MAX_COLUMNS:,} more" if len(found.columns) > MAX_COLUMNS else ""
+    of = f", among the {found.compared:,} changed rows that were compared by column" if found.compared < found.changed else ""
+    return [
+        f"columns that differ most often{of}: {listed}{more}",
+        *(f"{one.name}: {one.pattern}" for one in found.columns[:MAX_COLUMNS] if one.pattern),
+    ]
+
+
+def _three_digits(number: int) -> int:
+    """Return a number rounded to three digits, as estimates are shown."""
+    return int(float(f"{number:.3g}"))
+
+
+def _uncounted_sentences(found: Differences) -> list[str]:
+    """Return a sentence for each group of rows that is not counted as a difference."""
+    groups = (
+        (found.unsettled, "rows are unsettled: still changing at the last recheck, or beyond limits.max_differences and not rechecked"),
+        (found.in_flight, "rows are in flight: on the source they are younger than the watermark, or have no time"),
+        (found.cleared, "rows differed in the scan and were equal when they were rechecked"),
+        (found.vanished, "partitions differed in the scan and were equal when they were read again"),
+        (found.tolerated, "rows differ within the columns' tolerances"),
+    )
+    return [f"{count:,} {sentence}" for count, sentence in groups if count]
+
+
+def _conclude_without_differences(comparison: Comparison, found: Differences, reasons: list[str]) -> tuple[Verdict, tuple[str, ...]]:
+    if found.unsettled:
+        return Verdict.UNKNOWN, (*reasons, "only unsettled differences were found, so nothing is claimed; run the audit again")
+    if comparison.skipped or found.unaccounted:
+        return Verdict.UNKNOWN, tuple(reasons)
+    equal = "equal within the columns' tolerances" if found.tolerated else "equal"
+    return Verdict.MATCH, (*reasons, f"every row that was compared is {equal}")

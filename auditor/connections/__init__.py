@@ -1,0 +1,1 @@
+"""Sessions to the audited databases: retries, throttling, slots, both sides in parallel."""

@@ -1,0 +1,82 @@
+"""Connect ahead: servers answer logins while Python still loads the modules that a run needs later.
+
+A session that is opened ahead waits until a run asks for one with the same URL and limits; what nobody asks for is closed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import dialects
+from auditor.errors import AuditorError
+
+if TYPE_CHECKING:
+    from auditor.config import ConnectionSettings, Settings
+    from dialects import Session
+
+_Key = tuple[str, float, float]
+"""URL, statement timeout and lock timeout, both in seconds."""
+
+_opening: dict[_Key, list[Future[Session]]] = defaultdict(list)
+_lock = threading.Lock()
+
+
+@contextmanager
+def connecting(settings: Settings, audit: str) -> Iterator[None]:
+    """Open the sessions of an audit's first statements in the background; those that are not taken are closed after the block.
+
+    Nothing is opened for an audit that the settings do not hold, nor for one by way of a dump, nor where a connection limits statements
+    or pauses: its throttle decides when to connect.
+    """
+    found = settings.audits.get(audit)
+    names = [found.source.connection, found.target.connection] if found and not found.via else []
+    wanted = [settings.connections[name] for name in names if name in settings.connections]
+    for connection in wanted:
+        if connection.limits.statements is None and connection.limits.pause_when is None:
+            _begin(connection)
+    try:
+        yield
+    finally:
+        _close_all()
+
+
+def connect(url: str, statement_timeout: float, lock_timeout: float) -> Session:
+    """Return a session that was opened ahead, or a new one. Raises what ``dialects.connect`` raises."""
+    with _lock:
+        ready = _opening.get((url, statement_timeout, lock_timeout))
+        session = ready.pop(0) if ready else None
+    return session.result() if session else dialects.connect(url, statement_timeout, lock_timeout)
+
+
+def _begin(connection: ConnectionSettings) -> None:
+    key = (connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
+    opened: Future[Session] = Future()
+
+    def work() -> None:
+        try:
+            opened.set_result(dialects.connect(*key))
+        except BaseException as error:  # raised where the session is asked for
+            opened.set_exception(error)
+
+    with _lock:
+        _opening[key].append(opened)
+    threading.Thread(target=work, name="connect ahead", daemon=True).start()
+
+
+def _close_all() -> None:
+    """Close the sessions that nobody took, each when its login has ended, without waiting for it."""
+    with _lock:
+        left = [opened for ready in _opening.values() for opened in ready]
+        _opening.clear()
+    for opened in left:
+        opened.add_done_callback(_close)
+
+
+def _close(opened: Future[Session]) -> None:
+    with suppress(AuditorError):  # of a login that failed, and that nobody asked for
+        opened.result().close()

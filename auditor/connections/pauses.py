@@ -1,0 +1,52 @@
+"""Give snapshots up that nobody reads in while a database is too busy.
+
+An open snapshot makes a server keep every version of every row that is changed meanwhile. While one side waits for its database, for
+an hour perhaps, the other side's snapshot lies idle, and its own too.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from auditor.connections.connection import Connection
+
+PATIENCE = 600.0
+"""Seconds of a pause, and of idleness in it, after which a snapshot is given up: a busy source keeps the old versions of so many minutes
+with ease, and a lag that takes longer to pass takes an unknown time."""
+
+LOOKS = 20
+"""Looks at the connections in PATIENCE seconds."""
+
+
+class PauseWatch:
+    """Closes idle snapshots of a run, in a thread that lives while one of its statements is held back."""
+
+    def __init__(self, connections: Callable[[], Iterable[Connection]], stopped: threading.Event) -> None:
+        self._connections = connections
+        self._stopped = stopped
+        self._lock = threading.Lock()
+        self._is_watching = False
+
+    def begin(self) -> None:
+        """Watch until no statement is held back."""
+        with self._lock:
+            if not self._is_watching:
+                self._is_watching = True
+                threading.Thread(target=self._watch, name="pause", daemon=True).start()
+
+    def _watch(self) -> None:
+        while self._goes_on() and not self._stopped.wait(PATIENCE / LOOKS):
+            if self._longest_wait() >= PATIENCE:
+                for connection in self._connections():
+                    connection.give_up_idle_snapshot(PATIENCE)
+
+    def _goes_on(self) -> bool:
+        with self._lock:
+            self._is_watching = any(one.waiting_since is not None for one in self._connections())
+            return self._is_watching
+
+    def _longest_wait(self) -> float:
+        now = time.monotonic()
+        return max((now - since for one in self._connections() if (since := one.waiting_since) is not None), default=0.0)

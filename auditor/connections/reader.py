@@ -1,0 +1,220 @@
+"""Both sides' connections of one run: every statement of the run goes through them."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TypeVar
+
+from auditor.config import ConnectionSettings
+from auditor.connections.connection import GOES_ON, Connection
+from auditor.connections.pauses import PauseWatch
+from auditor.errors import AuditorError, StatementCancelled
+from auditor.model import SIDES, Progress, Side, SideCost
+from dialects import Session
+
+T = TypeVar("T")
+
+CANCEL_PERIOD = 0.5
+"""Seconds after which a statement that still runs is cancelled again."""
+
+OnProgress = Callable[[Progress], None]
+"""Receives how far a side is; called from several threads."""
+
+
+def ignore_progress(_: Progress) -> None:
+    """Ignore the progress of a run."""
+
+
+class Reader:
+    """The connections to a run's source and target: opened together, asked in parallel, cancelled together.
+
+    Statements pass the throttle of their database and are retried after transient errors, each side by itself. Any thread may call
+    ``stop`` and ``cancel``.
+    """
+
+    def __init__(
+        self,
+        audit: str,
+        names: Mapping[Side, str],
+        settings: Mapping[str, ConnectionSettings],
+        on_progress: OnProgress = ignore_progress,
+        *,
+        patient: bool = True,
+    ) -> None:
+        """``names`` are the sides' connections, keys of ``settings``; a reader that is not ``patient`` neither waits nor retries."""
+        self.audit = audit
+        self.stopped = threading.Event()
+        """Set once no further statement may begin."""
+        self.stop_requested = False
+        """Whether a person or a signal asked for the run to end."""
+        self.unshared: set[Side] = set()
+        """Sides whose extra connections could not join the snapshot."""
+        self.alone: dict[Side, str] = {}
+        """Why one connection of a side read everything, although the side has several."""
+        self.scan_bytes: dict[Side, int] = dict.fromkeys(SIDES, 0)
+        """Bytes of summaries received."""
+        self.scan_seconds: dict[Side, float] = dict.fromkeys(SIDES, 0.0)
+        self.sides: dict[Side, Connection] = {
+            side: Connection(side, names[side], settings[names[side]], self._report_status, self.stopped, patient) for side in SIDES
+        }
+        self._siblings: list[Connection] = []
+        """Further connections that are open now."""
+        self._closed_siblings: dict[Side, SideCost] = {side: SideCost() for side in SIDES}
+        """What further connections cost that are closed."""
+        self._on_progress = on_progress
+        self._pauses = PauseWatch(self._connections, self.stopped)
+
+    @contextmanager
+    def open(self) -> Iterator[Reader]:
+        """Connect to both sides for the block; when the block fails, running statements are cancelled."""
+
+        def connect(side: Side) -> None:
+            self.report(side, "connecting")
+            self.sides[side].open_first()
+
+        try:
+            on_both_sides(connect, self.cancel)
+            yield self
+        except (AuditorError, KeyboardInterrupt):
+            self.cancel()
+            raise
+        finally:
+            for connection in self.sides.values():
+                connection.close()
+
+    def session(self, side: Side) -> Session:
+        """Return a side's open session. Raises Unreachable if it was lost for good."""
+        return self.sides[side].session
+
+    def ask(self, work: Callable[[Side, Session], T], *, fresh: bool = False) -> dict[Side, T]:
+        """Return ``work(side, session)`` of both sides, run in parallel and retried side by side after transient errors.
+
+        ``fresh`` gives it a snapshot of its own, unless one is open, so that it sees the tables as they are now. Raises errors of the
+        tree, with the side in front.
+        """
+        return on_both_sides(lambda side: self.ask_side(side, work, fresh=fresh), self.cancel)
+
+    def ask_side(self, side: Side, work: Callable[[Side, Session], T], *, fresh: bool = False) -> T:
+        """Return ``work(side, session)`` of one side, retried after transient errors."""
+        return self.sides[side].run(lambda session: work(side, session), fresh=fresh)
+
+    def begin_snapshots(self) -> None:
+        """Open both sides' snapshots, unless they are open."""
+        on_both_sides(lambda side: self.sides[side].begin_snapshot(), self.cancel)
+
+    def end_snapshots(self) -> None:
+        """Close both sides' snapshots, if they are open."""
+        on_both_sides(lambda side: self.sides[side].end_snapshot(), self.cancel)
+
+    @property
+    def saw_one_snapshot(self) -> bool:
+        """Whether all that was read in snapshots so far was read in a single one on each side, so that nothing can have changed between."""
+        if self.unshared:
+            return False
+        sides = self.sides.values()
+        return all(not one.snapshots_lost + one.snapshots_given_up and bool(one.session.dialect.BEGIN_SNAPSHOT) for one in sides)
+
+    def add_siblings(self, side: Side, count: int) -> list[Connection]:
+        """Open further connections of a side; ``cancel`` reaches them too."""
+        opened = self.sides[side].open_siblings(count)
+        self._siblings += opened
+        return opened
+
+    def close_siblings(self, side: Side, siblings: list[Connection]) -> int:
+        """Close further connections of a side and add what they cost to it; return the bytes that they received."""
+        main, total = self.sides[side], 0
+        for sibling in siblings:
+            received = sibling.received()
+            total += received
+            main.retries += sibling.retries
+            main.snapshots_lost += sibling.snapshots_lost
+            main.snapshots_given_up += sibling.snapshots_given_up
+            cost = self._closed_siblings[side]
+            self._closed_siblings[side] = replace(cost, statements=cost.statements + sibling.statements, bytes=cost.bytes + received)
+            sibling.close()
+            self._siblings.remove(sibling)
+        return total
+
+    def stop(self) -> None:
+        """End the run because somebody asked for it."""
+        self.stop_requested = True
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Cancel the running statements of both sides and let no further one begin."""
+        self.stopped.set()
+        for connection in self._connections():
+            with suppress(AuditorError):  # the error that ended the run matters more than a cancel that fails
+                connection.cancel()
+
+    def report(self, side: Side, doing: str, done: int = 0, total: int = 0) -> None:
+        """Report what a side does, and of a scan how many of about how many rows are read."""
+        statements, running = self.statements(side)
+        self._on_progress(Progress(self.audit, side, doing, done, total, statements, running))
+
+    def report_both(self, doing: str) -> None:
+        """Report what both sides do."""
+        for side in SIDES:
+            self.report(side, doing)
+
+    def statements(self, side: Side) -> tuple[int, int]:
+        """Return how many statements of a side have ended, and how many are running."""
+        connections = [self.sides[side], *(sibling for sibling in tuple(self._siblings) if sibling.side == side)]
+        ended = self._closed_siblings[side].statements + sum(one.statements for one in connections)
+        return ended, sum(one.running for one in connections)
+
+    def servers(self) -> dict[Side, str]:
+        """Return name and version of each server that was reached."""
+        return {side: here.server for side, here in self.sides.items() if here.server}
+
+    def costs(self) -> dict[Side, SideCost]:
+        """Return what each side that was reached has cost so far."""
+        return {side: self._cost(side, here) for side, here in self.sides.items() if here.server}
+
+    def _cost(self, side: Side, main: Connection) -> SideCost:
+        closed = self._closed_siblings[side]
+        return SideCost(
+            statements=main.statements + closed.statements,
+            bytes=main.received() + closed.bytes,
+            scan_bytes=self.scan_bytes[side],
+            seconds=self.scan_seconds[side],
+        )
+
+    def _connections(self) -> list[Connection]:
+        return [*self.sides.values(), *self._siblings]
+
+    def _report_status(self, side: Side, status: str) -> None:
+        self.report(side, status)
+        if status != GOES_ON:
+            self._pauses.begin()
+
+
+def on_both_sides(work: Callable[[Side], T], cancel: Callable[[], None] | None = None) -> dict[Side, T]:
+    """Return ``work(side)`` of both sides, run in parallel.
+
+    When one side fails, ``cancel`` is called until the other ends, and the error is raised. An error that only says that a statement
+    was cancelled gives way to the other side's, which is the cause.
+    """
+    with ThreadPoolExecutor(2, thread_name_prefix="side") as pool:
+        futures: dict[Side, Future[T]] = {}
+        try:
+            for side in SIDES:  # each thread gets a copy of the context, so that its log lines and spans belong to the same run
+                futures[side] = pool.submit(contextvars.copy_context().run, work, side)
+            done, running = wait(futures.values(), return_when=FIRST_EXCEPTION)
+            first = next((error for future in done if (error := future.exception())), None)
+        except KeyboardInterrupt as interrupt:
+            first, running = interrupt, set(futures.values())
+            if cancel:
+                cancel()  # it may have come before what has begun was noted
+        if first:
+            while running and cancel:  # a cancel that arrives before the statement has begun is lost, so it is repeated
+                cancel()
+                running = wait(running, timeout=CANCEL_PERIOD).not_done
+            errors = [error for future in futures.values() if future.done() and (error := future.exception())]
+            raise min([first, *errors], key=lambda error: isinstance(error, StatementCancelled))
+        return {side: future.result() for side, future in futures.items()}

@@ -1,0 +1,19 @@
+"""The retry rule: which errors are retried, and how long to wait before each retry."""
+
+from __future__ import annotations
+
+from auditor.errors import AuditorError, EngineError, ServerSilent, StatementTimeout
+
+WAITS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""Seconds before each retry of a transient error; after the last the error is final."""
+
+
+def is_worth_retrying(error: AuditorError, attempts: int) -> bool:
+    """Whether an error of an engine may succeed when retried after ``attempts`` failures.
+
+    A statement that timed out would take as long again: it is cut smaller where it can be, and never repeated. One that was never
+    answered took longer still, but perhaps only its connection was lost: it is repeated once.
+    """
+    if isinstance(error, ServerSilent) and attempts:
+        return False
+    return isinstance(error, EngineError) and error.retryable and not isinstance(error, StatementTimeout) and attempts < len(WAITS)

@@ -1,0 +1,260 @@
+"""Throttle statements on an audited database: concurrency slots, and pauses while the server is busy."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import dialects
+from auditor.config import ConnectionSettings, TableRef
+from auditor.connections import statement_slots
+from auditor.errors import AuditorError, DatabaseBusy, PlanError, StatementCancelled
+from dialects import Session
+
+PERIOD = 1.0
+"""Seconds for which one probe of a server's load is valid."""
+
+POLL_INTERVAL = 0.1
+"""Seconds between two checks of a waiting thread whether it was stopped."""
+
+PROBE_TIMEOUT = 10.0
+"""Seconds that a load probe's statement, and its wait for a lock, may take."""
+
+STALE_PROBE = 30.0
+"""Seconds after which a hung load probe is abandoned and another one starts in a new session."""
+
+HOW_TO_CONTINUE = "start a new run when it is less busy, or resume this one with auditor resume if it is reported as resumable"
+"""What to do after a wait timed out: a run that stored no chunk yet cannot be resumed."""
+
+OnWait = Callable[[str], None]
+"""Receives the reason to wait whenever it changes, and an empty text once the wait is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """The result of one load probe: a ``reason`` to wait (empty: none), or an ``error`` that waiting does not solve."""
+
+    at: float
+    reason: str = ""
+    error: Exception | None = None
+
+
+class Throttle:
+    """Admits statements to a database: at most ``limits.statements`` at a time, in order of arrival, and none while it is too busy.
+
+    A thread that was admitted may run nested statements at once. A thread must not hold slots of two throttles: two threads that wait
+    for each other's would wait for ever.
+
+    The load is probed through a session of the throttle's own, which takes no slot. The probe does not count itself or the admitted
+    statements, so that the auditor never waits for itself; a thread that was admitted and is between two statements makes the count
+    too low by one.
+    """
+
+    def __init__(self, name: str, connection: ConnectionSettings) -> None:
+        self.name = name
+        self._changed = threading.Condition()
+        self._admitted: set[int] = set()
+        self._queue: list[object] = []
+        self._last_probe: _Probe | None = None
+        self._probing_since = 0.0
+        """When the running probe began (monotonic seconds); 0 while none runs."""
+        self._generation = 0
+        """Numbers probes, so that the result of an abandoned one is recognised."""
+        self._session: Session | None = None
+        self.adapt(connection)
+
+    def adapt(self, connection: ConnectionSettings) -> None:
+        """Apply these limits from now on. Raises PlanError for a measure that the engine does not have."""
+        _check_measures(self.name, connection)
+        with self._changed:
+            self._connection = connection
+            self._changed.notify_all()
+
+    @contextmanager
+    def statement(self, on_wait: OnWait, stopped: threading.Event) -> Iterator[None]:
+        """Hold a slot for the block. Calls ``on_wait(reason)`` when the reason to wait changes, and ``on_wait('')`` once admitted.
+
+        Raises DatabaseBusy once the load was too high for ``give_up`` seconds, StatementCancelled once ``stopped`` is set, and any
+        error of a load probe that waiting does not solve.
+        """
+        thread = threading.get_ident()
+        with self._changed:
+            nested = thread in self._admitted
+        if nested:
+            yield
+            return
+        ticket = object()
+        try:
+            self._wait_for_slot(ticket, thread, on_wait, stopped)
+            with statement_slots.hold_slot(self._connection.database, lambda: self._connection.limits.statements, on_wait, stopped):
+                yield
+        finally:
+            with self._changed:
+                if ticket in self._queue:
+                    self._queue.remove(ticket)
+                self._admitted.discard(thread)
+                self._changed.notify_all()
+
+    def is_in_use(self) -> bool:
+        """Whether any thread is admitted or waits."""
+        with self._changed:
+            return bool(self._admitted or self._queue)
+
+    def close(self) -> None:
+        """Close the probe's session; the next probe opens another."""
+        with self._changed:
+            session, self._session = self._session, None
+            self._generation += 1  # a running probe closes its session itself
+            self._probing_since = 0.0
+            self._last_probe = None
+        if session:
+            session.close()
+
+    def _wait_for_slot(self, ticket: object, thread: int, on_wait: OnWait, stopped: threading.Event) -> None:
+        reported, why, busy_since = "", "the server does not report its load", None
+        with self._changed:
+            self._queue.append(ticket)
+        while True:
+            with self._changed:
+                if stopped.is_set():
+                    raise StatementCancelled
+                busy, sentence = self._reason_to_wait(ticket)
+                if not busy and not sentence:
+                    self._queue.remove(ticket)
+                    self._admitted.add(thread)
+                    break
+                busy_since = (busy_since or time.monotonic()) if busy else None
+                why = (sentence or why) if busy else why
+                pause = self._connection.limits.pause_when
+                if busy_since and pause and time.monotonic() - busy_since >= pause.give_up:
+                    raise DatabaseBusy(f"{self.name}: {why}, for {pause.give_up:g} s; {HOW_TO_CONTINUE}")
+                reason = f"waits: {sentence}" if busy and sentence else sentence
+                if not reason or reason == reported:
+                    self._changed.wait(POLL_INTERVAL)
+                    continue
+            reported = reason
+            on_wait(reason)  # outside the lock: it may take long
+        if reported:
+            on_wait("")
+
+    def _reason_to_wait(self, ticket: object) -> tuple[bool, str]:
+        """Return whether a ticket waits because of load, and the reason if it is known yet; (False, '') if it need not wait."""
+        limits = self._connection.limits
+        free = math.inf if limits.statements is None else limits.statements - len(self._admitted)
+        first = self._queue.index(ticket) < free
+        if limits.pause_when:
+            now, last = time.monotonic(), self._last_probe
+            if first and (last is None or now - last.at >= PERIOD):
+                self._start_probe(now)
+                return True, ""
+            if first and last and last.error:
+                raise last.error
+            if last and last.reason and (first or now - last.at < 3 * PERIOD):
+                return True, last.reason
+        if first:
+            return False, ""
+        many = "the one statement" if limits.statements == 1 else f"one of {limits.statements} statements"
+        return False, f"waits for {many} at once"
+
+    def _start_probe(self, now: float) -> None:
+        """Start a probe, unless one runs, in a thread of its own: nothing hangs with a server that does not answer."""
+        if self._probing_since and now - self._probing_since < STALE_PROBE:
+            return
+        self._generation += 1
+        self._probing_since = now
+        session, self._session = self._session, None
+        threading.Thread(
+            target=self._probe, args=(self._generation, session, len(self._admitted)), name=f"load of {self.name}", daemon=True
+        ).start()
+
+    def _probe(self, generation: int, session: Session | None, own: int) -> None:
+        reason, failure, final = "", None, False
+        try:
+            session = session or dialects.connect(self._connection.url, PROBE_TIMEOUT, PROBE_TIMEOUT)
+            reason = _reason_of_load(session, self.name, self._connection, own)
+        except Exception as error:  # raised in the threads that wait, not in this one
+            failure, final = error, not (isinstance(error, AuditorError) and error.retryable)
+            reason = f"the load of the server cannot be probed: {error}"
+        unusable, session = (session, None) if failure else (None, session)
+        with self._changed:
+            if generation == self._generation:
+                self._last_probe = _Probe(time.monotonic(), reason, failure if final else None)
+                self._probing_since = 0.0
+                self._session, session = session, None
+                self._changed.notify_all()
+        for one in (unusable, session):  # the second if the throttle was closed or abandoned this probe
+            if one:
+                one.close()
+
+
+def _reason_of_load(session: Session, name: str, connection: ConnectionSettings, own: int) -> str:
+    """Return a sentence about the first measure above its limit; empty if there is none."""
+    pause = connection.limits.pause_when
+    if not pause:
+        return ""
+    heartbeat = pause.heartbeat
+    load = session.dialect.server_load(session, [measure for measure in pause.limits if not (heartbeat and measure == "lag")], own)
+    if heartbeat:
+        place = TableRef(connection=name, table=heartbeat.table).place
+        load["lag"] = session.dialect.heartbeat_age(session, place, heartbeat.column)
+        if load["lag"] < -heartbeat.ahead:
+            raise PlanError(
+                f"{name}: the heartbeat {heartbeat.table}.{heartbeat.column} lies {-load['lag']:,.0f} s in the future;"
+                " it has to be written in UTC"
+            )
+    return next((_sentence(m, load[m], limit, bool(heartbeat)) for m, limit in pause.limits.items() if load[m] > limit), "")
+
+
+def _sentence(measure: str, value: float, limit: float, is_heartbeat: bool) -> str:
+    if measure == "threads_running":
+        return f"Threads_running is {value:,.0f}, which is more than {limit:,.0f}"
+    if measure == "active_sessions":
+        return f"{value:,.0f} sessions run a statement, which is more than {limit:,.0f}"
+    if measure == "queued":
+        return f"{value:,.0f} statements wait in the queues, which is more than {limit:,.0f}"
+    if math.isinf(value):
+        return "the heartbeat's table is empty" if is_heartbeat else "the replica does not replicate"
+    return f"the {'heartbeat' if is_heartbeat else 'replica'} is {value:,.0f} s behind, which is more than {limit:,g} s"
+
+
+def _check_measures(name: str, connection: ConnectionSettings) -> None:
+    pause = connection.limits.pause_when
+    if not pause:
+        return
+    dialect = dialects.by_scheme(dialects.parse_url(connection.url).scheme)
+    unknown = [measure for measure in pause.limits if measure not in dialect.LOAD_MEASURES and not (measure == "lag" and pause.heartbeat)]
+    if unknown:
+        able = [*dialect.LOAD_MEASURES, *(() if "lag" in dialect.LOAD_MEASURES else ("lag with a heartbeat",))]
+        what = f"{' and '.join(unknown)}, which {dialect.name} cannot report; it reports {', '.join(able)}"
+        raise PlanError(f"{name}: the connection's pause_when asks for {what}")
+
+
+_throttles: dict[tuple[str, str], Throttle] = {}
+_throttles_lock = threading.Lock()
+
+
+def get_throttle(name: str, connection: ConnectionSettings) -> Throttle:
+    """Return the throttle of a connection, shared by all audits of this process.
+
+    Raises PlanError for a measure that the engine does not have.
+    """
+    with _throttles_lock:
+        found = _throttles.get((name, connection.url))
+        if found:
+            found.adapt(connection)
+        else:
+            found = _throttles[name, connection.url] = Throttle(name, connection)
+        return found
+
+
+def close_all() -> None:
+    """Close the throttles' own sessions and forget the throttles that are not in use."""
+    with _throttles_lock:
+        for key, one in list(_throttles.items()):
+            one.close()
+            if not one.is_in_use():
+                del _throttles[key]

@@ -1,0 +1,164 @@
+"""Checkpoint a run in the store while it runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from auditor import canonical, telemetry
+from auditor.errors import StoreError, UnknownRun
+from auditor.history.handover import CountStatements, Schemas
+from auditor.model import Chunk, Plan, Progress, Side
+from auditor.store import Store, chunks, runs
+from auditor.summary import codec
+from auditor.summary.arrays import Summaries
+
+BEAT = 1.0
+"""Seconds between two heartbeats of a running run."""
+
+
+class StoreCheckpoint:
+    """Saves a run's plan, chunks and progress in a store, from which it can be resumed.
+
+    A store that fails after the start does not end the run: ``failure`` then says why, and the run is not resumable.
+    """
+
+    def __init__(self, store: Store, run: str) -> None:
+        self.store = store
+        self.run = run
+        self.failure = ""
+        self.has_chunks = False
+        """Whether chunks of this run are saved, of this attempt or an earlier one."""
+        self.taken_away = False
+        """Whether another process took the run over, or it was deleted."""
+        self._has_plan = False
+        self._earlier: dict[tuple[codec.SummaryKind, Side], list[tuple[Chunk, Summaries]]] = {}
+        self._progress: dict[Side, Progress] = {}
+
+    def load(self) -> None:
+        """Load the chunks that an earlier attempt at this run saved, for ``saved_chunks`` and ``saved_stretches``. Raises StoreError."""
+        for one in chunks.list_chunks(self.store, self.run):
+            chunk = Chunk(one.first, one.end, one.null_key)
+            kind, summaries = codec.unpack_summaries(one.payload)
+            earlier = self._earlier.setdefault((kind, one.side), [])
+            # Summaries are added up, so of two chunks that overlap one has to be read again.
+            if not any(chunk.overlaps(other) for other, _ in earlier):
+                earlier.append((chunk, summaries))
+                self.has_chunks = True
+        self._has_plan = True
+
+    def save_plan(self, plan: Plan, schema: Schemas) -> None:
+        """Save the plan. Raises StoreError for the first one: a run that cannot be stored from its start does not begin."""
+        try:
+            runs.save_plan(self.store, self.run, plan=dump_plan(plan), schema=schema)
+        except StoreError as error:
+            if not self._has_plan:
+                raise
+            self.failure = str(error)
+        self._has_plan = True
+
+    def save_chunk(self, side: Side, chunk: Chunk, summaries: Summaries, seconds: float, attempts: int) -> None:
+        """Save a chunk, unless the store failed before."""
+        self._save("summaries", side, chunk, summaries, seconds, attempts)
+
+    def save_stretches(self, side: Side, chunk: Chunk, summaries: Summaries, seconds: float, attempts: int) -> None:
+        """Save a chunk of the pre-scan, unless the store failed before. A chunk of partitions with the same bounds will replace it."""
+        self._save("stretches", side, chunk, summaries, seconds, attempts)
+
+    def _save(self, kind: codec.SummaryKind, side: Side, chunk: Chunk, summaries: Summaries, seconds: float, attempts: int) -> None:
+        telemetry.record_span("chunk", seconds, side=side, rows=int(summaries.rows.sum()), attempts=attempts)
+        if chunk.within or self.failure:
+            return
+        stored = chunks.StoredChunk(
+            side=side,
+            first=chunk.first,
+            end=chunk.end,
+            null_key=chunk.null_key,
+            rows=int(summaries.rows.sum()),
+            seconds=seconds,
+            attempts=attempts,
+            at=datetime.now(UTC),
+            payload=codec.pack_summaries(summaries, kind),
+        )
+        try:
+            chunks.save_chunk(self.store, self.run, stored)
+            self.has_chunks = True
+        except StoreError as error:
+            self.failure = str(error)
+
+    def saved_chunks(self, side: Side) -> list[tuple[Chunk, Summaries]]:
+        """Return the chunks that an earlier attempt saved; only once."""
+        return self._earlier.pop(("summaries", side), [])
+
+    def saved_stretches(self, side: Side) -> list[tuple[Chunk, Summaries]]:
+        """Return the chunks of the pre-scan that an earlier attempt saved; only once."""
+        return self._earlier.pop(("stretches", side), [])
+
+    def save_progress(self, progress: Progress) -> None:
+        """Save how far a side is, with the next heartbeat."""
+        self._progress[progress.side] = progress
+
+    @contextmanager
+    def keep_alive(self, stop: Callable[[], None], statements: CountStatements) -> Iterator[None]:
+        """Send heartbeats while the block runs, and call ``stop`` when somebody asks for the run to end."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            last = time.monotonic()
+            while not ended.wait(BEAT):
+                last, before = time.monotonic(), last
+                self._count_waits(last - before)
+                try:
+                    stop_requested = runs.record_heartbeat(self.store, self.run, self._progress_by_side(statements))
+                except UnknownRun:
+                    self.taken_away = stop_requested = True
+                except StoreError:
+                    continue  # readers of the store see a missing heartbeat, which is true
+                if stop_requested:
+                    stop()
+
+        thread = threading.Thread(target=telemetry.with_current_context(beat), name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _count_waits(self, seconds: float) -> None:
+        """Add the seconds to the waiting time of the sides that wait; all ad-hoc audits count as one."""
+        for side, one in tuple(self._progress.items()):
+            if one.doing.startswith("waits"):
+                is_ad_hoc = one.audit == runs.ad_hoc_audit(self.run)
+                telemetry.increment_counter("waited", seconds, audit=runs.AD_HOC_PREFIX if is_ad_hoc else one.audit, side=side)
+
+    def _progress_by_side(self, statements: CountStatements) -> dict[str, Any]:
+        """Return the last progress of each side, with its current numbers of statements."""
+        progress: dict[str, Any] = {}
+        for side, one in tuple(self._progress.items()):
+            done, running = statements(side)
+            progress[side] = {"doing": one.doing, "done": one.done, "total": one.total, "statements": done, "running": running}
+        return progress
+
+
+_PLAN = TypeAdapter(Plan)
+
+
+def dump_plan(plan: Plan) -> bytes:
+    """Return a plan as JSON."""
+    return _PLAN.dump_json(plan)
+
+
+def load_plan(data: bytes) -> Plan | None:
+    """Return the plan in the JSON; None for that of another version, whose summaries cannot be compared with those of this one."""
+    try:
+        plan = _PLAN.validate_json(data)
+    except ValidationError:
+        return None
+    return plan if plan.version == canonical.VERSION else None

@@ -1,0 +1,74 @@
+"""Fingerprints of settings and plans, which identify the runs whose results are about the same rows, compared in the same way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from auditor import canonical
+from auditor.config import Audit, ConnectionSettings
+from auditor.model import SIDES, Plan
+
+IGNORED_SETTINGS = frozenset({
+    "method", "k", "t", "bits", "hash", "salt", "limits", "partition", "snapshot", "prescan", "recheck", "overdue_after", "ladder",
+    "rolling", "via", "schedule", "schema", "allow_empty",
+})  # fmt: skip
+"""Settings that decide how, how much and when a run reads, but not what it means that two rows match."""
+
+
+CONNECTIONS = "connections"
+"""Under this name a run's stored settings hold, by side, what of its connection decides which values it compared."""
+
+
+def with_connections(definition: Mapping[str, Any], connections: Mapping[str, ConnectionSettings]) -> dict[str, Any]:
+    """Return an audit's settings with what of its connections decides which values a run compares.
+
+    A connection that leads to another database, or whose times are of another zone, makes it another audit: nothing that was seen under
+    the former one is known of it.
+    """
+    read = {side: connections[name].identity for side in SIDES if (name := definition[side]["connection"]) in connections}
+    return {**definition, CONNECTIONS: read}
+
+
+def hash_settings(definition: Mapping[str, Any]) -> str:
+    """Return a hash of the settings that decide what a match means: databases, tables, rows, columns and tolerances. 16 hex digits.
+
+    ``definition`` is that of a run, with its connections.
+
+    Rows that match under one method and salt match under any other, and a later watermark concerns the same rows, so these are left
+    out. Only whether the first method is counts is included, because it compares nothing but counts and sums; and the version of
+    canonical texts, by which keys and partitions of earlier runs are stored.
+    """
+    ladder = definition.get("ladder")
+    first = ladder["levels"][0] if ladder else definition.get("method")
+    decisive = {name: value for name, value in definition.items() if name not in IGNORED_SETTINGS} | {"by counts": first == "counts"}
+    decisive["version"] = canonical.VERSION
+    if settle := definition.get("settle"):
+        decisive["settle"] = [settle["column"], settle.get("nulls")]
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
+
+
+_hashes: dict[str, tuple[Audit, Mapping[str, ConnectionSettings], str]] = {}
+"""Cached hashes of audits by name, with the audit and the connections that each was computed for."""
+
+
+def hash_audit(name: str, audit: Audit, connections: Mapping[str, ConnectionSettings]) -> str:
+    """Return `hash_settings` of a configured audit."""
+    known = _hashes.get(name)
+    if known is None or known[0] is not audit or known[1] is not connections:
+        definition = audit.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        known = _hashes[name] = audit, connections, hash_settings(with_connections(definition, connections))
+    return known[2]  # not the dictionary's value: another thread may have stored a hash of other settings under this name
+
+
+def hash_layout(plan: Plan, settings: str) -> str:
+    """Return a hash that is equal for runs with the same partitions and settings. 16 hexadecimal digits.
+
+    ``settings`` is the result of `hash_settings`. Partitions read by runs of one layout can be combined into one table.
+    """
+    layout: list[object] = [settings, str(plan.partitioning), plan.partitioning.size, plan.key]
+    layout += [(plan.sides[side].connection, plan.sides[side].table) for side in SIDES]
+    layout += [(c.name, str(c.kind), *(c.expression[side] for side in SIDES)) for c in plan.columns]
+    return hashlib.sha256(repr(layout).encode()).hexdigest()[:16]

@@ -1,0 +1,109 @@
+"""What one run receives from earlier runs of its audit, and what it leaves for later ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from auditor.history.left_out import LeftOut
+from auditor.history.masking import Digest, not_stored
+from auditor.model import Chunk, Plan, Progress, Report, Side
+from auditor.summary.arrays import Summaries
+from auditor.summary.codec import PartitionMap
+
+CountStatements = Callable[[Side], tuple[int, int]]
+"""Returns how many statements of a side have ended, and how many are running."""
+
+Schemas = Mapping[str, Any]
+"""Both sides' columns, by side, as ``planning.schema_drift`` describes them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierRuns:
+    """What earlier runs of an audit left for the next one."""
+
+    ended_runs: int = 0
+    differing_shares: tuple[float, ...] = ()
+    """The share of rows that differed in recent runs, 0 to 1, the latest last."""
+    unequal_shares: tuple[float, ...] = ()
+    """The share of partitions that differed in recent runs, 0 to 1, the latest last."""
+    schema: Schemas | None = None
+    """Both sides' columns at the last run that was done."""
+    plan: Plan | None = None
+    """The plan of the run that is resumed."""
+    choose_partitions: Callable[[Plan], tuple[tuple[int, int], ...]] | None = None
+    """Chooses the partitions that a run of a rolling audit reads: ranges from first (inclusive) to end (exclusive)."""
+    left_out: LeftOut = field(default_factory=LeftOut)
+    """What the last runs did not compare."""
+    digest: Digest = not_stored
+    """What is stored in place of a masked value."""
+    partition_size: int | None = None
+    """Keys in each partition of a rolling audit, which its runs have to share."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run leaves: its report, the state of every partition that it read, and both sides' columns."""
+
+    report: Report
+    partition_map: PartitionMap | None = None
+    schema: Schemas = field(default_factory=dict)
+    left_out: LeftOut | None = None
+    """What this run and those before it did not compare; None if it did not get so far."""
+    may_resume: bool = True
+    """Whether a resume may get further than this run did; only for a run that is not done."""
+
+
+class Checkpoint(Protocol):
+    """Saves what a run has done so far, so that it can be resumed."""
+
+    def save_plan(self, plan: Plan, schema: Schemas) -> None:
+        """Save the plan that the run follows from here on, and both sides' columns."""
+
+    def save_chunk(self, side: Side, chunk: Chunk, summaries: Summaries, seconds: float, attempts: int) -> None:
+        """Save the summaries of a chunk; ``seconds`` and ``attempts`` say what reading it took."""
+
+    def saved_chunks(self, side: Side) -> list[tuple[Chunk, Summaries]]:
+        """Return the chunks of a side that an earlier attempt at this run saved; only once."""
+
+    def save_stretches(self, side: Side, chunk: Chunk, summaries: Summaries, seconds: float, attempts: int) -> None:
+        """Save a chunk of the pre-scan, whose summaries are of stretches, as ``save_chunk`` does."""
+
+    def saved_stretches(self, side: Side) -> list[tuple[Chunk, Summaries]]:
+        """Return the chunks of the pre-scan of a side that an earlier attempt at this run saved; only once."""
+
+    def save_progress(self, progress: Progress) -> None:
+        """Save how far a side is."""
+
+    def keep_alive(self, stop: Callable[[], None], statements: CountStatements) -> AbstractContextManager[None]:
+        """Send heartbeats while the block runs, and call ``stop`` when somebody asks for the run to end."""
+
+
+class NoCheckpoint:
+    """The checkpoint of a run that is not stored: saves nothing."""
+
+    def save_plan(self, plan: Plan, schema: Schemas) -> None:
+        """Ignore the plan."""
+
+    def save_chunk(self, side: Side, chunk: Chunk, summaries: Summaries, seconds: float, attempts: int) -> None:
+        """Ignore the chunk."""
+
+    def saved_chunks(self, side: Side) -> list[tuple[Chunk, Summaries]]:
+        """Return nothing."""
+        return []
+
+    def save_stretches(self, side: Side, chunk: Chunk, summaries: Summaries, seconds: float, attempts: int) -> None:
+        """Ignore the chunk."""
+
+    def saved_stretches(self, side: Side) -> list[tuple[Chunk, Summaries]]:
+        """Return nothing."""
+        return []
+
+    def save_progress(self, progress: Progress) -> None:
+        """Ignore the progress."""
+
+    def keep_alive(self, stop: Callable[[], None], statements: CountStatements) -> AbstractContextManager[None]:
+        """Return a context manager that does nothing."""
+        return nullcontext()

@@ -1,0 +1,79 @@
+"""Replace the values of masked key columns by salted digests before a run is stored.
+
+Values of other masked columns never enter a report. A digest tells the rows of a store apart and finds a row again in a later run. Its
+salt is stored beside it: a reader of the store sees no value and can compare none with those of another store, but can confirm a value
+that they guess.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from auditor.errors import StatementRefused
+from auditor.history.left_out import Key, LeftOut
+from auditor.model import Difference, Plan, RangeDifference, Report
+
+Digest = Callable[[str], str]
+"""Returns what is stored in place of a masked value."""
+
+MASK = "***"
+"""How a digest begins."""
+
+DIGITS = 16
+"""Hexadecimal digits of a digest: among 10,000 rows, two have the same one with a chance of 1 in 10^11."""
+
+
+def salted(salt: bytes) -> Digest:
+    """Return the digest with a store's salt (HMAC-SHA-256). A text that is a digest, or the mask alone, stays as it is."""
+
+    def digest(value: str) -> str:
+        if re.fullmatch(rf"{re.escape(MASK)}([0-9a-f]{{{DIGITS}}})?", value):
+            return value
+        return MASK + hmac.new(salt, value.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:DIGITS]
+
+    return digest
+
+
+not_stored = salted(secrets.token_bytes(32))
+"""The digest of runs that are not stored, whose salt ends with the process."""
+
+
+def hide_key(key: Key, plan: Plan, digest: Digest) -> Key:
+    """Return a key with the digests of its masked columns; NULL stays NULL."""
+    return tuple(digest(text) if column.masked and text is not None else text for column, text in zip(plan.key_columns, key, strict=True))
+
+
+def hide_left_out(left_out: LeftOut, plan: Plan, digest: Digest) -> LeftOut:
+    """Return what was left out, with the digests of masked columns of the keys."""
+    return replace(left_out, rows={hide_key(key, plan, digest): row for key, row in left_out.rows.items()})
+
+
+def hide_report(report: Report, digest: Digest) -> Report:
+    """Return a report as it is stored: with the digests of masked columns in its keys, and without ranges of masked keys."""
+    plan = report.plan
+    masked = frozenset(column.name for column in plan.key_columns if column.masked) if plan else frozenset[str]()
+    if not masked:
+        return report
+    overdue = tuple(replace(row, key=_hide_names(row.key, masked, digest)) for row in report.overdue)
+    differences = report.differences
+    if differences:
+        named: tuple[Difference, ...] = tuple(replace(one, key=_hide_names(one.key, masked, digest)) for one in differences.named)
+        ranges: tuple[RangeDifference, ...] = tuple(replace(one, first=None, last=None) for one in differences.ranges)
+        differences = replace(differences, named=named, ranges=ranges)
+    return replace(report, overdue=overdue, differences=differences)
+
+
+def error_text(error: Exception, plan: Plan | None) -> str:
+    """Return an error's message; where an engine refused a statement over masked columns, without what it quotes, which may be values."""
+    if isinstance(error, StatementRefused) and plan and any(column.masked for column in plan.columns):
+        return re.sub(r"'[^']*'|\"[^\"]*\"", f"'{MASK}'", str(error))
+    return str(error)
+
+
+def _hide_names(key: Mapping[str, str | None], masked: frozenset[str], digest: Digest) -> dict[str, str | None]:
+    return {name: digest(text) if name in masked and text is not None else text for name, text in key.items()}

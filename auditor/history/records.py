@@ -1,0 +1,302 @@
+"""Load what earlier runs left, and save the result of a finished one."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import TypeAdapter
+
+from auditor.config import Audit, ConnectionSettings, Retention
+from auditor.history import fingerprint, left_out, masking, rolling
+from auditor.history.handover import EarlierRuns, Outcome
+from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifference, Report, State, Verdict, parse_time
+from auditor.store import Store, audit_state, retention, rolling_parts, runs, salt
+from auditor.store import left_out as stored_left_out
+from auditor.store.rolling_parts import RollingPart
+from auditor.store.runs import StoredDifference, StoredRun
+from auditor.summary.codec import STATES, PartitionMap, pack_partition_map, unpack_partition_map
+
+LOOKBACK_RUNS = 30
+"""Earlier runs on which the choice of a method and the estimated rate of a rolling audit are based."""
+
+SWEEP_LOOKBACK_RUNS = 1000
+"""Earlier runs searched for evidence that a rolling audit has read its whole table once."""
+
+PRUNE_INTERVAL = 60.0
+"""Seconds between two prunings of a store by one process."""
+
+_last_pruned: WeakKeyDictionary[Store, float] = WeakKeyDictionary()
+"""When this process last pruned each store, by the monotonic clock."""
+
+MAX_DIVERGENT = 1000
+"""Divergent partitions listed in a stored report. Its partition map contains all of them."""
+
+
+_REPORT = TypeAdapter(Report)
+
+
+def load_earlier_runs(store: Store, name: str, audit: Audit, connections: Mapping[str, ConnectionSettings]) -> EarlierRuns:
+    """Return what earlier runs of an audit left for the next one. Raises StoreError."""
+    # Only done runs: one that failed has not accepted the schema that it found.
+    done = runs.list_runs(store, audit=name, state=State.DONE, limit=LOOKBACK_RUNS, own_only=True)
+    last = next((run for run in done if run.schema), None)
+    settings = fingerprint.hash_audit(name, audit, connections)
+    shares = [_differing_share(run) for run in reversed(done)]
+    unequal = [run.unequal / run.partitions for run in reversed(done) if run.unequal is not None and run.partitions]
+
+    def choose(plan: Plan) -> tuple[tuple[int, int], ...]:
+        return _choose_partitions(store, name, audit, plan, done, settings)
+
+    return EarlierRuns(
+        ended_runs=audit_state.get_state(store, name).runs,
+        differing_shares=tuple(share for share in shares if share is not None),
+        unequal_shares=tuple(unequal),
+        schema=last.schema if last else None,
+        choose_partitions=choose if audit.rolling else None,
+        digest=masking.salted(salt.get_salt(store)),
+        left_out=left_out.unpack(stored_left_out.get_left_out(store, name, settings)),
+        partition_size=_last_partition_size(store, name) if audit.rolling else None,
+    )
+
+
+def _differing_share(run: StoredRun) -> float | None:
+    """Return the share of rows that differed, 0 to 1, None if unknown: D / T of T rows on both sides, where D = T (1 - J) / (1 + J)."""
+    if run.score is None or not run.rows or not sum(run.rows.values()):
+        return None
+    return (1 - run.score) / (1 + run.score)
+
+
+def _own_settings(run: StoredRun) -> str | None:
+    """Return the hash of a run's settings; None for a one-off run, which does not affect the standing of its audit."""
+    return None if run.is_one_off else fingerprint.hash_settings(run.definition)
+
+
+def _last_partition_size(store: Store, name: str) -> int | None:
+    """Return the partition size of the last run, which all runs of a rolling audit share; None if there is none."""
+    last = runs.get_latest_run(store, name)
+    body = runs.get_report(store, last.run) if last else None
+    plan = _REPORT.validate_json(body).plan if body else None
+    return plan.partitioning.size or None if plan else None
+
+
+def _choose_partitions(
+    store: Store, name: str, audit: Audit, plan: Plan, done: Sequence[StoredRun], settings: str
+) -> tuple[tuple[int, int], ...]:
+    """Return the ranges of partitions that the next run of a rolling audit reads: first those that were read least recently."""
+    if audit.rolling is None or plan.least is None or plan.greatest is None or not plan.partitioning.size:
+        return ()
+    size = plan.partitioning.size
+    first, end = plan.least // size, plan.greatest // size + 1
+    parts = rolling_parts.list_parts(store, name, fingerprint.hash_layout(plan, settings))
+    read = [rolling.Piece(_first_partition(part, first), _end_partition(part, end), part.at) for part in parts]
+    rates = [sum(run.rows.values()) / 2 / run.seconds for run in done if run.rows and run.seconds]
+    count = rolling.partitions_per_run(
+        end - first, audit.rolling.per_run, audit.rolling.budget, plan.rows_per_partition, sum(rates) / len(rates) if rates else None
+    )
+    earlier = runs.list_runs(store, audit=name, state=State.DONE, limit=SWEEP_LOOKBACK_RUNS, own_only=True)
+    swept = sum(run.coverage or 0.0 for run in earlier) >= 1
+    return tuple(rolling.choose_partitions(rolling.fill_gaps(read, first, end), count, count // 2 if swept else 0))
+
+
+def _first_partition(part: RollingPart, first: int) -> int:
+    return first if part.first is None else part.first
+
+
+def _end_partition(part: RollingPart, end: int) -> int:
+    return end if part.end is None else part.end
+
+
+def save_result(store: Store, outcome: Outcome, limits: Retention) -> None:
+    """Store how a run ended, without masked values, and prune the store. Raises StoreError."""
+    digest = masking.salted(salt.get_salt(store))
+    report = masking.hide_report(outcome.report, digest)
+    plan = report.plan
+    settings = _own_settings(runs.get_run(store, report.run))
+    if report.state is State.DONE and plan and plan.partition_ranges and report.comparison and settings:
+        # Also without a verdict: partitions that never settle must not keep the others from being read.
+        read_at, layout = _read_moment(store, report, plan), fingerprint.hash_layout(plan, settings)
+        latest = max((part.at for part in rolling_parts.list_parts(store, report.audit, layout)), default=read_at)
+        # Later than every other part, even if the clock was set back.
+        at = max(report.began or read_at, latest + dt.timedelta(microseconds=1))
+        for first, end in plan.partition_ranges:
+            part = RollingPart(first=first, end=end, run=report.run, at=at, watermark=read_at)
+            rolling_parts.record_part(store, report.audit, layout, part)
+    if report.state is State.DONE and settings and plan and outcome.left_out is not None:
+        rows = masking.hide_left_out(outcome.left_out, plan, digest)
+        stored_left_out.save_left_out(store, report.audit, settings, left_out.pack(rows))
+    # After the parts, because a finished run would not record them again.
+    runs.finish_run(store, report.run, _to_store_outcome(report, outcome.partition_map))
+    if settings and (report.verified_through or report.within_threshold_through):
+        verified, within = report.verified_through, report.within_threshold_through
+        audit_state.update_state(store, report.audit, verified_by=settings, verified_through=verified, within_threshold_through=within)
+    # Pruning reads all runs of all audits, too slow to do after every run.
+    if time.monotonic() - _last_pruned.get(store, -PRUNE_INTERVAL) >= PRUNE_INTERVAL:
+        _last_pruned[store] = time.monotonic()
+        retention.prune(store, runs=limits.runs, days=limits.days, now=dt.datetime.now(dt.UTC))
+
+
+def _read_moment(store: Store, report: Report, plan: Plan) -> dt.datetime:
+    """Return the time at which the run's data was valid: its watermark, else its first start, before any resume."""
+    if plan.watermark:
+        return parse_time(plan.watermark)
+    started = runs.get_run(store, report.run).started
+    return min(report.began, started) if report.began else started
+
+
+def with_verified_through(store: Store, report: Report) -> Report:
+    """Return the report with the times (UTC) up to which the audit's whole table is verified, this run included. Raises StoreError.
+
+    A match verifies up to the time at which its data was valid: ``verified_through`` if it saw everything equal, and otherwise
+    ``within_threshold_through``. For a rolling audit, the oldest of these times over all parts counts, provided that each was equal, or
+    within the threshold, when it was last read. Neither is ever earlier than before, even if a clock was set back. Results under other
+    settings do not count: they are about other rows.
+    """
+    run = runs.get_run(store, report.run)
+    state = audit_state.get_state(store, report.audit)
+    verified, within = state.verified_under(fingerprint.hash_settings(run.definition))
+    settings, plan = _own_settings(run), report.plan
+    if report.verdict is Verdict.MATCH and plan and not plan.slice and settings:
+        read_at, all_equal = _read_moment(store, report, plan), not report.within_threshold
+        if plan.partition_ranges:
+            parts = _parts_as_read(store, report, plan, settings, read_at)
+            read_at = min((piece.at for piece in parts if piece.at), default=read_at)
+            complete, all_equal = all(piece.at for piece in parts), all(piece.equal for piece in parts)
+        else:
+            complete = True
+        if complete and all_equal:
+            verified = _later(verified, read_at)
+        elif complete:
+            within = _later(within, read_at)
+    within = within if within and (verified is None or within > verified) else None
+    return dataclasses.replace(report, verified_through=verified, within_threshold_through=within)
+
+
+def _later(before: dt.datetime | None, at: dt.datetime) -> dt.datetime:
+    return max(before, at) if before else at
+
+
+@dataclass(frozen=True, slots=True)
+class _MatchedPiece(rolling.Piece):
+    """Partitions that matched when they were last read, ``at`` (None: they did not, or never were); whether they were all equal."""
+
+    equal: bool
+
+
+def _parts_as_read(store: Store, report: Report, plan: Plan, settings: str, read_at: dt.datetime) -> list[_MatchedPiece]:
+    """Return pieces that cover the table: the partitions of this run, which matches, and the others as earlier runs left them."""
+    size = plan.partitioning.size
+    first, end = (plan.least or 0) // size, (plan.greatest or 0) // size + 1
+    pieces = [_MatchedPiece(low, high, read_at, not report.within_threshold) for low, high in plan.partition_ranges]
+    parts = rolling_parts.list_parts(store, report.audit, fingerprint.hash_layout(plan, settings))
+    for gap in rolling.fill_gaps(pieces, first, end):
+        for part in parts if gap.at is None else ():
+            low, high = max(gap.first, _first_partition(part, first)), min(gap.end, _end_partition(part, end))
+            if low < high and (seen := _range_seen(store, part.run, low, high, first)):
+                pieces.append(_MatchedPiece(low, high, part.watermark, seen == "equal"))
+    covered = rolling.fill_gaps(sorted(pieces, key=lambda piece: piece.first), first, end)
+    unequal = {piece.first for piece in pieces if not piece.equal}
+    return [_MatchedPiece(piece.first, piece.end, piece.at, piece.first not in unequal) for piece in covered]
+
+
+def _range_seen(store: Store, run: str, first: int, end: int, lowest: int) -> Literal["equal", "allowed"] | None:
+    """Return how a run saw a range of partitions: equal, or within the threshold; None if it found it different or did not compare it."""
+    found = runs.get_run(store, run)
+    if found.verdict is Verdict.MATCH and not found.within_threshold:
+        return "equal"
+    loaded = load_partition_map(store, run)
+    if loaded is not None and bool((loaded.state[partitions_in_range(loaded, first, end, lowest)] == STATES.index("equal")).all()):
+        return "equal"
+    return "allowed" if found.verdict is Verdict.MATCH else None
+
+
+def partitions_in_range(partition_map: PartitionMap, first: int, end: int, lowest: int) -> npt.NDArray[np.bool_]:
+    """Return a mask, shape (partitions,), of the partitions numbered ``first`` (inclusive) to ``end`` (exclusive).
+
+    The partition of NULL keys belongs to the range with ``lowest``, the table's first partition, because it is read with that one.
+    """
+    null_key = (partition_map.partition == NULL_PARTITION) & (first <= lowest)
+    return np.asarray(((partition_map.partition >= first) & (partition_map.partition < end)) | null_key, np.bool_)
+
+
+def _to_store_outcome(report: Report, partition_map: PartitionMap | None) -> runs.Outcome:
+    comparison, differences = report.comparison, report.differences
+    score = report.jaccard.score if report.jaccard else comparison.published if comparison else None
+    slim = report
+    if comparison:
+        slim = dataclasses.replace(report, comparison=dataclasses.replace(comparison, divergent=comparison.divergent[:MAX_DIVERGENT]))
+    if differences:
+        slim = dataclasses.replace(slim, differences=dataclasses.replace(differences, named=(), ranges=()))
+    return runs.Outcome(
+        state=report.state,
+        verdict=report.verdict,
+        exit_code=report.exit_code,
+        seconds=report.seconds,
+        method=report.method,
+        reasons=report.reasons,
+        score=score.value if score else None,
+        lower=score.lower if score else None,
+        upper=score.upper if score else None,
+        published=comparison.published.value if comparison and comparison.published else None,
+        coverage=report.coverage["rows"] if comparison else None,
+        rows=comparison.rows if comparison else None,
+        partitions=comparison.total if comparison else None,
+        unequal=comparison.unequal if comparison else None,
+        missing=differences.missing if differences else None,
+        extra=differences.extra if differences else None,
+        changed=differences.changed if differences else None,
+        unsettled=differences.unsettled if differences else None,
+        verified_through=report.verified_through,
+        within_threshold=report.within_threshold,
+        within_threshold_through=report.within_threshold_through,
+        resumable=report.resumable,
+        report=_REPORT.dump_json(slim),
+        partition_map=pack_partition_map(partition_map) if partition_map else b"",
+        differences=[*map(_to_stored_range, differences.ranges), *map(_to_stored_difference, differences.named)] if differences else (),
+    )
+
+
+def _to_stored_difference(one: Difference) -> StoredDifference:
+    columns = [dataclasses.asdict(column) for column in one.columns]
+    looks = [{"at": look.at.isoformat(), "seen": look.seen} for look in one.looks]
+    return StoredDifference(kind=one.kind, key=one.key, rows=dict(one.rows), columns=columns, state=one.state, looks=looks)
+
+
+def _to_stored_range(one: RangeDifference) -> StoredDifference:
+    sides = {side: one.rows if (side == "source") == (one.kind == "missing") else 0 for side in SIDES}
+    return StoredDifference(kind=one.kind, key=None, rows=sides, columns=[], state=one.state, range=dataclasses.asdict(one))
+
+
+def load_report(store: Store, run: str, max_differences: int = 10_000) -> Report | None:
+    """Return the report of a finished run with up to ``max_differences`` differences; None if the run has not ended. Raises UnknownRun."""
+    body = runs.get_report(store, run)
+    if body is None or runs.get_run(store, run).ended is None:
+        return None
+    report = _REPORT.validate_json(body)
+    if report.differences is None:
+        return report
+    stored = [difference for _, difference in runs.list_differences(store, run, limit=max_differences)]
+    named = tuple(_NAMED.validate_python(_from_stored_difference(one)) for one in stored if one.range is None)
+    ranges = tuple(_RANGE.validate_python(one.range) for one in stored if one.range is not None)
+    return dataclasses.replace(report, differences=dataclasses.replace(report.differences, named=named, ranges=ranges))
+
+
+_NAMED = TypeAdapter(Difference)
+_RANGE = TypeAdapter(RangeDifference)
+
+
+def _from_stored_difference(one: StoredDifference) -> dict[str, Any]:
+    return {"kind": one.kind, "key": one.key, "rows": one.rows, "columns": one.columns, "state": one.state, "looks": one.looks}
+
+
+def load_partition_map(store: Store, run: str) -> PartitionMap | None:
+    """Return the partition map of a run, None if none is stored. Raises UnknownRun."""
+    body = runs.get_partition_map(store, run)
+    return unpack_partition_map(body) if body else None

@@ -1,0 +1,86 @@
+"""Build the plan of an audit from its settings and both databases: draft, watermark, slice, bounds, partitions.
+
+A run begins its snapshots between ``draft_plan`` and ``finish_plan``, so that the bounds are those of the rows that it reads.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from auditor.config import Audit
+from auditor.connections.reader import Reader
+from auditor.errors import PlanError
+from auditor.model import SIDES, Chunk, Method, Plan, Side, SidePlan, Slice, parse_time
+from auditor.planning import introspect, planner, prescan, slicing, watermark, zones
+from auditor.planning.columns import Endpoint
+
+
+def build_plan(name: str, audit: Audit, reader: Reader, unequal_shares: Sequence[float] | None = None) -> Plan:
+    """Return the plan of an audit as both databases are now, without a snapshot. Raises PlanError and NoSuchObject.
+
+    ``unequal_shares`` are the shares of partitions that differed in earlier runs, the latest last; without them the plan leaves open
+    whether a run begins with a pre-scan.
+    """
+    tables = introspect.describe_tables(reader, audit)
+    plan = finish_plan(draft_plan(name, audit, reader, tables, None, None), audit, reader, tables)
+    return plan if unequal_shares is None else replace(plan, prescan=prescan.decide(plan, audit, unequal_shares))
+
+
+def draft_plan(
+    name: str, audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint], method: Method | None, slice: Slice | None, now: str = ""
+) -> Plan:
+    """Return the plan without partitions: columns, conditions, watermark, slice. ``method`` replaces the audit's own.
+
+    ``now`` is the moment to which an earlier plan of the run bound the filter's ``now``; if it is empty, the source's clock is read.
+    Raises PlanError and NoSuchObject.
+    """
+
+    def clock() -> dt.datetime:
+        return parse_time(now) if now else reader.ask_side("source", lambda _, session: watermark.read_clock(session))
+
+    plan = planner.draft(name, audit, tables, method, clock)
+    if any(column.zones for column in plan.columns):
+        reader.ask(lambda side, session: zones.check_known(plan, side, session))
+    if audit.settle:
+        plan = watermark.settle(plan, audit, reader, tables)
+    return slicing.restrict(plan, slice, audit, tables) if slice else plan
+
+
+def finish_plan(draft: Plan, audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint]) -> Plan:
+    """Return the draft with partitions and chunks, from the bounds that both sides report now. Raises PlanError."""
+    bounds = reader.ask(lambda side, session: introspect.read_bounds(draft, side, session, audit.partition.rows))
+    return planner.finish(draft, audit, tables, bounds)
+
+
+def restrict_to_partitions(whole: Plan, ranges: tuple[tuple[int, int], ...]) -> Plan:
+    """Return the plan of these partitions alone, each range from its first (inclusive) to its end (exclusive).
+
+    A table without rows is read whole. Raises PlanError if partitions are not key ranges.
+    """
+    if whole.partitioning.strategy == "range" and whole.least is None:
+        return whole
+    if whole.columns[0].masked:
+        raise PlanError(f"audit {whole.audit}: rolling stores which ranges of keys were read, and its key is masked; leave rolling out")
+    if whole.partitioning.strategy != "range" or whole.least is None:
+        raise PlanError(f"audit {whole.audit}: rolling needs range partitions of an integer key; leave rolling out or set strategy: range")
+    size = whole.partitioning.size
+    lowest = whole.least // size
+
+    def restricted(side: Side) -> SidePlan:
+        chunks = [Chunk(first=first * size, end=end * size) for first, end in ranges]
+        if ranges and ranges[0][0] <= lowest:
+            chunks.append(Chunk(null_key=True))  # returns at once where the key cannot be NULL
+        return replace(whole.sides[side], chunks=tuple(chunks))
+
+    return replace(whole, sides={side: restricted(side) for side in SIDES}, partition_ranges=ranges)
+
+
+def share_of_partitions(plan: Plan) -> float:
+    """Return the share of the table's partitions that a plan reads, 0 to 1."""
+    if not plan.partition_ranges or plan.least is None or plan.greatest is None:
+        return 1.0
+    size = plan.partitioning.size
+    partitions = plan.greatest // size - plan.least // size + 1
+    return min(1.0, sum(end - first for first, end in plan.partition_ranges) / partitions)

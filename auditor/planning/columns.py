@@ -1,0 +1,325 @@
+"""Plan the columns of an audit: find them in both tables by the audit's names, and choose the kind in which each is compared."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from auditor import canonical
+from auditor.canonical import Shared
+from auditor.compare import tolerance
+from auditor.config import Audit, DialectSql, Override, PerSide, Sql
+from auditor.errors import BadExpression, ColumnRefused, NoKey, NoSuchObject, PlanError
+from auditor.model import SIDES, ColumnPlan, Method, NotCompared, Side
+from auditor.planning import masks, zones
+from auditor.planning.time_rounding import CLOCKS, check_fraction, with_rounding
+from auditor.sql import user_sql
+from dialects import Column, Dialect, Kind, Table, get
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One connected and described side of an audit."""
+
+    connection: str
+    """Name of the connection."""
+    label: str
+    """The connection and the table as configured, for a person: ``shop: orders``."""
+    dialect: Dialect
+    """The dialect of the server."""
+    table: Table
+    """Description of the table: columns, primary key, estimated rows."""
+    zone: str = ""
+    """Time zone of times whose type has none; empty for UTC."""
+    masks: frozenset[str] = frozenset()
+    """The columns, in lower case, that the connection masks."""
+    notes: tuple[str, ...] = ()
+    """Sentences about the table for a person."""
+
+
+class NameResolver:
+    """Find the audit's column names in both catalogues: exactly as written, else ignoring case if that is unambiguous.
+
+    ``problems`` collects sentences for a person, ``not_compared`` what is left out and names that differ in capitals; ``taken`` maps target
+    columns to the source columns mapped to them.
+    """
+
+    def __init__(self, audit: Audit, ends: Mapping[Side, Endpoint]) -> None:
+        self.audit = audit
+        self.ends = ends
+        self.problems: list[str] = []
+        self.not_compared: list[NotCompared] = []
+        self.renamed = {self._source_name(a): b for a, b in audit.target.columns.items()}
+        self.taken = {found.name: a for a, b in self.renamed.items() if (found := self._find_exact_or_loose("target", b))}
+
+    def find(self, side: Side, name: str) -> Column | None:
+        """Return a side's column for the source's ``name``, or None; never a target column to which another one is mapped."""
+        if side == "source":
+            return self._find_exact_or_loose("source", name)
+        in_source = self._source_name(name)
+        if in_source in self.renamed:
+            return self._find_exact_or_loose("target", self.renamed[in_source])
+        column = self._find_exact_or_loose("target", in_source)
+        return None if column and column.name in self.taken else column
+
+    def _source_name(self, name: str) -> str:
+        """Return the name as the source's catalogue spells it, or as it is if the source has no such column."""
+        column = self._find_exact_or_loose("source", name)
+        return column.name if column else name
+
+    def _find_exact_or_loose(self, side: Side, name: str) -> Column | None:
+        columns = self.ends[side].table.columns
+        exact = [c for c in columns if c.name == name]
+        loose = [c for c in columns if c.name.lower() == name.lower()]
+        return exact[0] if exact else loose[0] if len(loose) == 1 else None
+
+    def key(self) -> list[str]:
+        """Return the key's columns by the source's names. Raises NoKey, or NoSuchObject for a column that a side lacks."""
+        key = self.audit.key or self.ends["source"].table.primary_key
+        if not key:
+            raise NoKey(f"{self.ends['source'].label} has no primary key: write key: [column, ...] in the audit")
+        for name in key:
+            for side in SIDES:
+                if not self.find(side, name):
+                    raise NoSuchObject(f"the key's column {name!r} is not in the {side} ({self.ends[side].label}){self.hint(side, name)}")
+        return [column.name for name in key if (column := self.find("source", name))]
+
+    def compared_columns(self, key: Sequence[str]) -> list[str]:
+        """Return the compared columns by the source's names, the key's first. Adds to ``not_compared`` and ``problems``."""
+        rules = self.audit.columns
+        excluded = {name.lower() for name in rules.exclude}
+        included = {name.lower() for name in rules.include}
+        computed = {name.lower(): name for name, rule in rules.override.items() if rule.expr is not None}
+        ruled = included | {name.lower() for name in rules.override}
+        in_source = [column.name for column in self.ends["source"].table.columns]
+        every = [*in_source, *(name for low, name in computed.items() if low not in {c.lower() for c in in_source})]
+        self._check_written([*rules.exclude, *rules.include, *rules.override, *self.audit.target.columns], every)
+        wanted = list(key)
+        for name in every:
+            low = name.lower()
+            if name in wanted:
+                continue
+            if low in excluded or (included and low not in included):
+                self.not_compared.append(NotCompared(column=name, how="left out", what="left out by the audit"))
+            elif low not in ruled and (unknown := self._without_kind(name)):
+                self.not_compared.append(unknown)
+            elif low not in computed and not self.find("target", name):
+                self.problems.append(f"column {name!r} is not in the target ({self.ends['target'].label}){self.hint('target', name)}")
+            else:
+                wanted.append(name)
+        self._check_shared([name for name in wanted if name.lower() not in computed])
+        known = {column.name for name in [*wanted, *every] if (column := self.find("target", name))}
+        extra = [c.name for c in self.ends["target"].table.columns if c.name not in known]
+        for name in extra:
+            what = "left out by the audit" if name.lower() in excluded else "only in the target"
+            self.not_compared.append(NotCompared(column=name, how="left out", what=what, side="target"))
+        self._add_loose_names(wanted)
+        return wanted
+
+    def _without_kind(self, name: str) -> NotCompared | None:
+        """Return the entry of a column whose type has no canonical text on one side; None if it has, or a side lacks the column."""
+        found = {side: column for side in SIDES if (column := self.find(side, name))}
+        for side, column in found.items():
+            if column.kind is None and len(found) == len(SIDES):
+                what = f"{self.ends[side].dialect.name}'s type {column.native} has no canonical text; compare it by {_by_expression(name)}"
+                return NotCompared(column=name, how="left out", what=what, side=side)
+        return None
+
+    def _add_loose_names(self, wanted: Sequence[str]) -> None:
+        """List target columns that were found by a name of other capitals."""
+        for name in wanted:
+            column = self.find("target", name)
+            written = self.renamed.get(name, name)
+            if column and column.name != written:
+                what = f"the capitals of its name are ignored: the target has {column.name!r}, not {written!r}"
+                self.not_compared.append(NotCompared(column=name, how="folded", what=what))
+
+    def hint(self, side: Side, name: str) -> str:
+        """Return what to add to the message about a column that a side lacks: what to do next."""
+        if side == "source":
+            return ""
+        namesake = self._find_exact_or_loose("target", self._source_name(name))
+        owner = self.taken.get(namesake.name) if namesake else None
+        why = f": its {namesake.name!r} stands for the source's {owner!r}" if namesake and owner else ""
+        return f"{why}; map it under target: columns: {{source name: target name}}, or exclude it"
+
+    def _check_shared(self, wanted: Sequence[str]) -> None:
+        """Report target columns that stand for two columns of the source, because another target column would not be compared then."""
+        first_names: dict[str, str] = {}
+        for name in wanted:
+            column = self.find("target", name)
+            first = first_names.setdefault(column.name, name) if column else name
+            if column and first != name:
+                self.problems.append(
+                    f"columns {first!r} and {name!r} of the source both stand for the target's {column.name!r};"
+                    " map each to a column of its own under target: columns: {source name: target name}, or exclude one"
+                )
+
+    def _check_written(self, written: Sequence[str], every: Sequence[str]) -> None:
+        known = {name.lower() for side in SIDES for name in (c.name for c in self.ends[side].table.columns)}
+        known |= {name.lower() for name in every}
+        self.problems += [f"the audit names a column {name!r} that neither side has" for name in written if name.lower() not in known]
+
+    def for_filter(self, name: str) -> dict[Side, Column]:
+        """Return both sides' columns of a name that the filter uses. Raises BadExpression if a side has none."""
+        source, target = (self.find(side, name) for side in SIDES)
+        if source and target:
+            return {"source": source, "target": target}
+        if source:
+            raise BadExpression(f"where: the column {name!r} is not in the target ({self.ends['target'].label}){self.hint('target', name)}")
+        known = ", ".join(column.name for column in self.ends["source"].table.columns if self.find("target", column.name))
+        raise BadExpression(f"where: there is no column {name!r} in the source; use one of {known}, and write texts in single quotes")
+
+    def for_expressions(self, side: Side, shared: bool) -> dict[str, str]:
+        """Map the names that may be used in filters and expressions, in lower case, to this side's column names.
+
+        In SQL that is ``shared`` by both sides, a source's name without a target column is left out, because a target column of the same
+        name is mapped to another source column.
+        """
+        found = {c.name.lower(): c.name for c in self.ends[side].table.columns}
+        for column in self.ends["source"].table.columns:
+            if there := self.find(side, column.name):
+                found[column.name.lower()] = there.name
+            elif shared:
+                found.pop(column.name.lower(), None)
+        return found
+
+
+def translate_sql(sql: Sql, what: str, ends: Mapping[Side, Endpoint], names: NameResolver, side: Side) -> str:
+    """Return SQL of the configuration in the dialect of a side. ``what`` names it in messages. Raises BadExpression or PlanError."""
+    write = ends[side].dialect
+    match sql:
+        case PerSide():
+            text, read = (sql.source if side == "source" else sql.target), write
+        case DialectSql():
+            try:
+                text, read = sql.sql, get(sql.dialect)
+            except LookupError as error:
+                raise PlanError(f"{what}: {error}") from None
+        case _:
+            text, read = sql, ends["source"].dialect
+    return user_sql.translate(text, read, write, names.for_expressions(side, not isinstance(sql, PerSide)), what)
+
+
+def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver, name: str, method: Method) -> ColumnPlan:
+    """Return how a column, given by the source's name, is compared. Raises PlanError."""
+    rules = {key.lower(): rule for key, rule in audit.columns.override.items()}
+    rule = rules.get(name.lower(), Override())
+    found = {side: names.find(side, name) for side in SIDES}
+    requested = canonical.parse_kind(rule.kind) if rule.kind else None
+    if rule.round is not None:
+        requested = Kind("rounded", scale=rule.round)
+    if rule.expr is not None and requested:
+        written = {side: f"({translate_sql(rule.expr, f'expr of {name}', ends, names, side)})" for side in SIDES}
+        return ColumnPlan(
+            name=name,
+            kind=requested,
+            native=dict.fromkeys(SIDES, _expression_kind(requested)),
+            expression=written,
+            types=dict.fromkeys(SIDES, "an expression"),
+            why="the audit's expression",
+            trim=rule.trim,
+            case=rule.case,
+            null_as=rule.null_as,
+            masked=rule.mask or any(masks.are_mentioned(ends[side].masks, written[side]) for side in SIDES),
+        )
+    both = {side: column for side, column in found.items() if column}
+    masked = rule.mask or any(column.name.lower() in ends[side].masks for side, column in both.items())
+    native = {side: _native_kind(column, name, side, ends[side]) for side, column in both.items()}
+    expression = {side: ends[side].dialect.quote(column.name) for side, column in both.items()}
+    taken_to = zones.of_column(audit, rule, name, native, {side: ends[side].zone for side in SIDES})
+    for side, zone in taken_to.items():
+        expression[side], native[side] = zones.take_to(zone, expression[side], native[side], ends[side].dialect)
+    allowed, fine = None, dict[Side, Kind]()
+    if rule.tolerance and method != "counts":  # the method counts has counts: allow instead
+        _check_tolerance(audit, names, name, masked)
+        allowed = tolerance.from_setting(rule.tolerance)
+        shared, fine = tolerance.resolve_kinds(name, native, {side: column.native for side, column in both.items()}, allowed)
+    else:
+        shared = _requested_kind(requested, native, name, both) if requested else _negotiate(native, name, both)
+    check_fraction(shared.kind, name, rule.fraction)
+    kind = with_rounding(shared.kind, native, ends["target"].dialect, rule.fraction)
+    fine = {side: with_rounding(one, native, ends["target"].dialect, rule.fraction) for side, one in fine.items()}
+    for compared in {kind, *fine.values()}:
+        _check_digits(compared, native, name, ends)
+    return ColumnPlan(
+        name=name,
+        kind=kind,
+        native=native,
+        expression=expression,
+        types={side: column.native for side, column in both.items()},
+        why=shared.why,
+        trim=rule.trim,
+        case=rule.case,
+        null_as=rule.null_as,
+        masked=masked,
+        tolerance=allowed,
+        fine=fine,
+        never_null=tuple(side for side, column in both.items() if not column.nullable and side not in taken_to),
+        zones=taken_to,
+    )
+
+
+def _check_tolerance(audit: Audit, names: NameResolver, name: str, masked: bool) -> None:
+    """Raise ColumnRefused for a tolerance of a column that identifies rows, determines partitions, or is never fetched."""
+    if name in names.key():
+        raise ColumnRefused(f"column {name!r} is part of the key, which identifies rows: it cannot have a tolerance; remove it")
+    if (audit.partition.column or "").lower() == name.lower():
+        raise ColumnRefused(f"column {name!r} determines the partitions: it cannot have a tolerance; remove it")
+    if masked:
+        raise ColumnRefused(f"column {name!r}: the values of a masked column are not fetched; write either mask or tolerance")
+
+
+def _by_expression(name: str) -> str:
+    return f"columns: {{override: {{{name}: {{expr: {{source: ..., target: ...}}, kind: ...}}}}}}"
+
+
+def _expression_kind(requested: Kind) -> Kind:
+    """Return the native kind of an expression: the requested kind without digits, which are unknown."""
+    return Kind(requested.name) if requested.name in ("decimal", "timestamp", "timestamptz", "time") else requested
+
+
+def _native_kind(column: Column, name: str, side: Side, end: Endpoint) -> Kind:
+    if column.kind is None:
+        raise ColumnRefused(
+            f"column {name!r}: {end.dialect.name}'s type {column.native!r} of the {side} has no canonical text;"
+            f" exclude it, or compare it by {_by_expression(name)}"
+        )
+    return column.kind
+
+
+def _negotiate(native: Mapping[Side, Kind], name: str, both: Mapping[Side, Column]) -> Shared:
+    shared = canonical.shared_kind(native["source"], native["target"])
+    if shared is None:
+        types = " and ".join(both[side].native for side in SIDES)
+        raise ColumnRefused(
+            f"column {name!r}: {types} share no kind; exclude it, or write columns: override: {{{name}: {{kind: ...}}}} (or round:, expr:)"
+        )
+    return shared
+
+
+def _requested_kind(kind: Kind, native: Mapping[Side, Kind], name: str, both: Mapping[Side, Column]) -> Shared:
+    for side in SIDES:
+        if not canonical.can_render(kind, native[side]):
+            raise ColumnRefused(
+                f"column {name!r}: the {side}'s {both[side].native} cannot be compared as {kind}; write another kind, or expr:"
+            )
+    if kind.name in CLOCKS and kind.scale is None:  # with all the digits that either side has
+        kind = dataclasses.replace(kind, scale=max(6, *(one.scale or 0 for one in native.values())))
+    return Shared(kind, "the audit says so")
+
+
+def _check_digits(kind: Kind, native: Mapping[Side, Kind], name: str, ends: Mapping[Side, Endpoint]) -> None:
+    if kind.name != "decimal":
+        return
+    for side in SIDES:
+        if native[side].scale == kind.scale:
+            continue  # shown as it is, without a conversion
+        whole = (native[side].digits or 0) - (native[side].scale or 0)
+        most = ends[side].dialect.MAX_DECIMAL_DIGITS
+        if whole + (kind.scale or 0) > most:
+            raise ColumnRefused(
+                f"column {name!r}: {whole} digits before the decimal point and {kind.scale} after it are more than the {most} that"
+                f" {ends[side].dialect.name} computes with; write columns: override: {{{name}: {{kind: 'decimal(38,{most - whole})'}}}}"
+            )

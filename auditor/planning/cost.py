@@ -1,0 +1,81 @@
+"""Estimate the cost of a plan and the differences it can decode, and choose a method from a table's history."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from auditor.model import SIDES, Method, Plan, Side
+from auditor.sql import render
+
+MAX_OVERLOADED_SHARE = 0.02
+"""Most share of partitions with more than t differences at which one scan still counts as exact: so few can be listed."""
+
+RECENT_RUNS = 10
+"""Number of latest runs from which a method is chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """Estimated cost of one side's summaries, without planning and naming."""
+
+    partitions: int
+    """Partitions."""
+    bytes: int
+    """Bytes of their summaries."""
+    statements: int
+    """Statements."""
+
+
+def estimate_cost(plan: Plan, side: Side) -> CostEstimate:
+    """Return the estimated cost of one side's summaries, each number of which is sent as about ten digits."""
+    rows = max((plan.sides[s].estimate or 0) for s in SIDES)
+    how = plan.partitioning
+    partitions = how.buckets if how.strategy == "hash" else max(1, math.ceil(rows / max(1, plan.rows_per_partition)))
+    columns = render.result_columns(plan)
+    # A sum of 31-bit numbers has 31 bits plus those of the number of rows; 4 bytes for the length of a text.
+    digits = sum(math.ceil((31 + math.log2(max(2, plan.rows_per_partition))) * math.log10(2)) + 4 for _ in columns)
+    here = plan.sides[side]
+    statements = math.ceil(plan.span / here.chunk_keys) if here.chunk_keys else len(here.chunks)
+    return CostEstimate(partitions, partitions * digits, statements)
+
+
+def max_decodable_per_million(plan: Plan) -> float | None:
+    """Return the most differences per million rows, scattered evenly, that the method exact names from one scan; None for other methods.
+
+    With lambda differences per partition on average, the share of partitions with more than t is the tail of a Poisson distribution;
+    lambda is the largest value for which the tail does not exceed MAX_OVERLOADED_SHARE.
+    """
+    if plan.method != "exact":
+        return None
+    return _decodable_mean(plan.t) * 1e6 / max(1, plan.rows_per_partition)
+
+
+def _decodable_mean(t: int) -> float:
+    low, high = 0.0, float(t)
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _poisson_tail(middle, t) <= MAX_OVERLOADED_SHARE else (low, middle)
+    return low
+
+
+def _poisson_tail(mean: float, t: int) -> float:
+    """Return the probability that a Poisson variable with this mean exceeds t."""
+    return 1 - sum(math.exp(-mean) * mean**i / math.factorial(i) for i in range(t + 1))
+
+
+def choose_method(history: Sequence[float], t: int, rows_each: int, *, finished_runs: int) -> Method:
+    """Return the method for a table with this history; ``exact`` without one.
+
+    ``history`` holds the shares of differing rows (0 .. 1) of earlier runs, the latest last; ``finished_runs`` is the number of all runs,
+    since the store keeps only the latest. ``exact`` names differences as long as they are few. A table of which a large part is rewritten
+    between runs needs a second scan or a long list each time and is estimated anyway, so it gets ``minhash``, which estimates best where
+    much differs: if there were at least three runs, and the median share of the last ten exceeds twenty times what ``exact`` decodes in
+    one scan. Every tenth run is ``exact`` nevertheless, to notice when the table has become stable.
+    """
+    recent = list(history[-RECENT_RUNS:])
+    if len(recent) < 3 or finished_runs % RECENT_RUNS == 0:
+        return "exact"
+    return "minhash" if median(recent) > 20 * _decodable_mean(t) / max(1, rows_each) else "exact"

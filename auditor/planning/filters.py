@@ -1,0 +1,116 @@
+"""Plan an audit's filter: one in the portable language for both sides, or one that is written for each side and taken on trust."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from auditor.config import Audit, Override, PerSide
+from auditor.errors import BadExpression
+from auditor.model import SIDES, NotCompared, Side
+from auditor.planning import zones
+from auditor.planning.columns import Endpoint, NameResolver
+from auditor.planning.time_rounding import with_rounding
+from auditor.sql import filter as portable
+from auditor.sql import user_sql
+from auditor.sql.filter import FilterColumn
+from dialects import Kind
+
+Clock = Callable[[], dt.datetime]
+"""The source's time, in UTC."""
+
+ON_TRUST = "both filters (where) were taken on trust: nothing checked that they select the same rows"
+"""What every report says of filters that are written for each side."""
+
+SOME_TIME = dt.datetime(2000, 1, 1)
+"""What ``now`` stands for if nobody will read the filter's SQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFilter:
+    """An audit's filter as SQL of both sides, and what a person should know of it."""
+
+    sql: Mapping[Side, str] = field(default_factory=lambda: dict.fromkeys(SIDES, ""))
+    """Each side's condition; empty for all rows."""
+    now: str = ""
+    """As in ``Plan.now``."""
+    assumed: tuple[NotCompared, ...] = ()
+    """What is taken for granted."""
+    notes: tuple[str, ...] = ()
+    """Further sentences."""
+
+
+def plan_filter(
+    where: str | PerSide | None, ends: Mapping[Side, Endpoint], names: NameResolver, clock: Clock | None, problems: list[str]
+) -> PlannedFilter:
+    """Return the filter of an audit; without it, and if ``problems`` receives why it cannot be used, that of all rows."""
+    try:
+        if isinstance(where, PerSide):
+            return _plan_per_side(where, ends, names)
+        return _plan_portable(where, ends, names, clock) if where is not None else PlannedFilter()
+    except BadExpression as error:
+        problems.append(str(error))
+        return PlannedFilter()
+
+
+def _plan_portable(where: str, ends: Mapping[Side, Endpoint], names: NameResolver, clock: Clock | None) -> PlannedFilter:
+    written = portable.parse(where)
+    columns: dict[str, FilterColumn] = {}
+    for name in portable.column_names(written):
+        found = names.for_filter(name)
+        quoted = {side: ends[side].dialect.quote(found[side].name) for side in SIDES}
+        columns[name] = _as_stored(FilterColumn(found["source"].name, quoted, found), ends, names.audit)
+    now, notes = None, []
+    if portable.reads_clock(written):
+        now = (clock() if clock else SOME_TIME).replace(tzinfo=None)
+        notes.append(f"where: now is {now.isoformat(' ', 'microseconds')} UTC by the source's clock, for both sides and for all of the run")
+    bound = portable.bind(written, now)
+    sql = {side: f"({portable.Renderer(columns, side, ends[side].dialect).condition(bound)})" for side in SIDES}
+    notes += [sentence for column in columns.values() for sentence in _notes(column)]
+    return PlannedFilter(sql, now.isoformat(" ", "microseconds") if now else "", notes=tuple(notes))
+
+
+def _as_stored(column: FilterColumn, ends: Mapping[Side, Endpoint], audit: Audit) -> FilterColumn:
+    """Return a filter's column with how the source's finer times came into the target. Raises BadExpression for times of a zone."""
+    if column.sort != "time":
+        return column
+    native = {side: column.native(side) for side in SIDES}
+    rule = next((rule for name, rule in audit.columns.override.items() if name.lower() == column.name.lower()), Override())
+    if zones.of_column(audit, rule, column.name, native, {side: ends[side].zone for side in SIDES}):
+        raise BadExpression(
+            f"where: the column {column.name!r} holds times of a zone on one side and of UTC on the other, and a filter compares with UTC;"
+            f" {portable.WAY_OUT}"
+        )
+    stored = Kind("date") if column.in_days else native["target"]
+    return dataclasses.replace(column, rounding=with_rounding(stored, native, ends["target"].dialect, rule.fraction).rounding)
+
+
+def _notes(column: FilterColumn) -> Iterator[str]:
+    """Yield how a column is compared otherwise than its engine would."""
+    if column.sort == "number" and column.is_rounded("source"):
+        yield f"where: {column.name} of the source is rounded to {column.scale('source')} digits after the point, as the target holds it"
+    if column.sort == "time" and column.in_days and column.native("source").name != "date":
+        yield f"where: {column.name} is compared by its date, since the target holds dates"
+    if column.sort == "time" and (digits := column.shortened_to) is not None:
+        how = "rounded" if column.rounding else "cut"
+        yield f"where: {column.name} of the source, and what it is compared with, is {how} to {digits} digits of a second, as in the target"
+    for side in SIDES:
+        if column.sort == "text" and (loose := column.columns[side].collation):
+            yield f"where: {column.name} is compared by its exact characters, unlike under the {side}'s collation {loose}"
+
+
+def _plan_per_side(where: PerSide, ends: Mapping[Side, Endpoint], names: NameResolver) -> PlannedFilter:
+    written: dict[Side, str] = {"source": where.source, "target": where.target}
+    sql: dict[Side, str] = {}
+    assumed = [NotCompared(column="", how="assumed", what=ON_TRUST)]
+    for side in SIDES:
+        dialect = ends[side].dialect
+        sql[side] = user_sql.check_filter(written[side], dialect, names.for_expressions(side, shared=False), f"where of the {side}")
+        if read := user_sql.find_clock(written[side], dialect):
+            what = (
+                f"the filter reads the clock of its own server ({read}), anew in each statement: a row at its limit may be on one side only"
+            )
+            assumed.append(NotCompared(column="", how="assumed", what=what, side=side))
+    return PlannedFilter(sql, assumed=tuple(assumed))

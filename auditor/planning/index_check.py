@@ -1,0 +1,42 @@
+"""Check how a side's key ranges are read, and refuse scans of large tables that no index serves."""
+
+from __future__ import annotations
+
+from auditor.config import ConnectionSettings
+from auditor.errors import ScanRefused
+from auditor.model import Plan, Side
+from dialects import Session
+
+SMALL = 4
+"""A chunk of at most 1/SMALL of the keys should be read through an index; for a larger one a full scan can be cheaper."""
+
+
+def check_scan(plan: Plan, side: Side, session: Session, settings: ConnectionSettings, statement: str = "") -> str | None:
+    """Return a note on how a side's key ranges are read; None if it is not read in key ranges or its engine has no indexes.
+
+    ``statement`` summarises one chunk, of at most the plan's ``chunk_keys`` keys; the server's plan for it counts more than the list
+    of indexes. Raises ScanRefused if each key range would read the whole of a table of more than ``scan_rows`` rows.
+    """
+    here, key = plan.sides[side], plan.columns[0]
+    if plan.partitioning.strategy != "range" and not here.chunk_keys and len(here.chunks) == 1:
+        return None
+    leading = session.dialect.leading_index_columns(session, here.table)
+    if leading is None:
+        return None
+    indexed = key.expression[side] in {session.dialect.quote(column) for column in leading}
+    small = bool(here.chunk_keys) and here.chunk_keys * SMALL <= plan.span
+    expected = session.dialect.estimate_scan(session, statement) if statement and small else None
+    rows = here.estimate or 0
+    if not (expected.full_scan if expected else not indexed):
+        reads = f"; one of them reads about {expected.rows:,} of {rows:,} rows" if expected else ""
+        return f"{side}: an index serves the key ranges of {here.table} by {key.name}{reads}"
+    missing = f"no index of {here.table} begins with its key {key.name}"
+    why = missing if not indexed else f"the server would not use the index of {here.table} that begins with its key {key.name}"
+    limit = settings.limits.scan_rows
+    if rows <= limit or settings.limits.force:
+        return f"{side}: {why}, so each key range reads the whole table, about {rows:,} rows"
+    mend = "analyse the table" if indexed else "add one"
+    raise ScanRefused(
+        f"{why}, so each key range would read the whole table, about {rows:,} rows, and scan_rows is {limit:,}; {mend},"
+        f" or write force: true under the limits of connection {here.connection}"
+    )

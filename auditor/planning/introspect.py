@@ -1,0 +1,90 @@
+"""Ask both databases what a plan depends on: the tables' columns, how many rows they hold, the least and greatest key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from auditor.config import Audit, TableRef
+from auditor.connections.reader import Reader
+from auditor.errors import NoSuchObject, PlanError
+from auditor.model import Plan, Side
+from auditor.planning import key_density, planner
+from auditor.planning.columns import Endpoint
+from auditor.planning.masks import find_typing_errors, masked_columns
+from auditor.planning.planner import Bounds
+from auditor.sql import render
+from dialects import Dialect, Place, Session, Table
+
+
+def describe_tables(reader: Reader, audit: Audit) -> dict[Side, Endpoint]:
+    """Return both tables as the databases' catalogues have them. Raises NoSuchObject, and PlanError for an ambiguous name."""
+
+    def describe(side: Side, session: Session) -> Endpoint:
+        settings = reader.sides[side].settings
+        return describe_table(audit, side, session, settings.zone or "", settings.mask)
+
+    return reader.ask(describe)
+
+
+def describe_table(audit: Audit, side: Side, session: Session, zone: str = "", mask: Sequence[str] = ()) -> Endpoint:
+    """Return a side's table as its database's catalogue has it now; ``zone`` and ``mask`` are its connection's.
+
+    Raises NoSuchObject, and PlanError for an ambiguous name.
+    """
+    reference: TableRef = getattr(audit, side)
+    table = _choose_table(session.dialect.describe(session, reference.place), reference.place, side, session.dialect)
+    names, label = [column.name for column in table.columns], f"{reference.connection}: {reference.table}"
+    masks = masked_columns(mask, reference.place, names)
+    notes = tuple(
+        f"{side}: the mask {pattern!r} of the connection {reference.connection} names no column of {reference.table}: correct or remove it"
+        for pattern in find_typing_errors(mask, reference.place, names)
+    )
+    return Endpoint(reference.connection, label, session.dialect, table, zone, masks, notes)
+
+
+def _choose_table(candidates: list[Table], place: Place, side: Side, dialect: Dialect) -> Table:
+    """Return the table that the name means: the one spelled exactly so, else the only one when letters' case is ignored."""
+    exact = [table for table in candidates if table.sql.endswith(dialect.quote(place.parts[-1]))] if place.parts else []
+    if len(exact or candidates) > 1:
+        raise PlanError(f"{side}: {place} can mean {', '.join(table.sql for table in exact or candidates)}; write its schema too")
+    if not candidates:
+        raise NoSuchObject(f"{side}: there is no table {place}, or this user may not see it")
+    return (exact or candidates)[0]
+
+
+def read_bounds(plan: Plan, side: Side, session: Session, rows_each: int) -> Bounds:
+    """Return how many rows a side has, its least and greatest key, and whether sparse keys are distributed evenly.
+
+    Rows are estimated by the catalogue for large tables and counted for small ones. ``rows_each`` is how many rows a partition should
+    hold.
+    """
+    here = plan.sides[side]
+    rows = here.estimate
+    condition = here.where or "1 = 1"
+    if rows is not None and plan.slice and plan.slice.first is not None and plan.slice.last is not None:
+        rows = min(rows, plan.slice.last - plan.slice.first + 1)
+    if rows is None or rows < planner.CHUNK_ROWS:  # small, or never analysed: counting is cheap and exact
+        rows = int(session.query(render.count(session.dialect, here.table, condition))[0][0])
+    if not plan.has_integer_key:
+        return Bounds(rows)
+    least, greatest = session.query(render.bounds(plan.columns[0], side, session.dialect, here.table, condition))[0]
+    if least is None:
+        return Bounds(rows)
+    return _with_density(Bounds(rows, int(least), int(greatest)), plan, side, session, rows_each)
+
+
+def _with_density(bounds: Bounds, plan: Plan, side: Side, session: Session, rows_each: int) -> Bounds:
+    """Add whether sparse keys are distributed evenly, where an index makes counting a few key ranges cheap."""
+    here, key = plan.sides[side], plan.columns[0].expression[side]
+    probes = key_density.probe_ranges(bounds, rows_each) if session.dialect.ROW_STORE else []
+    if not probes:
+        return bounds
+    leading = session.dialect.leading_index_columns(session, here.table) or set()
+    if key not in {session.dialect.quote(column) for column in leading}:
+        return bounds  # each count would scan the whole table
+    counts = []
+    for first, end in probes:
+        where = f"{here.where or '1 = 1'} AND {key} >= {first} AND {key} < {end}"
+        counts.append(int(session.query(render.count(session.dialect, here.table, where))[0][0]))
+    return replace(bounds, even=key_density.is_uniform(counts, rows_each))

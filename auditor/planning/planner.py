@@ -1,0 +1,276 @@
+"""Plan an audit from the descriptions of its two tables: key, columns, kinds, partitions and chunks.
+
+Planning takes three steps, because partitions depend on the least and greatest key, which only the engines know: ``draft`` plans
+the columns, the caller queries each side's ``Bounds``, and ``finish`` plans partitions and chunks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from auditor import canonical
+from auditor.compare import tolerance
+from auditor.config import Audit
+from auditor.errors import ColumnRefused, HashMissing, NoSuchObject, PlanError
+from auditor.model import SIDES, Chunk, ColumnPlan, Method, NotCompared, Partitioning, Plan, Side, SidePlan
+from auditor.planning import counts_settings, filters, not_compared
+from auditor.planning.columns import Endpoint, NameResolver, column_plan
+from auditor.planning.cost import choose_method
+from auditor.planning.filters import Clock
+from dialects import Column
+
+CHUNK_ROWS = 262144
+"""Most rows per statement on a row store whose derived tables spill to disk: MariaDB's do beyond about 400,000 rows."""
+
+COLUMN_CHUNK_ROWS = 1 << 26
+"""Most rows per statement on a column store."""
+
+SNAPSHOT_ROWS = 1 << 23
+"""Most rows of a table for which one snapshot is held while a whole side is read; beyond, each chunk has its own."""
+
+NO_SPILL_FACTOR = 4
+"""Factor on CHUNK_ROWS for row stores that do not spill: each further chunk costs a query plan and compiled expressions."""
+
+COUNTS_ROWS = 1 << 20
+"""Least aim of rows per partition for the method counts, if its partitions have no configured size: its summaries are large."""
+
+SALTED_METHODS = frozenset({"signature", "exact"})
+"""Methods whose row text may begin with a salt."""
+
+RANDOM_SALT = "random"
+"""Value of ``salt`` for a random salt per run; SQL for consoles has no salt then."""
+
+MAX_KEYS_PER_ROW = 64
+"""Most possible keys per row for range partitions; sparser keys get hash partitions."""
+
+SIZE_MULTIPLE = 32
+"""Sizes of large range partitions are multiples of this, so that a second scan can divide them evenly."""
+
+MAX_RANGE_KEYS = 2**31 - SIZE_MULTIPLE
+"""Most keys of a range partition, so that positions stay below p = 2^31 - 1."""
+
+AMBIGUITY = "the published row text cannot tell NULL from the word NULL, nor where one column ends and the next begins"
+"""What the published encoding does not see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The extent of one side's rows."""
+
+    rows: int
+    """Rows, counted or estimated."""
+    least: int | None = None
+    """Least key; None if there are no rows or the key is not one integer column."""
+    greatest: int | None = None
+    """Greatest key; None where ``least`` is."""
+    even: bool | None = None
+    """Whether sparse keys are distributed about uniformly between these; None if that was not checked."""
+
+
+def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method | None = None, clock: Clock | None = None) -> Plan:
+    """Return the plan without its partitions: the compared columns and their kinds, for ``method`` or else the audit's method.
+
+    ``clock`` returns the source's time in UTC, and is called at most once; None if no time is needed, since only the columns are.
+    Raises PlanError; ColumnRefused lists all problems of columns, filters and expressions at once.
+    """
+    _check_hash(audit, ends)
+    if method is None:
+        method = choose_method((), audit.t, audit.partition.rows, finished_runs=0) if audit.method == "auto" else audit.method
+    names = NameResolver(audit, ends)
+    key = names.key()
+    compared = names.compared_columns(key)
+    problems: list[str] = list(names.problems)
+    columns: list[ColumnPlan] = []
+    for column in compared:
+        try:
+            columns.append(column_plan(audit, ends, names, column, method))
+        except PlanError as error:
+            problems.append(str(error))
+    chosen = filters.plan_filter(audit.where, ends, names, clock, problems)
+    sides = {side: _side_plan(ends[side], chosen.sql[side]) for side in SIDES}
+    problems += counts_settings.problems(columns, audit.counts) if not problems else []
+    if problems:
+        listed = "\n".join(f"  - {problem}" for problem in dict.fromkeys(problems))
+        raise ColumnRefused(f"audit {name} cannot run as it is:\n{listed}")
+    return Plan(
+        audit=name,
+        method=method,
+        sides=sides,
+        columns=tuple(columns),
+        key=len(key),
+        partitioning=Partitioning(strategy="hash", buckets=1),
+        hash=audit.algorithm,
+        encoding=audit.encoding,
+        k=(audit.k or (16 if method == "minhash" else 0)) if method in ("minhash", "exact") else 0,
+        t=audit.t if method == "exact" else 0,
+        bits=audit.bits if method == "exact" else 60,
+        salt=audit.salt if method in SALTED_METHODS and audit.salt != RANDOM_SALT and audit.encoding == "injective" else "",
+        snapshot=audit.snapshot or ("whole" if max((end.table.estimate or 0) for end in ends.values()) <= SNAPSHOT_ROWS else "per_chunk"),
+        not_compared=(*chosen.assumed, *_not_compared(audit, names, columns)),
+        now=chosen.now,
+        notes=(*(note for side in SIDES for note in ends[side].notes), *chosen.notes),
+        version=canonical.VERSION,
+    )
+
+
+def find_columns(audit: Audit, ends: Mapping[Side, Endpoint], name: str, what: str) -> dict[Side, Column]:
+    """Return both sides' columns of the source's ``name``. Raises NoSuchObject; ``what`` names the setting in its message."""
+    names = NameResolver(audit, ends)
+    columns = {side: names.find(side, name) for side in SIDES}
+    for side, column in columns.items():
+        if column is None:
+            raise NoSuchObject(f"{what}: the column {name!r} is not in the {side} ({ends[side].label}){names.hint(side, name)}")
+    return {side: column for side, column in columns.items() if column}
+
+
+def _check_hash(audit: Audit, ends: Mapping[Side, Endpoint]) -> None:
+    for side in SIDES:
+        if audit.algorithm == "md5" and not ends[side].dialect.HAS_MD5:
+            raise HashMissing(
+                f"the {side} ({ends[side].label}) has no MD5(): have its administrator run"
+                " INSTALL COMPONENT 'file://component_classic_hashing', or use hash: sha256 with encoding: injective"
+            )
+
+
+def _not_compared(audit: Audit, names: NameResolver, columns: Sequence[ColumnPlan]) -> tuple[NotCompared, ...]:
+    """Return what a plan of these columns does not see: of whole rows, of columns left out, and of each compared column."""
+    rows = [NotCompared(column="", how="folded", what=AMBIGUITY)] if audit.encoding == "published" else []
+    return (*rows, *names.not_compared, *(one for column in columns for one in not_compared.of_column(column)))
+
+
+def _side_plan(end: Endpoint, where: str) -> SidePlan:
+    return SidePlan(
+        dialect=end.dialect.name,
+        connection=end.connection,
+        label=end.label,
+        table=end.table.sql,
+        where=where,
+        estimate=end.table.estimate,
+    )
+
+
+def finish(plan: Plan, audit: Audit, ends: Mapping[Side, Endpoint], bounds: Mapping[Side, Bounds]) -> Plan:
+    """Return the plan with its partitions and chunks. Raises PlanError if the configured partitioning does not fit the key."""
+    how = _partitioning(plan, audit, bounds)
+    _check_range_size(plan, how, ends)
+    ordered = plan.has_integer_key
+    least = [b.least for b in bounds.values() if b.least is not None and ordered]
+    greatest = [b.greatest for b in bounds.values() if b.greatest is not None and ordered]
+    whole = dataclasses.replace(plan, partitioning=how, least=min(least, default=None), greatest=max(greatest, default=None))
+    sides = {side: _plan_chunks(whole, ends[side], bounds[side].rows, side) for side in SIDES}
+    return dataclasses.replace(whole, sides=sides, notes=(*_notes(whole, ends), *plan.notes))
+
+
+def _partitioning(plan: Plan, audit: Audit, bounds: Mapping[Side, Bounds]) -> Partitioning:
+    settings = audit.partition
+    if plan.method == "counts" and not (settings.strategy or settings.size or settings.buckets or settings.column):
+        return Partitioning(strategy="whole", why="the method counts measures the whole table")
+    aim = max(settings.rows, COUNTS_ROWS) if plan.method == "counts" else settings.rows
+    rows = max(b.rows for b in bounds.values())
+    aim = max(aim, math.ceil(rows / settings.limit))
+    if settings.strategy == "time" or (settings.column and settings.strategy is None):
+        return _time_partitioning(plan, audit)
+    buckets = settings.buckets or max(1, min(settings.limit, math.ceil(rows / aim)))
+    if settings.strategy == "hash" or settings.buckets:
+        return Partitioning(strategy="hash", buckets=buckets, why="the audit says so")
+    if not plan.has_integer_key:
+        if (settings.strategy == "range" or settings.size) and plan.columns[0].masked:
+            raise PlanError(f"audit {plan.audit}: range partitions would reveal values of its masked key; write strategy: hash")
+        if settings.strategy == "range" or settings.size:
+            raise PlanError(f"audit {plan.audit}: range partitions need a key of one integer column; write strategy: hash")
+        why = "the key is masked" if any(column.masked for column in plan.key_columns) else "the key is not one integer column"
+        return Partitioning(strategy="hash", buckets=buckets, why=why)
+    if settings.size:
+        return Partitioning(strategy="range", size=settings.size, why="the audit says so")
+    span = _span(bounds)
+    size = max(1, math.ceil(aim * span / max(rows, 1)))
+    even = bounds["source"].even and bounds["target"].even is not False
+    if even and span <= MAX_RANGE_KEYS * settings.limit:
+        size = min(size, MAX_RANGE_KEYS)
+    if settings.strategy == "range" or size <= min(aim * MAX_KEYS_PER_ROW, MAX_RANGE_KEYS) or (even and size <= MAX_RANGE_KEYS):
+        size = max(size, math.ceil(span / settings.limit))
+        if SIZE_MULTIPLE**2 < size < MAX_RANGE_KEYS:
+            size = math.ceil(size / SIZE_MULTIPLE) * SIZE_MULTIPLE
+        return Partitioning(strategy="range", size=max(2, size), why=f"an integer key, {_span_text(span, rows)}")
+    return Partitioning(strategy="hash", buckets=buckets, why=f"the key is sparse: {_span_text(span, rows)}")
+
+
+def _span_text(span: int, rows: int) -> str:
+    return f"{span:,} possible values for about {rows:,} rows"
+
+
+def _span(bounds: Mapping[Side, Bounds]) -> int:
+    """Return the number of possible keys from the least to the greatest of both sides, at least 1."""
+    least = [b.least for b in bounds.values() if b.least is not None]
+    greatest = [b.greatest for b in bounds.values() if b.greatest is not None]
+    return max(greatest) - min(least) + 1 if least and greatest else 1
+
+
+def _time_partitioning(plan: Plan, audit: Audit) -> Partitioning:
+    name = audit.partition.column
+    if not name:
+        raise PlanError(f"audit {plan.audit}: time partitions need a column: partition: {{strategy: time, column: ...}}")
+    for index, column in enumerate(plan.columns):
+        if column.name.lower() == name.lower():
+            if column.masked:
+                raise PlanError(
+                    f"audit {plan.audit}: time partitions would reveal values of the masked column {name!r}; write another column, or"
+                    " strategy: hash"
+                )
+            if column.null_as is not None:
+                raise PlanError(f"audit {plan.audit}: partitions are cut by the column {name!r}: it cannot have null_as; remove it")
+            kinds = {n.name for n in column.native.values()}
+            if audit.partition.unit == "hour" and "date" in kinds | {column.kind.name}:
+                raise PlanError(
+                    f"audit {plan.audit}: the column {name!r} of its time partitions has no hours"
+                    f" ({' and '.join(column.types[side] for side in SIDES)}, compared as {column.kind}); write unit: day"
+                )
+            if kinds <= {"date", "timestamp", "timestamptz"}:
+                return Partitioning(strategy="time", unit=audit.partition.unit, column=index, why="the audit says so")
+            raise PlanError(
+                f"audit {plan.audit}: the column {name!r} of its time partitions holds no dates or timestamps; write another column"
+            )
+    raise PlanError(f"audit {plan.audit}: the column {name!r} of its time partitions is not compared; include it, or write another column")
+
+
+def _check_range_size(plan: Plan, how: Partitioning, ends: Mapping[Side, Endpoint]) -> None:
+    if how.strategy == "range" and how.size < 2 and plan.columns[0].kind.unsigned:
+        raise PlanError(f"audit {plan.audit}: partitions of an unsigned key hold at least 2 keys; write size: 2 or more")
+
+
+def _plan_chunks(plan: Plan, end: Endpoint, rows: int, side: Side) -> SidePlan:
+    """Return a side with its chunks: a large table with an integer key is read in key ranges, on a row store through its index.
+
+    A column store's chunks are larger, because it finds a key range by its sort key at best.
+    """
+    here = dataclasses.replace(plan.sides[side], estimate=rows)
+    most = (
+        COLUMN_CHUNK_ROWS
+        if not end.dialect.ROW_STORE
+        else CHUNK_ROWS
+        if end.dialect.SPILLS_LARGE_DERIVED_TABLES
+        else CHUNK_ROWS * NO_SPILL_FACTOR
+    )
+    if not plan.span or rows <= (CHUNK_ROWS if end.dialect.ROW_STORE else COLUMN_CHUNK_ROWS):
+        return here
+    column = plan.columns[0]
+    middle = (plan.least or 0) + plan.span // 2
+    middle -= middle % (plan.partitioning.size or 1)
+    # Rows whose key is NULL lie in no key range, so they need a chunk of their own. A computed key may always be NULL.
+    never_null = column.expression[side] in {end.dialect.quote(c.name) for c in end.table.columns if not c.nullable}
+    chunks = (Chunk(),) if never_null else (Chunk(end=middle), Chunk(first=middle), Chunk(null_key=True))
+    return dataclasses.replace(here, chunks=chunks, chunk_keys=math.ceil(plan.span * most / rows))
+
+
+def _notes(plan: Plan, ends: Mapping[Side, Endpoint]) -> list[str]:
+    notes = [f"{side}: {ends[side].dialect.READ_CONSISTENCY}" for side in SIDES]
+    if plan.snapshot == "per_chunk":
+        notes = ["each chunk reads a snapshot of its own: a row that changes meanwhile is seen as it was when its chunk was read"]
+    if plan.watermark:
+        notes.append(f"rows from {plan.watermark} UTC on are left out on both sides")
+    if plan.slice and plan.slice.has_times:
+        notes.append(f"a row whose {plan.slice.column} lies within on one side only is reported as missing or extra")
+    return notes + tolerance.notes(plan)

@@ -1,0 +1,117 @@
+"""Decide whether a run begins with a pre-scan, by what that is expected to cost, and plan the pre-scan.
+
+A pre-scan reads one signature for each stretch of the table: about STRETCHES unions of neighbouring partitions where these are key ranges,
+each partition where they are times, and the whole table where they are buckets of a hash. Only what differs is then read by the
+method: the stretches that are not equal if they are key ranges, otherwise all of the table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import mean
+
+from auditor.config import Audit
+from auditor.model import SIDES, Method, Partitioning, Plan, Prescan
+
+STRETCHES = 64
+"""About how many stretches the key ranges of a run are joined to."""
+
+MAX_PARTITIONS = 1 << 20
+"""Partitions above which a key's range is not pre-scanned: each partition of an equal stretch is listed, with rows or without."""
+
+LAST_RUNS = 3
+"""Number of latest runs from which it is estimated how much will be read again."""
+
+LEAST_ROWS = 10_000
+"""Tables with fewer rows are read by the method at once: the statements cost more than the rows."""
+
+COST = {
+    "exact": {"range": 0.85, "hash": 0.6, "time": 0.6},
+    "signature": {"range": 1.0, "hash": 0.7, "time": 1.0},
+}
+"""Cost of a pre-scan as a multiple of a scan by the method, by method and strategy of partitions: measured on MariaDB and PostgreSQL, and
+rounded up. A pre-scan spends nothing on positions and power sums, and hashes no key; of the signatures of ranges and times it spares
+nothing."""
+
+
+def decide(plan: Plan, audit: Audit, unequal_shares: Sequence[float], found_by: Method | None = None) -> Prescan:
+    """Return whether a run by a finished plan begins with a pre-scan, and why.
+
+    ``unequal_shares`` are the shares of partitions (0 to 1) that differed in earlier runs, the latest last; ``found_by`` is the method
+    of a ladder's earlier level that found a difference in this run.
+    """
+    if obstacle := _find_obstacle(plan):
+        return Prescan(used=False, why=obstacle)
+    partitions = _partitions_per_stretch(plan)
+    if audit.prescan is not None:
+        return Prescan(used=audit.prescan, why="the audit says so", partitions=partitions)
+    used, why = _weigh(plan, unequal_shares[-LAST_RUNS:], partitions, found_by)
+    return Prescan(used=used, why=why, partitions=partitions)
+
+
+def plan_of_stretches(plan: Plan) -> Plan:
+    """Return the plan that reads one signature for each stretch of what ``plan`` reads."""
+    how = plan.partitioning
+    if how.strategy == "range" and plan.prescan:
+        how = replace(how, size=how.size * plan.prescan.partitions)
+    elif how.strategy == "hash":
+        how = Partitioning(strategy="whole")
+    return replace(plan, method="signature", t=0, partitioning=how)
+
+
+def _partitions_per_stretch(plan: Plan) -> int:
+    if plan.partitioning.strategy != "range":
+        return 0
+    if plan.partition_ranges:
+        partitions = sum(end - first for first, end in plan.partition_ranges)
+    else:
+        partitions = plan.span // plan.partitioning.size + 1
+    return max(1, math.ceil(partitions / STRETCHES))
+
+
+def _find_obstacle(plan: Plan) -> str:
+    """Return why stretches cannot be read first, whatever it would cost; empty if they can."""
+    if plan.method not in ("signature", "exact"):
+        return f"the method {plan.method} compares more than signatures"
+    if plan.encoding == "published":
+        return "the published encoding compares partition by partition"
+    if plan.k:
+        return "minhashes are compared partition by partition"
+    if plan.bits > 60:
+        return f"the signature of a stretch has 60 bits, and bits is {plan.bits}"
+    if plan.watermark and plan.partitioning.strategy == "hash":
+        return "what is left out as in flight is followed bucket by bucket"
+    if plan.partitioning.strategy == "range" and plan.span // plan.partitioning.size >= MAX_PARTITIONS:
+        return f"the keys' range has more than {MAX_PARTITIONS:,} partitions, which would all be listed"
+    if plan.snapshot == "per_chunk":
+        return "each chunk reads a snapshot of its own, so what differs could not be read again as it was"
+    return ""
+
+
+def _weigh(plan: Plan, shares: Sequence[float], partitions: int, found_by: Method | None) -> tuple[bool, str]:
+    """Return whether a pre-scan is expected to cost less than it saves, and why."""
+    rows = max((plan.sides[side].estimate or 0) for side in SIDES)
+    if rows < LEAST_ROWS:
+        return False, f"about {rows:,} rows are read at once"
+    if found_by:
+        return False, f"the method {found_by} has found a difference in this run"
+    cost = COST[plan.method][plan.partitioning.strategy]
+    if cost >= 1:
+        return False, "the signature of each partition costs no more than that of a stretch"
+    again = mean(_share_read_again(share, partitions) for share in shares) if shares else 0.0
+    runs = "last run" if len(shares) == 1 else f"last {len(shares)} runs"
+    if not shares:
+        return True, "no earlier run is known to have found a difference"
+    if not again:
+        return True, f"no partition differed in the {runs}"
+    weighed = f"by the {runs} about {again:.0%} of a scan would be repeated, and {1 - cost:.0%} of one is saved"
+    return again < 1 - cost, weighed
+
+
+def _share_read_again(unequal: float, partitions: int) -> float:
+    """Return the share of a table that lies in unequal stretches if this share of its partitions differs, scattered evenly."""
+    if not partitions:
+        return 1.0 if unequal else 0.0
+    return 1 - (1 - unequal) ** partitions

@@ -1,0 +1,94 @@
+"""Describe the changes of a table's columns between two runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dialects import Table
+
+
+def describe_schema(table: Table) -> dict[str, Any]:
+    """Return a table's columns, in order, and its primary key as plain values for the store."""
+    return {
+        "columns": [{"name": column.name, "type": column.native, "nullable": column.nullable} for column in table.columns],
+        "primary_key": list(table.primary_key),
+    }
+
+
+def describe_changes(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the changes between two runs, one sentence each, prefixed by its side.
+
+    ``before`` and ``now`` map sides to results of ``describe_schema``; without ``before`` there are no changes. The order of columns does
+    not matter, because they are compared by name.
+    """
+    sentences: list[str] = []
+    for side, schema in now.items():
+        earlier = (before or {}).get(side)
+        if earlier is not None:
+            sentences += [f"{side}: {sentence}" for sentence in _table_changes(earlier, schema)]
+    return tuple(sentences)
+
+
+def describe_breaks(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the changes of one table that make rows read before and after them incomparable: dropped columns and changed types.
+
+    Columns that were added are not compared, and whether a column may be NULL changes no value.
+    """
+    new = {column["name"]: column["type"] for column in now["columns"]}
+    return tuple(
+        f"column {name} was {old} and is {new[name]}" if name in new else f"column {name} was dropped ({old})"
+        for name, old in ((column["name"], column["type"]) for column in before["columns"])
+        if new.get(name) != old
+    )
+
+
+def _table_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    old = {column["name"]: column for column in before["columns"]}
+    new = {column["name"]: column for column in now["columns"]}
+    renamed = _guess_renames(old, new)
+    sentences = []
+    for name in [name for name in old if name not in new]:
+        sentences.append(f"column {name} was dropped ({old[name]['type']}){_rename_hint(name, renamed)}")
+    for name in [name for name in new if name not in old]:
+        sentences.append(f"column {name} was added ({new[name]['type']})")
+    for name in [name for name in old if name in new]:
+        sentences += [f"column {name} {change}" for change in _column_changes(old[name], new[name])]
+    if before["primary_key"] != now["primary_key"]:
+        sentences.append(f"the primary key was {_key_text(before)} and is {_key_text(now)}")
+    return sentences
+
+
+def _column_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    sentences = []
+    if old["type"] != new["type"]:
+        sentences.append(f"was {old['type']} and is {new['type']}")
+    if old["nullable"] != new["nullable"]:
+        sentences.append("may be NULL now" if new["nullable"] else "may no longer be NULL")
+    return sentences
+
+
+def _key_text(schema: Mapping[str, Any]) -> str:
+    return f"({', '.join(schema['primary_key'])})" if schema["primary_key"] else "none"
+
+
+def _rename_hint(name: str, renamed: Mapping[str, str]) -> str:
+    return f"; perhaps it is called {renamed[name]} now" if name in renamed else ""
+
+
+def _guess_renames(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
+    """Map dropped columns to added ones that may be the same: the only ones of their type after the same remaining column."""
+    dropped, added = _unmatched_columns(old, new), _unmatched_columns(new, old)
+    return {names[0]: added[place][0] for place, names in dropped.items() if len(names) == 1 and len(added.get(place, [])) == 1}
+
+
+def _unmatched_columns(columns: Mapping[str, Any], others: Mapping[str, Any]) -> dict[tuple[str, str], list[str]]:
+    """Return columns that are not among ``others``, by the last column before them that is, and by their type."""
+    found: dict[tuple[str, str], list[str]] = {}
+    last = ""
+    for name, column in columns.items():
+        if name in others:
+            last = name
+        else:
+            found.setdefault((last, column["type"]), []).append(name)
+    return found

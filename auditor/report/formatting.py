@@ -1,0 +1,229 @@
+"""Words and numbers shared by all reports, and text from outside made safe to display."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from auditor.compare import sampling, text_forms
+from auditor.config import Threshold
+from auditor.model import ColumnDifference, Difference, Differences, Jaccard, Report, Step
+from auditor.planning.proxy import Combined
+
+if TYPE_CHECKING:
+    from auditor.store.runs import StoredRun
+
+MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
+
+EXPLANATIONS = {
+    "score": "The score is the share of all rows, of both tables together, that are the same in both; 1 means all of them.",
+    "interval": "The 95 % interval contains the true share in 95 of 100 such estimates; the outer bounds are certain.",
+    "exact": "Every difference was found and counted, so the score is exact.",
+    "published": "The published score is an average over partitions: 1 for an equal one, the share of equal minhashes for any other.",
+    "coverage": "The share of the table's rows that the verdict speaks for. Rows that were not compared never count as equal.",
+    "verified": "Everything that the source held up to this moment was found equal in the target.",
+    "within": "Up to this moment the target was equal to the source, or differed no more than the audit allows.",
+    "as_of": "The moment whose data the dump between source and target holds.",
+    "watermark": "Rows from this moment on were left out on both sides, because they may still be in flight.",
+}
+"""Explanations that pages show below a figure, by the figure's name."""
+
+
+def visible(text: str) -> str:
+    """Return the text with every non-printable character replaced by a visible sign.
+
+    Control characters become their Unicode control pictures, others ``⟨U+XXXX⟩``, so that nothing acts on a terminal or a page.
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else _symbol(ord(c)) for c in text)
+
+
+def _symbol(code: int) -> str:
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else f"\u27e8U+{code:04X}\u27e9"
+
+
+def sentence(text: str) -> str:
+    """Return the text on one line, with runs of white space collapsed and the rest made visible."""
+    return visible(" ".join(text.split()))
+
+
+def value(text: str) -> str:
+    """Return a value made visible, in quotes if it is empty, begins or ends with a blank, or would pass for NULL or for such a text."""
+    looks_as_meant = text and text == text.strip(" ") and not text_forms.passes_for_null(text)
+    return visible(text) if looks_as_meant else f"'{visible(text)}'"
+
+
+def key(texts: dict[str, str | None]) -> str:
+    """Return the texts of a key's columns, in order, separated by commas."""
+    return ", ".join("NULL" if text is None else value(text) for text in texts.values())
+
+
+def moment(at: dt.datetime) -> str:
+    """Format a moment in UTC, to the second; a naive one is taken as UTC."""
+    return f"{at.astimezone(dt.UTC) if at.tzinfo else at:{MOMENT_FORMAT}} UTC"
+
+
+def duration(seconds: float) -> str:
+    """Format a duration in its two largest units, e.g. ``1 d 3 h``; a negative one counts as 0."""
+    left = max(0, round(seconds))
+    parts = []
+    for name, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count:,} {name}")
+        elif parts:
+            break
+    return " ".join(parts[:2]) or "0 s"
+
+
+def similarity(jaccard: Jaccard) -> str:
+    """Format the row-weighted similarity: one number if it is exact, otherwise with its 95 % interval and its certain bounds."""
+    score = jaccard.score
+    if jaccard.least == jaccard.most:
+        return f"exactly {score.value:.9g}"
+    return f"{score.value:.6g} in [{score.lower:.6g}, {score.upper:.6g}] (certainly in [{jaccard.least:.6g}, {jaccard.most:.6g}])"
+
+
+def score(value: float, lower: float | None, upper: float | None) -> str:
+    """Format a score with its bounds, or alone if the bounds are equal or missing."""
+    text = rounded(value)
+    return text if lower is None or upper is None or lower == upper else f"{text} in [{rounded(lower)}, {rounded(upper)}]"
+
+
+def bounds(combined: Combined) -> str:
+    """Format the bounds of the score of source and target, as combined from both legs of a proxy audit."""
+    lower, upper = rounded(combined.lower), rounded(combined.upper)
+    return lower if lower == upper else f"between {lower} and {upper}"
+
+
+def one_off(settings: str) -> str:
+    """Format what marks a one-off run: the settings that differ from its audit's."""
+    return f"with other settings: {sentence(settings)}; this says nothing of what the audit stands at"
+
+
+def score_name(run: StoredRun) -> str:
+    """Return what a run's score is: the similarity of all rows, or under the method counts, which knows none, the published score."""
+    return "published score" if run.method == "counts" else "score"
+
+
+def score_of(run: StoredRun) -> str:
+    """Format the score of a run that has one."""
+    return score(run.score or 0.0, run.lower, run.upper)
+
+
+def verified(through: dt.datetime | None, within: dt.datetime | None) -> list[str]:
+    """Return up to when everything was seen equal, and equal or within the threshold, a line each as far as there is one."""
+    found = (("verified through", through), ("within threshold through", within))
+    return [f"{words} {moment(at)}" for words, at in found if at]
+
+
+def has_score(run: StoredRun) -> bool:
+    """Return whether the run has a score with bounds narrower than [0, 1]."""
+    return run.score is not None and (run.lower, run.upper) != (0.0, 1.0)
+
+
+def scope(report: Report) -> str:
+    """Return which rows a report is about: its slice, or all rows."""
+    return f"the {report.slice}" if report.slice else "all rows"
+
+
+def rows(count: int) -> str:
+    """Format a number of rows."""
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def statements(progress: Mapping[str, Any]) -> str:
+    """Format the statement counts of one side's stored progress; empty if it has none."""
+    if "statements" not in progress:
+        return ""
+    running = f", {progress['running']:,} running" if progress.get("running") else ""
+    return f"; {progress['statements']:,} {'statement' if progress['statements'] == 1 else 'statements'} done{running}"
+
+
+def deviation(share: float) -> str:
+    """Format a measure's relative deviation (1.0 is 100%) as a percentage."""
+    return f"{share * 100:,.4g}%" if share < 1e6 else f"{share * 100:.3e}%"
+
+
+def rounded(share: float) -> str:
+    """Format a share between 0 and 1 with as many digits as keep it from being rounded to 0 or 1."""
+    for digits in (6, 9, 12, 17):
+        text = f"{share:.{digits}g}"
+        if (float(text) in (0.0, 1.0)) == (share in (0.0, 1.0)):
+            return text
+    return repr(share)
+
+
+def percent(share: float) -> str:
+    """Format a share between 0 and 1 as a percentage; only exactly 1 becomes 100%."""
+    return "100%" if share == 1 else f"{min(share, 0.9999):.2%}"
+
+
+def threshold(threshold: Threshold) -> str:
+    """Describe which differences an audit allows."""
+    allowed = [f"a score of {threshold.score:g}"] if threshold.score < 1 else []
+    allowed += [f"{threshold.rows:,} differing rows"] if threshold.rows is not None else []
+    allowed += [f"{threshold.share:.4%} differing rows"] if threshold.share is not None else []
+    return f"allowed: {' or '.join(allowed)}" if allowed else "no difference is allowed"
+
+
+def counts_by_kind(differences: Differences) -> str:
+    """Format how many rows are missing, extra and changed, without the zeros."""
+    counts = [f"{count:,} {kind}" for kind in ("missing", "extra", "changed") if (count := getattr(differences, kind))]
+    return ", ".join(counts) or "none"
+
+
+def sides(source: str | None, target: str | None, reason: str) -> tuple[str | None, str | None]:
+    """Return a column's two values to show: those that look the same for this reason with the characters escaped in which they differ."""
+    if reason not in (text_forms.UNICODE_FORM, text_forms.LOOK_ALIKE) or source is None or target is None:
+        return source, target
+    return text_forms.escape(source, target), text_forms.escape(target, source)
+
+
+def column_name(column: ColumnDifference) -> str:
+    """Return the name of a column that differs, with the reason if its values look the same."""
+    return f"{column.name} ({column.reason})" if column.reason else column.name
+
+
+def examples(named: Sequence[Difference], most: int) -> list[Difference]:
+    """Return up to ``most`` named differences to show, from all over the table; changed rows rather with their columns."""
+    told = [one for one in named if one.columns or one.kind != "changed"]
+    return sampling.examples(told if len(told) >= most else named, most)
+
+
+def with_examples(differences: Differences, most: int) -> Differences:
+    """Return the differences with no more named ones than are shown."""
+    return replace(differences, named=tuple(examples(differences.named, most)))
+
+
+def not_counted(differences: Differences) -> str:
+    """Format how many rows differed but do not count as differences, by reason; empty if there are none."""
+    words = {"unsettled": "unsettled", "in_flight": "in flight", "cleared": "equal on recheck", "tolerated": "within tolerances"}
+    counts = [f"{count:,} {word}" for name, word in words.items() if (count := getattr(differences, name))]
+    rechecks = f" ({differences.looks:,} {'recheck' if differences.looks == 1 else 'rechecks'})" if differences.looks else ""
+    return ", ".join(counts) + rechecks if counts else ""
+
+
+def step(step: Step) -> str:
+    """Describe one level of a ladder on one line."""
+    why = f": {sentence('; '.join(step.reasons))}" if step.reasons else ""
+    return f"{step.method}: {step.verdict.value} after {step.seconds:.2f} s{why}"
+
+
+def notes(report: Report) -> list[str]:
+    """Return the notes of a run, without those that repeat its schema changes."""
+    return [sentence(note) for note in report.notes if not note.startswith("schema: ")]
+
+
+def snapshot_note(report: Report) -> str:
+    """Return a warning if each chunk was read in its own snapshot; otherwise an empty text."""
+    per_chunk = report.plan is not None and report.plan.snapshot == "per_chunk"
+    return "each chunk was read in its own snapshot; there was none of the whole table" if per_chunk else ""
+
+
+def resume_hint(report: Report) -> str:
+    """Return how to resume the run; empty if it cannot be resumed."""
+    return f"resume with: auditor resume {report.run}" if report.resumable else ""

@@ -1,0 +1,1 @@
+"""One run of one audit, from the connections to the report."""

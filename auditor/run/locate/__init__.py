@@ -1,0 +1,151 @@
+"""From unequal partitions to named differences: ranges, decoding, accounting, listing; the rest is estimated.
+
+1. A partition that one side lacks altogether is a range difference, counted and not enumerated.
+2. The others' syndromes are decoded; the rows at the positions found are fetched from both sides. Where they explain the
+   partition's whole difference, in every word and in the count, it is accounted for: no other row of it differs.
+3. Partitions that hold more differences than decode, but not very many, are summarised once more, cut into smaller ones.
+4. What still did not decode, or was not accounted for, is listed: key and row hash of every row of it, within the limits.
+5. The rest keeps the estimate that its signature gives.
+
+Fetched rows have to account for what the scan saw. Those of a list do not if rows changed in between; where nothing can have
+changed, or the rows of a partition are fewer and its new summary is not equal either, they were not all found: the partition is
+unaccounted for, and nothing is equal because of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from auditor.compare import jaccard, ranges
+from auditor.compare.comparator import Aligned
+from auditor.compare.jaccard import Unresolved
+from auditor.compare.sampling import Sample
+from auditor.config import Limits
+from auditor.connections.reader import Reader
+from auditor.model import SIDES, Difference, Differences, Jaccard, Plan
+from auditor.run.locate import _decode, _list, _moved, _refine, _slices
+from auditor.run.locate._refine import clear_equal_by_now
+from auditor.run.locate._work import Tally, Work
+from auditor.run.scan import scan
+from auditor.sql.render import WORD_BITS
+
+__all__ = ["Located", "clear_equal_by_now", "estimate_similarity", "locate_differences"]
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The differences of a scan, how each unequal partition was settled, and what the similarity is computed from."""
+
+    differences: Differences
+    states: Mapping[int, str]
+    """How each unequal partition, by id, was settled."""
+    rows: int
+    """Rows of both sides together."""
+    unknown_rows: int
+    """Those of partitions that could not be compared."""
+    rest: Unresolved
+    """Partitions whose differences were not named."""
+    differing_rows: int
+    """Rows on one side only, of named differences and ranges."""
+    saw_one_snapshot: bool
+    """Whether both sides were seen as they were at the scan."""
+
+    def similarity(self, cleared: int = 0, unsettled: int = 0) -> Jaccard | None:
+        """Return how similar the tables are, if ``cleared`` of the differing rows are equal after all, and ``unsettled`` may be."""
+        differing = max(0, self.differing_rows - cleared - unsettled)  # of rows that were not named, the most are taken as unsettled
+        return jaccard.similarity(self.rows, differing, self.rest, self.unknown_rows + unsettled)
+
+
+def locate_differences(reader: Reader, plan: Plan, aligned: Aligned, limits: Limits, *, resumed: bool = False) -> Located:
+    """Return which rows differ in the unequal partitions of a scan, as far as the limits allow.
+
+    Both sides are scanned again at most twice: once by smaller partitions, for those that hold more differences than decode but few
+    enough to be named, and once for partitions that turned out empty. ``resumed`` says that some chunks were read in an earlier
+    attempt's snapshot. Raises errors of the tree.
+    """
+    tally = Tally(named=Sample(limits.max_differences))
+    work = Work(plan, aligned, limits, reader, time.monotonic() + limits.max_seconds, tally, resumed)
+    rest = _explain(work)
+    tally.partitions["estimated"] = len(rest.source)
+    rows = sum(int(aligned.sides[side].rows.sum()) for side in SIDES)
+    differences = _conclude(work, rest)
+    return Located(differences, tally.states, rows, aligned.skipped_rows, rest, tally.differing_rows, work.saw_one_snapshot)
+
+
+def _explain(work: Work) -> Unresolved:
+    """Explain every unequal partition as far as the limits allow, and return the rest."""
+    how, tally = work.plan.partitioning, work.tally
+    one_sided, filled = _refine.still_one_sided(work, ranges.one_sided_partitions(work.aligned, how))
+    work.record_state([one.first_index for one in one_sided if one.kind == "missing"], "source_only")
+    work.record_state([one.first_index for one in one_sided if one.kind == "extra"], "target_only")
+    tally.partitions["one_sided"] += len(one_sided)
+
+    decoded = _decode.decode_positions(work)
+    overloaded = {index for index, positions in decoded.items() if positions is None}
+    refined, finer = ([], None) if work.second_scan else _refine.plan_second_scan(work, sorted(overloaded))
+    left = _decode.account_for(work, {index: positions for index, positions in decoded.items() if index not in set(refined)})
+    listed = _list.list_partitions(work, [*left, *filled], int(work.estimate_differing(refined)) // 2)
+    tally.unaccounted += len(set(listed.left) & set(filled))  # of these the scan saw one side alone
+    left = sorted(set(listed.left) - set(filled))
+    if how.strategy == "time":
+        one_sided = _moved.count_by_key(work, one_sided)
+    work.add_one_sided(one_sided)
+    partitions = [int(partition) for partition in work.aligned.partition]
+    tally.ranges += ranges.join_ranges([*one_sided, *listed.one_sided], how, partitions, not work.second_scan)
+
+    at_least = {index: work.plan.t + 1 for index in left if index in overloaded and _decode.has_syndromes(work, index)}
+    work.record_state(left, "estimated")
+    work.record_state(refined, "refined")
+    rest = jaccard.select_unresolved(work.aligned, np.array(left, np.int64), at_least, WORD_BITS[work.plan.method])
+    rest = _slices.without_parts(rest, left, listed.parts)
+    if finer:
+        tally.partitions["refined"] = len(refined)
+        again = _refine.within_refined(scan(work.reader, finer), work, refined, finer)
+        rest = jaccard.merge(rest, _explain(dataclasses.replace(work, plan=finer, aligned=again, second_scan=True)))
+    return rest
+
+
+def _conclude(work: Work, rest: Unresolved) -> Differences:
+    tally = work.tally
+    scattered = tally.scattered
+    why = "; ".join(filter(None, (tally.why, tally.counted_twice)))
+    return Differences(
+        missing=tally.counts["missing"],
+        extra=tally.counts["extra"],
+        changed=tally.counts["changed"],
+        exact=not (
+            tally.counted_twice or tally.partitions["estimated"] or tally.vanished or tally.unaccounted or work.aligned.skipped.any()
+        ),
+        named=tuple(_in_key_order(work.plan, _list.with_columns(work, tally.named.chosen()))),
+        ranges=tuple(sorted(tally.ranges, key=lambda one: (one.first is None, one.first or 0))),
+        partitions=dict(tally.partitions),
+        vanished=tally.vanished,
+        unaccounted=tally.unaccounted,
+        tolerated=tally.tolerated,
+        why=why,
+        estimated=jaccard.estimate_rows(rest, scattered.rows / scattered.one_sided if scattered.one_sided else None),
+    )
+
+
+def _in_key_order(plan: Plan, named: list[Difference]) -> list[Difference]:
+    """Return differences in the order of integer keys, those without a key last; as they are if keys are no integers."""
+    if not plan.has_integer_key:
+        return named
+    return sorted(named, key=lambda one: (None in one.key.values(), one.key_number))
+
+
+def estimate_similarity(plan: Plan, aligned: Aligned) -> Jaccard | None:
+    """Return the similarity by a method that names no differences: every unequal partition on both sides is estimated."""
+    one_sided = ranges.one_sided_partitions(aligned, plan.partitioning)
+    rest = np.flatnonzero(aligned.unequal & aligned.on_both)
+    return jaccard.similarity(
+        rows=sum(int(aligned.sides[side].rows.sum()) for side in SIDES),
+        differing=sum(rows.rows for rows in one_sided),
+        rest=jaccard.select_unresolved(aligned, rest, {}, WORD_BITS[plan.method]),
+        unknown=aligned.skipped_rows,
+    )

@@ -1,0 +1,192 @@
+"""List partitions that nothing else explains: key and row hash of every row, within the limits."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from auditor.compare import ranges, sampling
+from auditor.compare.accounting import Row
+from auditor.compare.ranges import OneSidedRows
+from auditor.model import NULL_PARTITION, SIDES, Difference, Side
+from auditor.run.locate import _slices
+from auditor.run.locate._decode import accounts_for
+from auditor.run.locate._refine import restrict_plan
+from auditor.run.locate._work import Work, compare_rows, group_by_partition
+from auditor.run.scan import scan
+
+BATCH_ROWS = 50_000
+"""About how many rows are listed at once with all their columns."""
+
+MAX_WITH_COLUMNS = 1000
+"""Changed rows of listed partitions whose columns are fetched."""
+
+
+@dataclass(slots=True)
+class Listed:
+    """What was listed, and what was not."""
+
+    left: list[int]
+    """The partitions (by index) that the limits leave."""
+    one_sided: list[OneSidedRows] = field(default_factory=list)
+    """Neighbouring rows that one side lacks."""
+    parts: dict[int, dict[Side, list[Row]]] = field(default_factory=dict)
+    """The rows of those partitions of which a part was listed."""
+
+
+def list_partitions(work: Work, left: Sequence[int], expected: int = 0) -> Listed:
+    """Add the differences of these partitions (by index) from lists of their keys and row hashes, as far as the limits allow.
+
+    ``expected`` is about how many differences a second scan will name.
+    """
+    tally = work.tally
+    chosen, others, budget = _within_budget(work, left, expected)
+    if others:
+        tally.why = _why_not_listed(work, left, len(others))
+    one_sided: list[OneSidedRows] = []
+    listed: list[int] = []
+    for batch in _batches(work, chosen):
+        if time.monotonic() > work.deadline:
+            tally.why = f"max_seconds were over before {len(chosen) - len(listed):,} partitions could be listed"
+            break
+        one_sided += _list_batch(work, batch)
+        listed += batch
+    work.add_one_sided(one_sided)
+    work.record_state(listed, "listed")
+    tally.partitions["listed"] += len(listed)
+    parts = _slices.list_parts(work, others, budget) if budget else {}
+    return Listed(sorted(set(left) - set(listed)), one_sided, parts)
+
+
+def _within_budget(work: Work, left: Sequence[int], expected: int) -> tuple[list[int], list[int], int]:
+    """Return the partitions to list, the most telling first: all of them, or as many as the limits allow; then the others.
+
+    Of too many, those are chosen that are expected to hold as many differences as are kept with their keys. The last value is how many
+    rows may be listed of the others in part: those that are left of the limits if it is more than half.
+    """
+    sizes, budget = _rows_of(work, left), work.most_listed
+    ordered = _most_telling_first(work, left, sizes, budget)
+    if sum(sizes.values()) <= budget:
+        return ordered, [], 0
+    most = work.limits.max_differences
+    room = max(most - expected, most // 4)
+    enough = 2 * room * sum(sizes.values()) / max(work.estimate_differing(left), 1.0)  # a changed row differs on both sides
+    most_rows = rest = min(budget, math.ceil(enough))
+    chosen: list[int] = []
+    for index in ordered:
+        if sizes[index] <= rest:
+            rest -= sizes[index]
+            chosen.append(index)
+    others = [index for index in ordered if index not in set(chosen)]
+    return chosen, others, rest if 2 * rest > most_rows else 0
+
+
+def _rows_of(work: Work, indices: Sequence[int]) -> dict[int, int]:
+    """Return how many rows of both sides together these partitions hold."""
+    return {index: sum(int(work.aligned.rows[side][index]) for side in SIDES) for index in indices}
+
+
+def _most_telling_first(work: Work, left: Sequence[int], sizes: Mapping[int, int], budget: int) -> list[int]:
+    """Return the partitions in an order that is spread over the table, and fair between those where either side has more rows, or none.
+
+    Partitions that would take much of the budget alone come last.
+    """
+    rows = work.aligned.rows
+    groups: dict[int, list[int]] = {}
+    for index in left:
+        more = int(rows["target"][index]) - int(rows["source"][index])
+        groups.setdefault((more > 0) - (more < 0), []).append(index)
+    turned = [
+        [*group[place * len(group) // 3 :], *group[: place * len(group) // 3]] for place, (_, group) in enumerate(sorted(groups.items()))
+    ]
+    ordered = sampling.alternate([sampling.spread(group) for group in turned])  # not all of them begin where the table does
+    return sorted(ordered, key=lambda index: sizes[index] > budget // 4)
+
+
+def _why_not_listed(work: Work, left: Sequence[int], count: int) -> str:
+    """Return why ``count`` of these partitions were not listed, and what would tell more of them."""
+    plan = work.plan
+    more = ["a slice of the table (--keys or --times)" if plan.has_integer_key else "a slice of the table (--times)"]
+    if plan.partitioning.strategy != "time":
+        more.append("partitions by time (partition: {strategy: time, column: ...})")
+    listable = f"of the {sum(_rows_of(work, left).values()):,} rows to list, max_rows_listed allows {work.most_listed:,}"
+    return (
+        f"{count:,} partitions were not listed: {listable}, and no more are listed than max_differences needs; larger limits,"
+        f" {' or '.join(more)} would name more"
+    )
+
+
+def _batches(work: Work, chosen: Sequence[int]) -> list[list[int]]:
+    """Return the partitions to list in batches that are fetched at once: with tolerances, every row comes with all its columns.
+
+    Where partitions are no key ranges, each batch takes a scan, so there are few.
+    """
+    batches: list[list[int]] = []
+    rows = [sum(int(work.aligned.rows[side][index]) for side in SIDES) for index in chosen]
+    most = BATCH_ROWS if work.plan.partitioning.strategy == "range" else max(BATCH_ROWS, sum(rows) // 4)
+    room = 0
+    for index, size in zip(chosen, rows, strict=True):
+        room -= size
+        if not batches or (room < 0 and work.plan.is_tolerant):
+            batches.append([])
+            room = most - size
+        batches[-1].append(index)
+    return batches
+
+
+def _list_batch(work: Work, batch: Sequence[int]) -> list[OneSidedRows]:
+    """Add the differences of these partitions; return neighbouring rows that one side lacks."""
+    plan, tolerant = work.plan, work.plan.is_tolerant
+    numbers = [int(work.aligned.partition[index]) for index in batch]
+    rows = work.reader.ask(lambda side, session: list(work.fetcher(side, session).by_partition(numbers, texts=tolerant)))
+    grouped = group_by_partition(work, batch, rows)
+    one_sided: list[OneSidedRows] = []
+    equal: set[int] = set()
+    for index, here in sorted(grouped.items()):
+        differences, tolerated = compare_rows(work, here)
+        if not differences and not tolerated:
+            equal.add(index)  # it differed in the scan and no longer does
+        if plan.partitioning.strategy == "range" and work.aligned.partition[index] != NULL_PARTITION:
+            within, differences = ranges.split_ranges(index, here, differences)
+            one_sided += within
+        work.add(differences)
+    unaccounted = _unaccounted(work, grouped, equal)
+    work.tally.unaccounted += len(unaccounted)
+    work.tally.vanished += len(equal - unaccounted)
+    return one_sided
+
+
+def _unaccounted(work: Work, rows: Mapping[int, Mapping[Side, Sequence[Row]]], equal: Collection[int]) -> set[int]:
+    """Return the listed partitions (by index) whose rows are not the ones that the scan summarised, though nothing says they changed.
+
+    In one snapshot, the rows have to add up to what differed. Otherwise a partition of which fewer rows came, all of them ``equal``,
+    is summarised again, which finds rows that the list did not.
+    """
+    aligned = work.aligned
+    if work.saw_one_snapshot:
+        return {index for index, here in rows.items() if not accounts_for(aligned, index, here)}
+    fewer = sorted(index for index in equal if any(len(rows[index][side]) < int(aligned.rows[side][index]) for side in SIDES))
+    if not fewer:
+        return set()
+    now = scan(work.reader, restrict_plan(work, [int(aligned.partition[index]) for index in fewer]))
+    differing = set(now.partition[~now.equal].tolist())
+    return {index for index in fewer if int(aligned.partition[index]) in differing}
+
+
+def with_columns(work: Work, named: Sequence[Difference]) -> list[Difference]:
+    """Return named differences, those changed rows of lists that are to be shown with the columns that differ."""
+    plan = work.plan
+    lacking = [one for one in named if one.kind == "changed" and not one.columns and None not in one.key.values()]
+    wanted = sampling.examples(lacking, MAX_WITH_COLUMNS)
+    if not wanted or plan.is_tolerant:  # with tolerances, lists hold the columns
+        return list(named)
+    chosen = dict.fromkeys(tuple(one.key.values()) for one in wanted)
+    if plan.partitioning.strategy == "range":
+        keys = [one.key_number for one in wanted]
+        rows = work.reader.ask(lambda side, session: list(work.fetcher(side, session).by_key(keys)))
+    else:
+        rows = work.reader.ask(lambda side, session: [row for row, _ in work.fetcher(side, session).by_canonical_key(list(chosen))])
+    by_key = {tuple(one.key.values()): one for one in compare_rows(work, rows)[0] if one.kind == "changed"}
+    return [by_key.get(key, one) if (key := tuple(one.key.values())) in chosen else one for one in named]

@@ -1,0 +1,60 @@
+"""Merge by key what partitions by time found: a row whose time changed lies in one partition on the source, in another on the target.
+
+In every other partitioning the key decides the partition, so that all rows of a key are found together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+
+from auditor.compare import accounting
+from auditor.compare.ranges import OneSidedRows
+from auditor.model import Difference
+from auditor.run.locate._work import Work, compare_rows, group_by_partition
+
+
+def count_by_key(work: Work, one_sided: Sequence[OneSidedRows]) -> list[OneSidedRows]:
+    """Count the differences found in partitions by time, each key once; return what is left of partitions that one side lacks.
+
+    The rows of these are listed too, within the limits: those whose key the other side holds at another time are no part of a range.
+    """
+    listed = _list_rows(work, one_sided)
+    times = Counter(_key(one) for part in (work.tally.by_time, *listed.values()) for one in part)
+    apart, work.tally.by_time = work.tally.by_time, []
+    merged = _merge(work, [one for part in (apart, *listed.values()) for one in part if times[_key(one)] > 1])
+    work.count([*(one for one in apart if times[_key(one)] == 1), *merged])
+    alone = {index: sum(one.row_count for one in part if times[_key(one)] == 1) for index, part in listed.items()}
+    rest = [dataclasses.replace(rows, rows=alone.get(rows.first_index, rows.rows)) for rows in one_sided]
+    return [rows for rows in rest if rows.rows]
+
+
+def _key(one: Difference) -> accounting.Key:
+    return tuple(one.key.values())
+
+
+def _list_rows(work: Work, one_sided: Sequence[OneSidedRows]) -> dict[int, list[Difference]]:
+    """Return the rows of partitions that one side lacks, by the partition's index; nothing if the limits forbid it."""
+    if not one_sided:
+        return {}
+    if sum(rows.rows for rows in one_sided) > work.most_listed:
+        work.tally.counted_twice = (
+            f"{len(one_sided):,} partitions that one side lacks hold more rows than max_rows_listed allows to list, so that a row of them"
+            " whose time changed counts as missing and as extra"
+        )
+        return {}
+    numbers = [int(work.aligned.partition[rows.first_index]) for rows in one_sided]
+    fetched = work.reader.ask(lambda side, session: list(work.fetcher(side, session).by_partition(numbers, texts=work.plan.is_tolerant)))
+    grouped = group_by_partition(work, [rows.first_index for rows in one_sided], fetched)
+    return {index: compare_rows(work, here)[0] for index, here in grouped.items()}
+
+
+def _merge(work: Work, several: Sequence[Difference]) -> list[Difference]:
+    """Return one difference for each key of these; with tolerances, with the columns that differ."""
+    merged = accounting.merge(several)
+    if not work.plan.is_tolerant:
+        return merged
+    keys = [_key(one) for one in merged]
+    rows = work.reader.ask(lambda side, session: [row for row, _ in work.fetcher(side, session).by_canonical_key(keys, "")])
+    return compare_rows(work, rows)[0]  # of two times within the tolerance, each may lie in a partition of its own

@@ -1,0 +1,57 @@
+"""What a person should know of how a run went, besides what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from auditor.compare.fraction_hint import fraction_hints
+from auditor.connections.pauses import PATIENCE
+from auditor.connections.reader import Reader
+from auditor.model import Comparison, Difference, Plan
+
+
+def notes_of(
+    reader: Reader,
+    plan: Plan | None,
+    comparison: Comparison | None,
+    named: Sequence[Difference],
+    *,
+    schema_changes: Sequence[str],
+    is_resumed: bool,
+    asks_recheck: bool,
+    share_read: float,
+    prescan: str,
+) -> tuple[str, ...]:
+    """Return the notes of a run, a sentence each.
+
+    ``share_read`` is the share of partitions that it read, 0 to 1; ``prescan`` says what the pre-scan found, empty if there was none.
+    """
+    notes = [*(f"schema: {change}" for change in schema_changes), *([prescan] if prescan else [])]
+    if is_resumed:
+        notes.append("the run was resumed: chunks that were read before were not read again")
+    for side, connection in reader.sides.items():
+        if connection.retries:
+            notes.append(f"{side}: {_times(connection.retries, 'a transient error was', 'transient errors were')} retried")
+        if connection.snapshots_lost and plan and plan.snapshot == "whole":
+            lost = _times(connection.snapshots_lost, "snapshot was", "snapshots were")
+            notes.append(f"{side}: {lost} lost, so what was read later shows the table as it was later")
+        if connection.snapshots_given_up:
+            given_up = _times(connection.snapshots_given_up, "a snapshot was", "snapshots were")
+            notes.append(
+                f"{side}: {given_up} given up in a pause of more than {PATIENCE / 60:g} minutes, so what was read later shows the table as"
+                " it was later"
+            )
+    for side, why in sorted(reader.alone.items()):
+        notes.append(f"{side}: one connection read all chunks, for no other could join its snapshot: {why}")
+    for side in sorted(reader.unshared):
+        notes.append(f"{side}: this engine or user cannot share a snapshot, so further connections read each chunk in one of its own")
+    if asks_recheck and plan and plan.method != "exact" and comparison and comparison.unequal:
+        notes.append(f"nothing was rechecked: the method {plan.method} names no rows")
+    notes += fraction_hints(plan, named) if plan else []
+    if share_read < 1:
+        notes.append(f"{share_read:.2%} of the table's partitions were read in this run")
+    return tuple(notes)
+
+
+def _times(count: int, singular: str, plural: str) -> str:
+    return singular if count == 1 else f"{count:,} {plural}"

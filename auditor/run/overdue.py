@@ -1,0 +1,271 @@
+"""Follow the rows that a run leaves out, and say which of them no run has compared for long.
+
+A row that is written more often than rows settle is younger than the watermark in every run, and one that always changes between two
+looks is never confirmed. Either could be damaged for ever without a word.
+
+Where more rows are left out than are followed, those are followed whose key's number is a multiple of a power of 2: the same in every run.
+Whatever their number, the stretches are followed of which nothing was compared: neighbouring partitions all of whose rows were young, and
+ranges too long to be rechecked row by row that were never seen to stand still.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from auditor.compare import text_forms
+from auditor.compare.comparator import Aligned
+from auditor.connections.reader import Reader
+from auditor.history import masking
+from auditor.history.left_out import MAX_FOLLOWED, Key, LeftOut, LeftOutRow, Span, Stretch, advance, advance_stretches
+from auditor.history.masking import Digest
+from auditor.model import NULL_PARTITION, SIDES, Chunk, Overdue, OverdueRange, Plan, RangeDifference, Report, Side, consecutive_ranges
+from auditor.run.fetch import Fetcher
+from auditor.run.in_flight import plan_of_young_rows
+from auditor.run.scan import scan
+from auditor.sql import key_number as sql_key_number
+from auditor.sql.render import partition_conditions
+from auditor.summary.arrays import Integers, Summaries
+from auditor.summary.key_number import key_number
+from dialects import Session
+
+MAX_OVERDUE = 100
+"""Overdue rows, and stretches of them, that a report names."""
+
+RANGES = 25
+"""Key ranges of partitions that one statement reads."""
+
+MAX_IN_SENTENCE = 10
+"""Keys, or ranges of keys, in the sentence of a report."""
+
+KEYS = "keys"
+"""The positions of stretches in partitions that are ranges of keys, whatever their width."""
+
+
+@dataclass(frozen=True, slots=True)
+class YoungRows:
+    """The source's rows that a scan left out."""
+
+    rows: int = 0
+    followed: tuple[Key, ...] = ()
+    """The keys of those that are followed."""
+    one_in: int = 1
+    """The rows of one in so many keys are followed."""
+    spans: tuple[Span, ...] = ()
+    """Where the source has no other rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """The differences that a run did not confirm."""
+
+    keys: tuple[Key, ...] = ()
+    ranges: tuple[RangeDifference, ...] = ()
+    """Those of which no key is known."""
+
+
+def find_young_rows(reader: Reader, plan: Plan, aligned: Aligned, assumed: Collection[int] = ()) -> YoungRows:
+    """Count the source's rows that are younger than the watermark, and list the keys of those that are followed.
+
+    ``assumed`` are partitions of which ``aligned`` only assumes that they hold rows.
+    """
+    source = plan_of_young_rows(plan).sides["source"]
+    # Rows without a time are compared, or left out because the audit says so.
+    young = _with_condition(plan_of_young_rows(plan), f"{source.settled} AND {source.written} IS NOT NULL")
+    reader.report("source", "counting the rows that are too young")
+    found = scan(reader, young).sides["source"]
+    rows, one_in = int(found.rows.sum()), 1
+    while rows > MAX_FOLLOWED * one_in:
+        one_in *= 2
+
+    def list_keys(side: Side, session: Session) -> list[Key]:
+        plan = young
+        if one_in > 1:
+            sample = f"{sql_key_number.key_number(young, side, session.dialect)} % {one_in} = 0"
+            plan = _with_condition(young, f"{young.sides[side].settled} AND {sample}")
+        fetcher = Fetcher(plan, side, session, 0)
+        listed = fetcher.by_partition(found.partition.tolist()) if plan.partitioning.strategy == "range" else fetcher.all_rows()
+        return [row.key for row in listed]
+
+    followed = tuple(reader.ask_side("source", list_keys)) if rows else ()
+    settled = aligned.partition[aligned.rows["source"] > 0]
+    if doubtful := sorted({*found.partition[found.partition != NULL_PARTITION].tolist()} & {*assumed}):
+        settled = np.union1d(settled[~np.isin(settled, doubtful)], _find_settled(reader, plan, doubtful))
+    return YoungRows(rows, followed, one_in, tuple(_spans_without_settled_rows(plan, found, settled)))
+
+
+def _find_settled(reader: Reader, plan: Plan, partitions: Sequence[int]) -> Integers:
+    """Return those of these partitions in which the source has rows that are not young."""
+    conditions = partition_conditions(plan, "source", reader.session("source").dialect, partitions, RANGES)
+    chunks: dict[Side, tuple[Chunk, ...]] = {"source": tuple(Chunk(within=one) for one in conditions), "target": ()}
+    sides = {side: dataclasses.replace(plan.sides[side], chunks=chunks[side]) for side in SIDES}
+    found = scan(reader, dataclasses.replace(plan, method="signature", k=0, t=0, bits=60, sides=sides)).sides["source"]
+    return found.partition[found.rows > 0]
+
+
+def _spans_without_settled_rows(plan: Plan, young: Summaries, settled: Integers) -> Iterator[Span]:
+    """Yield the spans of neighbouring partitions in which the source has young rows and no others; ``settled`` hold others."""
+    is_keys = _positions(plan) == KEYS
+    span: Span | None = None
+    place = -1
+    for index in np.flatnonzero((young.rows > 0) & (young.partition != NULL_PARTITION) & ~np.isin(young.partition, settled)).tolist():
+        partition, rows = int(young.partition[index]), int(young.rows[index])
+        first, last = (int(young.least[index]), int(young.greatest[index])) if is_keys else (partition, partition)
+        before, place = place, int(np.searchsorted(settled, partition))
+        if span and place == before:  # no settled row lies between
+            span = Span(span.first, last, span.rows + rows)
+            continue
+        if span:
+            yield span
+        span = Span(first, last, rows)
+    if span:
+        yield span
+
+
+def _with_condition(plan: Plan, condition: str) -> Plan:
+    return dataclasses.replace(plan, sides={**plan.sides, "source": dataclasses.replace(plan.sides["source"], settled=condition)})
+
+
+def _positions(plan: Plan) -> str:
+    """Return what the positions of stretches are in a plan's partitions."""
+    return KEYS if plan.partitioning.strategy == "range" else str(plan.partitioning)
+
+
+def follow(earlier: LeftOut, plan: Plan, young: YoungRows, changing: Changing, began: dt.datetime, digest: Digest) -> LeftOut:
+    """Return what is left out after this run: what was young, and what was still changing.
+
+    Masked values of keys are replaced by their ``digest``, as those of the ``earlier`` rows are.
+    """
+    one_in, keys = _sampled(plan, young, changing)
+    keys = [masking.hide_key(key, plan, digest) for key in keys]
+
+    def was_followed(key: Key) -> bool:
+        if not _is_sampled(plan, key, one_in):
+            return False
+        if not plan.partition_ranges or key[0] is None:
+            return True
+        partition = int(key[0]) // plan.partitioning.size
+        return any(first <= partition < end for first, end in plan.partition_ranges)
+
+    rows = advance(earlier.rows, keys, was_followed, began)
+    positions = _positions(plan)
+    known = earlier.stretches if earlier.positions == positions else ()
+    size = plan.partitioning.size
+    read = sorted((first * size, end * size - 1) for first, end in plan.partition_ranges) or None
+    spans = (*young.spans, *(span for one in changing.ranges if (span := _span_of_range(plan, one))))
+    return LeftOut(rows, advance_stretches(known, spans, read, began), positions, one_in)
+
+
+def _is_sampled(plan: Plan, key: Key, one_in: int) -> bool:
+    """Return whether a key is one of those that are followed. One with a digest was: its own hash is not known."""
+    if one_in == 1 or None in key or any(column.masked for column in plan.key_columns):
+        return True
+    return not (key_number(plan, key) or 0) % one_in
+
+
+def _sampled(plan: Plan, young: YoungRows, changing: Changing) -> tuple[int, list[Key]]:
+    """Return the keys to follow, and that one in so many is followed: as many as fit."""
+    one_in, keys = young.one_in, list(dict.fromkeys([*young.followed, *changing.keys]))
+    while one_in > 1 or len(keys) > MAX_FOLLOWED:
+        keys = [key for key in keys if None not in key and not (key_number(plan, key) or 0) % one_in]
+        if len(keys) <= MAX_FOLLOWED:
+            break
+        one_in *= 2
+    return one_in, keys
+
+
+def _span_of_range(plan: Plan, one: RangeDifference) -> Span | None:
+    """Return the span of a range of differences; None if its partitions are not the plan's."""
+    if _positions(plan) == KEYS:
+        return None if one.first is None or one.last is None else Span(one.first, one.last, one.rows)
+    first, last = one.ids
+    return None if first is None or last is None or one.buckets not in (0, plan.partitioning.buckets) else Span(first, last, one.rows)
+
+
+def with_left_out(report: Report, left_out: LeftOut | None, young: YoungRows, runs: int) -> Report:
+    """Return the report with what ``runs`` runs in a row left out, for which its verdict does not speak."""
+    report = dataclasses.replace(report, left_out=young.rows)
+    plan = report.plan
+    if plan is None or left_out is None:
+        return report
+    rows = sorted(((key, row) for key, row in left_out.rows.items() if row.runs >= runs), key=lambda item: -item[1].runs)
+    stretches = sorted((one for one in left_out.stretches if one.runs >= runs), key=lambda one: (-one.runs, -one.span.rows))
+    if not rows and not stretches:
+        return report
+    outside = [key for key, _ in rows]
+    in_stretches = sum(one.span.rows for one in stretches)
+    if _positions(plan) == KEYS:
+        outside = [key for key in outside if not any(one.span.first <= int(key[0] or 0) <= one.span.last for one in stretches)]
+        count = in_stretches + _count(plan, outside, left_out.one_in)
+    else:  # a key does not tell its partition, so that one of both numbers may hold the other
+        outside = outside if _count(plan, outside, left_out.one_in) > in_stretches else []
+        count = max(in_stretches, _count(plan, outside, left_out.one_in))
+    names = [column.name for column in plan.key_columns]
+    return dataclasses.replace(
+        report,
+        reasons=(*report.reasons, _sentence(plan, left_out.one_in, count, outside, rows, stretches, runs)),
+        overdue_rows=count,
+        overdue=tuple(Overdue(key=dict(zip(names, key, strict=True)), runs=row.runs, since=row.since) for key, row in rows[:MAX_OVERDUE]),
+        overdue_ranges=tuple(
+            OverdueRange(label=_label(plan, one.span), rows=one.span.rows, runs=one.runs, since=one.since)
+            for one in stretches[:MAX_OVERDUE]
+        ),
+    )
+
+
+def _count(plan: Plan, keys: Sequence[Key], one_in: int) -> int:
+    """Return about how many rows these keys stand for; those outside the sample were followed before it was drawn."""
+    return max(len(keys), one_in * sum(_is_sampled(plan, key, one_in) for key in keys))
+
+
+def _sentence(
+    plan: Plan,
+    one_in: int,
+    count: int,
+    outside: Sequence[Key],
+    rows: Sequence[tuple[Key, LeftOutRow]],
+    stretches: Sequence[Stretch],
+    runs: int,
+) -> str:
+    since = min([*(row.since for _, row in rows), *(one.since for one in stretches)])
+    is_estimate = one_in > 1 and bool(outside)
+    rows_were = "1 row was" if count == 1 else f"{'about ' if is_estimate else ''}{count:,} rows were"
+    return (
+        f"{rows_were} not compared in the last {runs} runs or more, since {since:%Y-%m-%d %H:%M} UTC, because they were younger than the"
+        f" watermark or changing each time, so nothing is said of them{_where(plan, outside, stretches)}"
+    )
+
+
+def _where(plan: Plan, keys: Sequence[Key], stretches: Sequence[Stretch]) -> str:
+    """Return stretches and some keys for a person, whole numbers as ranges; empty if they are masked."""
+    if plan.hides_ranges or any(column.masked for column in plan.key_columns):
+        return ""
+    texts = [_label(plan, one.span) for one in stretches]
+    if plan.has_integer_key:
+        spans = consecutive_ranges([int(key[0]) for key in keys if key[0] is not None])
+        found = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in spans]
+    else:
+        found = [", ".join(map(_key_text, key)) for key in keys]
+    if found:
+        found[0] = f"keys {found[0]}"
+    texts += found
+    more = f" and {len(texts) - MAX_IN_SENTENCE:,} more" if len(texts) > MAX_IN_SENTENCE else ""
+    return f": {'; '.join(texts[:MAX_IN_SENTENCE])}{more}"
+
+
+def _key_text(text: str | None) -> str:
+    return "NULL" if text is None else f"'{text}'" if text_forms.passes_for_null(text) else text
+
+
+def _label(plan: Plan, span: Span) -> str:
+    """Return a span for a person, without values of masked columns."""
+    if plan.hides_ranges or _positions(plan) != KEYS:
+        first, last = (plan.label(one) for one in (span.first, span.last))
+        return first if first == last else f"{first} to {last}"
+    if any(column.masked for column in plan.key_columns):
+        return "keys ***"
+    return f"keys {span.first:,}" if span.first == span.last else f"keys {span.first:,} to {span.last:,}"

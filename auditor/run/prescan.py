@@ -1,0 +1,186 @@
+"""Read both sides, stretches first where the plan says so: a signature for each, and by the method only what differs.
+
+What is equal in a stretch is equal in each of its partitions. What is not is read again in the same snapshot, so that a run finds what it
+would have found without the pre-scan.
+
+Chunks of both parts are saved. A run that is resumed goes on with the part that was interrupted: stretches that were read before are not
+read again, and those of which a chunk was read by the method are left to the method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from auditor.compare import stretches
+from auditor.compare.comparator import Aligned, Flags, align
+from auditor.connections.reader import Reader
+from auditor.history.handover import Checkpoint
+from auditor.model import NULL_PARTITION, SIDES, Chunk, Plan, Side, SidePlan, Verdict, consecutive_ranges
+from auditor.planning.prescan import plan_of_stretches
+from auditor.run.chunk_queue import subtract
+from auditor.run.scan import Stage, kept_siblings, scan
+from auditor.sql import render
+from auditor.summary import arrays
+from auditor.summary.arrays import Summaries
+
+SavedChunks = dict[Side, list[tuple[Chunk, Summaries]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """What a run read of both sides."""
+
+    aligned: Aligned
+    note: str = ""
+    """What the pre-scan found, for a person; empty if there was none."""
+    assumed: tuple[int, ...] = ()
+    """Range partitions of equal stretches: each is only assumed to hold a share of its stretch's rows."""
+    contradicted: int = 0
+    """Stretches that differed and whose partitions were all equal, read again in the same snapshot."""
+
+    def doubt(self, verdict: Verdict, reasons: Sequence[str]) -> tuple[Verdict, tuple[str, ...]]:
+        """Return the verdict with its reasons: unknown instead of match if the pre-scan and the scan contradict each other."""
+        if verdict is not Verdict.MATCH or not self.contradicted:
+            return verdict, tuple(reasons)
+        sentence = (
+            f"{self.contradicted:,} stretches differed in the pre-scan, and all their partitions were equal in the same snapshot, so"
+            " nothing is claimed; run the audit again, and report a bug if this repeats"
+        )
+        return Verdict.UNKNOWN, (*reasons, sentence)
+
+
+def read(reader: Reader, plan: Plan, checkpoint: Checkpoint) -> ReadResult:
+    """Return both sides' summaries by a plan; chunks are saved, and chunks of an earlier attempt are not read again.
+
+    Raises errors of the tree, with the side in front.
+    """
+    saved = {side: checkpoint.saved_chunks(side) for side in SIDES}
+    if plan.prescan is None or not plan.prescan.used or (plan.partitioning.strategy != "range" and any(saved.values())):
+        return ReadResult(scan(reader, plan, Stage(saved=saved, save=checkpoint.save_chunk)))
+    with kept_siblings(reader) as siblings:
+        stage = Stage(
+            doing="pre-scanning",
+            saved={side: checkpoint.saved_stretches(side) for side in SIDES},
+            skip=[chunk for side in SIDES for chunk, _ in saved[side]],
+            save=checkpoint.save_stretches,
+            cut=plan.partitioning.size if plan.partitioning.strategy == "range" else 0,
+            siblings=siblings,
+        )
+        seen = scan(reader, plan_of_stretches(plan), stage)
+        equal = seen.equal & ~_find_touched(plan, seen.partition.tolist(), stage.skip)
+        rest = _plan_of_rest(reader, plan, seen, equal, saved)
+        left_rows = {side: int(seen.rows[side][~equal].sum()) for side in SIDES} if plan.partitioning.strategy == "range" else {}
+        by_method = Stage(saved=saved, rows=left_rows, save=checkpoint.save_chunk, siblings=siblings)
+        again = scan(reader, rest, by_method) if rest else None
+    aligned = _join(plan, seen.select(equal) if again is None or plan.partitioning.strategy == "range" else None, again)
+    is_resumed = bool(any(stage.saved.values()) or stage.skip)
+    contradicted = 0 if again is None or is_resumed or not reader.saw_one_snapshot else _count_contradicted(plan, seen, again)
+    assumed = stretches.partitions_of(seen.select(equal), plan)[0].tolist() if plan.partitioning.strategy == "range" else ()
+    return ReadResult(aligned, _note(plan, seen, equal), tuple(assumed), contradicted)
+
+
+def _find_touched(plan: Plan, numbers: Sequence[int], chunks: Sequence[Chunk]) -> Flags:
+    """Return which stretches hold rows that were read by the method before, (n,) bool."""
+    return np.array([any(_overlaps(plan, number, chunk) for chunk in chunks) for number in numbers], np.bool_)
+
+
+def _overlaps(plan: Plan, number: int, chunk: Chunk) -> bool:
+    if chunk == Chunk():  # rows without a key among them
+        return True
+    if number == NULL_PARTITION:
+        return chunk.null_key
+    width = _keys_of_stretch(plan)
+    return Chunk(number * width, (number + 1) * width).overlaps(chunk)
+
+
+def _keys_of_stretch(plan: Plan) -> int:
+    return plan.partitioning.size * (plan.prescan.partitions if plan.prescan else 1)
+
+
+def _plan_of_rest(reader: Reader, plan: Plan, seen: Aligned, equal: Flags, saved: SavedChunks) -> Plan | None:
+    """Return the plan that reads what is not known to be equal; None if nothing is left."""
+    left = {int(number) for number in seen.partition[~equal]}
+    skipped = [chunk for side in SIDES for chunk, _ in saved[side]]
+    if any(chunk.null_key for chunk in skipped):
+        left.add(NULL_PARTITION)
+    if skipped and plan.least is not None and plan.greatest is not None:
+        width = _keys_of_stretch(plan)
+        grid = range(plan.least // width, plan.greatest // width + 1)
+        left |= {number for number, touched in zip(grid, _find_touched(plan, grid, skipped), strict=True) if touched}
+    if not left and not skipped:
+        return None
+    if plan.partitioning.strategy != "range" or not equal.any():
+        return plan
+    spans = _key_spans(plan, sorted(left - {NULL_PARTITION}))
+    null = (Chunk(null_key=True),) if NULL_PARTITION in left else ()
+
+    def restrict(side: Side) -> SidePlan:
+        here = plan.sides[side]
+        done = [chunk for chunk, _ in saved[side]]
+        pieces = [piece for first, end in spans for piece in subtract(Chunk(first, end), done)]
+        return replace(here, chunks=(*_join_small(pieces, here.chunk_keys, plan.columns[0].expression[side]), *null))
+
+    return replace(plan, sides={side: restrict(side) for side in SIDES})
+
+
+def _key_spans(plan: Plan, numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the keys of stretches as ranges, first (inclusive) to end (exclusive), without partitions that the run does not read."""
+    size, partitions = plan.partitioning.size, _keys_of_stretch(plan) // plan.partitioning.size
+    spans = [(first * partitions, (last + 1) * partitions) for first, last in consecutive_ranges(numbers)]
+    if plan.partition_ranges:
+        spans = [(max(a, c), min(b, d)) for a, b in spans for c, d in plan.partition_ranges if max(a, c) < min(b, d)]
+    return [(first * size, end * size) for first, end in spans]
+
+
+def _join_small(pieces: Sequence[Chunk], most: int, key: str) -> list[Chunk]:
+    """Return the ranges of keys as chunks, in which small ranges are read together: of at most ``most`` keys each, 0 for no limit."""
+    batches: list[list[Chunk]] = []
+    room = 0.0
+    for piece in pieces:
+        first, end = piece.bounds
+        room -= end - first
+        if not batches or (most and room < 0):
+            batches.append([])
+            room = most - (end - first)
+        batches[-1].append(piece)
+    return [batch[0] if len(batch) == 1 else _one_chunk(batch, key) for batch in batches]
+
+
+def _one_chunk(batch: Sequence[Chunk], key: str) -> Chunk:
+    spans = " OR ".join(f"({key} >= {one.first} AND {key} < {one.end})" for one in batch)
+    return Chunk(first=batch[0].first, end=batch[-1].end, within=spans)
+
+
+def _join(plan: Plan, equal: Aligned | None, again: Aligned | None) -> Aligned:
+    """Return what both parts of the run found, by partition: the ``equal`` stretches, and what was read by the method."""
+    if equal is None:
+        assert again is not None
+        return again
+    names = render.result_columns(plan)
+    known = arrays.of_equal(*stretches.partitions_of(equal, plan), names)
+    sides = {side: arrays.concatenate([again.sides[side], known], names) if again else known for side in SIDES}
+    return align(sides["source"], sides["target"])
+
+
+def _count_contradicted(plan: Plan, seen: Aligned, again: Aligned) -> int:
+    """Return how many stretches differ although none of their partitions does."""
+    if plan.partitioning.strategy != "range":
+        return int(bool(again.equal.all()))
+    partitions = _keys_of_stretch(plan) // plan.partitioning.size
+    parents = np.where(again.partition == NULL_PARTITION, NULL_PARTITION, again.partition // partitions)
+    return int((~np.isin(seen.partition[~seen.equal], parents[~again.equal])).sum())
+
+
+def _note(plan: Plan, seen: Aligned, equal: Flags) -> str:
+    count, left = len(equal), int((~equal).sum())
+    if not count:
+        return ""
+    if plan.partitioning.strategy == "hash":
+        return "pre-scan: the whole table is equal" if not left else f"pre-scan: the table differs, so the method {plan.method} read it"
+    if not left:
+        return f"pre-scan: all {count:,} stretches of the table are equal"
+    what = "those" if plan.partitioning.strategy == "range" else "all"
+    return f"pre-scan: {left:,} of {count:,} stretches of the table differ, so the method {plan.method} read {what}"

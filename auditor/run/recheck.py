@@ -1,0 +1,303 @@
+"""Look again at differences before they are believed.
+
+A difference is confirmed when it is still there at the last look, and no row of its key has changed on either side since the look
+before: neither its hash, nor when it was written, where a column tells. One whose rows changed in between has moved and gets further
+looks; if it still moves at the last of these it is unsettled. One that is gone is cleared.
+
+A difference is in flight, and no difference, where rows of the *source* that are younger than the watermark explain it: they may
+not have arrived yet. A time on the target excuses nothing. The target is what may be wrong, its times among it, and what is younger
+there than the source's settled row was not sent by the source as it is now. Such a row may still have overtaken the look at the
+source, so it is believed only if it is the same at two looks, and unsettled if there was only one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from auditor.compare import tolerance
+from auditor.compare.accounting import Key, Row
+from auditor.config import Recheck
+from auditor.connections.reader import Reader
+from auditor.errors import StatementCancelled
+from auditor.model import SIDES, Difference, Differences, Look, Plan, RangeDifference, Side
+from auditor.run.fetch import Age, Fetcher
+from auditor.run.recheck_ranges import RangeSums, RangeSuspect, look_at_range, sum_range, with_young_rows
+
+KeyState = tuple[tuple[tuple[str, str], ...], ...]
+"""For each side the hashes of a key's rows, each with when the row was written."""
+
+
+@dataclass(slots=True)
+class _Suspect:
+    """A difference under recheck."""
+
+    first: Difference
+    """As the scan saw it."""
+    latest: Difference | None
+    """As the last look saw it; None once it is gone."""
+    rows: KeyState | None = None
+    """The rows of its key at the last look; None before the first."""
+    is_still: bool = False
+    """Whether no row of its key had changed at the last look."""
+    in_flight: bool = False
+    """Whether young rows of the source explain it."""
+    target_is_young: bool = False
+    """Whether they do not, and the target has a young row."""
+    of_range: RangeSuspect | None = None
+    """The range that it belonged to, whose rows are rechecked one by one."""
+
+    @property
+    def is_moving(self) -> bool:
+        """Return whether it is there, and its rows had changed at the last look."""
+        return self.latest is not None and not self.in_flight and not self.is_still
+
+
+@dataclass(frozen=True, slots=True)
+class Rechecked:
+    """The differences after all looks.
+
+    ``cleared`` counts the rows (on both sides) that are no longer counted: equal by now or in flight. ``unsettled`` counts those that
+    were still changing.
+    """
+
+    differences: Differences
+    cleared: int
+    unsettled: int
+    left_out: tuple[Key, ...] = ()
+    """The keys of differences that are unsettled or in flight."""
+    unsettled_ranges: tuple[RangeDifference, ...] = ()
+    """The ranges that are unsettled, whose rows were too many to be rechecked one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Looker:
+    """Fetches rows as they are now, those in flight among them: they have to be seen to be left out."""
+
+    reader: Reader
+    plan: Plan
+    value_length: int
+
+    def rows_by_key(self, keys: Sequence[Key]) -> dict[Side, list[tuple[Row, Age]]]:
+        plan, all_rows = self.plan, with_young_rows(self.plan)
+        return self.reader.ask(
+            lambda side, session: list(
+                Fetcher(all_rows, side, session, self.value_length).by_canonical_key(
+                    keys, plan.sides[side].settled, plan.sides[side].written
+                )
+            ),
+            fresh=True,
+        )
+
+    def sums(self, span: RangeDifference) -> RangeSums:
+        return sum_range(lambda work: self.reader.ask(work, fresh=True), self.plan, span)
+
+    def rows_of_range(self, span: RangeDifference) -> dict[Side, list[Row]]:
+        all_rows = with_young_rows(self.plan)
+        return self.reader.ask(lambda side, session: list(Fetcher(all_rows, side, session, self.value_length).of_range(span)), fresh=True)
+
+
+def look_again(
+    reader: Reader,
+    plan: Plan,
+    differences: Differences,
+    spans: Sequence[RangeSuspect],
+    settings: Recheck | None,
+    value_length: int,
+) -> Rechecked:
+    """Return what is left of the differences after up to twice ``settings.times`` further looks, each in a new snapshot.
+
+    Only what moved gets more than ``settings.times`` looks. Without ``settings`` there is one look at once, which only leaves out rows in
+    flight. ``spans`` are the ranges of ``differences``. Raises StatementCancelled when the run is cancelled, and errors of the tree.
+    """
+    looker = _Looker(reader, plan, value_length)
+    suspects = {_key_of(one): _Suspect(one, one) for one in differences.named}
+    looks = 0
+    for delay, is_further in _delays(settings):
+        left = [one for one in suspects.values() if (one.is_moving if is_further else one.latest)]
+        open_spans = [one for one in spans if one.state == "unsettled" or (one.state == "confirmed" and not is_further)]
+        if not left and not open_spans:
+            break
+        looks += 1
+        if delay:
+            what = "what still changed" if is_further else f"{len(left) + len(open_spans):,} differences"
+            reader.report_both(f"waits {delay:g} s to recheck {what} (look {looks})")
+            if reader.stopped.wait(delay):
+                raise StatementCancelled
+        _look_at(looker, left)
+        for span in open_spans:
+            rest = look_at_range(looker, span, must_stand_still=settings is not None)
+            _add_rows_of_range(looker, suspects, span, rest)
+    return _conclude(differences, list(suspects.values()), spans, looks, must_stand_still=settings is not None)
+
+
+def _delays(settings: Recheck | None) -> Iterator[tuple[float, bool]]:
+    """Yield the seconds before each look, and whether it is a further one, for what has moved."""
+    if settings is None:
+        yield 0.0, False
+        return
+    yield from ((settings.wait * settings.backoff**look, False) for look in range(settings.times))
+    yield from ((settings.wait, True) for _ in range(settings.times))
+
+
+def _key_of(one: Difference) -> Key:
+    return tuple(one.key.values())
+
+
+def _add_rows_of_range(looker: _Looker, suspects: dict[Key, _Suspect], span: RangeSuspect, rows: Sequence[Difference]) -> None:
+    """Add rows of a range to the suspects, unless they are among them already."""
+    new = [_Suspect(one, one, of_range=span) for one in rows if _key_of(one) not in suspects]
+    _look_at(looker, new)  # for what is young; that nothing moved in so short a time means nothing
+    for one in new:
+        one.is_still = False
+        suspects[_key_of(one.first)] = one
+
+
+def _look_at(looker: _Looker, suspects: Sequence[_Suspect]) -> None:
+    """Update these suspects by one look."""
+    if not suspects:
+        return
+    keys = [_key_of(one.first) for one in suspects]
+    rows = looker.rows_by_key(keys)
+    in_flight = _keys_in_flight(looker.plan, rows)
+    young_targets = {row.key for row, age in rows["target"] if age.is_young} - in_flight
+    differences, _ = tolerance.named_differences(looker.plan, {side: [row for row, _ in rows[side]] for side in SIDES})
+    by_key, states = {_key_of(one): one for one in differences}, _states(rows, keys)
+    at = dt.datetime.now(dt.UTC)
+    for one, key in zip(suspects, keys, strict=True):
+        now, state = by_key.get(key), states[key]
+        same = now is not None and one.latest is not None and now.hashes == one.latest.hashes
+        one.in_flight, one.target_is_young = key in in_flight, key in young_targets
+        one.is_still, one.rows = same and one.rows in (None, state), state
+        seen = "equal" if now is None else "in flight" if one.in_flight else "same" if one.is_still else "moved"
+        looks = (*(one.latest or one.first).looks, Look(at, seen))
+        one.latest = dataclasses.replace(now, looks=looks) if now else None
+
+
+def _states(rows: Mapping[Side, Sequence[tuple[Row, Age]]], keys: Sequence[Key]) -> dict[Key, KeyState]:
+    """Return each key's rows, as they are compared with those of the next look."""
+    found: dict[Key, dict[Side, list[tuple[str, str]]]] = {key: {side: [] for side in SIDES} for key in keys}
+    for side in SIDES:
+        for row, age in rows[side]:
+            found[row.key][side].append((row.digits, age.written or ""))
+    return {key: tuple(tuple(sorted(of_key[side])) for side in SIDES) for key, of_key in found.items()}
+
+
+def _keys_in_flight(plan: Plan, rows: Mapping[Side, Sequence[tuple[Row, Age]]]) -> set[Key]:
+    """Return the keys whose differences, if any, the source's young rows explain.
+
+    They do where every settled row of the source has its equal in the target, and the target has no more rows beyond those than the
+    source has young ones: each of these may have an older version there. Several rows can have one key, so a young one must not hide
+    a difference of the others.
+    """
+    young = Counter(row.key for row, age in rows["source"] if age.is_young)
+    settled = [row for row, age in rows["source"] if row.key in young and not age.is_young]
+    target = [row for row, _ in rows["target"] if row.key in young]
+    over, _ = tolerance.named_differences(plan, {"source": settled, "target": target})
+    surplus = {_key_of(one): one.rows for one in over}
+    return {key for key in young if key not in surplus or (not surplus[key]["source"] and surplus[key]["target"] <= young[key])}
+
+
+@dataclass(slots=True)
+class _Count:
+    """Rows by what became of them: as a report counts them, and on both sides, where a changed row counts twice."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    both_sides: Counter[str] = field(default_factory=Counter)
+
+    def add(self, state: str, rows: int, both_sides: int) -> None:
+        self.rows[state] += rows
+        self.both_sides[state] += both_sides
+
+    def add_cleared(self, rows: int, both_sides: int) -> None:
+        """Count rows that are gone; fewer than none on both sides if there are more now than before."""
+        self.add("cleared", max(0, rows), both_sides)
+
+
+def _conclude(
+    before: Differences, suspects: Sequence[_Suspect], spans: Sequence[RangeSuspect], looks: int, *, must_stand_still: bool
+) -> Rechecked:
+    """Count what became of every difference; differences that were counted and not named cannot be rechecked, and are unsettled."""
+    counts: Counter[str] = Counter()
+    named: list[Difference] = []
+    became = _Count()
+    for one in suspects:
+        now = one.latest
+        if one.of_range is None:
+            was = one.first
+            became.add_cleared(was.row_count - _rows(now), sum(was.rows.values()) - _both_sides(now))
+        if now is None:
+            continue
+        if _stands(one, must_stand_still):
+            counts[now.kind] += now.row_count
+            named.append(now)
+            continue
+        became.add("in_flight" if one.in_flight else "unsettled", _rows(now), _both_sides(now))
+        if not one.in_flight:
+            named.append(dataclasses.replace(now, state="unsettled"))
+    ranges = [_conclude_range(span, suspects, counts, became) for span in spans]
+    for kind, count in _unnamed(before).items():
+        became.add("unsettled", count, count * (2 if kind == "changed" else 1))
+    differences = dataclasses.replace(
+        before,
+        missing=counts["missing"],
+        extra=counts["extra"],
+        changed=counts["changed"],
+        named=tuple(named),
+        ranges=tuple(span for span in ranges if span),
+        unsettled=became.rows["unsettled"],
+        in_flight=became.rows["in_flight"],
+        cleared=became.rows["cleared"],
+        looks=looks,
+        exact=before.exact and not became.rows["unsettled"],
+    )
+    cleared = became.both_sides["cleared"] + became.both_sides["in_flight"]
+    left_out = tuple(_key_of(one.first) for one in suspects if one.latest and not _stands(one, must_stand_still))
+    unsettled = tuple(span for span in differences.ranges if span.state == "unsettled")
+    return Rechecked(differences, cleared, became.both_sides["unsettled"], left_out, unsettled)
+
+
+def _stands(one: _Suspect, must_stand_still: bool) -> bool:
+    """Whether a difference that is there at the last look is confirmed."""
+    return not one.in_flight and (one.is_still or not (must_stand_still or one.target_is_young))
+
+
+def _rows(one: Difference | None) -> int:
+    return one.row_count if one else 0
+
+
+def _both_sides(one: Difference | None) -> int:
+    return sum(one.rows.values()) if one else 0
+
+
+def _conclude_range(span: RangeSuspect, suspects: Sequence[_Suspect], counts: Counter[str], became: _Count) -> RangeDifference | None:
+    """Count what became of a range, and return what is left of it."""
+    was = span.range.rows
+    if span.state == "split":
+        rest = [one.latest for one in suspects if one.of_range is span]
+        became.add_cleared(was - sum(map(_rows, rest)), was - sum(map(_both_sides, rest)))
+        return None
+    if span.state == "cleared":
+        became.add_cleared(was, was)
+        return None
+    if span.state in ("in_flight", "unsettled"):
+        became.add(span.state, was, was)
+        return dataclasses.replace(span.range, state="unsettled") if span.state == "unsettled" else None
+    young = min(span.young, max(0, was - span.rows))
+    became.add("in_flight", young, young)
+    became.add_cleared(was - span.rows - young, was - span.rows - young)
+    counts[span.range.kind] += span.rows
+    return dataclasses.replace(span.range, rows=span.rows)
+
+
+def _unnamed(differences: Differences) -> Counter[str]:
+    """Return by kind how many rows were counted and not named."""
+    counted = Counter({"missing": differences.missing, "extra": differences.extra, "changed": differences.changed})
+    for one in differences.named:
+        counted[one.kind] -= one.row_count
+    for span in differences.ranges:
+        counted[span.kind] -= span.rows
+    return +counted

@@ -1,0 +1,181 @@
+"""Scan both sides by a plan: chunks, read by as many connections as the audit allows, in the snapshots that the plan asks for.
+
+A chunk that fails with a transient error is retried; each chunk that was read goes to the checkpoint at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from auditor import telemetry
+from auditor.compare.comparator import Aligned, align
+from auditor.connections.connection import Connection, prefix_errors
+from auditor.connections.reader import Reader, on_both_sides
+from auditor.errors import AuditorError, EngineError, LockTimeout, StatementCancelled, StatementTimeout
+from auditor.model import SIDES, Chunk, Plan, Side
+from auditor.run.chunk_queue import ChunkQueue
+from auditor.sql import render
+from auditor.summary import arrays
+from auditor.summary.arrays import Summaries
+from dialects import Session
+
+Summarise = Callable[[Plan], Aligned]
+"""Scans both sides by a plan, as ``scan`` does."""
+
+
+SaveChunk = Callable[[Side, Chunk, Summaries, float, int], None]
+"""Saves the summaries of a chunk, with the seconds and attempts that reading it took."""
+
+
+def _save_nothing(_: Side, __: Chunk, ___: Summaries, ____: float, _____: int) -> None:
+    """Ignore a chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """How a scan is a part of a run: what is known already, what is saved of it, and what progress calls it."""
+
+    doing: str = "summarising"
+    saved: Mapping[Side, Sequence[tuple[Chunk, Summaries]]] = field(default_factory=dict)
+    """Chunks that an earlier attempt at the scan read; they are not read again."""
+    skip: Sequence[Chunk] = ()
+    """Chunks that neither side reads."""
+    rows: Mapping[Side, int] = field(default_factory=dict)
+    """About how many rows of each side are read; by default as many as the table is estimated to have."""
+    save: SaveChunk = _save_nothing
+    cut: int = 0
+    """Keys of which a chunk holds a whole number; 0 for those of a partition."""
+    siblings: dict[Side, list[Connection]] | None = None
+    """Further connections that stay open for the next scan; None if the scan closes its own."""
+
+
+def scan(reader: Reader, plan: Plan, stage: Stage | None = None) -> Aligned:
+    """Return both sides' summaries by a plan, aligned by partition. Raises errors of the tree, with the side in front."""
+    sides = on_both_sides(lambda side: _SideScan(reader, plan, side, stage or Stage()).run(), reader.cancel)
+    return align(sides["source"], sides["target"])
+
+
+@contextmanager
+def kept_siblings(reader: Reader) -> Iterator[dict[Side, list[Connection]]]:
+    """Yield what keeps further connections open between the scans of the block."""
+    kept: dict[Side, list[Connection]] = {}
+    try:
+        yield kept
+    finally:
+        for side in SIDES:
+            reader.scan_bytes[side] += reader.close_siblings(side, kept.pop(side, []))
+
+
+class _SideScan:
+    """The scan of one side."""
+
+    def __init__(self, reader: Reader, plan: Plan, side: Side, stage: Stage) -> None:
+        self.reader, self.plan, self.side, self.stage = reader, plan, side, stage
+        self.main = reader.sides[side]
+        saved = stage.saved.get(side, ())
+        done = [*stage.skip, *(chunk for chunk, _ in saved)]
+        self.queue = ChunkQueue.of_plan(plan, side, self.main.settings.connections, done, stage.cut)
+        self.queue.rows = sum(int(part.rows.sum()) for _, part in saved)
+        self.expected_rows = stage.rows.get(side, plan.sides[side].estimate or 0)
+        self.parts: list[Summaries] = [part for _, part in saved]
+
+    def run(self) -> Summaries:
+        """Read all chunks and return the side's summaries."""
+        began, received = time.monotonic(), self.main.received()
+        with prefix_errors(self.side, self.plan.sides[self.side].connection):
+            kept, more = self.stage.siblings, 0
+            siblings = (kept or {}).pop(self.side, []) or ([] if self.side in self.reader.alone else self._open_siblings())
+            try:
+                self._read_in_parallel([self.main, *siblings])
+                self._read_chunks(self.main)  # what a sibling gave back after the others had ended
+            finally:
+                if kept is None:
+                    more = self.reader.close_siblings(self.side, siblings)
+                else:
+                    kept[self.side] = siblings
+        self.reader.report(self.side, "done", self.queue.rows, self.queue.rows)
+        self.reader.scan_bytes[self.side] += self.main.received() - received + more
+        self.reader.scan_seconds[self.side] += time.monotonic() - began
+        names = render.result_columns(self.plan)
+        return arrays.concatenate(self.parts, names) if self.parts else arrays.read([], names)
+
+    def _open_siblings(self) -> list[Connection]:
+        """Open further connections if there are several chunks to read; inside the snapshot where the engine can share it."""
+        wanted = self.main.settings.connections - 1 if self.queue.chunk_keys and self.queue.pending else 0
+        if not wanted:
+            return []
+        siblings: list[Connection] = []
+        try:
+            siblings = self.reader.add_siblings(self.side, wanted)
+            if self.plan.snapshot == "whole" and not self.main.share_snapshot(siblings, self.plan.sides[self.side].table):
+                self.reader.unshared.add(self.side)
+        except LockTimeout as error:  # then the main connection reads alone, in the snapshot that it has
+            self.reader.alone[self.side] = str(error)
+            self.reader.close_siblings(self.side, siblings)
+            siblings = []
+        except EngineError as error:  # then it reads alone too, in a snapshot that is certainly open
+            self.reader.close_siblings(self.side, siblings)
+            siblings = []
+            if self.main.may_retry(error):
+                self.main.recover(error)
+            else:
+                self.main.renew_snapshot()
+        return siblings
+
+    def _read_in_parallel(self, connections: list[Connection]) -> None:
+        """Read chunks by all connections until none is left. Raises the error that is the cause, not a cancellation that followed."""
+        with ThreadPoolExecutor(len(connections), thread_name_prefix=self.side) as pool:
+            read = telemetry.with_current_context(self._read_chunks)
+            tasks = [pool.submit(read, connection) for connection in connections]
+        if errors := [error for task in tasks if (error := task.exception())]:
+            raise min(errors, key=lambda error: isinstance(error, StatementCancelled))
+
+    def _read_chunks(self, connection: Connection) -> None:
+        """Read chunks until none is left, or until a connection that cannot be reopened is lost."""
+        try:
+            while (chunk := self.queue.take()) is not None:
+                if self.reader.stopped.is_set():
+                    raise StatementCancelled
+                self.reader.report(self.side, self.stage.doing, self.queue.rows, max(self.queue.rows, self.expected_rows))
+                if not self._read_chunk(connection, chunk):
+                    return
+        except AuditorError:
+            self.reader.cancel()  # what the other connections read is of no use any more
+            raise
+
+    def _read_chunk(self, connection: Connection, chunk: Chunk) -> bool:
+        """Read one chunk, or give it back to the queue after a transient error; False if the connection can read no more."""
+        began = time.monotonic()
+        try:
+            part = connection.run_once(partial(_summarise, self.plan, self.side, chunk), fresh=True)
+        except StatementTimeout:
+            if not self.queue.give_back(chunk, smaller=True):
+                raise
+            if connection.can_reopen:
+                connection.renew_snapshot()
+            return connection.can_reopen
+        except AuditorError as error:
+            self.queue.give_back(chunk)
+            if self.reader.stopped.is_set() or not connection.may_retry(error):
+                raise
+            if connection.can_reopen:
+                connection.recover(error)
+            else:
+                connection.retries += 1  # another connection retries it
+            return connection.can_reopen
+        seconds = time.monotonic() - began
+        self.queue.record_read(chunk, int(part.rows.sum()), seconds)
+        if not (self.plan.method == "counts" and any(column.masked for column in self.plan.columns)):  # holds least and greatest values
+            self.stage.save(self.side, chunk, part, seconds, connection.attempts)
+        connection.attempts = 0
+        self.parts.append(part)
+        return True
+
+
+def _summarise(plan: Plan, side: Side, chunk: Chunk, session: Session) -> Summaries:
+    return arrays.read(session.stream(render.summary(plan, side, session.dialect, chunk)), render.result_columns(plan))

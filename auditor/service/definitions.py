@@ -1,0 +1,69 @@
+"""The stored form of an audit, and the settings that one run may override."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from auditor.config import Audit, Settings
+from auditor.errors import ConfigError
+from auditor.history import fingerprint
+from auditor.model import PERMISSIONS, SLICES, Slice
+from auditor.planning import slicing
+
+if TYPE_CHECKING:
+    from auditor.store.runs import StoredRun
+
+OVERRIDABLE = ("method", "k", "t", "threshold", "recheck", *PERMISSIONS, *SLICES)
+"""What a single run may override: settings of its audit; permissions and the slice are options of the run itself."""
+
+
+def apply_overrides(audit: Audit, overrides: Mapping[str, Any]) -> tuple[Audit, Slice | None]:
+    """Return the audit with these settings for one run, and the slice of its tables that the run compares (None: all of them).
+
+    Raises ConfigError for an override that is not allowed or does not fit the audit.
+    """
+    from auditor.config import validate_audit
+
+    unknown = sorted(set(overrides) - set(OVERRIDABLE))
+    if unknown:
+        raise ConfigError(f"a run cannot override {unknown[0]!r}; it can override {', '.join(OVERRIDABLE)}")
+    slice = slicing.requested_slice(audit, overrides)
+    values = {name: value for name, value in overrides.items() if name not in (*PERMISSIONS, *SLICES)}
+    if not values:
+        return audit, slice
+    if "method" in values:
+        values["ladder"] = None
+        if values["method"] not in ("exact", "auto"):
+            values.setdefault("recheck", None)  # the other methods name no rows that could be rechecked
+    return validate_audit({**audit.model_dump(by_alias=True, exclude_unset=True), **values}), slice
+
+
+def without_own_settings(audit: Audit, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the overrides without those that repeat a setting of the audit; a run that has others left is a one-off run.
+
+    Raises ConfigError, as `apply_overrides` does.
+    """
+    own = definition(audit)
+    if definition(apply_overrides(audit, overrides)[0]) == own:
+        return {name: value for name, value in overrides.items() if value and name in (*PERMISSIONS, *SLICES)}
+    return {
+        name: value
+        for name, value in overrides.items()
+        if (value if name in (*PERMISSIONS, *SLICES) else definition(apply_overrides(audit, {name: value})[0]) != own)
+    }
+
+
+def definition(audit: Audit) -> dict[str, Any]:
+    """Return an audit as it is stored: JSON values of all settings that differ from their defaults."""
+    return audit.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def definition_of_run(settings: Settings, audit: Audit) -> dict[str, Any]:
+    """Return an audit as it is stored with its runs: with what of its connections decides what these compare."""
+    return fingerprint.with_connections(definition(audit), settings.connections)
+
+
+def own_definition(run: StoredRun) -> dict[str, Any]:
+    """Return the audit that is stored with a run, as ``definition`` returned it."""
+    return {name: value for name, value in run.definition.items() if name != fingerprint.CONNECTIONS}

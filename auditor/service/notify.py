@@ -1,0 +1,330 @@
+"""Notifications about runs and days: choose the occasion, write the message, send it. A failing channel never fails a run.
+
+Messages contain keys but no other values of rows. The URL of a channel contains secrets, so texts of apprise and of drivers are never
+logged or returned; errors are described in our own words.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import html
+import logging
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+from auditor.config import Channel, Notify, Occasion, Settings
+from auditor.config._base import suggest
+from auditor.errors import ConfigError, NotifyError, StoreError
+from auditor.history.recovery import has_recovered
+from auditor.history.standing import Standing, load_standing, status_label
+from auditor.model import Report, State, Verdict
+from auditor.report import day_text, formatting, markdown
+from auditor.report.day import Day, load_day
+from auditor.report.redact import redact
+from auditor.store import Store, audit_state, notifications
+from auditor.store.audit_state import AuditState
+from auditor.store.runs import ad_hoc_audit
+
+log = logging.getLogger(__name__)
+
+SEND_TIMEOUT = 30.0
+"""Seconds after which sending to a channel times out."""
+
+MAX_NAMED = 5
+"""Maximum number of keys, ranges, partitions or measures in a message."""
+
+MAX_TITLE = 120
+"""Maximum characters of a title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A title and one sentence per line; `body` renders the lines for a service."""
+
+    title: str
+    lines: tuple[str, ...]
+
+    def body(self, form: str) -> str:
+        """Return the lines as ``text``, ``markdown`` or ``html``."""
+        if form == "html":
+            return f"<ul>{''.join(f'<li>{_defuse(html.escape(line))}</li>' for line in self.lines)}</ul>"
+        if form == "markdown":
+            return "\n".join(f"- {_defuse(markdown.text(line))}" for line in self.lines)
+        return "\n".join(_defuse(line) for line in self.lines)
+
+
+def choose_occasion(before: AuditState, report: Report, now: dt.datetime, repeat_after: float, verdict: Verdict | None) -> Occasion | None:
+    """Return the occasion to notify about a run; None if the channels know already what its audit stands at, or need not know.
+
+    ``verdict`` is what the audit stands at after the run: its last verdict, of a rolling audit that of its whole table. The occasion is
+    that this differs from the last notified verdict, that runs fail since, or that the last notification is ``repeat_after`` seconds old.
+    Cancelled and one-off runs, ad-hoc runs, whose requester reads the result, and a match without an earlier notification are none.
+    """
+    if report.state not in (State.DONE, State.FAILED) or report.other_settings or report.audit == ad_hoc_audit(report.run):
+        return None
+    if report.verdict is Verdict.MATCH:
+        told_otherwise = before.notified_verdict in (Verdict.MISMATCH, Verdict.UNKNOWN) or before.notified_failure
+        return "recovery" if told_otherwise else None
+    is_recent = before.notified_at is not None and (now - before.notified_at).total_seconds() < repeat_after
+    if report.state is State.FAILED:
+        return None if before.notified_failure and is_recent else "unknown"
+    if before.notified_verdict == verdict and is_recent:
+        return None
+    return "mismatch" if verdict is Verdict.MISMATCH else "unknown"
+
+
+def notify_run(notify: Notify, store: Store, report: Report, now: dt.datetime | None = None) -> list[str]:
+    """Send held messages, then notify the channels about a finished run if there is an occasion.
+
+    Returns one sentence per failure; never raises an AuditorError.
+    """
+    if not notify.channels:
+        return []
+    now = now or dt.datetime.now(dt.UTC)
+    try:
+        failures = _send_held(notify, store, now)
+        before = audit_state.get_state(store, report.audit)
+        standing = load_standing(store, report.audit, None, {}, now)
+        verdict = _verdict_after(report, standing)
+        occasion = choose_occasion(before, report, now, notify.repeat_after, verdict)
+        if occasion is None or (occasion == "recovery" and not has_recovered(store, report)):
+            return failures
+        channels = [name for name, to in notify.channels.items() if occasion in to.on and (not to.audits or report.audit in to.audits)]
+        errors = [_send_limited(notify, store, name, run_message(report, occasion, standing), now) for name in channels]
+        # A recovery is recorded even if no channel wants it, so that the next mismatch is notified.
+        if not all(errors) or (not errors and occasion == "recovery"):
+            told, failed = verdict.value if verdict else before.notified_verdict, report.state is State.FAILED
+            audit_state.update_state(store, report.audit, notified_verdict=told, notified_failure=failed, notified_at=now)
+        return [*failures, *filter(None, errors)]
+    except StoreError as error:
+        return [_log_failure(f"no notification was sent about {formatting.visible(report.audit)}: {error}")]
+
+
+def _verdict_after(report: Report, standing: Standing) -> Verdict | None:
+    """Return what the audit stands at after a run; by the report alone if the run could not be stored."""
+    is_stored = standing.run is not None and standing.run.run == report.run
+    return standing.verdict if is_stored or report.state is State.FAILED else report.verdict
+
+
+def send_digest(settings: Settings, store: Store, day: dt.date, now: dt.datetime | None = None) -> list[str]:
+    """Send the report of a day to the channels with ``digest`` in ``on``; returns one sentence per failure. Raises StoreError."""
+    channels = {name: channel for name, channel in settings.notify.channels.items() if "digest" in channel.on}
+    if not channels:
+        return []
+    report = load_day(store, settings, day, now)
+    errors = []
+    for name, channel in channels.items():
+        entries = tuple(entry for entry in report.entries if not channel.audits or entry.audit in channel.audits)
+        errors.append(_try_send(name, channel, digest_message(replace(report, entries=entries))))
+    return [error for error in errors if error]
+
+
+def send_test(settings: Settings, channel: str) -> str:
+    """Send a test message to a channel; returns the failure, or ''. Raises ConfigError for an unknown channel."""
+    channels = settings.notify.channels
+    if channel not in channels:
+        known = ", ".join(sorted(channels)) or "none"
+        raise ConfigError(f"there is no channel {channel!r}{suggest(channel, channels)} (channels here: {known})")
+    lines = (f"This is a test of the channel {formatting.visible(channel)}.", "No action is required.")
+    return _try_send(channel, channels[channel], Message("auditor: test message", lines))
+
+
+# messages
+
+
+def run_message(report: Report, occasion: Occasion, standing: Standing | None = None) -> Message:
+    """Return the message about a run, with what its audit stands at if the run failed or read a part of the table."""
+    found = redact(report)
+    name = formatting.visible(found.audit)
+    known = standing.verdict_label.upper() if standing else ""
+    titles = {
+        "recovery": f"{name}: MATCH again{' within threshold' if found.within_threshold else ''}",
+        "unknown": f"{name}: UNKNOWN",
+        "mismatch": f"{name}: MISMATCH{_difference_count(found)}",
+    }
+    if found.state is State.FAILED:
+        titles["unknown"] = f"{name}: run FAILED{f', last verdict {known}' if known else ''}"
+    lines = [f"verdict: {found.verdict.value} ({found.state.value} after {found.seconds:.1f} s)"]
+    lines += [formatting.sentence(reason) for reason in found.reasons] if not found.measures else _measure_names(found)
+    if standing and standing.run and standing.run.run != found.run and standing.age is not None:
+        lines.append(f"last verdict: {standing.verdict_label}, {formatting.duration(standing.age)} ago")
+    if found.covered < 1 and standing:
+        lines += [formatting.sentence(reason) for reason in standing.reasons]
+    if found.jaccard:
+        lines.append(f"score: {formatting.similarity(found.jaccard)}")
+    elif found.comparison and found.comparison.published and not found.measures:
+        score = found.comparison.published
+        lines.append(f"published score: {formatting.score(score.value, score.lower, score.upper)}")
+    differs = occasion == "mismatch" or found.within_threshold
+    lines += [f"differs: {difference}" for difference in day_text.sample_differences(found, MAX_NAMED)] if differs else []
+    lines += formatting.verified(found.verified_through, found.within_threshold_through)
+    lines += [formatting.resume_hint(found)] if found.resumable else []
+    lines = [line for line in lines if line]
+    return Message(_truncate(titles[occasion]), (*lines, f"more: auditor show {found.run[:12]}"))
+
+
+def digest_message(found: Day) -> Message:
+    """Return the message about a day."""
+    lines = [f"As of {formatting.moment(found.at)}."]
+    for entry in found.attention:
+        lines.append(f"{formatting.visible(entry.audit)}: {status_label(entry.status).upper()}")
+        lines += _measure_names(entry.report) if entry.report and entry.report.measures else map(formatting.sentence, entry.reasons)
+        lines += [f"differs: {difference}" for difference in day_text.sample(entry, MAX_NAMED)]
+        lines += [f"more: auditor show {entry.run.run[:12]}"] if entry.run else []
+    matching = [entry for entry in found.rest if entry.configured]
+    for status in ("match", "within_threshold"):
+        names = [formatting.visible(entry.audit) for entry in matching if entry.status == status]
+        lines += [f"{status_label(status)}: {', '.join(names)}"] if names else []
+    return Message(_truncate(f"Audits on {found.date}: {day_text.tally(found)}"), tuple(lines))
+
+
+def _difference_count(found: Report) -> str:
+    differences = found.differences
+    if differences and (count := differences.missing + differences.extra + differences.changed):
+        rows = "row differs" if count == 1 else "rows differ"
+        return f", {count:,}{'' if differences.exact else ' or more'} {rows}"
+    if measures := [one for one in found.measures if not one.allowed]:
+        return f", {len(measures):,} {'measure differs' if len(measures) == 1 else 'measures differ'}"
+    return f", {found.comparison.unequal:,} partitions differ" if found.comparison and found.comparison.unequal else ""
+
+
+def _measure_names(found: Report) -> list[str]:
+    """Return a line naming the measures that differ, without class names, which are values of rows."""
+    measures = [re.sub(r" (class|histogram) .*", r" \1", formatting.sentence(one.name)) for one in found.measures if not one.allowed]
+    names = list(dict.fromkeys(measures))
+    more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
+    return [f"measures that differ: {', '.join(names[:MAX_NAMED])}{more}"] if names else []
+
+
+def _truncate(title: str) -> str:
+    return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 1]}…"
+
+
+def _defuse(line: str) -> str:
+    """Return the line with a zero-width character inside what chat services would read as a mention."""
+    return re.sub(r"(@|&#64;)(?=everyone|here|channel|all\b)|(<)(?=[!@#])", lambda match: f"{match[0]}\u2060", line)
+
+
+# sending
+
+
+def _send_limited(notify: Notify, store: Store, name: str, message: Message, now: dt.datetime) -> str:
+    """Send a message, or hold it if the channel's hourly limit is reached; returns the failure, or ''."""
+    if not notifications.reserve_message(store, name, notify.max_per_hour, now):
+        notifications.hold_messages(store, name, [message.title])
+        return ""
+    return _try_send(name, notify.channels[name], message)
+
+
+def _send_held(notify: Notify, store: Store, now: dt.datetime) -> list[str]:
+    """Send one summary of the held messages to each channel below its limit; returns the failures."""
+    failures = []
+    for name, (count, titles) in notifications.list_held_messages(store).items():
+        if name not in notify.channels:
+            notifications.clear_held_messages(store, name)
+        elif notifications.reserve_message(store, name, notify.max_per_hour, now):
+            notifications.clear_held_messages(store, name)
+            more = (f"and {count - len(titles):,} more",) if count > len(titles) else ()
+            message = Message(f"auditor: {count:,} more {'message' if count == 1 else 'messages'}", (*titles, *more, "more: auditor runs"))
+            if failure := _try_send(name, notify.channels[name], message):
+                notifications.hold_messages(store, name, titles, count)
+                failures.append(failure)
+    return failures
+
+
+def _try_send(name: str, channel: Channel, message: Message) -> str:
+    try:
+        send(name, channel, message)
+    except NotifyError as error:
+        return _log_failure(str(error))
+    return ""
+
+
+def _log_failure(sentence: str) -> str:
+    log.warning("%s", sentence, extra={"action": "notify_failed"})
+    return sentence
+
+
+def send(name: str, channel: Channel, message: Message, seconds: float = SEND_TIMEOUT) -> None:
+    """Send a message to a channel within ``seconds``. Raises NotifyError, whose text contains nothing of the URL."""
+    name = formatting.visible(name)
+    results: list[str] = []
+    # A service that sends a byte now and then would never time out in its plugin.
+    thread = threading.Thread(target=lambda: results.append(_send_all(channel.url, message)), name=f"notify {name}", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not results:
+        raise NotifyError(f"channel {name}: the service did not answer within {seconds:g} s")
+    if results[0]:
+        raise NotifyError(f"channel {name}: {results[0]}")
+
+
+def _send_all(url: str, message: Message) -> str:
+    """Send to every service of a URL, stopping at the first failure; returns its reason, or ''."""
+    import apprise
+
+    with _captured_logs() as logged:
+        try:
+            asset = apprise.AppriseAsset(app_id="auditor", app_desc="auditor", async_mode=False, secure_logging=True)
+            services = apprise.Apprise(asset=asset)
+            if not services.add(url) or not len(services):
+                return "apprise does not support its URL; see https://appriseit.com/services/"
+            for service in services:
+                form = _body_format(service)
+                sender = apprise.Apprise(asset=asset)
+                sender.add(service)
+                if not sender.notify(body=message.body(form), title=_defuse(message.title), body_format=apprise.NotifyFormat(form)):
+                    return _failure_reason(logged)
+        except Exception as error:  # plugins raise errors of any type
+            return f"sending failed ({type(error).__name__})"
+    return ""
+
+
+def _body_format(service: Any) -> str:
+    """Return the body format that a service prefers: text, markdown or html."""
+    chosen = service.resolve_format() if hasattr(service, "resolve_format") else service.notify_format
+    return str(getattr(chosen, "value", chosen))
+
+
+def _failure_reason(logged: Sequence[str]) -> str:
+    """Describe the failure that apprise logged, in words that contain nothing of the URL."""
+    text = " ".join(logged).lower()
+    if code := re.search(r"error[= ]+(\d{3})\b", text):
+        return f"the service answered with status {code[1]}"
+    if "auth" in text:
+        return "the service rejected the user, the password or the token"
+    if "connection" in text or "socket" in text:
+        return "the service could not be reached or did not answer in time"
+    return "the service rejected the message"
+
+
+_LOGGED: ContextVar[list[str] | None] = ContextVar("logged", default=None)
+"""Where log lines of the current send are collected; apprise copies the context to the threads of its plugins."""
+
+
+@contextmanager
+def _captured_logs() -> Iterator[list[str]]:
+    """Collect warnings logged during this send, and suppress all its log lines: debug lines contain URLs with tokens."""
+    logged: list[str] = []
+
+    def capture(record: logging.LogRecord) -> bool:
+        if _LOGGED.get() is not logged:
+            return True
+        if record.levelno >= logging.WARNING:
+            logged.append(record.getMessage())
+        return False
+
+    _LOGGED.set(logged)
+    loggers = [logging.getLogger(name) for name in ("apprise", "urllib3.connectionpool", "requests", "urllib3.util.retry")]
+    for logger in loggers:
+        logger.addFilter(capture)
+    try:
+        yield logged
+    finally:
+        for logger in loggers:
+            logger.removeFilter(capture)

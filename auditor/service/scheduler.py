@@ -1,0 +1,188 @@
+"""Request the runs that are due, once per tick, from any number of processes: ``auditor serve``, or cron with ``auditor run --due``.
+
+A tick is claimed in the same transaction that enqueues its run, so neither exists without the other.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import shlex
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from auditor.config import Schedule, Settings
+from auditor.errors import AuditorError, ConfigError, QueueFull
+from auditor.service import audits, cron, proxies, workers
+from auditor.service.cron import next_times
+from auditor.store import Store, audit_state, queue, schedule_claims
+
+__all__ = ["DueAudit", "Ticker", "crontab", "due_audits", "next_times", "request_due"]
+
+log = logging.getLogger(__name__)
+
+MISSED_AFTER = dt.timedelta(minutes=5)
+"""Age at which an unclaimed tick counts as missed; ``catch_up`` decides whether it is still run."""
+
+POLL_INTERVAL = 1.0
+"""Seconds between two checks for due audits."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueAudit:
+    """A due audit and its tick, without jitter."""
+
+    audit: str
+    tick: dt.datetime
+
+
+def due_audits(settings: Settings, store: Store, now: dt.datetime) -> list[DueAudit]:
+    """Return the audits that are due: not paused, with an unclaimed last tick. Of several missed ticks only the last counts.
+
+    An audit without any claimed tick has missed nothing; it is due only within MISSED_AFTER of a tick.
+    """
+    return _due_and_new(audits.with_defined_audits(settings, store), store, now)[0]
+
+
+def request_due(settings: Settings, store: Store, now: dt.datetime, by: str) -> list[str]:
+    """Claim the due ticks, enqueue their runs, and return the ids of the new runs.
+
+    Raises QueueFull after enqueueing the runs that fit, and StoreError.
+    """
+    merged = audits.with_defined_audits(settings, store)
+    due, new = _due_and_new(merged, store, now)
+    for one in new:  # from now on, missed ticks are recognised
+        schedule_claims.claim_tick(store, one.audit, one.tick, f"{by}: first seen")
+    requested = []
+    for one in due:
+        values = workers.run_values(merged, one.audit)
+        reason = f"due since {one.tick:%Y-%m-%d %H:%M} UTC"
+        limit = settings.service.queue
+        enqueued = queue.enqueue_due_run(store, tick=one.tick, by=by, **values, reason=reason, requested_by="schedule", max_pending=limit)
+        if enqueued and enqueued.how == "new":
+            requested.append(enqueued.run)
+        elif enqueued:
+            log.info("the audit is already pending or running", extra={"action": "tick_joined", "audit": one.audit, "run": enqueued.run})
+    return requested
+
+
+def _due_and_new(settings: Settings, store: Store, now: dt.datetime) -> tuple[list[DueAudit], list[DueAudit]]:
+    """Return the due audits, and the last ticks of audits without any claim that are not due."""
+    schedules = _schedules(settings)
+    last_ticks = {name: at for name, schedule in schedules.items() if (at := cron.last_tick(schedule, now, name))}
+    claimed = schedule_claims.list_claimed_audits(store, last_ticks, now)
+    unclaimed = {name: at for name, at in last_ticks.items() if name not in claimed}
+    if not unclaimed:
+        return [], []
+    known, states = schedule_claims.list_audits_with_claims(store, unclaimed), audit_state.get_states(store)
+    due, new = [], []
+    for name, at in unclaimed.items():
+        if audit_state.is_paused(states, name):
+            continue
+        schedule = schedules[name]
+        on_time = now - at - cron.jitter_offset(schedule, name) <= MISSED_AFTER
+        if on_time or (name in known and schedule.catch_up == "last"):
+            due.append(DueAudit(name, at))
+        elif name not in known:
+            new.append(DueAudit(name, at))
+    return due, new
+
+
+def _schedules(settings: Settings) -> dict[str, Schedule]:
+    """Return the schedules by audit name; each leg of an audit via a dump has its schedule."""
+    schedules = {}
+    for name, audit in settings.audits.items():
+        if audit.schedule is None:
+            continue
+        try:
+            for leg in proxies.expand_legs(settings, [name]):
+                proxies.audit(settings, leg)
+                schedules[leg] = audit.schedule
+        except ConfigError as error:
+            log.warning("audit %s cannot be scheduled: %s", name, error, extra={"action": "not_scheduled", "audit": name})
+    return schedules
+
+
+def crontab(settings: Settings, config: Path) -> str:
+    """Return a crontab that runs due audits without a server, with an equivalent Kubernetes CronJob in its comments."""
+    schedules = _schedules(settings)
+    path = config.resolve()
+    command = f"{shlex.quote(sys.executable)} -m auditor run --due --quiet --config {shlex.quote(str(path))}"
+    lines = [
+        "# Runs the audits that are due by the schedules in the configuration. Several machines may do this; no tick is run twice.",
+        *(f"#   {name}: {one.cron} ({one.timezone})" for name, one in schedules.items()),
+        f"* * * * * {command}".replace("%", r"\%"),
+        "#",
+        "# The same for Kubernetes (the store must be a database server, or a file on a volume):",
+        *(f"#   {line}" for line in _cron_job(path).splitlines()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _cron_job(config: Path) -> str:
+    return f"""\
+apiVersion: batch/v1
+kind: CronJob
+metadata: {{name: auditor}}
+spec:
+  schedule: "* * * * *"
+  concurrencyPolicy: Allow
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          containers:
+            - name: auditor
+              image: auditor
+              args: [run, --due, --quiet, --config, /etc/auditor/{config.name}]
+              volumeMounts: [{{name: config, mountPath: /etc/auditor, readOnly: true}}]
+          volumes: [{{name: config, configMap: {{name: auditor}}}}]
+"""
+
+
+class Ticker:
+    """Requests due audits from a thread of its own."""
+
+    def __init__(
+        self, settings: Settings, store: Store, by: str, clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._by = by
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="ticker", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def alive(self) -> bool:
+        """Return whether the thread is running."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Stop the thread and wait for it."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        last_error = ""
+        while not self._stopping.is_set():
+            try:
+                request_due(self._settings, self._store, self._clock(), self._by)
+                message = ""
+            except AuditorError as error:
+                message = str(error)
+                if message != last_error:  # not again every second
+                    problem = "due runs were postponed" if isinstance(error, QueueFull) else "due runs were not requested"
+                    log.warning("%s: %s", problem, message, extra={"action": "tick_failed"})
+            except Exception:  # an unexpected driver error must not stop the schedule
+                log.exception("due runs could not be requested", extra={"action": "tick_failed"})
+                message = ""
+            last_error = message
+            self._stopping.wait(POLL_INTERVAL)

@@ -1,0 +1,146 @@
+"""Remove the values of masked columns from what earlier versions stored, or earlier runs when the columns were not masked yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from auditor.compare.accounting import MASK
+from auditor.config import Settings, TableRef
+from auditor.history import masking
+from auditor.history.masking import Digest
+from auditor.model import SIDES, Chunk, Differences, Measure, Plan, Report
+from auditor.planning.masks import are_mentioned, masked_columns
+from auditor.report.redact import redact_plan
+from auditor.store import Store, runs, salt, scrubbing
+from auditor.store.runs import StoredRun
+
+PAGE = 200
+"""Runs that are read at once."""
+
+REMOVED = "the reasons of this run were removed, because they may name values of columns that are masked now"
+
+_REPORT = TypeAdapter(Report)
+
+
+def scrub(settings: Settings, store: Store) -> int:
+    """Remove the values of masked columns from all stored runs, and return from how many.
+
+    Masked is what a run's audit masked, and what the connections of its tables mask now. Runs that ended early cannot be resumed
+    afterwards. Raises StoreError.
+    """
+    digest = masking.salted(salt.get_salt(store))
+    scrubbed = 0
+    audits: set[str] = set()
+    for run in _all_runs(store):
+        if run.ended is not None and _scrub_run(settings, store, run, digest):
+            scrubbed += 1
+            audits.add(run.audit)
+    for audit in audits:
+        scrubbing.forget_audit(store, audit)
+    scrubbing.rewrite_file(store)
+    return scrubbed
+
+
+def _all_runs(store: Store) -> Iterator[StoredRun]:
+    page = runs.list_runs(store, limit=PAGE)
+    while page:
+        yield from page
+        page = runs.list_runs(store, limit=PAGE, before=page[-1].run)
+
+
+def _scrub_run(settings: Settings, store: Store, run: StoredRun, digest: Digest) -> bool:
+    """Remove masked values from one run; False if it has no masked columns."""
+    body = runs.get_report(store, run.run)
+    report = _REPORT.validate_json(body) if body else None
+    if report is None or report.plan is None:
+        return False
+    before = frozenset(column.name for column in report.plan.columns if column.masked)
+    plan = _mask_plan(settings, run, report.plan)
+    masked = frozenset(column.name for column in plan.columns if column.masked)
+    if not masked:
+        return False
+    hidden = _hide(replace(report, plan=plan), masked, masked - before, digest)
+    keys = frozenset(column.name for column in plan.key_columns if column.masked)
+    details = {number: _hide_detail(detail, masked, keys, digest) for number, detail in scrubbing.list_details(store, run.run).items()}
+    scrubbing.replace_run(
+        store, run.run, report=_REPORT.dump_json(hidden), reasons=hidden.reasons, details=details, keep_map=not plan.hides_ranges
+    )
+    scrubbing.replace_repaired_keys(store, run.run, keys, MASK)
+    return True
+
+
+def _mask_plan(settings: Settings, run: StoredRun, plan: Plan) -> Plan:
+    """Return the plan with the columns masked that the connections of its tables mask now."""
+    masks: dict[str, frozenset[str]] = {}
+    for side in SIDES:
+        connection = settings.connections.get(plan.sides[side].connection)
+        names = [column["name"] for column in ((run.schema or {}).get(side) or {}).get("columns", ())]
+        try:
+            place = TableRef.model_validate(run.definition[side]).place
+        except (KeyError, ValidationError):  # of a version that wrote it differently
+            continue
+        masks[side] = masked_columns(connection.mask if connection else (), place, names)
+    columns = tuple(
+        replace(column, masked=column.masked or any(are_mentioned(masks.get(side, ()), column.expression[side]) for side in SIDES))
+        for column in plan.columns
+    )
+    return replace(plan, columns=columns)
+
+
+def _hide(report: Report, masked: frozenset[str], new: frozenset[str], digest: Digest) -> Report:
+    """Return the report without masked values. ``new`` are the columns that were not masked when it was made."""
+    plan, comparison, differences = report.plan, report.comparison, report.differences
+    assert plan is not None
+    if comparison and plan.key_columns[0].masked:
+        divergent = (replace(one, key_range=None, label=plan.label(one.partition)) for one in comparison.divergent)
+        if plan.hides_ranges:
+            divergent = (replace(one, partition=None) for one in divergent)
+        comparison = replace(comparison, divergent=tuple(divergent))
+    if comparison and new:
+        comparison = replace(comparison, divergent=tuple(replace(one, measures=()) for one in comparison.divergent), reasons=(REMOVED,))
+    report = replace(report, comparison=comparison, differences=_without_patterns(differences, masked) if differences else None)
+    if new:
+        steps = tuple(replace(step, reasons=()) for step in report.steps)
+        report = replace(report, reasons=(REMOVED,), notes=(), steps=steps, overdue_ranges=())
+    measures = tuple(_hide_measure(one, plan, new) for one in report.measures)
+    return replace(masking.hide_report(report, digest), measures=measures, plan=_without_bounds(plan))
+
+
+def _without_patterns(differences: Differences, masked: frozenset[str]) -> Differences:
+    columns = tuple(replace(one, pattern="") if one.name in masked else one for one in differences.columns)
+    return replace(differences, columns=columns)
+
+
+def _hide_measure(measure: Measure, plan: Plan, new: frozenset[str]) -> Measure:
+    if column := next((name for name in new if measure.name.startswith(f"{name} ")), None):
+        kind = measure.name.removeprefix(f"{column} ").split()[0]  # without the class or the bucket, which are values
+        measure = replace(measure, name=f"{column} {kind}", label=MASK, source=MASK, target=MASK, deviation=None)
+    if plan.hides_ranges and measure.partition is not None:
+        measure = replace(measure, partition=None, label=plan.label(measure.partition))
+    return measure
+
+
+def _without_bounds(plan: Plan) -> Plan:
+    """Return the plan without the limits of its partitions and chunks, if these would reveal masked values."""
+    if not plan.hides_ranges:
+        return plan
+    sides = {side: replace(plan.sides[side], chunks=(Chunk(),), chunk_keys=0, where="") for side in SIDES}
+    hidden = redact_plan(plan)
+    return replace(hidden, sides=sides, slice=None, notes=(), partitioning=replace(hidden.partitioning, why=""))
+
+
+def _hide_detail(detail: Mapping[str, Any], masked: frozenset[str], keys: frozenset[str], digest: Digest) -> dict[str, Any]:
+    """Return a stored difference without masked values."""
+    hidden = dict(detail)
+    if hidden.get("key"):
+        hidden["key"] = {name: digest(text) if name in keys and text is not None else text for name, text in hidden["key"].items()}
+    if hidden.get("range") and keys:
+        hidden["range"] = {**hidden["range"], "first": None, "last": None, "label": "keys ***", "ids": [None, None]}
+    hidden["columns"] = [
+        {**column, "source": MASK, "target": MASK, "reason": ""} if column["name"] in masked else column for column in hidden["columns"]
+    ]
+    return hidden

@@ -1,0 +1,362 @@
+"""Request runs, and the workers that execute pending runs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from auditor.config import Retention, Settings
+from auditor.connections import statement_slots
+from auditor.errors import AuditorError, StoreError, UnknownRun
+from auditor.history.checkpoint import StoreCheckpoint
+from auditor.history.handover import CountStatements, Outcome
+from auditor.model import Report, State, Verdict
+from auditor.service import audits, definitions, notify, planning, proxies, running
+from auditor.store import Store, events, queue, runs
+from auditor.store.queue import Enqueued
+from auditor.store.runs import StoredRun
+
+log = logging.getLogger(__name__)
+
+POLL_INTERVAL = 0.5
+"""Seconds between a worker's checks for pending runs."""
+
+RETRY_INTERVAL = 2.0
+"""Seconds before an operation on a failed store is retried."""
+
+REQUEUE_INTERVAL = 10.0
+"""Seconds between two checks for runs whose process has died."""
+
+STOP_MARGIN = 5.0
+"""Seconds of the shutdown time, at most half of it, reserved for stopping runs that have not ended by themselves."""
+
+
+def run_values(settings: Settings, name: str, overrides: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """Return what the queue stores about a new run of an audit.
+
+    Raises UnknownAudit, ConfigError, and PlanError for a slice that its tables do not allow; for a slice, this connects to both databases.
+    """
+    audit = proxies.audit(settings, name)
+    overridden, slice = definitions.apply_overrides(audit, overrides)
+    if slice:
+        planning.check_slice(settings, name, overridden, slice)
+    method = None if overridden.ladder or overridden.method == "auto" else overridden.method
+    return {"run": uuid.uuid4().hex, "audit": name, "definition": definitions.definition_of_run(settings, audit), "method": method}
+
+
+def request_run(
+    settings: Settings,
+    store: Store,
+    name: str,
+    *,
+    overrides: Mapping[str, Any] = {},
+    reason: str = "",
+    requested_by: str = "",
+    idempotency: str | None = None,
+) -> Enqueued:
+    """Enqueue a run of an audit, and record the event if the run is new.
+
+    For an audit via a dump both legs are enqueued; the result describes the second leg and lists the first in ``others``. Raises
+    UnknownAudit, ConfigError for invalid overrides or an idempotency key used for another request, QueueFull and StoreError.
+    """
+    settings = audits.with_defined_audits(settings, store)
+    values = {leg: run_values(settings, leg, overrides) for leg in proxies.expand_legs(settings, [name])}
+    enqueued: list[Enqueued] = []
+    for leg, value in values.items():
+        others = definitions.without_own_settings(proxies.audit(settings, leg), overrides)
+        more: dict[str, Any] = {
+            "overrides": others,
+            "request": {"audit": leg, "overrides": dict(overrides)},
+            "reason": reason,
+            "requested_by": requested_by,
+            "max_pending": settings.service.queue,
+        }
+        key = idempotency if idempotency is None or len(values) == 1 else f"{idempotency} {leg}"
+        enqueued.append(queue.enqueue_run(store, **value, **more, idempotency_key=key))
+        if enqueued[-1].how == "new":
+            detail = {"audit": leg, "overrides": others, "reason": reason}
+            events.record_event(store, who=requested_by, what="run requested", subject=enqueued[-1].run, detail=detail)
+    return Enqueued(enqueued[-1].run, enqueued[-1].how, tuple(other.run for other in enqueued[:-1]))
+
+
+def request_ad_hoc(
+    settings: Settings,
+    store: Store,
+    definition: Mapping[str, Any],
+    *,
+    reason: str = "",
+    requested_by: str = "",
+    idempotency: str | None = None,
+) -> Enqueued:
+    """Plan and enqueue one run of an audit that is stored only with this run, and record the event.
+
+    The definition follows the rules of `audits.define`. The audit is named after the run, appears in no list and sends no notifications.
+    Raises ConfigError, the error that prevents its planning, QueueFull and StoreError.
+    """
+    request = {"definition": dict(definition)}
+    if idempotency is not None and (same := queue.find_earlier_request(store, idempotency, request)):
+        return same
+    run = uuid.uuid4().hex
+    name = runs.ad_hoc_audit(run)
+    audit = audits.validate_definition(settings, name, definition)
+    value = run_values(settings.model_copy(update={"audits": {name: audit}}), name) | {"run": run}
+    more: dict[str, Any] = {"reason": reason, "requested_by": requested_by, "max_pending": settings.service.queue}
+    found = queue.enqueue_run(store, **value, **more, idempotency_key=idempotency, request=request)
+    if found.how == "new":
+        detail = {"audit": name, "definition": definitions.definition(audit), "reason": reason}
+        events.record_event(store, who=requested_by, what="run requested", subject=found.run, detail=detail)
+    return found
+
+
+def request_resume(settings: Settings, store: Store, run: str, *, requested_by: str = "") -> StoredRun:
+    """Enqueue a failed or cancelled run to be resumed, and record the event. Raises UnknownRun, NotResumable and QueueFull."""
+    found = queue.requeue_run(store, runs.get_run(store, run).run, settings.service.queue)
+    events.record_event(store, who=requested_by, what="run resumed", subject=found.run, detail={"audit": found.audit})
+    return found
+
+
+class _HeldRun(StoreCheckpoint):
+    """A run that this process executes and can stop: cancelled for good, or returned to the queue."""
+
+    def __init__(self, store: Store, run: str, requeue_when_stopped: bool = False) -> None:
+        super().__init__(store, run)
+        self.requeue_when_stopped = requeue_when_stopped
+        """Whether the run returns to the queue when it is stopped, unless its cancellation was requested through the store."""
+        self._stop: Callable[[], None] | None = None
+        self.stopped = False
+        """Whether this process stopped the run."""
+
+    @contextmanager
+    def keep_alive(self, stop: Callable[[], None], statements: CountStatements) -> Iterator[None]:
+        """Hold ``stop`` during the block, so that this process can stop the run as a request in the store does."""
+        self._stop = stop
+        if self.stopped:
+            stop()
+        with super().keep_alive(stop, statements):
+            yield
+
+    def stop(self) -> None:
+        """Stop the run now, or as soon as it starts."""
+        self.stopped = True
+        if self._stop:
+            self._stop()
+
+
+@dataclass(slots=True)
+class _RunExecutor:
+    """Executes claimed runs; waits for a failed store until ``gave_up`` is set."""
+
+    settings: Settings
+    store: Store
+    gave_up: threading.Event = field(default_factory=threading.Event)
+
+    def execute(self, claimed: StoredRun, held: _HeldRun) -> Report | None:
+        """Execute a run and notify the channels, also if it could not start. Returns None if the run returned to the queue."""
+        try:
+            settings = audits.with_defined_audits(self.settings, self.store)
+            report = running.run_claimed(
+                settings, self.store, claimed, held, lambda _, outcome, limits: self._finish(held, outcome, limits)
+            )
+        except StoreError as error:
+            log.warning("the run returns to the queue: %s", error, extra={"action": "put_back", "run": claimed.run})
+            self._retry(lambda: queue.put_back_run(self.store, claimed.run))
+            return None
+        except AuditorError as error:
+            return self._save_failed(claimed, str(error), error.exit_code)
+        except Exception as error:  # a failure of one run must not stop the others
+            if held.stopped:  # an interrupted driver may raise any error
+                self._save_stopped(held)
+                return None
+            log.exception("internal error", extra={"action": "run_failed", "run": claimed.run})
+            why = f"internal error ({type(error).__name__}); see the log of the auditor"
+            return self._save_failed(claimed, why, Verdict.UNKNOWN.exit_code)
+        if _returns_to_queue(held, report):
+            return None
+        notify.notify_run(settings.notify, self.store, report)
+        return report
+
+    def _finish(self, held: _HeldRun, outcome: Outcome, limits: Retention) -> None:
+        """Store how a run ended, or return it to the queue, with retries. Raises StoreError after giving up."""
+
+        def finish() -> None:
+            if held.requeue_when_stopped and runs.get_run(self.store, held.run).cancel_asked:
+                held.requeue_when_stopped = False
+            if _returns_to_queue(held, outcome.report):
+                queue.put_back_run(self.store, held.run)
+            else:
+                running.save_outcome(self.store, outcome, limits)
+
+        self._retry(finish, raises=True)
+
+    def _save_stopped(self, held: _HeldRun) -> None:
+        """Store that a run was stopped by this process; it is resumable if it stored a chunk."""
+
+        def save() -> None:
+            if held.requeue_when_stopped:
+                queue.put_back_run(self.store, held.run)
+                return
+            outcome = runs.Outcome(
+                state=State.CANCELLED,
+                verdict=Verdict.UNKNOWN,
+                exit_code=Verdict.UNKNOWN.exit_code,
+                seconds=0.0,
+                reasons=("the run was cancelled",),
+                resumable=True,
+            )
+            runs.finish_run(self.store, held.run, outcome)
+
+        self._retry(save)
+
+    def _save_failed(self, claimed: StoredRun, reason: str, code: int) -> Report:
+        """Store that a run could not be executed, and notify the channels."""
+        log.warning("the run failed: %s", reason, extra={"action": "run_failed", "run": claimed.run})
+        outcome = runs.Outcome(state=State.FAILED, verdict=Verdict.UNKNOWN, exit_code=code, seconds=0.0, reasons=(reason,))
+        self._retry(lambda: runs.finish_run(self.store, claimed.run, outcome))
+        report = _report_without_result(claimed, State.FAILED, (reason,), code)
+        notify.notify_run(self.settings.notify, self.store, report)
+        return report
+
+    def _retry(self, work: Callable[[], None], raises: bool = False) -> None:
+        """Run ``work``, retrying while the store fails; after giving up, raise its error if ``raises``, else return."""
+        retried = False
+        while True:
+            try:
+                return work()
+            except UnknownRun:
+                # An attempt that failed may have been stored nevertheless, with only its response lost.
+                if raises and not retried:
+                    raise
+                return None
+            except StoreError as error:
+                log.warning("the store failed: %s", error, extra={"action": "store_failed"})
+                retried = True
+                if self.gave_up.wait(RETRY_INTERVAL):
+                    if raises:
+                        raise
+                    return None
+
+
+def _returns_to_queue(held: _HeldRun, report: Report) -> bool:
+    return held.requeue_when_stopped and report.state is State.CANCELLED and not held.taken_away
+
+
+def _report_without_result(run: StoredRun, state: State, reasons: tuple[str, ...], code: int) -> Report:
+    """Return the report of a run that did not compare anything."""
+    return Report(
+        audit=run.audit, run=run.run, state=state, verdict=Verdict.UNKNOWN, reasons=reasons, seconds=0.0, exit_code=code, began=run.started,
+        other_settings=run.other_settings,
+    )  # fmt: skip
+
+
+def run_pending(settings: Settings, store: Store) -> Iterator[Report]:
+    """Execute pending runs one after the other until there are none, and yield their reports.
+
+    A run that is interrupted is reported as cancelled and returns to the queue, and no more runs are started. Raises StoreError.
+    """
+    executor = _RunExecutor(settings, store)
+    executor.gave_up.set()
+    queue.requeue_lost_runs(store)
+    while claimed := queue.claim_run(store):
+        report = executor.execute(claimed, _HeldRun(store, claimed.run, requeue_when_stopped=True))
+        if report is None:
+            reasons = runs.get_run(store, claimed.run).reasons or ("the run was interrupted and returned to the queue",)
+            yield _report_without_result(claimed, State.CANCELLED, reasons, Verdict.UNKNOWN.exit_code)
+            return
+        yield report
+
+
+class Workers:
+    """Threads that execute pending runs, one run per thread at a time. No failure of a run or of the store stops them."""
+
+    def __init__(self, settings: Settings, store: Store, number: int) -> None:
+        self._executor = _RunExecutor(settings, store)
+        self._store = store
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._held: dict[str, _HeldRun] = {}
+        self._last_requeue = -REQUEUE_INTERVAL
+        self._threads = [threading.Thread(target=self._work, name=f"worker {index}", daemon=True) for index in range(1, number + 1)]
+
+    def start(self) -> None:
+        """Start the threads; from now on, concurrent statements are counted together with all processes that share the store."""
+        statement_slots.share_through(self._store)
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, grace: float) -> None:
+        """Start no more runs, wait up to ``grace`` seconds for the running ones, and return the rest to the queue with their chunks."""
+        deadline = time.monotonic() + grace
+        self._stopping.set()
+        self._join(deadline - min(STOP_MARGIN, grace / 2))
+        with self._lock:
+            remaining = list(self._held.values())
+        for held in remaining:
+            held.requeue_when_stopped = True
+            held.stop()
+        self._join(deadline)
+        self._executor.gave_up.set()
+        statement_slots.share_through(None)
+
+    def running(self) -> list[str]:
+        """Return the ids of the runs being executed by this process."""
+        with self._lock:
+            return list(self._held)
+
+    def alive(self) -> bool:
+        """Return whether all threads are running."""
+        return all(thread.is_alive() for thread in self._threads)
+
+    def stop_run(self, run: str) -> bool:
+        """Cancel a run at once, resumable, if this process executes it; return whether it does."""
+        with self._lock:
+            held = self._held.get(run)
+        if held:
+            held.stop()
+        return held is not None
+
+    def _join(self, deadline: float) -> None:
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _work(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._requeue_lost_runs()
+                claimed = queue.claim_run(self._store)
+            except Exception as error:  # an unexpected driver error must not stop the worker
+                level = logging.WARNING if isinstance(error, StoreError) else logging.ERROR
+                log.log(level, "the store failed, retrying in %g s: %s", RETRY_INTERVAL, error, extra={"action": "store_failed"})
+                self._stopping.wait(RETRY_INTERVAL)
+                continue
+            if claimed is None:
+                self._stopping.wait(POLL_INTERVAL)
+                continue
+            held = _HeldRun(self._store, claimed.run)
+            with self._lock:
+                self._held[claimed.run] = held
+            try:
+                if self._stopping.is_set():  # it was claimed during shutdown
+                    queue.put_back_run(self._store, claimed.run)
+                else:
+                    self._executor.execute(claimed, held)
+            except Exception:
+                log.exception("internal error", extra={"action": "run_failed", "run": claimed.run})
+            finally:
+                with self._lock:
+                    del self._held[claimed.run]
+
+    def _requeue_lost_runs(self) -> None:
+        """Every REQUEUE_INTERVAL, return runs whose process has died to the queue."""
+        with self._lock:
+            due = time.monotonic() - self._last_requeue >= REQUEUE_INTERVAL
+            if due:
+                self._last_requeue = time.monotonic()
+        if due and (lost := queue.requeue_lost_runs(self._store)):
+            log.info("runs of dead processes returned to the queue", extra={"action": "requeued", "runs": lost})

@@ -1,0 +1,91 @@
+"""SQL of the method counts: measures of each column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from auditor import canonical
+from auditor.model import ColumnPlan, Plan, Side
+from auditor.summary.measures import EXTREMES, column_measures, family
+from dialects import Dialect, Kind
+
+SUM_KIND = Kind("decimal", 38)
+"""Kind of a sum: a decimal with the most digits there are, of which only those at the column's scale are rendered."""
+
+
+def fragments(plan: Plan, side: Side, dialect: Dialect, texts: Sequence[str]) -> dict[str, str]:
+    """Return the fragments for the template ``counts``; ``texts`` is the SQL of each column's canonical text."""
+    columns: list[str] = []
+    folded: list[str] = []
+    selected: list[str] = []
+    for index, (column, text) in enumerate(zip(plan.columns, texts, strict=True)):
+        columns += _row_columns(column, side, dialect, index, text)
+        for name in column_measures(column):
+            folded.append(f"{_aggregate(name, column, side, dialect, index)} AS {name}_{index}")
+            selected.append(f"{_measure_text(name, column, side, dialect, f'm.{name}_{index}')} AS {name}_{index}")
+    return {"columns": ",\n      ".join(columns), "folded": ",\n    ".join(folded), "measures": ",\n  ".join(selected)}
+
+
+def _row_columns(column: ColumnPlan, side: Side, dialect: Dialect, index: int, text: str) -> list[str]:
+    """Return a row's columns for a measured column: ``v``, the stored value, and ``d``, the number to add up, if it differs from ``v``."""
+    kind, expression = family(column), column.expression[side]
+    if kind == "text":
+        counted = text if column.null_as is not None else expression
+        return [f"{counted} AS v{index}", f"{dialect.length(text)} AS d{index}"]
+    if kind == "truth":
+        return [f"{expression} AS v{index}", f"CASE WHEN {text} = '1' THEN 1 ELSE 0 END AS d{index}"]
+    value = dialect.as_number(expression, column.native[side]) if kind == "number" else expression
+    summed = addend(column, side, dialect, text) if "sum" in column_measures(column) else expression
+    return [f"{value} AS v{index}", *([f"{summed} AS d{index}"] if summed != expression else [])]
+
+
+def addend(column: ColumnPlan, side: Side, dialect: Dialect, text: str) -> str:
+    """Return SQL of the exact number to add up: rounded to the compared scale on a side that stores more digits."""
+    native, expression = column.native[side], column.expression[side]
+    if native.name in canonical.FLOATS:
+        return _float_units(expression, column.kind.scale or 0, dialect)
+    if column.kind == canonical.FULL_DECIMAL:
+        return dialect.as_number(expression, native)
+    scale = 0 if column.kind.name == "rounded" else column.kind.scale or 0
+    if column.kind.name != "rounded" and (native.name != "decimal" or (native.scale is not None and native.scale <= scale)):
+        return dialect.as_number(expression, native)
+    return f"CAST({text} AS {dialect.native_type(Kind('decimal', dialect.MAX_DECIMAL_DIGITS, scale))})"
+
+
+def _float_units(c: str, scale: int, dialect: Dialect) -> str:
+    """Return SQL of a float in units of 10^-scale, as in ``Dialect.rounded_text``; 0 for values too large for that."""
+    x = dialect.as_double(c)
+    size = f"FLOOR(ABS({x}) * {dialect.double_literal(f'1e{scale}')} + {dialect.double_literal('0.5')})"
+    within = f"ABS({x}) < {dialect.double_literal(f'9e{18 - scale}')}"
+    return dialect.as_bigint(f"CASE WHEN NOT {within} THEN {dialect.double_literal('0')} WHEN {x} < 0 THEN -{size} ELSE {size} END")
+
+
+def _aggregate(name: str, column: ColumnPlan, side: Side, dialect: Dialect, index: int) -> str:
+    """Return SQL of the aggregate of one measure, in the engine's own type."""
+    if name == "nulls":
+        return f"COUNT(*) - COUNT(v{index})"
+    if name in EXTREMES:
+        return f"{name.upper()}(v{index})"
+    if name in ("characters", "true"):
+        return dialect.integer_sum(f"d{index}")
+    native, expression = column.native[side], column.expression[side]
+    if addend(column, side, dialect, "") == expression:
+        return dialect.number_sum(f"v{index}", native)
+    return dialect.number_sum(f"d{index}", Kind("integer") if native.name in ("bit", *canonical.FLOATS) else SUM_KIND)
+
+
+def _measure_text(name: str, column: ColumnPlan, side: Side, dialect: Dialect, measured: str) -> str:
+    """Return SQL of a measure as canonical text."""
+    if name not in ("sum", *EXTREMES):
+        return dialect.as_text(measured)
+    if column.kind == canonical.FULL_DECIMAL:
+        return full_number_text(measured, column.native[side], dialect)
+    if name == "sum" or family(column) == "number":
+        # Digits are rendered at the column's scale, because the engine's type of an aggregate may have another one.
+        return dialect.decimal_text(measured, 0 if column.kind.name == "rounded" else column.kind.scale or 0, SUM_KIND)
+    return dialect.canonical_text(column.kind, measured, column.native[side])
+
+
+def full_number_text(measured: str, native: Kind, dialect: Dialect) -> str:
+    """Return SQL of an aggregate of exact numbers of that kind, with all their digits."""
+    return dialect.full_decimal_text(measured, Kind("decimal", 38, native.scale if native.name == "decimal" else 0))

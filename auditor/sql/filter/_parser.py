@@ -1,0 +1,347 @@
+"""Parse a portable filter into its tree.
+
+::
+
+    condition  = all-of { OR all-of }
+    all-of     = negation { AND negation }
+    negation   = NOT negation | predicate
+    predicate  = sum [ comparison sum | [NOT] IN (sum, ...) | [NOT] BETWEEN sum AND sum | [NOT] LIKE text [ESCAPE text] | IS [NOT] NULL ]
+    sum        = product { (+ | -) product }
+    product    = factor { * factor }
+    factor     = column | literal | now | today | - factor | ( condition )
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Literal, cast
+
+from auditor.errors import BadExpression
+from auditor.sql.filter._tokens import FOREIGN_OPERANDS, FOREIGN_OPERATORS, LANGUAGE, RESERVED, WAY_OUT, Token, tokenize
+from auditor.sql.filter._tree import (
+    Arithmetic,
+    ArithmeticOp,
+    Clock,
+    Column,
+    CompareOp,
+    Comparison,
+    Condition,
+    In,
+    Interval,
+    IsNull,
+    Junction,
+    Like,
+    Moment,
+    Not,
+    Number,
+    Operand,
+    Text,
+    Truth,
+    Wildcard,
+)
+
+COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
+MAX_DIGITS = 38
+"""Most digits of a number literal."""
+MAX_DEPTH = 100
+"""Most brackets and negations within each other."""
+UNITS = {"SECOND": dt.timedelta(seconds=1), "MINUTE": dt.timedelta(minutes=1), "HOUR": dt.timedelta(hours=1),
+         "DAY": dt.timedelta(days=1), "WEEK": dt.timedelta(weeks=1)}  # fmt: skip
+MONTHS = {"MONTH": 1, "YEAR": 12}
+
+
+def parse(text: str) -> Condition:
+    """Return the tree of a filter. Raises BadExpression, whose one sentence says what to write instead."""
+    return _Parser(tokenize(text)).parse()
+
+
+class _Parser:
+    """A recursive-descent parser over a list of tokens."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._next = 0
+        self._depth = 0
+
+    def parse(self) -> Condition:
+        if self._peek().sort == "end":
+            raise BadExpression("where: the filter is empty; remove it, or write a condition such as status <> 'draft'")
+        found = self._as_condition(self._disjunction())
+        if self._peek().sort != "end":
+            raise self._unexpected("AND or OR")
+        return found
+
+    # conditions
+
+    def _disjunction(self) -> Operand | Condition:
+        return self._junction("OR", self._conjunction)
+
+    def _conjunction(self) -> Operand | Condition:
+        return self._junction("AND", self._negation)
+
+    def _junction(self, word: Literal["AND", "OR"], parse_part: Callable[[], Operand | Condition]) -> Operand | Condition:
+        first = parse_part()
+        if not self._at_word(word):
+            return first
+        conditions = [self._as_condition(first)]
+        while self._take_word(word):
+            conditions.append(self._as_condition(parse_part()))
+        return Junction(word, tuple(conditions))
+
+    def _negation(self) -> Operand | Condition:
+        if not self._take_word("NOT"):
+            return self._predicate()
+        self._enter()
+        found = Not(self._as_condition(self._negation()))
+        self._depth -= 1
+        return found
+
+    def _predicate(self) -> Operand | Condition:
+        left = self._sum()
+        token = self._peek()
+        if token.sort == "symbol" and token.value in COMPARISONS:
+            self._next += 1
+            return Comparison(cast(CompareOp, token.value), self._as_operand(left), self._as_operand(self._sum()))
+        if self._take_word("IS"):
+            negated = self._take_word("NOT")
+            self._expect_word("NULL", "NULL, as in IS NULL or IS NOT NULL")
+            if not isinstance(left, Column):
+                raise BadExpression(f"where: IS NULL {token.place} takes one column; write column IS NULL")
+            return Not(IsNull(left)) if negated else IsNull(left)
+        negated = self._at_word("NOT") and self._take_word("NOT")
+        for word, parse_rest in (("IN", self._in), ("BETWEEN", self._between), ("LIKE", self._like)):
+            if self._take_word(word):
+                found = parse_rest(self._as_operand(left))
+                return Not(found) if negated else found
+        if negated:
+            raise self._unexpected("IN, BETWEEN or LIKE")
+        return left
+
+    def _in(self, operand: Operand) -> Condition:
+        self._expect_symbol("(")
+        values = [self._as_operand(self._sum())]
+        while self._take_symbol(","):
+            values.append(self._as_operand(self._sum()))
+        self._expect_symbol(")")
+        return In(operand, tuple(values))
+
+    def _between(self, operand: Operand) -> Condition:
+        low = self._as_operand(self._sum())
+        self._expect_word("AND", "AND, as in BETWEEN 1 AND 9")
+        high = self._as_operand(self._sum())
+        return Junction("AND", (Comparison(">=", operand, low), Comparison("<=", operand, high)))
+
+    def _like(self, operand: Operand) -> Condition:
+        pattern = self._expect_text("a pattern, as in LIKE 'A%'")
+        escape = ""
+        if self._take_word("ESCAPE"):
+            escape = self._expect_text("one character, as in ESCAPE '!'")
+            if len(escape) != 1 or escape in "%_":
+                raise BadExpression("where: ESCAPE takes one character other than % and _, as in ESCAPE '!'")
+        elif "\\" in pattern:
+            raise BadExpression(
+                "where: engines read a backslash in a pattern of LIKE in different ways; write LIKE '...' ESCAPE '\\' if it escapes,"
+                " and ESCAPE '!' if it means itself"
+            )
+        return Like(operand, _split_pattern(pattern, escape))
+
+    # operands
+
+    def _sum(self) -> Operand | Condition:
+        left = self._product()
+        while (token := self._peek()).sort == "symbol" and token.value in "+-":
+            self._next += 1
+            left = Arithmetic(cast(ArithmeticOp, token.value), self._as_operand(left), self._as_operand(self._product()))
+        return left
+
+    def _product(self) -> Operand | Condition:
+        left = self._factor()
+        while self._take_symbol("*"):
+            left = Arithmetic("*", self._as_operand(left), self._as_operand(self._factor()))
+        return left
+
+    def _factor(self) -> Operand | Condition:
+        token = self._peek()
+        if self._take_symbol("-"):
+            self._enter()
+            operand = self._as_operand(self._factor())
+            self._depth -= 1
+            return Number(-operand.value) if isinstance(operand, Number) else Arithmetic("-", Number(Decimal(0)), operand)
+        if self._take_symbol("("):
+            self._enter()
+            inner = self._disjunction()
+            self._expect_symbol(")")
+            self._depth -= 1
+            return inner
+        self._next += 1
+        match token.sort:
+            case "number":
+                return _number(token)
+            case "text":
+                if "\0" in token.value:
+                    raise BadExpression("where: a text cannot contain the character U+0000, which some engines cannot hold; remove it")
+                return Text(token.value)
+            case "quoted":
+                return self._column(token.value, token)
+            case "word":
+                return self._word(token)
+            case _:
+                self._next -= 1
+                raise self._unexpected("a column or a value")
+
+    def _word(self, token: Token) -> Operand:
+        if self._peek().sort == "text" and token.value in ("DATE", "TIMESTAMP"):
+            return _moment(token.value, self._take())
+        if self._peek().sort == "text" and token.value == "INTERVAL":
+            return self._interval(self._take())
+        if token.value == "INTERVAL" and self._peek().sort == "number":
+            raise BadExpression(f"where: the number of an interval is written in quotes: INTERVAL '{self._peek().written}' day")
+        if self._peek().sort == "symbol" and self._peek().value == "(":
+            raise _foreign(token, f"{token.written}()")
+        if token.value in ("NOW", "TODAY"):
+            return Clock("now" if token.value == "NOW" else "today")
+        if token.value in ("TRUE", "FALSE"):
+            return Truth(token.value == "TRUE")
+        if token.value == "NULL":
+            raise BadExpression(f"where: a comparison with NULL {token.place} is never true; write IS NULL or IS NOT NULL")
+        if token.value in RESERVED:
+            self._next -= 1
+            raise self._unexpected("a column or a value")
+        if token.value in FOREIGN_OPERANDS:
+            raise _foreign(token, token.written)
+        return self._column(token.written, token)
+
+    def _column(self, name: str, token: Token) -> Column:
+        following = self._peek()
+        if following.sort == "text":
+            raise BadExpression(
+                f"where: {token.written} before a text is no literal; write DATE '...', TIMESTAMP '...' or INTERVAL '...' day"
+            )
+        return Column(name)
+
+    def _interval(self, number: Token) -> Interval:
+        unit = self._peek()
+        name = unit.value.removesuffix("S") if unit.sort == "word" else ""
+        if not re.fullmatch(r"\d{1,9}", number.value) or name not in {*UNITS, *MONTHS}:
+            raise BadExpression(
+                f"where: INTERVAL {number.written} takes a whole number and a unit; write INTERVAL '7' day, with the unit"
+                " second, minute, hour, day, week, month or year"
+            )
+        self._next += 1
+        count = int(number.value)
+        try:
+            return Interval(count * MONTHS.get(name, 0), count * UNITS.get(name, dt.timedelta()))
+        except OverflowError:
+            raise BadExpression(
+                f"where: INTERVAL {number.written} {unit.written} is longer than all of time; write a shorter one"
+            ) from None
+
+    # tokens
+
+    def _peek(self) -> Token:
+        return self._tokens[self._next]
+
+    def _take(self) -> Token:
+        self._next += 1
+        return self._tokens[self._next - 1]
+
+    def _at_word(self, word: str) -> bool:
+        return self._peek().sort == "word" and self._peek().value == word
+
+    def _take_word(self, word: str) -> bool:
+        found = self._at_word(word)
+        self._next += found
+        return found
+
+    def _take_symbol(self, symbol: str) -> bool:
+        found = self._peek().sort == "symbol" and self._peek().value == symbol
+        self._next += found
+        return found
+
+    def _expect_word(self, word: str, what: str) -> None:
+        if not self._take_word(word):
+            raise self._unexpected(what)
+
+    def _expect_symbol(self, symbol: str) -> None:
+        if not self._take_symbol(symbol):
+            raise self._unexpected(repr(symbol))
+
+    def _expect_text(self, what: str) -> str:
+        if self._peek().sort != "text":
+            raise self._unexpected(what)
+        return self._take().value
+
+    def _enter(self) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise BadExpression(f"where: more than {MAX_DEPTH} brackets within each other; write fewer")
+
+    def _unexpected(self, wanted: str) -> BadExpression:
+        """Return the error that something else than ``wanted`` is next."""
+        token = self._peek()
+        if token.sort == "word" and token.value in FOREIGN_OPERATORS | FOREIGN_OPERANDS:
+            return _foreign(token, token.written)
+        return BadExpression(f"where: {wanted} is missing {token.place}")
+
+    def _as_condition(self, found: Operand | Condition) -> Condition:
+        """Return a column of truth values as the condition that it is TRUE. Raises BadExpression for any other operand."""
+        if isinstance(found, Column):
+            return Comparison("=", found, Truth(True))
+        if isinstance(found, Truth | Comparison | In | Like | IsNull | Not | Junction):
+            return found
+        raise BadExpression("where: a value alone is no condition; compare it, as in amount > 0")
+
+    def _as_operand(self, found: Operand | Condition) -> Operand:
+        if isinstance(found, Comparison | In | Like | IsNull | Not | Junction):
+            raise BadExpression("where: a condition cannot be compared or calculated with; join conditions with AND, OR and NOT")
+        return found
+
+
+def _foreign(token: Token, name: str) -> BadExpression:
+    """Return the error for a word of SQL that the language lacks."""
+    if token.value in ("NOW", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "SYSDATE", "GETDATE", "UTC_TIMESTAMP", "LOCALTIME"):
+        return BadExpression(f"where: {name} would be each server's own clock; write now, which is the source's for both sides")
+    if token.value in ("CURRENT_DATE", "CURDATE", "UTC_DATE"):
+        return BadExpression(f"where: {name} would be each server's own clock; write today, which is the source's for both sides, in UTC")
+    return BadExpression(f"where: {name} (character {token.at + 1}) is not part of the portable language, which has {LANGUAGE}; {WAY_OUT}")
+
+
+def _number(token: Token) -> Number:
+    digits = token.value.replace(".", "").lstrip("0")
+    if len(digits) > MAX_DIGITS:
+        raise BadExpression(f"where: the number {token.place} has more than {MAX_DIGITS} digits; write a shorter one")
+    return Number(Decimal(token.value))
+
+
+def _moment(word: str, literal: Token) -> Moment:
+    """Return the moment of a DATE or TIMESTAMP literal; without an offset it is UTC. Raises BadExpression."""
+    form = r"\d{4}-\d\d-\d\d" if word == "DATE" else r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?\s*(Z|[+-]\d\d:\d\d)?"
+    example = "DATE '2026-11-01'" if word == "DATE" else "TIMESTAMP '2026-11-01 06:30:00', in UTC unless it ends with +01:00"
+    try:
+        if not re.fullmatch(form, literal.value):
+            raise ValueError
+        moment = dt.datetime.fromisoformat(literal.value.replace(" +", "+").replace(" -", "-").replace(" Z", "Z"))
+        return Moment(moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment)
+    except (ValueError, OverflowError):
+        raise BadExpression(f"where: {word} {literal.written} is no {word.lower()}; write {example}") from None
+
+
+def _split_pattern(pattern: str, escape: str) -> tuple[str | Wildcard, ...]:
+    """Return the parts of a LIKE pattern: plain texts and wildcards. Raises BadExpression for a dangling escape character."""
+    parts: list[str | Wildcard] = []
+    characters = iter(pattern)
+    for character in characters:
+        if character in "%_":
+            parts.append(Wildcard(character))
+            continue
+        plain = next(characters, "") if character == escape else character
+        if character == escape and plain not in ("%", "_", escape):
+            raise BadExpression(f"where: in a pattern of LIKE, {escape} must be followed by %, _ or {escape}; write it so")
+        if parts and isinstance(parts[-1], str):
+            parts[-1] += plain
+        else:
+            parts.append(plain)
+    return tuple(parts)

@@ -1,0 +1,115 @@
+"""SQL of the method exact: signature words and power sums of a partition's row hashes.
+
+From v, the first 60 bits of a row hash (15 hexadecimal digits), w0 = v >> 30 and w1 = v & (2^30 - 1). For a row's position x and
+p = 2^31 - 1 the engine returns S_0 = SUM(w0), W_1 = SUM(w1) and S_j = SUM(w0 * x^j mod p) mod p. No intermediate number exceeds 63
+bits: w0 < 2^30, x < 2^31 and residues are below 2^31. ``auditor.compare.syndromes`` has the algebra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from auditor.model import Plan, Side
+from auditor.sql.key_number import bucket, key_number, partition, position
+from auditor.sql.minhash import minima
+from auditor.sql.row_text import row_text
+from auditor.summary.field import P
+from dialects import Dialect
+
+INLINE_T = 4
+"""Greatest t at which every sum spells out its products; beyond it a level of the statement computes the powers for all sums."""
+
+NARROW = 1 << 15
+"""Greatest position whose square, up to 2^30, needs no reduction modulo p: POSITIONS of partitions by hash or time are no more."""
+
+
+def uses_levels(plan: Plan) -> bool:
+    """Return whether a level of the statement computes the powers of positions for all sums (template ``exact_levels``)."""
+    return plan.method == "exact" and (plan.t > INLINE_T or plan.bits > 60 or plan.k > 0)
+
+
+def count_sums(plan: Plan) -> int:
+    """Return the number of power sums in a summary, including S_0, which is the first word of the signature."""
+    return 2 * plan.t
+
+
+def fragments(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
+    """Return the fragments for the templates ``exact`` and ``exact_levels``."""
+    how = plan.partitioning
+    row = row_text(plan, side, dialect)
+    add, counted = _aggregates(plan, dialect)
+    shared = uses_levels(plan)
+    narrow = how.strategy != "range" or how.size <= NARROW
+    located, group, place = _row_location(plan, side, dialect)
+    x = "x" if shared else place
+    first = "w0" if shared else dialect.shift_right("v", 30)
+    words = [first, "w1" if shared else f"(v & {2**30 - 1})", *(("w2", "w3") if plan.bits > 60 else ())]
+    terms = [_power_term(j, first, x, shared, narrow) for j in range(1, count_sums(plan))]
+    halves = [(dialect.shift_right(v, 30), f"({v} & {2**30 - 1})") for v in ("v", "v1")[: plan.bits // 60]]
+    columns = [f"{sql} AS w{i}" for i, sql in enumerate(half for pair in halves for half in pair)]
+    whole = plan.bits > 60 or plan.k > 0
+    sources = [f"{dialect.word('h', 1 + 15 * i, 15)} AS v{i or ''}" for i in range(plan.bits // 60)] if whole else ["v"]
+    sources += [f"{dialect.word('h', 25, 8)} AS seed"] if plan.k else []
+    summed = [f"{add(term)} % {P} AS syndrome_{j}" for j, term in enumerate(terms, start=1)]
+    return {
+        "partition": group,
+        "located": located,
+        "position": place,
+        "counted": counted("w0" if shared else "v"),
+        "word": dialect.row_word(row, plan.hash),
+        "hashed": f"{dialect.row_hash(row, plan.hash)} AS h" if whole else f"{dialect.row_word(row, plan.hash)} AS v",
+        "word_sources": ",\n      ".join(sources),
+        "word_columns": ",\n    ".join([*columns, *(["seed"] if plan.k else [])]),
+        "powers": ",\n    ".join(f"{sql} AS {name}" for name, sql in _powers(count_sums(plan) - 1)),
+        "words": ",\n  ".join([f"{add(word)} AS word_{j}" for j, word in enumerate(words)]),
+        "syndromes": ",\n  ".join([*summed, *minima(plan.k, "seed")]),
+    }
+
+
+def _aggregates(plan: Plan, dialect: Dialect) -> tuple[Callable[[str], str], Callable[[str], str]]:
+    """Return functions that render the sum of a term over a partition, and the count of its hashed rows.
+
+    If an engine's fast sums are exact only up to some number of rows, a partition that holds more of them than planned is counted as
+    having no hashed rows: it is skipped instead of compared by rounded sums.
+    """
+    most = dialect.SMALL_SUM_MAX_ROWS
+    if most is None or plan.partitioning.strategy == "time" or plan.rows_per_partition > most // 4:
+        return dialect.integer_sum, "COUNT({})".format
+    return dialect.small_sum, f"CASE WHEN COUNT(*) <= {most} THEN COUNT({{}}) ELSE 0 END".format
+
+
+def _row_location(plan: Plan, side: Side, dialect: Dialect) -> tuple[str, str, str]:
+    """Return SQL of a row's columns that locate it, of its partition id, and of its position (from these columns)."""
+    how = plan.partitioning
+    if how.strategy == "range":
+        column = plan.columns[how.column]
+        offset = dialect.remainder(column.expression[side], how.size, column.native[side])
+        return f"{partition(plan, side, dialect)} AS partition_id,\n    {offset} + 1 AS x", "partition_id", "x"
+    located = f"{key_number(plan, side, dialect)} AS kv"
+    if how.strategy == "time":
+        return f"{partition(plan, side, dialect)} AS partition_id,\n    {located}", "partition_id", position("kv")
+    return located, bucket("kv", how.buckets), position("kv")
+
+
+def _power_term(j: int, first: str, x: str, shared: bool, narrow: bool) -> str:
+    """Return SQL of w * x^j mod p, multiplying by x^(2^i) for each binary digit i of j, so that no intermediate exceeds 63 bits."""
+    term = first
+    for bit in range(j.bit_length()):
+        if j >> bit & 1:
+            power = (x if bit == 0 else f"x{1 << bit}") if shared else _inline_power(x, bit, narrow)
+            term = f"({term} * {power}) % {P}"
+            term = f"({term})" if j >> bit + 1 else term
+    return term
+
+
+def _inline_power(x: str, bit: int, narrow: bool) -> str:
+    """Return SQL of x^(2^bit), below 2^31."""
+    if bit == 0:
+        return x
+    half = _inline_power(x, bit - 1, narrow)
+    return f"({half} * {half})" if narrow and bit == 1 else f"(({half} * {half}) % {P})"
+
+
+def _powers(greatest: int) -> list[tuple[str, str]]:
+    """Return the columns x, x2, x4, .. for all sums, as (SQL, name): the position and its repeated squares modulo p."""
+    return [("x" if bit == 0 else f"x{1 << bit}", _inline_power("x", bit, False)) for bit in range(greatest.bit_length())]

@@ -1,0 +1,163 @@
+"""Render the statements of a plan from a dialect and the templates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sql_templates
+from auditor.model import Chunk, ColumnPlan, Plan, Side, consecutive_ranges
+from auditor.sql import counts, power_sums
+from auditor.sql.batches import cut_into_batches, number_size
+from auditor.sql.key_number import bucket, key_number, partition
+from auditor.sql.minhash import minima
+from auditor.sql.row_text import row_text, text
+from auditor.sql.user_sql import checked
+from auditor.summary import measures
+from dialects import Dialect
+
+WORD_BITS = {"signature": 30, "minhash": 32, "exact": 30}
+"""Bits of a signature word by method."""
+
+
+def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str = "") -> str:
+    """Return the statement that summarises a chunk of one side, one row per partition; see ``result_columns``.
+
+    With ``console``, a name for the plan, each row also holds the total numbers of partitions and rows, and the plan's name with the side,
+    so that a result that was truncated, edited or swapped is recognised when it is compared.
+    """
+    fragments = {
+        "partition": "0" if plan.partitioning.strategy == "whole" else partition(plan, side, dialect),
+        "key": ordered_key(plan, side),
+        "table": plan.sides[side].table,
+        "where": where(plan, side, chunk),
+        "fence": dialect.OPTIMIZER_BARRIER,
+        "fence_column": dialect.OPTIMIZER_BARRIER_COLUMN,
+        "console": _console_columns(dialect, side, console, "m.row_count" if plan.method == "counts" else "COUNT(*)"),
+        **_METHODS[plan.method](plan, side, dialect),
+    }
+    template = dialect.template(template_name(plan))
+    wanted = sql_templates.holes(template)
+    return checked(sql_templates.fill(template, {name: text for name, text in fragments.items() if name in wanted}), dialect)
+
+
+def template_name(plan: Plan) -> str:
+    """Return the name of the template of the plan's summaries."""
+    if plan.method == "signature" and plan.partitioning.strategy == "whole":
+        return "signature_whole"
+    return "exact_levels" if power_sums.uses_levels(plan) else plan.method
+
+
+def rows(plan: Plan, side: Side, dialect: Dialect, which: str, texts: Sequence[str]) -> str:
+    """Return the statement that fetches rows of one side.
+
+    ``which`` is an SQL condition; empty for all rows. ``texts`` are SQL expressions that become the columns t0, t1, ..
+    """
+    fragments = {
+        "partition": partition(plan, side, dialect),
+        "hash": dialect.row_hash(row_text(plan, side, dialect), plan.hash),
+        "digits": str(plan.bits // 4),
+        "texts": _join_columns([f"{sql} AS t{index}" for index, sql in enumerate(texts)]),
+        "table": plan.sides[side].table,
+        "where": " AND ".join(f"({condition})" for condition in (*plan.sides[side].conditions, which) if condition),
+    }
+    return checked(sql_templates.fill(dialect.template("rows"), fragments), dialect)
+
+
+def bounds(column: ColumnPlan, side: Side, dialect: Dialect, table: str, condition: str) -> str:
+    """Return the statement that finds the least and greatest value of a key column."""
+    fragments = {"key": column.expression[side], "table": table, "where": condition}
+    return checked(sql_templates.fill(dialect.template("bounds"), fragments), dialect)
+
+
+def count(dialect: Dialect, table: str, condition: str) -> str:
+    """Return the statement that counts rows."""
+    return checked(sql_templates.fill(dialect.template("count"), {"table": table, "where": condition}), dialect)
+
+
+def where(plan: Plan, side: Side, chunk: Chunk) -> str:
+    """Return the condition of a chunk: the filters, and plain comparisons of the key, for which an index can be used."""
+    key = plan.columns[0].expression[side]
+    conditions = plan.sides[side].conditions
+    if chunk.null_key:
+        conditions.append(f"{key} IS NULL")
+    if chunk.first is not None:
+        conditions.append(f"{key} >= {chunk.first}")
+    if chunk.end is not None:
+        conditions.append(f"{key} < {chunk.end}")
+    if chunk.within:
+        conditions.append(f"({chunk.within})")
+    return " AND ".join(condition for condition in conditions if condition) or "1 = 1"
+
+
+def partition_conditions(plan: Plan, side: Side, dialect: Dialect, numbers: Sequence[int], most: int) -> list[str]:
+    """Return conditions that together select the rows of partitions, given by id.
+
+    For range partitions each condition has at most ``most`` key ranges, for which an index can be used; for others each takes a scan, and
+    there are as few as the length of a statement allows.
+    """
+    if plan.partitioning.strategy != "range":
+        lists = cut_into_batches(numbers, number_size, dialect)
+        return [f"{partition(plan, side, dialect)} IN ({', '.join(str(n) for n in some)})" for some in lists]
+    key, size = plan.columns[0].expression[side], plan.partitioning.size
+    spans = [f"({key} >= {first * size} AND {key} < {(last + 1) * size})" for first, last in consecutive_ranges(numbers)]
+    return [" OR ".join(spans[start : start + most]) for start in range(0, len(spans), most)]
+
+
+def ordered_key(plan: Plan, side: Side) -> str:
+    """Return SQL of the key if it is one integer column, else NULL."""
+    return plan.columns[0].expression[side] if plan.has_integer_key else "NULL"
+
+
+def _console_columns(dialect: Dialect, side: Side, name: str, row_count: str) -> str:
+    if not name:
+        return ""
+    totals = f"COUNT(*) OVER () AS partition_count,\n  SUM({row_count}) OVER () AS total_rows"
+    return f",\n  {totals},\n  {dialect.string_literal(f'{name}/{side}')} AS audit_plan"
+
+
+def _join_columns(items: list[str]) -> str:
+    return ",\n  ".join(items)
+
+
+def _located_partition(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
+    """Return the fragments of a row's columns that locate it, and of its partition from these: a bucket takes its number twice."""
+    if plan.partitioning.strategy != "hash":
+        return {"located": f"{partition(plan, side, dialect)} AS partition_id", "partition": "partition_id"}
+    return {"located": f"{key_number(plan, side, dialect)} AS kv", "partition": bucket("kv", plan.partitioning.buckets)}
+
+
+def _signature(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
+    words = [dialect.shift_right("v", 30), f"(v & {2**30 - 1})"]
+    return {
+        **_located_partition(plan, side, dialect),
+        "word": dialect.row_word(row_text(plan, side, dialect), plan.hash),
+        "words": _join_columns([f"{dialect.integer_sum(word)} AS word_{j}" for j, word in enumerate(words)]),
+    }
+
+
+def _minhash(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
+    columns = [f"{dialect.word('h', 8 * j + 1, 8)} AS w{j}" for j in range(4)]
+    return {
+        **_located_partition(plan, side, dialect),
+        "hash": dialect.row_hash(row_text(plan, side, dialect), plan.hash),
+        "word_columns": ",\n    ".join(columns),
+        "words": _join_columns([f"{dialect.integer_sum(f'w{j}')} AS word_{j}" for j in range(4)]),
+        "minhashes": _join_columns(minima(plan.k, "w3")),
+    }
+
+
+def _counts(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
+    return counts.fragments(plan, side, dialect, [text(column, side, dialect) for column in plan.columns])
+
+
+_METHODS = {"signature": _signature, "minhash": _minhash, "counts": _counts, "exact": power_sums.fragments}
+
+
+def result_columns(plan: Plan) -> list[str]:
+    """Return the column names of a summary's result, in order, without those added for consoles."""
+    if plan.method == "counts":
+        return ["partition_id", "row_count", "key_min", "key_max", *measures.result_columns(plan)]
+    words = {"signature": 2, "minhash": 4, "exact": plan.bits // 30}[plan.method]
+    names = ["partition_id", "row_count", "hashed", "key_min", "key_max", *(f"word_{j}" for j in range(words))]
+    names += [f"syndrome_{j}" for j in range(1, power_sums.count_sums(plan))] if plan.method == "exact" else []
+    return names + [f"minhash_{i}" for i in range(plan.k)]

@@ -1,0 +1,127 @@
+"""SQL of canonical texts of columns, rows and keys."""
+
+from __future__ import annotations
+
+import re
+
+from auditor import canonical
+from auditor.model import ColumnPlan, Plan, Side
+from dialects import Dialect, Kind
+from dialects.kinds import FREE_TEXT_KINDS
+
+LABELS = re.compile(r"(enum|set)\(", re.IGNORECASE)
+"""How a type begins that lists its labels."""
+
+
+def text(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of a column's canonical text, with the audit's trim, case and null_as applied; NULL for NULL without null_as."""
+    sql = dialect.canonical_text(column.kind, column.expression[side], column.native[side])
+    if column.tolerance and column.kind.name == "float32" and column.native[side].name != "float32":
+        sql = _single_precision_text(sql, column, side, dialect)
+    if column.trim:
+        sql = dialect.trim(sql)
+    if column.case:
+        sql = dialect.lower(sql) if column.case == "lower" else dialect.upper(sql)
+    return _replace_null(column, side, sql, dialect.string_literal(column.null_as)) if column.null_as is not None else sql
+
+
+def levelled(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of a time whose hour, day and month are those of the compared text: on a side that is rounded, moved as rounding does."""
+    return dialect.rounded_time(column.kind, column.expression[side], column.native[side])
+
+
+def _single_precision_text(sql: str, column: ColumnPlan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of a double's text in single precision, or in double precision if it is outside the range of single precision."""
+    x = dialect.as_double(column.expression[side])
+    fits = f"ABS({x}) > {dialect.double_literal('1e-37')} AND ABS({x}) < {dialect.double_literal('3e38')}"
+    whole = dialect.canonical_text(Kind("float64"), column.expression[side], column.native[side])
+    return f"CASE WHEN {fits} THEN {sql} ELSE {whole} END"
+
+
+def escaped(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of a column's canonical text as an operand of ``Dialect.concat``, with the row encoding's special character escaped if
+    the text can contain it."""
+    return _escape_bar(operand(column, side, dialect), column, side, dialect)
+
+
+def _escape_bar(sql: str, column: ColumnPlan, side: Side, dialect: Dialect) -> str:
+    return dialect.replace(sql, canonical.BAR, canonical.ESCAPED) if _can_hold_bar(column, side) else sql
+
+
+def operand(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of a column's canonical text as an operand of ``Dialect.concat``, which may print values by itself."""
+    if _is_changed(column):
+        return text(column, side, dialect)
+    return dialect.operand_text(column.kind, column.expression[side], column.native[side])
+
+
+def _is_changed(column: ColumnPlan) -> bool:
+    """Return whether the audit's settings change the canonical text that the dialect renders."""
+    return bool(column.trim or column.case or column.null_as is not None or column.tolerance)
+
+
+def _can_hold_bar(column: ColumnPlan, side: Side) -> bool:
+    """Return whether a text can contain the row encoding's special character: not if its type lists its labels, and none does."""
+    if column.null_as and canonical.BAR in column.null_as:
+        return True
+    native = column.native[side]
+    if native.name in ("enum", "set") and LABELS.match(column.types[side]):
+        return canonical.BAR in column.types[side]
+    return column.kind.is_free_text or native.name in FREE_TEXT_KINDS
+
+
+def _replace_null(column: ColumnPlan, side: Side, sql: str, null: str) -> str:
+    """Return SQL of a text, or of ``null`` if the column itself is NULL.
+
+    COALESCE would not do: a text that the engine could not build (because it is too long, say) is NULL as well, and must make the row
+    text NULL, so that the row is counted as not hashed.
+    """
+    return f"CASE WHEN {column.expression[side]} IS NULL THEN {null} ELSE {sql} END"
+
+
+def _mark_null(column: ColumnPlan, side: Side, sql: str, null: str, dialect: Dialect) -> str:
+    """Return SQL of a text, or of the row encoding's mark for NULL.
+
+    A column with null_as needs no mark, nor one that its catalogue says holds no NULL: one that comes nevertheless, from a view say,
+    makes the row text NULL, so that the row is counted as not hashed. COALESCE serves where only NULL has no text.
+    """
+    if column.null_as is not None or side in column.never_null:
+        return sql
+    if _is_changed(column) or dialect.can_fail(column.kind, column.native[side]):
+        return _replace_null(column, side, sql, null)
+    return f"COALESCE({sql}, {null})"
+
+
+def row_text(plan: Plan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of the row text in the plan's encoding; NULL only if the engine could not build it."""
+    if plan.encoding == "published":
+        null = dialect.string_literal("NULL")
+        return dialect.concat([_mark_null(column, side, operand(column, side, dialect), null, dialect) for column in plan.columns])
+    null = dialect.string_literal(canonical.NULL)
+    texts = [_mark_null(column, side, escaped(column, side, dialect), null, dialect) for column in plan.columns]
+    between = dialect.string_literal(canonical.SEPARATOR)
+    pieces = [piece for text in texts for piece in (between, text)]
+    return dialect.concat([dialect.string_literal(plan.salt + canonical.SEPARATOR), *pieces[1:]] if plan.salt else pieces[1:])
+
+
+def key_text(plan: Plan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of the key's text; NULL if a column of the key is NULL."""
+    if plan.key == 1:  # no operand that an engine prints by itself: it would be compared as a number or a time
+        return _escape_bar(text(plan.columns[0], side, dialect), plan.columns[0], side, dialect)
+    between = dialect.string_literal(canonical.SEPARATOR)
+    pieces = [piece for column in plan.key_columns for piece in (between, escaped(column, side, dialect))]
+    return dialect.concat(pieces[1:])
+
+
+def shortened_text(column: ColumnPlan, side: Side, dialect: Dialect, length: int) -> str:
+    """Return SQL of a column's canonical text, shortened to its beginning and its hash if it is longer than ``length`` characters.
+
+    Equal texts yield equal results. A masked column yields its SHA-256 in hexadecimal.
+    """
+    sql = text(column, side, dialect)
+    if column.masked:
+        return dialect.row_hash(sql, "sha256")
+    if not column.kind.is_free_text and column.kind.name != "binary" and column.native[side].name not in FREE_TEXT_KINDS:
+        return sql
+    cut = dialect.concat([f"LEFT({sql}, {length})", dialect.string_literal("... sha256 "), f"LEFT({dialect.row_hash(sql, 'sha256')}, 16)"])
+    return f"CASE WHEN {dialect.length(sql)} > {length} THEN {cut} ELSE {sql} END"

@@ -1,0 +1,295 @@
+"""The life of a stored run: start, heartbeat, finish and resume.
+
+A process may change a run only while it owns it. Once another process has resumed the run, or `recover_runs` has failed it, the
+functions called by its former process raise UnknownRun.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, Table, delete, insert, select, update
+
+from auditor.errors import AlreadyRunning, NotResumable, UnknownRun
+from auditor.model import Side, State, Verdict
+from auditor.store import audit_state
+from auditor.store._dead_runs import has_checkpoint, is_owned_by, recover_runs
+from auditor.store._process import this_process
+from auditor.store._reading import StoredDifference
+from auditor.store._rows import StoredRun, fetch_runs, get_run_number, run_owner, unknown_run
+from auditor.store._schema import audits, chunks, differences, documents, queue, runs, schemas
+from auditor.store._store import Store, database_time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended, and what it found.
+
+    Scores and ``coverage`` are in [0, 1]. ``report`` (JSON) and ``partition_map`` (packed) are stored unless empty. ``resumable`` counts
+    only if the run left a plan and chunks, which are deleted otherwise.
+    """
+
+    state: State
+    verdict: Verdict
+    exit_code: int
+    seconds: float
+    method: str | None = None
+    reasons: Sequence[str] = ()
+    score: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    published: float | None = None
+    coverage: float | None = None
+    rows: Mapping[Side, int] | None = None
+    partitions: int | None = None
+    unequal: int | None = None
+    missing: int | None = None
+    extra: int | None = None
+    changed: int | None = None
+    unsettled: int | None = None
+    verified_through: dt.datetime | None = None
+    within_threshold: bool = False
+    within_threshold_through: dt.datetime | None = None
+    resumable: bool = False
+    report: bytes = b""
+    partition_map: bytes = b""
+    differences: Sequence[StoredDifference] = ()
+
+
+OUTCOME_COLUMNS = (
+    "score", "lower", "upper", "published", "coverage", "partitions", "unequal", "missing", "extra", "changed", "unsettled", "state",
+    "verdict", "exit_code", "seconds", "verified_through", "within_threshold", "within_threshold_through",
+)  # fmt: skip
+
+NOT_ENDED: dict[str, Any] = {"ended": None, "seconds": None, "exit_code": None, "reasons": [], "verdict": Verdict.UNKNOWN}
+"""Column values of a run that ended and now continues."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumedRun:
+    """A run that this process has resumed. ``plan`` is packed; ``method`` is the method of the run so far."""
+
+    run: str
+    audit: str
+    definition: dict[str, Any]
+    overrides: dict[str, Any]
+    plan: bytes
+    method: str | None
+    started: dt.datetime
+
+
+def start_run(
+    store: Store,
+    *,
+    run: str,
+    audit: str,
+    definition: Mapping[str, Any],
+    method: str | None,
+    reason: str = "",
+    requested_by: str = "",
+    overrides: Mapping[str, Any] = {},
+) -> None:
+    """Store a run that this process starts. Raises AlreadyRunning if a run of the audit is running."""
+    recover_runs(store)
+
+    def work(connection: Connection) -> None:
+        _check_not_running(connection, audit)
+        at = database_time(connection)
+        version = save_version(connection, audits, {"audit": audit}, {"definition": definition, "since": at})
+        connection.execute(
+            insert(runs).values(
+                run=run,
+                audit=audit,
+                version=version,
+                verdict=Verdict.UNKNOWN,
+                method=method,
+                reason=reason,
+                requested_by=requested_by,
+                overrides=overrides,
+                started=at,
+                reasons=[],
+                progress={},
+                resumable=False,
+                **ownership_columns(audit, at),
+            )
+        )
+
+    store.write(work)
+
+
+def save_plan(store: Store, run: str, *, plan: bytes, schema: Mapping[str, Any]) -> None:
+    """Store a run's packed plan and both sides' columns, and delete the chunks of an earlier plan. Raises UnknownRun."""
+
+    def work(connection: Connection) -> None:
+        version = save_version(connection, schemas, {}, {"columns": schema})
+        number = update_own_run(connection, run, schema_version=version)
+        _save_document(connection, number, "plan", plan)
+        connection.execute(delete(chunks).where(chunks.c.run == number))
+
+    store.write(work)
+
+
+def record_heartbeat(store: Store, run: str, progress: Mapping[str, Any]) -> bool:
+    """Store a heartbeat and the run's progress, and return whether cancellation was requested. Raises UnknownRun."""
+
+    def work(connection: Connection) -> bool:
+        number = update_own_run(connection, run, heartbeat=database_time(connection), progress=progress)
+        return bool(connection.execute(select(runs.c.cancel_asked).where(runs.c.number == number)).scalar())
+
+    return store.write(work)
+
+
+def finish_run(store: Store, run: str, outcome: Outcome) -> None:
+    """Store how the run ended, and what it found. Raises UnknownRun."""
+    rows = outcome.rows or {}
+    report = zlib.compress(outcome.report) if outcome.report else b""
+
+    def work(connection: Connection) -> None:
+        resumable = outcome.resumable and has_checkpoint(connection, get_run_number(connection, run))
+        number = update_own_run(
+            connection,
+            run,
+            **{column: getattr(outcome, column) for column in OUTCOME_COLUMNS},
+            **({"method": outcome.method} if outcome.method else {}),
+            reasons=list(outcome.reasons),
+            source_rows=rows.get("source"),
+            target_rows=rows.get("target"),
+            resumable=resumable,
+            ended=database_time(connection),
+            running=None,
+            progress={},
+        )
+        _save_document(connection, number, "report", report)
+        _save_document(connection, number, "picture", outcome.partition_map)
+        connection.execute(delete(differences).where(differences.c.run == number))
+        if outcome.differences:
+            connection.execute(insert(differences), [_difference_row(number, *entry) for entry in enumerate(outcome.differences, 1)])
+        if not resumable:
+            connection.execute(delete(chunks).where(chunks.c.run == number))
+            _save_document(connection, number, "plan", b"")
+        audit_state.adjust_run_count(connection, number, 1)
+
+    store.write(work)
+
+
+def _difference_row(number: int, position: int, difference: StoredDifference) -> dict[str, Any]:
+    detail = asdict(difference)
+    return {"run": number, "number": position, "kind": detail.pop("kind"), "state": detail.pop("state"), "detail": detail}
+
+
+def request_cancel(store: Store, run: str) -> StoredRun:
+    """Request a run to stop, and return it. Raises UnknownRun.
+
+    A running run sees the request at its next heartbeat, a pending run is cancelled immediately, a finished run does not change.
+    """
+
+    def work(connection: Connection) -> StoredRun:
+        number = get_run_number(connection, run)
+        # Updates the row of the queue first, as `queue.claim_run` does, so that the run is either cancelled or claimed.
+        if connection.execute(update(queue).where(queue.c.run == number, queue.c.waiting.is_not(None)).values(waiting=None)).rowcount:
+            ended = {"state": State.CANCELLED, "ended": database_time(connection), "exit_code": Verdict.UNKNOWN.exit_code}
+            ended |= {"reasons": ["the run was cancelled while it was pending"], "progress": {}}
+            connection.execute(update(runs).where(runs.c.number == number).values(**ended))
+            audit_state.adjust_run_count(connection, number, 1)
+        connection.execute(update(runs).where(runs.c.number == number, runs.c.running.is_not(None)).values(cancel_asked=True))
+        return fetch_runs(connection, select(runs).where(runs.c.number == number))[0]
+
+    return store.write(work)
+
+
+def resume_run(store: Store, run: str) -> ResumedRun:
+    """Assign a run that ended early to this process, which is to continue it. Raises UnknownRun, AlreadyRunning and NotResumable."""
+    recover_runs(store)
+
+    def work(connection: Connection) -> ResumedRun:
+        row = connection.execute(select(runs).where(runs.c.run == run).with_for_update()).first()
+        if row is None:
+            raise unknown_run(run)
+        plan = connection.execute(select(documents.c.body).where(documents.c.run == row.number, documents.c.kind == "plan")).scalar()
+        _check_resumable(row, plan)
+        _check_not_running(connection, row.audit)
+        owned = ownership_columns(row.audit, database_time(connection))
+        connection.execute(update(runs).where(runs.c.number == row.number).values(**owned, **NOT_ENDED))
+        audit_state.adjust_run_count(connection, row.number, -1)
+        resumed = fetch_runs(connection, select(runs).where(runs.c.number == row.number))[0]
+        return ResumedRun(
+            run=run,
+            audit=row.audit,
+            definition=resumed.definition,
+            overrides=resumed.overrides,
+            plan=plan or b"",
+            method=row.method,
+            started=row.started,
+        )
+
+    return store.write(work)
+
+
+def _check_not_running(connection: Connection, audit: str) -> None:
+    row = connection.execute(select(runs).where(runs.c.running == audit)).first()
+    if row is not None:
+        since = f"{row.started:%Y-%m-%d %H:%M:%S} UTC"
+        raise AlreadyRunning(f"audit {audit} is already running: run {row.run}, since {since}, in {run_owner(row)}")
+
+
+def _check_resumable(row: Row[Any], plan: bytes | None) -> None:
+    if row.running is not None:
+        raise NotResumable(f"run {row.run} is still running, in {run_owner(row)}")
+    if row.state == State.PENDING:
+        raise NotResumable(f"run {row.run} is pending; a serving process will start it")
+    if row.state == State.DONE:
+        raise NotResumable(f"run {row.run} is done; start a new run: auditor run {row.audit}")
+    if not row.resumable or plan is None:
+        why = "it stored nothing to go on from, or that no longer holds" if row.schema_version else "it ended before it was planned"
+        raise NotResumable(f"run {row.run} cannot be resumed: {why}; start a new run: auditor run {row.audit}")
+
+
+def ownership_columns(audit: str, at: dt.datetime) -> dict[str, Any]:
+    """Return the column values that assign a run to this process."""
+    process = this_process()
+    return {
+        "state": State.RUNNING,
+        "running": audit,
+        "host": process.host,
+        "pid": process.pid,
+        "process": process.started,
+        "heartbeat": at,
+        "cancel_asked": False,
+    }
+
+
+def update_own_run(connection: Connection, run: str, **values: Any) -> int:
+    """Update columns of a run that this process owns, and return its number. Raises UnknownRun if it does not own the run."""
+    if not connection.execute(update(runs).where(runs.c.run == run, is_owned_by(this_process())).values(**values)).rowcount:
+        row = connection.execute(select(runs).where(runs.c.run == run)).first()
+        if row is None:
+            raise unknown_run(run)
+        reason = f"{run_owner(row)} owns it" if row.running is not None else f"it is {row.state}"
+        raise UnknownRun(f"run {run} no longer belongs to this process: {reason}")
+    return get_run_number(connection, run)
+
+
+def _save_document(connection: Connection, number: int, kind: str, body: bytes) -> None:
+    """Replace the run's document of this kind; an empty ``body`` only deletes it."""
+    connection.execute(delete(documents).where(documents.c.run == number, documents.c.kind == kind))
+    if body:
+        connection.execute(insert(documents).values(run=number, kind=kind, body=body))
+
+
+def save_version(connection: Connection, table: Table, key: Mapping[str, str], values: Mapping[str, Any]) -> str:
+    """Store a content under its version, unless it is stored already, and return the version.
+
+    The content is the first of ``values``; its version is the SHA-256, in hexadecimal, of its JSON with sorted keys.
+    """
+    content = next(iter(values.values()))
+    version = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    known = select(table.c.version).where(table.c.version == version, *(table.c[column] == value for column, value in key.items()))
+    if connection.execute(known).first() is None:
+        connection.execute(insert(table).values(**key, **values, version=version))
+    return version

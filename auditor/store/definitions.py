@@ -1,0 +1,37 @@
+"""Audits that were defined through the API, not in a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select
+
+from auditor.errors import UnknownAudit
+from auditor.store._schema import defined
+from auditor.store._store import Store, database_time
+
+_ALL = select(defined.c.audit, defined.c.definition).order_by(defined.c.audit)
+
+
+def save_definition(store: Store, name: str, definition: Mapping[str, Any], by: str) -> None:
+    """Store an audit's definition, replacing an earlier one of this name. ``by`` is who defined it."""
+
+    def work(connection: Connection) -> None:
+        connection.execute(delete(defined).where(defined.c.audit == name))
+        values = {"audit": name, "definition": dict(definition), "defined_by": by, "at": database_time(connection)}
+        connection.execute(insert(defined).values(**values))
+
+    store.write(work)
+
+
+def delete_definition(store: Store, name: str) -> None:
+    """Delete an audit's definition, but not its runs. Raises UnknownAudit."""
+    if not store.write(lambda connection: connection.execute(delete(defined).where(defined.c.audit == name)).rowcount):
+        raise UnknownAudit(f"no audit {name!r} is defined through the API; audits in the configuration file are changed there")
+
+
+def list_definitions(store: Store) -> dict[str, dict[str, Any]]:
+    """Return all definitions by audit."""
+    with store.reading() as connection:
+        return {row.audit: row.definition for row in connection.execute(_ALL)}

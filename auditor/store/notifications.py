@@ -1,0 +1,75 @@
+"""The rate limit of each notification channel, and the messages that it held back."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, insert, select, update
+
+from auditor.store._schema import channel_messages
+from auditor.store._store import Store
+
+WINDOW = 3600.0
+"""Seconds to which the limit of messages applies."""
+
+MAX_HELD_TITLES = 50
+"""Titles stored of messages held back for a channel. Further ones are only counted."""
+
+
+class HeldMessages(NamedTuple):
+    """Messages that were held back for a channel: their number, and the titles of the first `MAX_HELD_TITLES`."""
+
+    number: int
+    titles: list[str]
+
+
+def reserve_message(store: Store, channel: str, max_per_hour: int, now: dt.datetime) -> bool:
+    """Return whether a channel may be sent another message, and count it if so."""
+
+    def work(connection: Connection) -> bool:
+        row = _lock_row(connection, channel)
+        recent = [at for at in row.sent if 0 <= now.timestamp() - at < WINDOW]
+        if len(recent) >= max_per_hour:
+            return False
+        connection.execute(update(channel_messages).where(channel_messages.c.channel == channel).values(sent=[*recent, now.timestamp()]))
+        return True
+
+    return store.write(work)
+
+
+def hold_messages(store: Store, channel: str, titles: Sequence[str], count: int = 1) -> None:
+    """Store the titles of messages that were held back, and add ``count`` to their number."""
+
+    def work(connection: Connection) -> None:
+        row = _lock_row(connection, channel)
+        stored = [*row.titles, *titles][:MAX_HELD_TITLES]
+        connection.execute(
+            update(channel_messages).where(channel_messages.c.channel == channel).values(held=row.held + count, titles=stored)
+        )
+
+    store.write(work)
+
+
+def list_held_messages(store: Store) -> dict[str, HeldMessages]:
+    """Return the messages that were held back, by channel."""
+    with store.reading() as connection:
+        rows = connection.execute(select(channel_messages).where(channel_messages.c.held > 0).order_by(channel_messages.c.channel)).all()
+    return {row.channel: HeldMessages(row.held, row.titles) for row in rows}
+
+
+def clear_held_messages(store: Store, channel: str) -> None:
+    """Delete the titles and the number of a channel's messages held back."""
+    store.write(
+        lambda connection: connection.execute(
+            update(channel_messages).where(channel_messages.c.channel == channel).values(held=0, titles=[])
+        )
+    )
+
+
+def _lock_row(connection: Connection, channel: str) -> Any:
+    statement = select(channel_messages).where(channel_messages.c.channel == channel).with_for_update()
+    if connection.execute(statement).first() is None:
+        connection.execute(insert(channel_messages).values(channel=channel, sent=[], held=0, titles=[]))
+    return connection.execute(statement).one()

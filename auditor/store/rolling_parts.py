@@ -1,0 +1,99 @@
+"""Rolling audits: which run read which partitions last."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection, delete, func, insert, select
+
+from auditor.store import audit_state
+from auditor.store._rows import get_run_number
+from auditor.store._schema import runs, stretches
+from auditor.store._store import Store
+from auditor.store.chunks import format_bound, parse_bound
+
+
+@dataclass(frozen=True, slots=True)
+class RollingPart:
+    """Partitions by number, from ``first`` (inclusive) to ``end`` (exclusive), None for no bound, and the run that read them last.
+
+    ``at`` is when it read them; ``watermark`` is the time up to which its data was settled.
+    """
+
+    first: int | None
+    end: int | None
+    run: str
+    at: dt.datetime
+    watermark: dt.datetime | None = None
+
+
+def record_part(store: Store, audit: str, layout: str, part: RollingPart) -> None:
+    """Store a part, replacing what it covers of earlier parts, and delete the parts of other layouts. Raises UnknownRun.
+
+    ``layout`` identifies the partitioning and the settings (`history.fingerprint.hash_layout`): only parts of one layout are comparable.
+    """
+
+    def work(connection: Connection) -> None:
+        audit_state.lock_standing(connection, audit)
+        get_run_number(connection, part.run)
+        left = [rest for earlier in _fetch_parts(connection, audit, layout) for rest in _subtract(earlier, part)]
+        connection.execute(delete(stretches).where(stretches.c.audit == audit))
+        rows = [
+            {
+                "audit": audit,
+                "number": number,
+                "layout": layout,
+                "first": format_bound(each.first),
+                "end_before": format_bound(each.end),
+                "run": get_run_number(connection, each.run),
+                "at": each.at,
+                "watermark": each.watermark,
+            }
+            for number, each in enumerate(sorted([*left, part], key=_sort_key), 1)
+        ]
+        connection.execute(insert(stretches), rows)
+
+    store.write(work)
+
+
+def list_parts(store: Store, audit: str, layout: str) -> list[RollingPart]:
+    """Return the parts of an audit under this layout, ascending and without overlap."""
+    with store.reading() as connection:
+        return _fetch_parts(connection, audit, layout)
+
+
+def get_last_read(store: Store, audit: str) -> dt.datetime | None:
+    """Return when a part of an audit was last read, under any layout; None if none was. It changes with every part that is stored."""
+    with store.reading() as connection:
+        return connection.execute(select(func.max(stretches.c.at)).where(stretches.c.audit == audit)).scalar()
+
+
+def _fetch_parts(connection: Connection, audit: str, layout: str) -> list[RollingPart]:
+    joined = select(stretches, runs.c.run.label("id")).join(runs, runs.c.number == stretches.c.run)
+    statement = joined.where(stretches.c.audit == audit, stretches.c.layout == layout).order_by(stretches.c.number)
+    return [
+        RollingPart(parse_bound(row.first), parse_bound(row.end_before), row.id, row.at, row.watermark)
+        for row in connection.execute(statement)
+    ]
+
+
+def _sort_key(part: RollingPart) -> tuple[bool, int]:
+    return part.first is not None, part.first or 0
+
+
+def _subtract(part: RollingPart, later: RollingPart) -> Iterator[RollingPart]:
+    """Yield what a later part leaves of a part: nothing, the part itself, or one or two remainders."""
+    if _ends_before(later.end, part.first) or _ends_before(part.end, later.first):
+        yield part
+        return
+    if later.first is not None and (part.first is None or part.first < later.first):
+        yield replace(part, end=later.first)
+    if later.end is not None and (part.end is None or later.end < part.end):
+        yield replace(part, first=later.end)
+
+
+def _ends_before(end: int | None, first: int | None) -> bool:
+    """Return whether a range that ends at ``end`` (exclusive) lies entirely before one that starts at ``first``."""
+    return end is not None and first is not None and end <= first

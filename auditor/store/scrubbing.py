@@ -1,0 +1,87 @@
+"""Replace what a run left, and give the place that it took back to the file system."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, delete, select, update
+
+from auditor.store._errors import translate_errors
+from auditor.store._rows import get_run_number
+from auditor.store._schema import chunks, differences, documents, left_out, repairs, runs, stretches
+from auditor.store._store import PRIVATE, Store
+
+
+def list_details(store: Store, run: str) -> dict[int, dict[str, Any]]:
+    """Return the stored details of a run's differences by their number. Raises UnknownRun."""
+    with store.reading() as connection:
+        number = get_run_number(connection, run)
+        found = connection.execute(select(differences.c.number, differences.c.detail).where(differences.c.run == number))
+        return {row.number: row.detail for row in found}
+
+
+def replace_run(
+    store: Store, run: str, *, report: bytes, reasons: Sequence[str], details: Mapping[int, Mapping[str, Any]], keep_map: bool
+) -> None:
+    """Replace a run's report (JSON), reasons and details of differences; delete its plan and chunks, so that it cannot be resumed.
+
+    Unless ``keep_map``, its partition map is deleted too. Raises UnknownRun.
+    """
+    kinds = ("plan",) if keep_map else ("plan", "picture")
+
+    def work(connection: Connection) -> None:
+        number = get_run_number(connection, run)
+        connection.execute(update(runs).where(runs.c.number == number).values(reasons=list(reasons), resumable=False))
+        mine = documents.c.run == number
+        connection.execute(update(documents).where(mine, documents.c.kind == "report").values(body=zlib.compress(report)))
+        connection.execute(delete(documents).where(mine, documents.c.kind.in_(kinds)))
+        connection.execute(delete(chunks).where(chunks.c.run == number))
+        for position, detail in details.items():
+            changed = update(differences).where(differences.c.run == number, differences.c.number == position)
+            connection.execute(changed.values(detail=detail))
+
+    store.write(work)
+
+
+def replace_repaired_keys(store: Store, run: str, names: frozenset[str], mask: str) -> None:
+    """Replace the values of these columns in the keys of a run's recorded repairs."""
+
+    def work(connection: Connection) -> None:
+        for row in connection.execute(select(repairs).where(repairs.c.run == run)).all():
+            keys = [
+                {name: mask if name in names and text is not None else text for name, text in key.items()} for key in row.detail["keys"]
+            ]
+            connection.execute(update(repairs).where(repairs.c.id == row.id).values(detail={**row.detail, "keys": keys}))
+
+    store.write(work)
+
+
+def forget_audit(store: Store, audit: str) -> None:
+    """Delete the rows that an audit left out, and which ranges of its table a rolling audit has read."""
+
+    def work(connection: Connection) -> None:
+        connection.execute(delete(left_out).where(left_out.c.audit == audit))
+        connection.execute(delete(stretches).where(stretches.c.audit == audit))
+
+    store.write(work)
+
+
+def rewrite_file(store: Store) -> None:
+    """Write SQLite's file again without what was deleted, readable by its owner alone. A store on a server is left to its own vacuum.
+
+    Raises StoreError, as where the disk has no room for a second copy of the file.
+    """
+    if store.engine.dialect.name != "sqlite":
+        return
+    with translate_errors(store.name):
+        connection = store.engine.raw_connection()
+        try:
+            driver: Any = connection.driver_connection
+            driver.execute("VACUUM")
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            connection.close()
+    Path(str(store.engine.url.database)).chmod(PRIVATE)

@@ -1,0 +1,191 @@
+"""Arrays of one side's summaries, read from an engine's result.
+
+Results arrive column by column in batches and become arrays at once: 65,536 partitions at k = 64 take some 40 MB per side.
+Summaries are linear: those of several chunks add up, even if the chunks share partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from auditor.model import NULL_PARTITION
+from auditor.summary import measures
+from auditor.summary.field import P
+from dialects import ColumnBatch
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Summaries:
+    """The summaries of one side: n partitions, ascending by id."""
+
+    partition: Integers
+    """Partition ids, (n,) int64; NULL_PARTITION for rows whose key holds a NULL."""
+    rows: Integers
+    """Row counts, (n,) int64."""
+    hashed: Integers
+    """Rows with a hash, (n,) int64. Fewer than ``rows`` where an engine could not build a row's text: the partition is skipped."""
+    least: npt.NDArray[np.object_]
+    """Least key of each partition, (n,) Python integers without a limit, or None where keys have no order."""
+    greatest: npt.NDArray[np.object_]
+    """Greatest key of each partition, like ``least``."""
+    words: Integers
+    """Sums of the row hashes' words, (n, words) int64: words of 30 bits, or 32 in the published encoding."""
+    syndromes: Integers
+    """Power sums S_1, S_2, .. modulo p, (n, sums - 1) int64 in 0 .. p - 1; S_0 is the first word."""
+    minhashes: Integers
+    """Minhashes, (n, k) int64 in 0 .. 2^31 - 1."""
+    measures: npt.NDArray[np.object_]
+    """Measures of the method counts, (n, m) canonical texts, or None for no value."""
+
+    def __len__(self) -> int:
+        return len(self.partition)
+
+
+def read(batches: Iterable[ColumnBatch], names: Sequence[str]) -> Summaries:
+    """Return the summaries in an engine's result, whose columns are ``names`` in that order."""
+    where = {name: index for index, name in enumerate(names)}
+    words = [name for name in names if name.startswith("word_")]
+    powers = [name for name in names if name.startswith("syndrome_")]
+    minima = [name for name in names if name.startswith("minhash_")]
+    standard = {"partition_id", "row_count", "hashed", "key_min", "key_max", *words, *powers, *minima}
+    measured = [name for name in names if name not in standard]
+    parts: list[Summaries] = []
+    for batch in batches:
+        rows = _integers(batch[where["row_count"]])
+        parts.append(
+            Summaries(
+                partition=_integers(batch[where["partition_id"]], NULL_PARTITION),
+                rows=rows,
+                hashed=_integers(batch[where["hashed"]]) if "hashed" in where else rows,
+                least=_keys(batch[where["key_min"]]),
+                greatest=_keys(batch[where["key_max"]]),
+                words=_matrix([_integers(batch[where[name]]) for name in words], len(rows)),
+                syndromes=_matrix([_integers(batch[where[name]]) for name in powers], len(rows)),
+                minhashes=_matrix([_integers(batch[where[name]]) for name in minima], len(rows)),
+                measures=_objects([batch[where[name]] for name in measured], len(rows)),
+            )
+        )
+    found = _merge_partitions(_concatenate_fields(parts, (len(words), len(powers), len(minima)), len(measured)), measured)
+    return replace(found, syndromes=found.syndromes % P)
+
+
+def of_equal(partition: Integers, rows: Integers, names: Sequence[str]) -> Summaries:
+    """Return summaries of partitions, ascending by id, that are known to be equal on both sides: zeros stand for sums nobody computed.
+
+    ``names`` are those of ``read``. The summaries of both sides have to be made so, or the partitions differ.
+    """
+    none = np.full(len(partition), None, np.object_)
+
+    def zeros(prefix: str) -> Integers:
+        return np.zeros((len(partition), sum(name.startswith(prefix) for name in names)), np.int64)
+
+    return Summaries(
+        partition=partition,
+        rows=rows,
+        hashed=rows,
+        least=none,
+        greatest=none,
+        words=zeros("word_"),
+        syndromes=zeros("syndrome_"),
+        minhashes=zeros("minhash_"),
+        measures=np.zeros((len(partition), 0), np.object_),
+    )
+
+
+def concatenate(parts: list[Summaries], names: Sequence[str] = ()) -> Summaries:
+    """Return the summaries of several chunks of one side, merged by partition.
+
+    ``names`` are those of ``read``; they are needed if there are measures, which are merged by name.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    widths = (parts[0].words.shape[1], parts[0].syndromes.shape[1], parts[0].minhashes.shape[1])
+    width = parts[0].measures.shape[1]
+    found = _merge_partitions(_concatenate_fields(parts, widths, width), list(names)[len(names) - width :])
+    return replace(found, syndromes=found.syndromes % P)
+
+
+def _integers(values: Sequence[Any], null: int = 0) -> Integers:
+    held: Any = values
+    if isinstance(held, np.ndarray) and held.dtype.kind in "iu":
+        return np.asarray(held, np.int64)
+    return np.fromiter((null if _is_null(value) else int(value) for value in values), np.int64, len(values))
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or value != value  # noqa: PLR0124 - NULL in an Arrow column of integers becomes NaN
+
+
+def _keys(values: Sequence[Any]) -> npt.NDArray[np.object_]:
+    keys = np.empty(len(values), dtype=np.object_)
+    keys[:] = [None if _is_null(value) else int(value) for value in values]
+    return keys
+
+
+def _matrix(columns: list[Integers], rows: int) -> Integers:
+    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0), np.int64)
+
+
+def _objects(columns: list[Sequence[Any]], rows: int) -> npt.NDArray[np.object_]:
+    table = np.empty((rows, len(columns)), dtype=np.object_)
+    for index, column in enumerate(columns):
+        table[:, index] = [None if _is_null(value) else str(value) for value in column]
+    return table
+
+
+def _concatenate_fields(parts: list[Summaries], widths: tuple[int, int, int], measured: int) -> Summaries:
+    if not parts:
+        none, nothing = np.zeros(0, np.int64), np.zeros(0, np.object_)
+        words, powers, minima = (np.zeros((0, width), np.int64) for width in widths)
+        return Summaries(none, none, none, nothing, nothing, words, powers, minima, np.zeros((0, measured), np.object_))
+    pieces = {name: [getattr(part, name) for part in parts] for name in Summaries.__slots__}
+    parts.clear()  # frees each column's pieces once they are joined, to halve the peak memory
+    return Summaries(**{name: np.concatenate(pieces.pop(name)) for name in Summaries.__slots__})
+
+
+def _merge_partitions(found: Summaries, measured: Sequence[str]) -> Summaries:
+    """Return summaries ascending by id, with those of equal ids added up. ``measured`` are the names of the measures."""
+    if len(found) > 1 and not (np.diff(found.partition) > 0).all():
+        found = _take(found, np.argsort(found.partition, kind="stable"))
+    starts = np.flatnonzero(np.diff(found.partition, prepend=found.partition[:1] - 1)) if len(found) else np.zeros(0, np.int64)
+    if len(starts) == len(found):
+        return found
+    ends = np.append(starts[1:], len(found))
+    least, greatest = (_merge_keys(keys, starts, ends, pick) for keys, pick in ((found.least, min), (found.greatest, max)))
+    return Summaries(
+        partition=found.partition[starts],
+        rows=np.add.reduceat(found.rows, starts),
+        hashed=np.add.reduceat(found.hashed, starts),
+        least=least,
+        greatest=greatest,
+        words=np.add.reduceat(found.words, starts, axis=0),
+        syndromes=np.add.reduceat(found.syndromes, starts, axis=0) if found.syndromes.shape[1] else found.syndromes[starts],
+        minhashes=np.minimum.reduceat(found.minhashes, starts, axis=0) if found.minhashes.shape[1] else found.minhashes[starts],
+        measures=_merge_measures(found.measures, starts, ends, measured),
+    )
+
+
+def _merge_keys(keys: npt.NDArray[np.object_], starts: Integers, ends: Integers, pick: Any) -> npt.NDArray[np.object_]:
+    folded = np.empty(len(starts), dtype=np.object_)
+    for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        folded[index] = pick((key for key in keys[start:end] if key is not None), default=None)
+    return folded
+
+
+def _merge_measures(cells: npt.NDArray[np.object_], starts: Integers, ends: Integers, names: Sequence[str]) -> npt.NDArray[np.object_]:
+    folded = cells[starts].copy()
+    for row in np.flatnonzero(ends - starts > 1):
+        for index, name in zip(range(cells.shape[1]), names, strict=True):
+            folded[row, index] = measures.fold(name, cells[starts[row] : ends[row], index])
+    return folded
+
+
+def _take(found: Summaries, rows: Integers) -> Summaries:
+    return Summaries(**{name: getattr(found, name)[rows] for name in Summaries.__slots__})

@@ -1,0 +1,63 @@
+"""Measurements as JSON beside RESULTS.md, so that several calls can measure parts of one document.
+
+The file is ``dataclasses.asdict`` of ``benchmarks.results.Results``; it has no version: change it together with the classes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cost import Cost
+from benchmarks.duel import Row
+from benchmarks.load import Load
+from benchmarks.results import Results
+from benchmarks.wire import Traffic
+
+NAME = "measurements.json"
+
+
+def merge(results: Results, directory: Path) -> Results:
+    """Return ``results`` together with the measurements of earlier calls in ``directory`` that it does not repeat."""
+    if not (directory / NAME).exists():
+        return results
+    before = read(directory)
+
+    def rows(part: str) -> list[Row]:
+        return list({_key(row): row for row in (*getattr(before, part), *getattr(results, part))}.values())
+
+    return dataclasses.replace(
+        results,
+        costs=list({cost.engine: cost for cost in (*before.costs, *results.costs)}.values()),
+        servers=before.servers | results.servers,
+        tools=before.tools | results.tools,
+        missing={name: why for name, why in before.missing.items() if name not in results.tools} | results.missing,
+        calls=[*before.calls, *results.calls],
+        duels=rows("duels"),
+        growth=rows("growth"),
+        threads=rows("threads"),
+        loads=list({(load.pair, load.rows, load.store, load.pause): load for load in (*before.loads, *results.loads)}.values()),
+    )
+
+
+def read(directory: Path) -> Results:
+    """Read the measurements in ``directory``."""
+    values: dict[str, Any] = json.loads((directory / NAME).read_text(encoding="utf-8"))
+    results = Results(**values)
+    results.costs = [Cost(**cost) for cost in values["costs"]]
+    results.loads = [Load(**load) for load in values.get("loads", ())]
+    for part in ("duels", "growth", "threads"):
+        setattr(results, part, [Row(**{**row, "wire": Traffic(**row["wire"])}) for row in values[part]])
+    return results
+
+
+def write(results: Results, directory: Path) -> None:
+    """Write the measurements to ``directory``."""
+    text = json.dumps(dataclasses.asdict(results), indent=1, ensure_ascii=False)
+    (directory / NAME).write_text(text + "\n", encoding="utf-8")
+
+
+def _key(row: Row) -> tuple[object, ...]:
+    return (row.pair, row.rows, row.scenario, row.tool, row.threads)

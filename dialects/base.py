@@ -1,0 +1,397 @@
+"""The interface of an engine: a ``Dialect`` (facts, and short methods that return pieces of SQL text) and a ``Session``.
+
+They are defined together because each needs the other: a dialect opens sessions and reads the catalogue through them; a session is
+pinned with the statements of its dialect.
+
+The docstring of a method that returns SQL states, in output characters, what the SQL must yield. Parameters: ``c`` is SQL text of an
+expression, ``native`` the canonical kind of that expression's own type. The SQL yields NULL where ``c`` is NULL unless stated otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import sql_templates
+from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, Table, TableName, TimeUnit
+from dialects.comparison import Comparison
+from dialects.errors import AuditorError, NoSuchObject
+from dialects.kinds import Kind, parse_native, refine
+from dialects.url import Url
+
+ColumnBatch = list[Sequence[Any]]
+"""One batch of a result by columns: a sequence of values per column, all of equal length."""
+
+
+class Dialect(Comparison):
+    """One engine. The docstring of the package ``dialects`` says how to add another."""
+
+    schemes: ClassVar[tuple[str, ...]]
+    """URL schemes of this engine."""
+
+    DEFAULT_PORT: ClassVar[int | None] = None
+    """The port of a URL without one; None for an engine without a port."""
+
+    sqlglot_dialect: ClassVar[str]
+    """The name of this engine's SQL in sqlglot."""
+
+    ancestors: ClassVar[tuple[str, ...]] = ()
+    """Engines whose templates are used where this engine has no file of its own, nearest first."""
+
+    UNAVAILABLE_TEMPLATES: ClassVar[frozenset[str]] = frozenset()
+    """Templates of the ancestors that do not work on this engine; ``template`` raises LookupError for them."""
+
+    ROW_STORE: ClassVar[bool] = True
+    """Whether rows are stored together and key ranges are read through an index; scans are then cut into smaller chunks."""
+
+    SPILLS_LARGE_DERIVED_TABLES: ClassVar[bool] = False
+    """Whether a derived table of more than some hundred thousand rows is written to disk; chunks then stay below that size."""
+
+    OPTIMIZER_BARRIER: ClassVar[str] = ""
+    """SQL at the end of a derived table that makes the optimizer compute its columns once instead of once per use."""
+
+    OPTIMIZER_BARRIER_COLUMN: ClassVar[str] = ""
+    """An extra column of a derived table, with its leading comma, for engines where the barrier must be a column."""
+
+    BEGIN_SNAPSHOT: ClassVar[tuple[str, ...]] = ()
+    """Statements that open a consistent read-only snapshot; empty for an engine without one."""
+
+    END_SNAPSHOT: ClassVar[tuple[str, ...]] = ()
+    """Statements that close the snapshot."""
+
+    SHARES_SNAPSHOT_BY_LOCK: ClassVar[bool] = False
+    """Whether sessions share a snapshot only by a lock that keeps writers off the table for a moment."""
+
+    READ_CONSISTENCY: ClassVar[str] = "each statement reads its own consistent state"
+    """What the statements of a run see on this engine, as a clause for the notes of a plan."""
+
+    UTC_NOW: ClassVar[str] = "CURRENT_TIMESTAMP"
+    """SQL of the server's current time in UTC, as a timestamp without time zone."""
+
+    LOAD_MEASURES: ClassVar[tuple[str, ...]] = ()
+    """Measures that ``server_load`` supports, of ``threads_running``, ``active_sessions``, ``queued`` and ``lag``."""
+
+    SMALL_SUM_MAX_ROWS: ClassVar[int | None] = None
+    """The maximum number of integers that ``small_sum`` adds up exactly; None for no limit."""
+
+    MAX_STATEMENT_BYTES: int = 16 << 20
+    """The longest statement that the server accepts; where an engine has no such limit, one that costs it no memory to speak of.
+    Redshift's is 16 MB: https://docs.aws.amazon.com/redshift/latest/dg/c_redshift-sql.html"""
+
+    HAS_MD5: bool = True
+    """Whether the server has MD5()."""
+
+    LITERALS_NEED_CAST: ClassVar[bool] = True
+    """Whether a text literal must be cast before it can be stored in a column of another type."""
+
+    MAX_DECIMAL_DIGITS: ClassVar[int] = 38
+    """The maximum precision of a decimal, in digits."""
+
+    KIND_BY_TYPE: ClassVar[Mapping[str, Kind]] = {}
+    """Canonical kind by native type name (lower case, without brackets); numbers in the type's brackets refine the kind."""
+
+    TYPE_BY_KIND: ClassVar[Mapping[str, str]] = {}
+    """Native type by canonical kind name, with ``{digits}`` and ``{scale}`` where the type takes them."""
+
+    UNSUPPORTED_VALUES: ClassVar[Mapping[str, str]] = {}
+    """Values without canonical text on this engine: a kind's name, ``nan`` or ``NUL in text``, and the reason of each."""
+
+    def database_id(self, url: Url) -> str:
+        """Return a canonical identifier of the database behind a URL, without credentials; equal for URLs of the same database.
+
+        Only the URLs are compared: two names of one host give two identifiers.
+        """
+        return f"{self.name}://{url.host or 'localhost'}:{url.port or self.DEFAULT_PORT or ''}/{url.database}"
+
+    # names and literals
+
+    @abstractmethod
+    def quote(self, identifier: str) -> str:
+        """Return the identifier quoted, so that it may contain any character."""
+
+    def literal(self, value: str | int | None) -> str:
+        """A literal of text, integer or NULL."""
+        if value is None:
+            return "NULL"
+        return str(value) if isinstance(value, int) else self.string_literal(value)
+
+    @abstractmethod
+    def binary_literal(self, value: bytes) -> str:
+        """A literal of these bytes, of the engine's binary type."""
+
+    def timestamp_literal(self, text: str) -> str:
+        """A timestamp literal, without time zone, of a UTC time written ``2001-02-03 04:05:06.000007``."""
+        return f"TIMESTAMP {self.string_literal(text)}"
+
+    def wall_time(self, c: str, native: Kind, zone: str) -> str:
+        """The timestamp, without time zone, that clocks of an IANA zone show at the times of ``c``, which are those of UTC."""
+        utc = c if native.name == "timestamptz" else f"({c} AT TIME ZONE 'UTC')"
+        return f"({utc} AT TIME ZONE {self.string_literal(zone)})"
+
+    def knows_zone(self, session: Session, zone: str) -> bool:
+        """Return whether the server can tell what clocks of this zone show."""
+        return True
+
+    def table(self, *parts: str) -> str:
+        """A table name of the given parts (catalogue, schema, table), each quoted, joined by points."""
+        return ".".join(self.quote(part) for part in parts)
+
+    # the catalogue
+
+    def template(self, name: str) -> str:
+        """Return the text of a template for this engine. Raises LookupError if it has none."""
+        if name in self.UNAVAILABLE_TEMPLATES:
+            raise LookupError(f"template {name} is not available on {self.name}")
+        return sql_templates.load(name, (self.name, *self.ancestors))
+
+    def describe(self, session: Session, place: Place) -> list[Table]:
+        """Return all tables whose name matches ``place`` case-insensitively; the caller chooses among them.
+
+        A name without a schema is looked up where the session resolves such names. The list is empty if no table matches.
+        Raises NoSuchObject for a path if the engine does not read files, or does not find them.
+        """
+        if place.path:
+            raise NoSuchObject(f"{self.name} reads tables, not files: {place.path}; write a table's name that has a slash in double quotes")
+        schema, name = (None, *place.parts)[-2:]
+        asked = [part.lower() for part in (schema, name) if part is not None]
+        columns_by_table: dict[tuple[str, str], list[Column]] = {}
+        names = {"schema": self.literal(schema), "table": self.literal(name)}
+        for in_schema, table, column, native, nullable, *loose in session.query(self._catalogue_query("columns", names)):
+            if [str(in_schema).lower(), str(table).lower()][-len(asked) :] != asked:
+                continue  # a catalogue's collation may take "ete" for "été"
+            collation = str(loose[0]) if loose and loose[0] is not None else None
+            columns_by_table.setdefault((str(in_schema), str(table)), []).append(
+                Column(str(column), str(native), self.kind(str(native)), bool(nullable), collation)
+            )
+        return [self._describe_table(session, names, columns) for names, columns in columns_by_table.items()]
+
+    def list_tables(self, session: Session) -> list[TableName]:
+        """Return the tables and views in the session's database, ordered by their names."""
+        rows = session.query(self._catalogue_query("tables", {}))
+        return [TableName(str(schema), str(name), bool(is_view), bool(is_visible)) for schema, name, is_view, is_visible in rows]
+
+    def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
+        literals = {"schema": self.literal(names[0]), "table": self.literal(names[1])}
+        key = [str(row[0]) for row in session.query(self._catalogue_query("primary_key", literals))]
+        estimate = session.query(self._catalogue_query("estimate", literals))
+        rows = int(estimate[0][0]) if estimate and estimate[0][0] is not None else None
+        return Table(self.table(*names), tuple(columns), tuple(key), rows)
+
+    def _catalogue_query(self, name: str, fragments: Mapping[str, str]) -> str:
+        template = self.template(name)
+        return sql_templates.fill(template, {hole: fragments[hole] for hole in sql_templates.holes(template)})
+
+    def kind(self, native: str) -> Kind | None:
+        """Return the canonical kind of a native type as the catalogue writes it; None if it has none."""
+        parsed = parse_native(native)
+        known = self.KIND_BY_TYPE.get(parsed.name) if parsed else None
+        return refine(known, parsed) if known and parsed else None
+
+    def native_type(self, kind: Kind) -> str:
+        """Return the native type that holds values of ``kind``. Raises LookupError if the engine has none."""
+        name = f"unsigned {kind.name}" if kind.unsigned else kind.name
+        if name not in self.TYPE_BY_KIND:
+            raise LookupError(f"{self.name} has no type for {kind}")
+        digits = kind.digits or {"decimal": 38, "char": 1, "bit": 1, "binary": 16}.get(kind.name, 0)
+        scale = (0 if kind.name == "decimal" else 6) if kind.scale is None else kind.scale
+        return self.TYPE_BY_KIND[name].format(digits=digits, scale=scale)
+
+    # row hashes and sums
+
+    @abstractmethod
+    def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
+        """The hash of a text's UTF-8 bytes as lower-case hexadecimal digits: 64 for sha256, 32 for md5."""
+
+    @abstractmethod
+    def word(self, digits: str, first: int, count: int) -> str:
+        """The number that ``count`` (1 to 15) hexadecimal digits denote, from the 1-based digit ``first``, as a signed 64-bit integer."""
+
+    def row_word(self, text: str, algorithm: HashAlgorithm) -> str:
+        """The first 60 bits of a text's hash as a signed 64-bit integer, equal to ``word(row_hash(text, algorithm), 1, 15)``."""
+        return self.word(self.row_hash(text, algorithm), 1, 15)
+
+    def hex_word(self, digits: str) -> str:
+        """The number that a text of exactly 15 hexadecimal digits denotes, as a signed 64-bit integer."""
+        return self.word(digits, 1, 15)
+
+    def is_hexadecimal(self, digits: str) -> str:
+        """Whether a text that is not empty consists of hexadecimal digits, in small letters or capitals."""
+        others = f"RTRIM(LOWER({digits}), '0123456789abcdef')"
+        return f"{self.length(others)} = 0"
+
+    def pieces(self, c: str, places: Sequence[tuple[int, int]]) -> str:
+        """The pieces of a text that begin at these 1-based places and have these lengths, concatenated."""
+        return self.concat([f"SUBSTRING({c}, {first}, {count})" for first, count in places])
+
+    def uuid_number(self, c: str) -> str:
+        """The number that the 4th to 8th, 12th to 16th and 28th to 32nd digits of a value of type uuid denote, a signed 64-bit integer."""
+        return self.hex_word(self.pieces(self.as_text(c), ((4, 5), (13, 1), (15, 4), (32, 5))))
+
+    def shift_right(self, c: str, bits: int) -> str:
+        """A non-negative 64-bit integer without its lowest ``bits`` bits: floor(c / 2^bits)."""
+        return f"({c} >> {bits})"
+
+    def integer_sum(self, c: str) -> str:
+        """The exact sum of 64-bit integers as a signed 64-bit integer."""
+        return f"CAST(SUM({c}) AS BIGINT)"
+
+    def number_sum(self, c: str, native: Kind) -> str:
+        """The exact sum of integers or decimals of that kind, as a number that may exceed 64 bits."""
+        return f"SUM({c})"
+
+    def small_sum(self, c: str) -> str:
+        """The exact sum of up to SMALL_SUM_MAX_ROWS integers of 0 .. 2^31 - 1, as a signed 64-bit integer."""
+        return self.integer_sum(c)
+
+    # partitions
+
+    @abstractmethod
+    def floor_divide(self, c: str, divisor: int, native: Kind) -> str:
+        """floor(c / divisor) of an integer, exact over the type's whole range, as a signed 64-bit integer. ``divisor`` > 0."""
+
+    def remainder(self, c: str, divisor: int, native: Kind) -> str:
+        """c - divisor * floor(c / divisor) of an integer: 0 .. divisor - 1, as a signed 64-bit integer. ``divisor`` > 0."""
+        rest = f"{c} % {divisor}"
+        if not native.unsigned:
+            rest = f"({rest} + CASE WHEN {rest} < 0 THEN {divisor} ELSE 0 END)"
+        return self.as_bigint(rest)  # the remainder of a narrow column has its type, in which the square of a position would overflow
+
+    def signed_remainder(self, c: str, divisor: int, native: Kind) -> str:
+        """What is left of an integer divided by ``divisor`` > 0, with the integer's sign, as a signed 64-bit integer."""
+        return self.as_bigint(f"{c} % {divisor}")
+
+    @abstractmethod
+    def day_index(self, c: str) -> str:
+        """Days from 1970-01-01 to the date of a date or timestamp, as an integer; negative before 1970."""
+
+    def time_index(self, c: str, unit: TimeUnit) -> str:
+        """Whole hours, days or months from 1970-01-01 00:00 UTC to a date or timestamp, rounded down, as a signed 64-bit integer."""
+        match unit:
+            case "day":
+                index = self.day_index(c)
+            case "hour":
+                index = f"{self.as_bigint(self.day_index(c))} * 24 + EXTRACT(HOUR FROM {c})"
+            case "month":
+                index = f"(EXTRACT(YEAR FROM {c}) - 1970) * 12 + EXTRACT(MONTH FROM {c}) - 1"
+        return self.as_bigint(index)
+
+    # the server's load, and how it would run a statement
+
+    def server_load(self, session: Session, names: Iterable[str], own: int = 0) -> dict[str, float]:
+        """Return the named measures of the server's load, excluding this session and ``own`` other statements of the caller.
+
+        ``threads_running`` and ``active_sessions`` count sessions that run a statement; ``queued`` counts statements that wait to run.
+        ``lag`` is the replication delay in seconds: 0 on a server that is no replica, infinite on a replica whose replication is
+        stopped or broken. Raises LookupError for a name that is not in LOAD_MEASURES.
+        """
+        return {name: self._load_measure(session, name, own) for name in names}
+
+    def _load_measure(self, session: Session, name: str, own: int) -> float:
+        raise LookupError(f"{self.name} does not report {name}")
+
+    def heartbeat_age(self, session: Session, place: Place, column: str) -> float:
+        """Return the seconds since the latest time in a column, by the server's clock; negative if that time is in the future.
+
+        Infinite if the table has no such time. Times without a time zone are taken as UTC.
+        """
+        latest = self.seconds_since(f"MAX({self.quote(column)})")
+        age = session.query(self._catalogue_query("heartbeat_age", {"age": latest, "table": self.table(*place.parts)}))[0][0]
+        return math.inf if age is None else float(age)
+
+    @abstractmethod
+    def seconds_since(self, c: str) -> str:
+        """Seconds from a timestamp to the server's current time, as a number; a timestamp without time zone is taken as UTC."""
+
+    def leading_index_columns(self, session: Session, table: str) -> set[str] | None:
+        """Return the first column of each index that can serve key ranges; None if the engine has no such indexes.
+
+        ``table`` is the table's name as SQL text.
+        """
+        return None
+
+    def estimate_scan(self, session: Session, sql: str) -> ScanEstimate | None:
+        """Return what the planner expects a SELECT to read of stored tables; None if the engine reports no such estimate."""
+        return None
+
+    # the connection
+
+    def for_server(self, version: str) -> Dialect:
+        """Return this dialect adapted to a server that reports ``version``."""
+        return self
+
+    @abstractmethod
+    def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
+        """Return the statements that fix every session setting on which results depend, and set the timeouts.
+
+        ``statement_timeout`` limits a statement and ``lock_timeout`` its wait for a lock; both are in seconds.
+        """
+
+    @abstractmethod
+    def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
+        """Open a connection, pin it and return its session; timeouts in seconds. Raises errors of ``dialects.errors``."""
+
+
+class Session(ABC):
+    """One pinned, read-only connection. Use it in one thread at a time; only ``cancel`` may be called from another."""
+
+    def __init__(self, dialect: Dialect, server: str) -> None:
+        self.dialect = dialect
+        self.server = server
+        """Name and version of the server, as it reports them."""
+        self.statements = 0
+        """Number of statements run in this session since it was pinned."""
+
+    @abstractmethod
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run a statement with a small result and return its rows."""
+
+    @abstractmethod
+    def stream(self, sql: str) -> Iterator[ColumnBatch]:
+        """Run a statement and yield its result batch by batch."""
+
+    @abstractmethod
+    def execute(self, sql: str) -> None:
+        """Run a statement without a result."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Cancel the running statement on the server; no effect if none runs."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection; no error if it is already lost."""
+
+    @abstractmethod
+    def bytes_received(self) -> int:
+        """Return the bytes received from the server so far; for an engine in this process, the size of the results."""
+
+    def pin(self, statement_timeout: float, lock_timeout: float) -> None:
+        """Fix the settings on which results depend; timeouts in seconds. Closes the session if that fails, and raises the error."""
+        try:
+            for statement in self.dialect.pin_statements(statement_timeout, lock_timeout):
+                self.execute(statement)
+        except AuditorError:
+            self.close()
+            raise
+        self.statements = 0
+
+    def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:
+        """Let these open sessions read the same snapshot of ``table`` (its name as SQL text) as this one; False if that cannot be done.
+
+        Call it inside the snapshot. Some engines replace that snapshot with a newer one that all these sessions share, and where
+        SHARES_SNAPSHOT_BY_LOCK holds they need a ``helper``, a further session that is of no use afterwards. Raises LockTimeout if the
+        lock was not to be had; this session is inside a snapshot then, and of the others nothing is known.
+        """
+        return False
+
+    def begin(self) -> None:
+        """Open a consistent read-only snapshot; no effect on an engine without one."""
+        for statement in self.dialect.BEGIN_SNAPSHOT:
+            self.execute(statement)
+
+    def end(self) -> None:
+        """Close the snapshot."""
+        for statement in self.dialect.END_SNAPSHOT:
+            self.execute(statement)

@@ -1,0 +1,84 @@
+"""What an engine's catalogue and planner report: tables, columns, and the estimated scan of a statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dialects.kinds import Kind
+
+HashAlgorithm = Literal["sha256", "md5"]
+"""Hash functions of row hashes."""
+
+TimeUnit = Literal["hour", "day", "month"]
+"""Widths of a time partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a table is: a name, or the path of files and the version of them to read.
+
+    ``parts`` are the name's one to three parts (catalogue, schema, table); ``path`` is used instead if it is given. ``format`` is the
+    files' format (None: parquet). ``version`` or ``timestamp`` selects a past state of a Delta or Iceberg table.
+    """
+
+    parts: tuple[str, ...]
+    path: str | None = None
+    format: str | None = None
+    version: int | str | None = None
+    timestamp: str | None = None
+
+    def __str__(self) -> str:
+        state = f"@{self.version or self.timestamp}" if self.version is not None or self.timestamp else ""
+        return (self.path or ".".join(self.parts)) + state
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column in the engine's catalogue.
+
+    ``native`` is its type there, ``kind`` the canonical kind (None: the type has none), ``collation`` the collation under which texts of
+    different characters can be equal (None: there is none such, or the catalogue does not tell).
+    """
+
+    name: str
+    native: str
+    kind: Kind | None
+    nullable: bool
+    collation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table in the engine's catalogue.
+
+    ``sql`` is its name or path as SQL text for FROM, ``primary_key`` the key's columns in order (empty: none), ``estimate`` the engine's
+    estimate of the number of rows (None: unknown).
+    """
+
+    sql: str
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...]
+    estimate: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A table or view that a catalogue lists, not yet described."""
+
+    schema: str
+    """The schema it lies in."""
+    name: str
+    """Its name in that schema."""
+    is_view: bool = False
+    """Whether it is a view, which has no key."""
+    is_visible: bool = True
+    """Whether a session of the same connection finds it by its name alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanEstimate:
+    """What the planner expects a SELECT to read: the number of rows, and whether it reads all of a table or of an index."""
+
+    rows: int
+    full_scan: bool

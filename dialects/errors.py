@@ -1,0 +1,90 @@
+"""The root of the project's error tree, and the errors that an engine can cause.
+
+They are defined here because dialects raise them and import nothing from ``auditor``; ``auditor.errors`` draws the whole tree.
+Each class states the exit code of a command that fails with it, and whether a retry can help (``retryable``).
+The docstring of a class is its default message.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class AuditorError(Exception):
+    """The auditor failed for a known reason."""
+
+    exit_code: ClassVar[int] = 3
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or type(self).__doc__)
+
+
+class EngineError(AuditorError):
+    """The database refused or failed a statement."""
+
+
+class Unreachable(EngineError):
+    """The database could not be reached; check host, port and network."""
+
+    retryable = True
+
+
+class AccessDenied(EngineError):
+    """The database refused the user name or password, or the user lacks a privilege."""
+
+
+class ConnectionLost(EngineError):
+    """The connection to the database was lost during a statement."""
+
+    retryable = True
+
+
+class ServerSilent(ConnectionLost):
+    """The database said nothing for longer than a statement may run, so its connection was cut; check that it is not stuck."""
+
+
+class StatementTimeout(EngineError):
+    """A statement exceeded its time limit; raise statement_timeout, or reduce the number of partitions per statement."""
+
+    retryable = True
+
+
+class LockTimeout(EngineError):
+    """A statement waited too long for a lock held by another session; retry later, or raise lock_timeout."""
+
+    retryable = True
+
+
+class SnapshotLost(EngineError):
+    """A table was altered since the snapshot began, so the server no longer shows it; read in a new snapshot."""
+
+    retryable = True
+
+
+class StatementCancelled(EngineError):
+    """A statement was cancelled on the server."""
+
+    retryable = True
+
+
+class StatementRefused(EngineError):
+    """The database could not run a statement."""
+
+
+class NoSuchObject(EngineError):
+    """The database has no such table, column or schema."""
+
+    exit_code = 2
+
+
+class DriverMissing(EngineError):
+    """The Python driver of this engine is not installed."""
+
+    exit_code = 2
+
+
+class BadUrl(AuditorError):
+    """A connection URL is malformed."""
+
+    exit_code = 2

@@ -1,0 +1,94 @@
+"""Canonical kinds: what the values of a column are, independent of the engine's type names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+Rounding = Literal["", "half up", "half from 1970", "half from 2000"]
+"""How a time loses digits: they are cut (empty); rounded, a half up; or rounded, a half away from the beginning of a year, as an engine
+does that counts from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A canonical kind: equal values of one kind have equal canonical text on every engine.
+
+    ``name`` is one of KIND_NAMES. ``digits`` is the precision of a decimal (all its digits), the number of bits of a bit string, the
+    width of a fixed-width text or the number of bytes of a fixed-width binary. ``scale`` is the number of digits behind the point: of
+    a decimal or rounded number, or of the seconds of a time or timestamp. ``unsigned`` marks integers that may exceed a signed 64-bit
+    integer. ``rounding`` says how a finer time is brought to ``scale``, or a timestamp to a date. None means that the type does not state
+    the number. ``members`` are the fields of a struct, or the nameless element of an array, of a column whose kind is ``nested``; such a
+    column is compared as ``json``.
+
+    ``utf8`` and ``short`` are facts of a stored column that its catalogue tells, and make no difference between kinds: its text is
+    UTF-8 already (utf8mb4), and no value is longer than 64 KB, so that no text built from one is too long for its server.
+    """
+
+    name: str
+    digits: int | None = None
+    scale: int | None = None
+    unsigned: bool = False
+    rounding: Rounding = ""
+    members: tuple[tuple[str, Kind], ...] = ()
+    utf8: bool = field(default=False, compare=False)
+    short: bool = field(default=False, compare=False)
+
+    def __str__(self) -> str:
+        inside = [str(n) for n in (self.digits, self.scale) if n is not None]
+        rounded = f" rounded {self.rounding}" if self.rounding else ""
+        return ("unsigned " if self.unsigned else "") + self.name + (f"({','.join(inside)})" if inside else "") + rounded
+
+    @property
+    def is_free_text(self) -> bool:
+        """Whether canonical text of this kind may contain any character, so that the row encoding must escape it."""
+        return self.name in FREE_TEXT_KINDS
+
+
+FREE_TEXT_KINDS = frozenset({"text", "char", "enum", "set", "json"})
+"""Kinds whose canonical text may contain the row encoding's separator or its escape character."""
+
+KIND_NAMES = frozenset(
+    {"boolean", "integer", "decimal", "rounded", "float32", "float64", "binary", "date", "time", "timestamp", "timestamptz",
+     "uuid", "bit", "year", "interval", "network"}
+) | FREE_TEXT_KINDS  # fmt: skip
+"""The names of all canonical kinds."""
+
+_NATIVE = re.compile(r"\s*([a-z_][a-z_0-9 ]*)(?:\(([\d, -]*)\))?([a-z_ ]*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeType:
+    """A parsed native type: ``decimal(10,2) unsigned`` has name ``decimal``, numbers (10, 2) and suffix ``unsigned``."""
+
+    name: str
+    numbers: tuple[int, ...]
+    suffix: str
+
+    def number(self, index: int, default: int) -> int:
+        """Return the number at ``index`` between the brackets, or ``default`` if there is none."""
+        return self.numbers[index] if index < len(self.numbers) else default
+
+
+def parse_native(text: str) -> NativeType | None:
+    """Parse a native type; None if it has no simple form (``array<...>``, ``struct<...>``)."""
+    match = _NATIVE.fullmatch(text.lower())
+    if match is None:
+        return None
+    name, inside, suffix = match.groups()
+    return NativeType(name.strip(), tuple(int(n) for n in re.findall(r"-?\d+", inside or "")), suffix.strip())
+
+
+def refine(known: Kind, native: NativeType) -> Kind:
+    """Return ``known`` with digits and scale from the numbers in the native type's brackets."""
+    match known.name:
+        case "decimal":
+            digits = native.number(0, known.digits or 38)
+            return Kind("decimal", digits, native.number(1, 0 if native.numbers else known.scale or 0))
+        case "time" | "timestamp" | "timestamptz":
+            return Kind(known.name, scale=native.number(0, 6 if known.scale is None else known.scale))
+        case "char" | "bit" | "binary":
+            return Kind(known.name, digits=native.number(0, known.digits or 0) or None)
+        case _:
+            return known

@@ -1,0 +1,68 @@
+"""A session on MySQL or MariaDB: equal snapshots under a table lock, streamed results, cancelled statements."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+from dialects import errors
+from dialects.base import Session
+from dialects.session import BATCH_ROWS, DriverSession
+
+MAX_LOCK_SECONDS = 1
+"""Seconds to wait for the lock under which sessions open equal snapshots, and to hold it; writers to the table wait as long."""
+
+
+class MySQLSession(DriverSession):
+    """A session over PyMySQL."""
+
+    def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:
+        # MySQL cannot export a snapshot. A table lock keeps writers out while each session opens its own, so all are equal. The server
+        # grants it within a second or not at all, and takes it back from a session that is silent for a second, even if this process
+        # hangs; a server that is slow to open the snapshots meanwhile loses the session that holds it.
+        # https://dev.mysql.com/doc/refman/9.4/en/lock-tables.html
+        assert isinstance(helper, DriverSession)
+        isolation, start = self.dialect.BEGIN_SNAPSHOT
+        for session in sessions:
+            session.execute(isolation)
+        self.end()
+        self.execute(isolation)
+        helper.execute(f"SET SESSION lock_wait_timeout = {MAX_LOCK_SECONDS}, wait_timeout = {MAX_LOCK_SECONDS}")
+        try:
+            with helper.wait_at_most(2 * MAX_LOCK_SECONDS):
+                helper.execute(f"LOCK TABLES {table} READ")
+            with helper.wait_at_most(MAX_LOCK_SECONDS), ThreadPoolExecutor(len(sessions) + 1, thread_name_prefix="snapshot") as pool:
+                list(pool.map(lambda session: session.execute(start), [self, *sessions]))
+                helper.execute("UNLOCK TABLES")
+        except errors.AccessDenied:
+            self.begin()
+            return False
+        except (errors.LockTimeout, errors.StatementTimeout) as error:
+            self.begin()
+            raise errors.LockTimeout(f"{table} could not be locked for a moment, as others use it: {error}") from error
+        except errors.ConnectionLost as error:
+            helper.close()  # closing the session also releases its lock
+            self.begin()
+            raise errors.LockTimeout(f"{table} was locked, and within {MAX_LOCK_SECONDS} s not all snapshots were begun") from error
+        return True
+
+    def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
+        from pymysql.cursors import SSCursor
+
+        cursor: Any = self.connection.cursor(SSCursor)
+        try:
+            cursor.execute(sql)
+            while rows := cursor.fetchmany(BATCH_ROWS):
+                yield list(rows)
+        finally:
+            result = cursor._result
+            with suppress(Exception):  # closing reads the rest of the result, which fails on a lost connection
+                cursor.close()
+            if result:
+                result.unbuffered_active = False  # else the driver reads on when it is collected as garbage
+            cursor.connection = None
+
+    def cancel_statement(self) -> str:
+        return f"KILL QUERY {self.connection.thread_id()}"

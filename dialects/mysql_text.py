@@ -1,0 +1,80 @@
+"""Text of MySQL and MariaDB: character sets, collations, the case of letters, and JSON.
+
+https://dev.mysql.com/doc/refman/9.4/en/charset-collation-coercibility.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dialects.kinds import Kind
+from dialects.mysql_time import MySQLTime
+
+CHARACTER_SET = " character set "
+"""What stands before the character set in the type of a column whose set is not utf8mb4; see sql_templates/mysql/columns.sql."""
+
+
+def plain_type(native: str) -> str:
+    """Return a column's type without its character set and MariaDB's comments, as in ``varchar(9) /*M!100301 COMPRESSED*/``."""
+    return re.sub(r"\s*/\*.*?\*/", "", native.partition(CHARACTER_SET)[0])
+
+
+class MySQLText(MySQLTime):
+    """The part of MySQL's and MariaDB's dialect that writes the SQL of text."""
+
+    mariadb: bool = False
+    """Whether the server is MariaDB."""
+
+    def string_literal(self, value: str) -> str:
+        if value.isascii() and value.isprintable() and "\\" not in value:
+            return "'" + value.replace("'", "''") + "'"
+        return f"_utf8mb4 X'{value.encode().hex()}'"  # unlike the result of CONVERT, a literal takes the collation of what it meets
+
+    def is_one_of(self, c: str, texts: Sequence[str], native_type: str = "") -> str:
+        # A literal with a character that the column's character set may lack is an error; bytes never are, but no index serves them.
+        has_all = bool(native_type) and CHARACTER_SET not in native_type
+        plain = [text for text in texts if has_all or text.isascii()]
+        conditions = [super().is_one_of(c, plain, native_type)] if plain else []
+        others = [self.binary_literal(text.encode()) for text in texts if not has_all and not text.isascii()]
+        if others:
+            conditions.append(f"{self.bytewise(self.characters(c))} IN ({', '.join(others)})")
+        return conditions[0] if len(conditions) == 1 else f"({' OR '.join(conditions)})"
+
+    def characters(self, c: str) -> str:
+        # The hash is computed from bytes, which depend on the column's character set unless converted.
+        return f"CONVERT({c} USING utf8mb4)"
+
+    def column_characters(self, c: str, native: Kind) -> str:
+        return c if native.utf8 else self.characters(c)
+
+    def unpadded_characters(self, c: str, native: Kind) -> str:
+        # The server removes the spaces at the end of a CHAR, unless sql_mode has PAD_CHAR_TO_FULL_LENGTH, which sessions pin.
+        return c if native.utf8 and native.name == "char" else super().unpadded_characters(c, native)
+
+    def bytewise(self, c: str) -> str:
+        # Even binary collations may ignore trailing spaces; binary strings do not.
+        return f"CAST({c} AS BINARY)"
+
+    def lower(self, c: str) -> str:
+        return self._fold("LOWER", c)
+
+    def upper(self, c: str) -> str:
+        return self._fold("UPPER", c)
+
+    def _fold(self, function: str, c: str) -> str:
+        # The bytes are read as Thai, a script without cases, whose character set keeps every byte as it is.
+        folded = f"{function}(CAST({self.bytewise(self.characters(c))} AS CHAR CHARACTER SET tis620))"
+        return self.characters(self.bytewise(folded))
+
+    def trim_zeros(self, c: str) -> str:
+        return f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {c}))"
+
+    def trim_right(self, c: str) -> str:
+        return f"TRIM(TRAILING ' ' FROM {c})"
+
+    def json_text(self, c: str, native: Kind) -> str:
+        # Keeps string tokens unchanged and removes whitespace between tokens. MariaDB stores JSON as text; MySQL prints its own form.
+        group = "\\\\1" if self.mariadb else "$1"
+        pattern = r'("(?:[^"\\\\]++|\\\\.)*+")|[ \\t\\r\\n]+'
+        return f"REGEXP_REPLACE({self.characters(c)}, '{pattern}', '{group}')"

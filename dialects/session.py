@@ -1,0 +1,291 @@
+"""Base classes of sessions: over a DB-API driver, and for engines that run in this process.
+
+``stream`` yields results in batches of columns, so that callers can build arrays without an object per row.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from dialects.base import ColumnBatch, Dialect, Session
+from dialects.errors import AuditorError, ServerSilent, StatementCancelled, StatementTimeout, Unreachable
+from dialects.wire import Wire
+
+log = logging.getLogger(__name__)
+
+BATCH_ROWS = 2048
+"""Rows per batch of a streamed result."""
+
+SILENCE_GRACE = 30.0
+"""Seconds that a server has, beyond a statement's time limit, to say that the limit has passed."""
+
+CANCEL_GRACE = 5.0
+"""Seconds that a server has to end a cancelled statement, before its connection is cut."""
+
+_TIMED_OUT = re.compile("timed out|timeout expired|connection time out")
+"""How the drivers say that no answer came while a connection was made."""
+
+_CURSORS = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """How a session uses its DB-API driver."""
+
+    where: str
+    """The URL without its password, for messages."""
+    patience: float
+    """Seconds that the server may take for each answer while a connection is made."""
+    log_in: Callable[[], Any]
+    """Opens a connection in autocommit mode, and fails if the server stays silent for ``patience`` seconds."""
+    file_descriptor: Callable[[Any], int]
+    """Returns the file descriptor of a connection's socket."""
+    translate_error: Callable[[BaseException, str], AuditorError | None]
+    """Returns the error of ``dialects.errors`` for an exception of the driver, and None for any other exception; the text is ``where``
+    while a connection is made, else empty."""
+
+    def connect(self) -> Any:
+        """Return a new connection. Raises errors of ``dialects.errors``."""
+        try:
+            return self.log_in()
+        except Exception as error:
+            known = self.translate_error(error, self.where)
+            if known and _TIMED_OUT.search(str(error)):
+                known = self.no_answer()
+            raise known or error from error
+
+    def no_answer(self) -> Unreachable:
+        """Return the error of a server that stays silent while a connection is made."""
+        return no_answer(self.where, self.patience)
+
+
+def no_answer(where: str, patience: float) -> Unreachable:
+    """Return the error of a server that says nothing for ``patience`` seconds while a connection is made; ``where`` is its URL."""
+    return Unreachable(
+        f"{where}: no answer within {patience:g} s while connecting; check host, port and network, and that the server is not stuck;"
+        " a slow one needs ?connect_timeout=SECONDS in its URL"
+    )
+
+
+class DriverSession(Session):
+    """A session over a DB-API connection, each of whose waits ends by itself.
+
+    While it is pinned the server has to answer within the driver's ``patience``; from ``wait_for_statements`` on it may take as long
+    as a statement may run.
+    """
+
+    def __init__(self, dialect: Dialect, server: str, connection: Any, driver: Driver) -> None:
+        super().__init__(dialect, server)
+        self.connection = connection
+        self.driver = driver
+        self._wire = Wire(driver.file_descriptor(connection))
+        self._statement_timeout: float | None = None
+        self._canceller: threading.Thread | None = None
+        self._result_size = 0
+        self._socket_bytes = 0
+
+    def wait_for_statements(self, statement_timeout: float) -> None:
+        """Let the server take as long for each answer from now on as a statement may run, and a little longer."""
+        self._statement_timeout = statement_timeout
+        self.statements = 0
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """Close the session if the block, which makes it ready, fails."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def wait_at_most(self, seconds: float) -> AbstractContextManager[None]:
+        """Cut the connection if the block lasts longer, whatever it does."""
+        return self._wire.limit(seconds)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Bound the block's wait on the server; re-raise exceptions of the driver as errors of ``dialects.errors``."""
+        try:
+            with self._wire.limit(self._limit):
+                yield
+        except Exception as error:
+            if self._wire.is_cut:  # whatever the driver makes of it
+                raise self._cause_of_cut() from error
+            if isinstance(error, AuditorError):
+                raise
+            known = self.driver.translate_error(error, "")
+            if known is None:
+                raise
+            raise known from error
+
+    @property
+    def _limit(self) -> float:
+        return self.driver.patience if self._statement_timeout is None else self._statement_timeout + SILENCE_GRACE
+
+    def _cause_of_cut(self) -> AuditorError:
+        if self._wire.is_hastened:
+            return StatementCancelled(f"a statement was cancelled, and the server did not end it within {CANCEL_GRACE:g} s")
+        if self._statement_timeout is None:
+            return self.driver.no_answer()
+        return ServerSilent(
+            f"{self.driver.where}: no answer within {self._limit:g} s to a statement that the server itself should have ended after"
+            f" {self._statement_timeout:g} s; check that it is not stuck, and what is between it and this host"
+        )
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        return self._fetch(sql)[1]
+
+    def query_dicts(self, sql: str) -> list[dict[str, Any]]:
+        """Run a statement and return its rows by column name, for statements whose columns differ between server versions."""
+        names, rows = self._fetch(sql)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _fetch(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        with self.waiting():
+            cursor = self.connection.cursor()
+            try:
+                cursor.execute(sql)
+                rows = [tuple(row) for row in cursor.fetchall()]
+                names = [str(column[0]) for column in cursor.description or ()]
+            finally:
+                with suppress(Exception):  # an error of the statement itself must not be replaced by one of closing
+                    cursor.close()
+        self._count(rows)
+        return names, rows
+
+    def execute(self, sql: str) -> None:
+        with self.waiting():
+            cursor = self.connection.cursor()
+            try:
+                cursor.execute(sql)
+            finally:
+                with suppress(Exception):
+                    cursor.close()
+        self.statements += 1
+
+    def stream(self, sql: str) -> Iterator[ColumnBatch]:
+        batches = self.fetch_batches(sql)
+        try:
+            while True:
+                with self.waiting():  # not while the caller works on a batch
+                    rows = next(batches, None)
+                if rows is None:
+                    break
+                self._result_size += text_length(rows)
+                yield list(zip(*rows, strict=True))
+        finally:
+            with self.waiting():
+                batches.close()
+        self.statements += 1
+
+    @abstractmethod
+    def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
+        """Run a statement and yield its rows in batches, through a cursor that does not load the whole result into memory."""
+
+    def cancel(self) -> None:
+        """Ask the server, in a thread that nobody waits for, to cancel the running statement; no effect if none runs.
+
+        A statement that has not ended CANCEL_GRACE seconds later loses its connection.
+        """
+        if self._wire.hasten(CANCEL_GRACE) and (self._canceller is None or not self._canceller.is_alive()):
+            self._canceller = threading.Thread(target=self._request_cancel, name="cancel", daemon=True)
+            self._canceller.start()
+
+    def _request_cancel(self) -> None:
+        try:
+            with closing(self.driver.connect()) as helper, closing(Wire(self.driver.file_descriptor(helper))) as wire:
+                with wire.limit(self.driver.patience):
+                    helper.cursor().execute(self.cancel_statement())
+        except Exception as error:  # the statement may have ended meanwhile; else its connection is cut
+            log.info("a statement could not be cancelled: %s", error, extra={"action": "cancel_failed"})
+
+    @abstractmethod
+    def cancel_statement(self) -> str:
+        """Return the statement that cancels this session's running statement from another session."""
+
+    def close(self) -> None:
+        self.bytes_received()  # reads the socket's counter while the socket exists
+        with suppress(Exception):  # the connection may be lost already
+            self.connection.close()
+        self._wire.close()
+
+    def bytes_received(self) -> int:
+        self._socket_bytes = self._wire.bytes_received() or self._socket_bytes  # the last count remains once it is closed
+        return self._socket_bytes or self._result_size
+
+    def _count(self, rows: list[tuple[Any, ...]]) -> None:
+        self.statements += 1
+        self._result_size += text_length(rows)
+
+
+def text_length(rows: list[tuple[Any, ...]]) -> int:
+    """Return the number of characters of all values: the size of a result if the kernel does not count the socket's bytes."""
+    return sum(len(str(value)) for row in rows for value in row)
+
+
+def fetch_through_cursor(cursor: Any, sql: str, rows_at_once: int = BATCH_ROWS) -> Iterator[list[tuple[Any, ...]]]:
+    """Run a statement through a server-side cursor and yield its rows in batches. Needs an open transaction.
+
+    Every cursor gets a new name: Amazon's driver caches column descriptions by statement text, so a FETCH with the same text would be
+    read with the columns of an earlier result.
+    https://www.postgresql.org/docs/current/sql-declare.html, https://docs.aws.amazon.com/redshift/latest/dg/declare.html
+    """
+    name = f"audit_rows_{next(_CURSORS)}"
+    cursor.execute(f"DECLARE {name} CURSOR FOR {sql}")
+    try:
+        while True:
+            cursor.execute(f"FETCH FORWARD {rows_at_once} FROM {name}")
+            rows = [tuple(row) for row in cursor.fetchall()]
+            if not rows:
+                break
+            yield rows
+    finally:
+        with suppress(Exception):  # an error has ended the transaction and its cursors
+            cursor.execute(f"CLOSE {name}")
+
+
+class InProcessSession(Session):
+    """A session of an engine in this process. Such engines have no statement timeout, so a thread cancels statements."""
+
+    def __init__(self, dialect: Dialect, server: str, timeout: float) -> None:
+        super().__init__(dialect, server)
+        self._timeout = timeout
+        self._result_bytes = 0
+
+    @contextmanager
+    def time_limit(self) -> Iterator[None]:
+        """Cancel the statement in this block after the timeout; the error that it then fails with becomes StatementTimeout."""
+        timed_out, finished = threading.Event(), threading.Event()
+
+        def cancel_after_timeout() -> None:
+            if finished.wait(self._timeout):
+                return
+            timed_out.set()
+            while not finished.is_set():
+                with suppress(Exception):  # the error of the statement itself is reported
+                    self.cancel()
+                finished.wait(0.5)  # then again: a cancellation before the statement has started has no effect
+
+        watcher = threading.Thread(target=cancel_after_timeout, daemon=True)
+        watcher.start()
+        try:
+            yield
+        except AuditorError:
+            if timed_out.is_set():
+                raise StatementTimeout(f"a statement ran longer than {self._timeout:g} s and was cancelled") from None
+            raise
+        finally:
+            finished.set()
+            watcher.join()
+        self.statements += 1
+
+    def bytes_received(self) -> int:
+        return self._result_bytes

@@ -1,0 +1,1 @@
+"""Spark SQL: the dialect, its session, and the Java runtime of a Spark in this process."""

@@ -1,0 +1,207 @@
+"""A session over Spark Connect, each of whose waits ends by itself.
+
+The client has no limit on its waits that all versions share, and its calls cannot be interrupted: each runs in a thread of its own,
+which nobody waits for longer than the call may take. Closing the channel then ends the call.
+https://spark.apache.org/docs/latest/spark-connect-overview.html
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from dialects import errors, session
+from dialects.base import ColumnBatch, Dialect, Session
+from dialects.session import text_length
+from dialects.spark.session import first_line, translate_error
+from dialects.url import Url
+
+T = TypeVar("T")
+
+
+class ConnectSession(Session):
+    """A session on a Spark Connect server; ``cancel`` interrupts every statement that runs in it.
+
+    While it is pinned the server has to answer within ``patience`` seconds. From ``wait_for_statements`` on a statement may run as long as
+    its time limit; then it is interrupted, since Spark has no limit of its own, and its channel closed if the server does not end it.
+    """
+
+    def __init__(self, dialect: Dialect, spark: Any, where: str, patience: float) -> None:
+        super().__init__(dialect, "")
+        self.spark = spark
+        self.where = where
+        self._patience = patience
+        self._statement_timeout: float | None = None
+        self._changed = threading.Condition()
+        self._deadline: float | None = None
+        """When (monotonic seconds) the wait that is going on ends; None if there is none."""
+        self._is_cancelled = False
+        self._interrupter: threading.Thread | None = None
+        self._result_bytes = 0
+
+    def wait_for_statements(self, statement_timeout: float) -> None:
+        """Let each statement run this many seconds from now on."""
+        self._statement_timeout = statement_timeout
+        self.statements = 0
+
+    def read_version(self) -> None:
+        """Ask the server for its version; the first call that reaches it."""
+        self.server = f"Spark {self._ask(lambda: self.spark.version)}"
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        rows = self._ask(lambda: [tuple(row) for row in self.spark.sql(sql).collect()])
+        self._result_bytes += text_length(rows)
+        return rows
+
+    def execute(self, sql: str) -> None:
+        self._ask(lambda: self.spark.sql(sql))
+
+    def stream(self, sql: str) -> Iterator[ColumnBatch]:
+        table = self._ask(lambda: self.spark.sql(sql).toArrow())
+        self._result_bytes += table.nbytes
+        for batch in table.to_batches():
+            yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+
+    def bytes_received(self) -> int:
+        return self._result_bytes
+
+    def cancel(self) -> None:
+        """Ask the server, in a thread that nobody waits for, to interrupt what runs; no effect if nothing does.
+
+        A statement that has not ended CANCEL_GRACE seconds later loses its channel.
+        """
+        with self._changed:
+            if self._deadline is None:
+                return
+            self._is_cancelled = True
+            self._deadline = min(self._deadline, time.monotonic() + session.CANCEL_GRACE)
+            self._changed.notify_all()
+        self._interrupt()
+
+    def close(self) -> None:
+        """Release the session on the server, in a thread that nobody waits for, and close the channel."""
+        in_thread(self._release, "release")
+
+    def _release(self) -> None:
+        closer = threading.Timer(session.CANCEL_GRACE, self._close_channel)
+        closer.daemon = True
+        closer.start()
+        with suppress(Exception):  # the server ends the session by itself after an hour without a statement
+            self.spark.client.release_session()
+        closer.cancel()
+        self._close_channel()
+
+    def _ask(self, work: Callable[[], T]) -> T:
+        """Return what ``work`` returns, waiting for it as long as the server may take. Raises errors of ``dialects.errors``."""
+        answer = in_thread(work, "statement")
+        answer.add_done_callback(lambda _: self._notify())
+        limit = self._patience if self._statement_timeout is None else self._statement_timeout
+        is_interrupted = False
+        with self._changed:
+            self._is_cancelled, self._deadline = False, time.monotonic() + limit
+            self._wait_for(answer)
+            if not answer.done() and not self._is_cancelled and self._statement_timeout is not None:
+                is_interrupted, self._deadline = True, time.monotonic() + session.SILENCE_GRACE
+                self._interrupt()
+                self._wait_for(answer)
+            self._deadline = None
+        if not answer.done():
+            in_thread(self._close_channel, "close")
+            raise self._cause_of_cut()
+        self.statements += 1
+        if error := answer.exception():
+            raise self._translate(error, is_interrupted) from error
+        return answer.result()
+
+    def _wait_for(self, answer: Future[Any]) -> None:
+        """Wait until there is an answer, or the deadline, which may be brought forward meanwhile, has passed."""
+        while not answer.done() and self._deadline and (left := self._deadline - time.monotonic()) > 0:
+            self._changed.wait(left)
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _interrupt(self) -> None:
+        # The Spark session is not shared, so all its operations may be interrupted. Tags belong to the thread that set them.
+        if self._interrupter is None or not self._interrupter.is_alive():
+            self._interrupter = threading.Thread(target=self._request_interrupt, name="cancel", daemon=True)
+            self._interrupter.start()
+
+    def _request_interrupt(self) -> None:
+        with suppress(Exception):  # the statement may have ended meanwhile; else its channel is closed
+            self.spark.interruptAll()
+
+    def _close_channel(self) -> None:
+        with suppress(Exception):  # the channel may be closed already
+            self.spark.client.close()
+
+    def _cause_of_cut(self) -> errors.AuditorError:
+        if self._is_cancelled:
+            return errors.StatementCancelled(f"a statement was cancelled, and the server did not end it within {session.CANCEL_GRACE:g} s")
+        if self._statement_timeout is None:
+            return session.no_answer(self.where, self._patience)
+        return errors.ServerSilent(
+            f"{self.where}: no answer to a statement that ran longer than {self._statement_timeout:g} s, nor within"
+            f" {session.SILENCE_GRACE:g} s to its cancellation; check that the server is not stuck, and what is between it and this host"
+        )
+
+    def _translate(self, error: BaseException, is_interrupted: bool) -> BaseException:
+        """Return the error of ``dialects.errors`` for one of the client, else the error itself."""
+        if not isinstance(error, Exception):
+            return error
+        if self._statement_timeout is None:
+            return errors.Unreachable(f"{self.where}: {_describe(error)}")
+        if is_interrupted:
+            return errors.StatementTimeout(f"a statement ran longer than {self._statement_timeout:g} s and was cancelled")
+        if "StatusCode.UNAVAILABLE" in str(error):
+            return errors.ConnectionLost(f"{self.where}: {_describe(error)}")
+        return translate_error(error) or error
+
+
+def _describe(error: Exception) -> str:
+    """Return what a call failed with in one line; the text of gRPC's own errors has it in the middle."""
+    details = re.search(r'details = "(.*)"', str(error))
+    return details.group(1) if details else first_line(error)
+
+
+def in_thread(work: Callable[[], T], name: str) -> Future[T]:
+    """Run ``work`` in a daemon thread; return its outcome, which may never come."""
+    outcome: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return outcome
+
+
+def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: float, default_port: int) -> Session:
+    """Open a session on a Spark Connect server. Raises DriverMissing, and Unreachable if the server does not answer."""
+    try:
+        # Not by SparkSession.builder.remote(): it keeps Spark from running in this process too.
+        from pyspark.sql.connect.session import SparkSession as Driver
+    except ImportError as error:
+        raise errors.DriverMissing(f"Spark Connect needs further packages ({error}): pip install 'auditor[connect]'") from None
+    patience = url.integer_option("connect_timeout", 10)
+    spark = Driver(connection=f"sc://{url.host}:{url.port or default_port}")  # the channel is opened by the first call
+    spark.client.set_retry_policies([])  # a run retries by itself, and knows when to stop
+    found = ConnectSession(dialect, spark, str(url), patience)
+    try:
+        found.read_version()
+        found.pin(statement_timeout, lock_timeout)
+        if url.database:
+            found.execute(f"USE {dialect.quote(url.database)}")
+    except BaseException:
+        found.close()
+        raise
+    found.wait_for_statements(statement_timeout)
+    return found

@@ -1,0 +1,77 @@
+"""A session over PySpark in this process, and the translation of the exceptions of PySpark, also through Spark Connect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dialects import errors
+from dialects.base import ColumnBatch, Dialect
+from dialects.session import InProcessSession, text_length
+
+
+class SparkSession(InProcessSession):
+    """One Spark session; ``cancel`` interrupts every statement that runs in it."""
+
+    def __init__(self, dialect: Dialect, server: str, spark: Any, timeout: float) -> None:
+        super().__init__(dialect, server, timeout)
+        self.spark = spark
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        with self.time_limit():
+            try:
+                yield
+            except Exception as error:
+                known = translate_error(error)
+                if known is None:
+                    raise
+                raise known from error
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        with self._translated():
+            rows = [tuple(row) for row in self.spark.sql(sql).collect()]
+        self._result_bytes += text_length(rows)
+        return rows
+
+    def execute(self, sql: str) -> None:
+        with self._translated():
+            self.spark.sql(sql)
+
+    def stream(self, sql: str) -> Iterator[ColumnBatch]:
+        with self._translated():
+            table = self.spark.sql(sql).toArrow()
+        self._result_bytes += table.nbytes
+        for batch in table.to_batches():
+            yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+
+    def cancel(self) -> None:
+        # The Spark session is not shared, so all its operations may be interrupted. Tags belong to the thread that set them, so a tag
+        # cannot be used here: cancel is called from another thread.
+        self.spark.interruptAll()
+
+    def close(self) -> None:
+        """Do nothing: the Spark process keeps running, because other sessions may use it and a new one takes seconds to start."""
+
+
+_CANCELLED = re.compile(r"JOB_CANCELLED|OPERATION_CANCELL?ED|OPERATION_INTERRUPTED|\bJob \d+ cancelled|InterruptedException")
+
+
+def translate_error(error: Exception) -> errors.AuditorError | None:
+    """Return the error of ``dialects.errors`` for an exception of Spark, its JVM or its network, or None for any other exception."""
+    from pyspark.errors import AnalysisException
+
+    if isinstance(error, AnalysisException):
+        missing = (error.getCondition() or "").startswith(("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "UNRESOLVED_COLUMN"))
+        return (errors.NoSuchObject if missing else errors.StatementRefused)(first_line(error))
+    if type(error).__module__.split(".")[0] not in ("py4j", "grpc", "pyspark"):
+        return None
+    return errors.StatementCancelled() if _CANCELLED.search(str(error)) else errors.StatementRefused(first_line(error))
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text, without the query plan that Spark appends."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

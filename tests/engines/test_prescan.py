@@ -1,0 +1,59 @@
+"""The pre-scan's statements on each engine: the signature of a stretch is the sum of those of its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from auditor.config import Audit
+from auditor.model import NULL_PARTITION, SIDES, Chunk, Plan, Prescan
+from auditor.planning.prescan import plan_of_stretches
+from auditor.sql import render
+from auditor.summary import arrays
+from auditor.summary.arrays import Summaries
+from dialects import Kind, Session
+from tests import tables
+from tests.audits import open_plan
+from tests.live import LiveEngine, LivePair
+
+COLUMNS = [("id", Kind("integer")), ("code", Kind("text")), ("label", Kind("text"))]
+ROWS = [(None if key in (3, 4) else key, f"code {key}", f"row {key % 7}") for key in range(-150, 150)]
+PARTITIONS = 4
+"""Partitions of a stretch."""
+
+
+def read(plan: Plan, session: Session, chunk: Chunk) -> Summaries:
+    return arrays.read(session.stream(render.summary(plan, "source", session.dialect, chunk)), render.result_columns(plan))
+
+
+def fold(found: Summaries, width: int) -> dict[int, tuple[Any, ...]]:
+    """Return rows, hashed rows, least key, greatest key and words by stretch, of so many partitions (0: of all)."""
+    parents = [0 if not width else one if one == NULL_PARTITION else one // width for one in found.partition.tolist()]
+    folded = {}
+    for parent in sorted(set(parents)):
+        at = [index for index, one in enumerate(parents) if one == parent]
+        keys = [key for index in at for key in (found.least[index], found.greatest[index]) if key is not None]
+        folded[parent] = (
+            int(found.rows[at].sum()), int(found.hashed[at].sum()), min(keys, default=None), max(keys, default=None),
+            *found.words[at].sum(axis=0).tolist(),
+        )  # fmt: skip
+    return folded
+
+
+@pytest.mark.parametrize(("key", "partition"), [("id", {"size": 16}), ("code", {"buckets": 9}), ("id", {"strategy": "hash", "buckets": 9})])
+def test_a_stretch_is_the_sum_of_its_partitions(engine: LiveEngine, key: str, partition: Mapping[str, Any]) -> None:
+    name = tables.shared_table(engine, COLUMNS, ROWS)
+    ends = {side: {"connection": side, "table": name} for side in SIDES}
+    audit = Audit.model_validate({**ends, "key": [key], "partition": partition, "method": "exact", "salt": "s4lt"})
+    with open_plan(LivePair(engine, engine), audit) as (plan, sessions):
+        session = sessions["source"]
+        stretches = plan_of_stretches(replace(plan, prescan=Prescan(used=True, why="", partitions=PARTITIONS)))
+        width = PARTITIONS if plan.partitioning.strategy == "range" else 0
+        expected = fold(read(plan, session, Chunk()), width)
+        assert fold(read(stretches, session, Chunk()), 1 if width else 0) == expected
+        assert len(expected) == (7 if width else 1), "rows without a key are a stretch of their own"
+        assert sum(one[0] for one in expected.values()) == len(ROWS)
+        assert not len(read(stretches, session, Chunk(within="1 = 0"))), "no row, no stretch"

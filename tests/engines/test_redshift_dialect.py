@@ -1,0 +1,159 @@
+"""Every statement rendered for Redshift, and every one that a run sends, uses only SQL that Redshift's manual documents.
+
+PostgreSQL, which stands in for Redshift, accepts much that Redshift rejects; the lists are in tests/redshift_allowed.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+import auditor
+import dialects
+import sql_templates
+from auditor import canonical, service
+from auditor.model import ColumnPlan
+from auditor.sql import render, row_text
+from dialects import Kind
+from tests import redshift_allowed, tables
+from tests.live import Engines, LiveEngine, engine_params
+from tests.redshift_allowed import violations
+from tests.servers.redshift import StandIn
+from tests.unit.test_golden import METHODS, STRATEGIES, plan_of, render_statements
+
+DIALECT = dialects.get("redshift")
+KINDS = [
+    Kind("boolean"), Kind("integer"), Kind("integer", unsigned=True), Kind("decimal", 38, 10), Kind("decimal", 10, 0),
+    Kind("rounded", scale=2), Kind("float32"), Kind("float64"), Kind("text"), Kind("char", 8), Kind("enum"), Kind("set"),
+    Kind("binary"), Kind("date"), Kind("time", scale=6), Kind("time", scale=0), Kind("timestamp", scale=6),
+    Kind("timestamp", scale=0), Kind("timestamp", scale=9), Kind("timestamptz", scale=3), Kind("uuid"), Kind("json"),
+    Kind("year"), Kind("bit", 1),
+]  # fmt: skip
+NATIVES = [kind for kind in {DIALECT.kind(name) for name in DIALECT.KIND_BY_TYPE} if kind is not None]
+
+
+def columns() -> Iterator[ColumnPlan]:
+    """Yield a column for every kind and every Redshift type that can be compared as it, with each normalisation option."""
+    for kind, native in product(KINDS, NATIVES):
+        shared = canonical.shared_kind(native, kind)
+        if canonical.can_render(kind, native) or (shared and shared.kind == kind):
+            for trim, case, null_as in ((False, None, None), (True, "lower", "a\\b"), (False, "upper", "")):
+                yield ColumnPlan(
+                    name="c", kind=kind, native={"source": native, "target": native}, expression={"source": '"c"', "target": '"c"'},
+                    types={"source": "", "target": ""}, why="", trim=trim, case=case, null_as=null_as,  # type: ignore[arg-type]
+                )  # fmt: skip
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_console_script_is_allowed(method: str, strategy: str) -> None:
+    script = service.console_script(plan_of(DIALECT, method, strategy), "target", DIALECT, 60.0)
+    statements = [part.strip() for part in sql_templates.body(script).split(";") if part.strip()]
+    assert len(statements) == len([*DIALECT.pin_statements(60.0), *DIALECT.BEGIN_SNAPSHOT, "the statement", *DIALECT.END_SNAPSHOT])
+    assert {statement: found for statement in statements if (found := violations(statement))} == {}
+
+
+def test_every_template_is_allowed() -> None:
+    whole = {name: sql for name, sql in render_statements(DIALECT).items() if name != "console"}
+    assert {name: found for name, sql in whole.items() if (found := violations(sql))} == {}
+
+
+def test_every_canonical_text_is_allowed() -> None:
+    base = plan_of(DIALECT, "minhash", "range")
+    checked = 0
+    for column in columns():
+        sql = f"SELECT {row_text.escaped(column, 'target', DIALECT)} FROM {base.sides['target'].table}"
+        assert violations(sql) == [], f"{column.native['target']} as {column.kind}:\n{sql}"
+        checked += 1
+    assert checked > 60
+
+
+def test_every_measure_is_allowed(request: pytest.FixtureRequest) -> None:
+    """Without --slow, columns without normalisation options; the test of canonical texts has these."""
+    base = plan_of(DIALECT, "counts", "hash")
+    chosen = list(columns())[:: 1 if request.config.getoption("--slow") else 3]
+    every = [replace(column, name=f"c{number}") for number, column in enumerate(chosen)]
+    for first in range(0, len(every), 20):
+        some = every[first : first + 20]
+        plan = replace(base, columns=(base.columns[0], *some))
+        sql = render.summary(plan, "target", DIALECT, plan.sides["target"].chunks[0])
+        assert violations(sql) == [], f"{[(column.native['target'], column.kind) for column in some]}:\n{sql}"
+
+
+def test_every_partition_expression_is_allowed() -> None:
+    for native, size in product((Kind("integer"), Kind("integer", unsigned=True), Kind("decimal", 20, 0)), (2, 1024)):
+        assert violations(f'SELECT {DIALECT.floor_divide("c", size, native)} FROM "t"') == []
+    for unit in ("hour", "day", "month"):
+        assert violations(f'SELECT {DIALECT.time_index("c", unit)} FROM "t"') == []
+
+
+@pytest.mark.parametrize("name", ["columns", "primary_key", "estimate", "tables"])
+def test_every_catalogue_statement_is_allowed(name: str) -> None:
+    template = DIALECT.template(name)
+    literals = {hole: DIALECT.literal("a\\b'c") for hole in sql_templates.holes(template)}
+    assert violations(sql_templates.fill(template, literals)) == []
+
+
+@pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
+def test_every_statement_of_a_run_is_allowed(engine: LiveEngine, engines: Engines) -> None:
+    """The statements as recorded by the proxy in front of the stand-in: session settings, catalogue, snapshot, cursor."""
+    server = engines.server(engine.name)
+    if not isinstance(server, StandIn):
+        pytest.skip(f"{engine.name}: {server.how}, without the recording proxy")
+    tables.make(engine, "allowed", [("id", Kind("integer")), ("note", Kind("text"))], [(n, f"'{n}|\\") for n in range(20)], key=["id"])
+    server.forget()
+    for method in METHODS:
+        report = auditor.audit((engine.url, "allowed"), (engine.url, "allowed"), method=method)
+        assert report.verdict == "match", report.reasons
+    sent = server.statements()
+    assert any(statement.startswith("DECLARE") for statement in sent)
+    assert {statement: found for statement in sent if (found := violations(statement))} == {}
+
+
+@pytest.mark.parametrize(
+    "forbidden",
+    [
+        "SELECT generate_series(1, 2) FROM t",
+        "SELECT g FROM generate_series(1, 2) g",
+        "SELECT string_agg(a, ',') FROM t",
+        "SELECT a::bit FROM t",
+        "SELECT CAST(a AS BIT(32)) FROM t",
+        "SELECT CAST(CAST('x' || a AS BIT(60)) AS BIGINT) FROM t",
+        "SELECT CAST(a AS TEXT) FROM t",
+        "SELECT DISTINCT ON (a) a FROM t",
+        "SELECT COUNT(*) FILTER (WHERE a > 1) FROM t",
+        "SELECT b FROM t, LATERAL (SELECT a AS b) z",
+        "SELECT bit_xor(a) FROM t",
+        "SELECT a # b FROM t",
+        "SELECT SUBSTR(a, 1, 2) FROM t",
+        "SELECT ENCODE(SHA256(CONVERT_TO(a, 'UTF8')), 'hex') FROM t",
+        "SELECT a FROM t WHERE a IS DISTINCT FROM b",
+        "SELECT a FROM t WHERE a = ANY (b)",
+        "SELECT pg_table_is_visible(a) FROM t",
+        "SELECT a FROM (VALUES (1)) z (a)",
+        "SELECT a FROM t FOR UPDATE",
+        "SELECT a FROM t OFFSET 0",
+        "INSERT INTO t SELECT 1 RETURNING a",
+        "SET jit TO off",
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        "FETCH FORWARD 2048 FROM c",
+        "DECLARE c CURSOR FOR SELECT array_agg(a) FROM t",
+    ],
+)
+def test_sql_that_redshift_lacks_is_detected(forbidden: str) -> None:
+    assert violations(forbidden)
+
+
+def test_every_list_entry_names_its_manual_page() -> None:
+    lists = ("FUNCTIONS", "CATALOGUE_FUNCTIONS", "TYPES", "KEYWORDS", "OPERATORS", "STATEMENTS")
+    for name in lists:
+        for entry, page in getattr(redshift_allowed, name).items():
+            assert page.endswith(".html") and "/" not in page, f"{name}: {entry}"
+
+
+@pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
+def test_sessions_carry_the_auditors_name(engine: LiveEngine) -> None:
+    assert tables.query(engine, "SHOW application_name") == [("auditor",)]

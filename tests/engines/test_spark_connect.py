@@ -1,0 +1,177 @@
+"""Spark Connect: every wait ends by itself, cancelling never waits for the server, and an audit reads a real server.
+
+The server runs from PySpark's own jars, in a Java process of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dialects
+from auditor.config import Audit, ConnectionSettings
+from auditor.errors import ServerSilent, StatementCancelled, StatementTimeout, Unreachable
+from auditor.model import SIDES, Verdict
+from auditor.run import audit_run
+from dialects import session as limits
+from dialects.spark import java
+from dialects.spark.connect import ConnectSession
+from tests.proxy import proxied
+from tests.servers._process import free_port
+
+PATIENCE = 120.0
+"""Seconds after which a test that hangs fails."""
+
+SILENCING = "'fall silent' = 'fall silent'"
+ENDLESS = "SELECT SUM(a.id * b.id) FROM RANGE(1000000) a, RANGE(1000000) b"
+
+pytestmark = [pytest.mark.clock, pytest.mark.spark]
+needs_client = pytest.mark.skipif(
+    importlib.util.find_spec("grpc") is None, reason="Spark Connect's client is not installed: pip install 'auditor[connect]'"
+)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SILENCE_GRACE", 0.5)
+    monkeypatch.setattr(limits, "CANCEL_GRACE", 0.5)
+
+
+class SilentSpark:
+    """A Spark session whose server never answers: its calls end once the channel is closed."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.closed = threading.Event()
+        self.client = self
+
+    def sql(self, _: str) -> Any:
+        return self._wait("sql")
+
+    @property
+    def version(self) -> Any:
+        return self._wait("version")
+
+    def interruptAll(self) -> Any:
+        return self._wait("interrupt")
+
+    def release_session(self) -> Any:
+        return self._wait("release")
+
+    def close(self) -> None:
+        self.closed.set()
+
+    def _wait(self, what: str) -> Any:
+        self.asked.append(what)
+        self.closed.wait(PATIENCE)
+        raise RuntimeError("the channel was closed")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_no_call_outlasts_its_limit() -> None:
+    """At the login, in a statement, and in a statement that is cancelled; each call then ends with its channel."""
+    for stage, error in (("login", Unreachable), ("statement", ServerSilent), ("cancelled", StatementCancelled)):
+        spark = SilentSpark()
+        session = ConnectSession(dialects.get("spark"), spark, "sc://h", 0.5)
+        if stage != "login":
+            session.wait_for_statements(600.0 if stage == "cancelled" else 0.5)
+        session.cancel()
+        assert not spark.asked, "there is nothing to cancel"
+        canceller = threading.Timer(0.3, session.cancel)
+        if stage == "cancelled":
+            canceller.start()
+        with pytest.raises(error):
+            if stage == "login":
+                session.read_version()
+            else:
+                session.query("SELECT 1")
+        canceller.cancel()
+        assert spark.closed.wait(PATIENCE), "the call goes on"
+        assert ("interrupt" in spark.asked) == (stage != "login")
+        session.close()
+
+
+@needs_client
+def test_connecting_to_a_silent_server_fails() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"sc://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(Unreachable, match="no answer within 1 s while connecting; check host, port and network"):
+            dialects.connect(f"{url}?connect_timeout=1")
+    with pytest.raises(Unreachable, match="onnect"):
+        dialects.connect(f"{url}?connect_timeout=10")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Spark Connect server; ready once it answers."""
+    import pyspark
+
+    home, directory, port = Path(pyspark.__file__).parent, tmp_path_factory.mktemp("connect"), free_port()
+    environment = {"JAVA_HOME": str(java.find_java_home(directory)[0]), "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": port,
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": 2,
+        "spark.local.dir": directory,
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[2]", "--driver-memory", "700m", *options]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+    with (directory / "log").open("w") as log:
+        process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=log, stderr=log, cwd=directory)
+    try:
+        until = time.monotonic() + PATIENCE
+        while "Spark Connect server started" not in (directory / "log").read_text():
+            assert process.poll() is None and time.monotonic() < until, (directory / "log").read_text()[-2000:]
+            time.sleep(0.2)
+        yield f"sc://127.0.0.1:{port}?connect_timeout={PATIENCE:g}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.slow
+@needs_client
+def test_a_real_server_is_audited(server: str, tmp_path: Path) -> None:
+    source, target = tmp_path / "source.duckdb", tmp_path / "rows.parquet"
+    with duckdb.connect(str(source)) as connection:
+        connection.execute("CREATE TABLE rows (id BIGINT PRIMARY KEY, v VARCHAR, made TIMESTAMP)")
+        connection.execute("INSERT INTO rows SELECT i, 'v' || i, TIMESTAMP '2024-01-01' + INTERVAL 1 HOUR * i FROM range(3000) r(i)")
+        connection.execute(f"COPY (SELECT * FROM rows WHERE id <> 77) TO '{target}'")
+    connections = {"source": ConnectionSettings(url=f"duckdb:///{source}"), "target": ConnectionSettings(url=server)}
+    ends = {"source": {"connection": "source", "table": "rows"}, "target": {"connection": "target", "table": str(target)}}
+    report = audit_run.run("connect", Audit.model_validate({**ends, "key": ["id"]}), connections)
+    assert report.verdict is Verdict.MISMATCH, report.reasons
+    assert report.differences and [(one.kind, one.key) for one in report.differences.named] == [("missing", {"id": "77"})]
+    assert report.servers["target"].startswith("Spark 4.") and all(report.cost[side].statements for side in SIDES)
+
+
+@pytest.mark.slow
+@needs_client
+def test_waits_on_a_real_server_end(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends a statement that ran too long, or was cancelled; behind a proxy it falls silent in a statement."""
+    with closing(dialects.connect(server, PATIENCE)) as session:
+        assert session.query("SELECT 1 + 1") == [(2,)]
+        threading.Timer(1.0, session.cancel).start()
+        with pytest.raises(StatementCancelled):
+            session.query(ENDLESS)
+    with closing(dialects.connect(server, 2.0)) as session, pytest.raises(StatementTimeout):
+        session.query(ENDLESS)
+    monkeypatch.setattr(limits, "SILENCE_GRACE", 0.5)
+    with proxied(server) as proxy, closing(dialects.connect(proxy.url, 2.0)) as session:
+        proxy.silencing_text = SILENCING.encode()
+        with pytest.raises(ServerSilent, match="no answer to a statement that ran longer than 2 s"):
+            session.query(f"SELECT 1 WHERE {SILENCING}")

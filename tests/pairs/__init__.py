@@ -1,0 +1,1 @@
+"""Tests of runs between two live engines."""

@@ -1,0 +1,70 @@
+"""What ``auditor init`` proposes for two servers runs, whatever their schemas are called, and what it leaves out has a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import dialects
+from auditor import service
+from auditor.cli._init import write
+from auditor.config import load
+from auditor.model import Verdict
+from dialects import TableName
+from tests import tables
+from tests.live import LiveEngine, LivePair, chosen_pairs, engine_params
+
+KEYED = "init_orders"
+
+
+def create(engine: LiveEngine, schema: str, *, partitioned: bool = False) -> None:
+    """Create a keyed table, one without a key, and a view; in a schema of their own, or where the session looks first."""
+    with tables.open_writable(engine) as session:
+        prefix = f"{schema}." if schema else ""
+        if schema:
+            session.execute(f"CREATE SCHEMA {schema}")
+        parts = " PARTITION BY RANGE (id)" if partitioned else ""
+        session.execute(f"CREATE TABLE {prefix}init_orders (id INTEGER PRIMARY KEY, note VARCHAR(20)){parts}")
+        if partitioned:
+            session.execute(f"CREATE TABLE {prefix}init_part PARTITION OF {prefix}init_orders DEFAULT")
+        session.execute(f"INSERT INTO {prefix}init_orders VALUES (1, 'a'), (2, 'b')")
+        session.execute(f"CREATE TABLE {prefix}init_log (note VARCHAR(20))")
+        session.execute(f"CREATE VIEW {prefix}init_seen AS SELECT id FROM {prefix}init_orders")
+
+
+@pytest.fixture
+def made(pair: LivePair) -> Iterator[LivePair]:
+    create(pair.source, "")
+    schema = "" if pair.target.name == "mysql" else "init_there"  # MySQL's schemas are databases, of which the URL names one
+    create(pair.target, schema, partitioned=pair.target.name == "postgres")
+    yield pair
+    for engine, prefix in ((pair.source, ""), (pair.target, f"{schema}." if schema else "")):
+        tables.execute(engine, f"DROP VIEW {prefix}init_seen", f"DROP TABLE {prefix}init_log", f"DROP TABLE {prefix}init_orders")
+    if schema:
+        tables.execute(pair.target, f"DROP SCHEMA {schema}")
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "mariadb-redshift", "postgres-duckdb", "redshift-mysql"), indirect=True)
+def test_proposed_audit_of_tables_in_other_schemas_runs(made: LivePair, tmp_path: Path) -> None:
+    path = tmp_path / "auditor.yaml"
+    found = write(path, made.source.url, made.target.url)
+    settings = load(path, {"SOURCE_PASSWORD": "audit", "TARGET_PASSWORD": "audit"})
+    there = ("init_there." if made.target.name != "mysql" else "") + KEYED
+    (name,) = [name for name, audit in settings.audits.items() if audit.source.table == KEYED]
+    assert settings.audits[name].target.table == there
+    assert service.run_audit(settings, name).verdict is Verdict.MATCH
+    lines = [line for line in found.left_out if "init_" in line]
+    assert lines == [
+        "init_log: no primary key on either side; write its audit with key: [column, ...]",
+        "init_seen: a view, which has no primary key; write its audit with key: [column, ...]",
+    ]
+
+
+@pytest.mark.parametrize("engine", engine_params("spark"), indirect=True)
+def test_spark_lists_the_tables_of_its_database(engine: LiveEngine) -> None:
+    tables.execute(engine, "CREATE TABLE IF NOT EXISTS init_orders (id INT)")
+    with closing(dialects.connect(engine.url)) as session:
+        assert TableName("default", "init_orders") in session.dialect.list_tables(session)

@@ -1,0 +1,109 @@
+"""While one side's database is too busy to be asked, neither side's snapshot stays open for long."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from auditor.config import Audit, ConnectionSettings
+from auditor.connections import pauses, throttle
+from auditor.model import Progress, Report, Side, State, Verdict
+from auditor.planning import planner
+from auditor.run import audit_run
+from dialects import Kind
+from tests import tables
+from tests.live import LiveEngine, LivePair, chosen_pairs
+from tests.unit.test_throttle import wait_until
+
+ROWS = 2000
+OPEN_SNAPSHOTS = {
+    "mysql": "SELECT COUNT(*) FROM information_schema.innodb_trx t JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id"
+    " WHERE p.db = DATABASE() AND p.id <> CONNECTION_ID()",
+    "postgres": "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'",
+}
+
+pytestmark = pytest.mark.clock
+
+
+def beat(engine: LiveEngine, age: float) -> None:
+    """Let the heartbeat look as old as this."""
+    moment = dt.datetime.now(dt.UTC).replace(tzinfo=None) - dt.timedelta(seconds=age)
+    tables.execute(engine, f"UPDATE pauses_beats SET at = '{moment:%Y-%m-%d %H:%M:%S}'")
+
+
+def make_beats(engine: LiveEngine) -> None:
+    tables.make(engine, "pauses_beats", [("at", Kind("timestamp", scale=6))], [(dt.datetime(2000, 1, 1),)])
+    beat(engine, age=0)
+
+
+def count_open_snapshots(engine: LiveEngine) -> int:
+    return int(tables.query(engine, OPEN_SNAPSHOTS[engine.dialect])[0][0])
+
+
+def start_audit(pair: LivePair, paused: Side, on_progress: Any) -> Report:
+    pause = {"pause_when": {"lag": "30s", "heartbeat": {"table": "pauses_beats", "column": "at"}}}
+    connections: dict[Side, Any] = {side: {"url": getattr(pair, side).url, "connections": 2} for side in ("source", "target")}
+    connections[paused]["limits"] = pause
+    settings = {str(side): ConnectionSettings.model_validate(one) for side, one in connections.items()}
+    ends = {side: {"connection": side, "table": f"pauses_{side}"} for side in connections}
+    audit = Audit.model_validate({**ends, "key": ["id"], "partition": {"rows": 100}})
+    return audit_run.run("pauses", audit, settings, on_progress)
+
+
+@pytest.mark.parametrize("paused", ["target", "source"])
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
+def test_snapshot_is_given_up_in_a_long_pause(pair: LivePair, paused: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "CHUNK_ROWS", 200)
+    monkeypatch.setattr(throttle, "PERIOD", 0.05)
+    monkeypatch.setattr(pauses, "PATIENCE", 0.5)
+    for side in ("source", "target"):
+        columns = [("id", Kind("integer")), ("v", Kind("text"))]
+        tables.make(getattr(pair, side), f"pauses_{side}", columns, [(i, f"row {i}") for i in range(ROWS)], key=["id"])
+    busy: LiveEngine = getattr(pair, paused)
+    make_beats(busy)
+    has_paused = threading.Event()
+
+    def pause_in_the_scan(progress: Progress) -> None:
+        if progress.side == paused and progress.doing == "summarising" and progress.done and not has_paused.is_set():
+            beat(busy, age=3600)
+            has_paused.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(start_audit, pair, paused, pause_in_the_scan)
+        wait_until(lambda: has_paused.is_set() or running.done(), "the scan is under way", 60)
+        try:
+            for engine in (pair.source, pair.target):
+                wait_until(lambda engine=engine: not count_open_snapshots(engine), f"{engine.name}'s snapshots are closed", 30)  # type: ignore[misc]
+            assert not running.done(), running.result().reasons
+        finally:
+            beat(busy, age=0)
+        report = running.result()
+    assert (report.state, report.verdict) == (State.DONE, Verdict.MATCH), report.reasons
+    for side in ("source", "target"):
+        words = f"{side}: (a snapshot was|2 snapshots were) given up in a pause of more than 10 minutes, so what was read later"
+        assert [note for note in report.notes if re.match(words, note)], report.notes
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
+def test_snapshot_outlives_a_short_pause(pair: LivePair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throttle, "PERIOD", 0.05)
+    for side in ("source", "target"):
+        tables.make(getattr(pair, side), f"pauses_{side}", [("id", Kind("integer"))], [(i,) for i in range(20)], key=["id"])
+    make_beats(pair.target)
+    waited = threading.Event()
+
+    def end_the_pause(progress: Progress) -> None:
+        if progress.side == "target" and progress.doing == "summarising":
+            beat(pair.target, age=3600)
+        if progress.doing.startswith("waits"):
+            waited.set()
+            beat(pair.target, age=0)
+
+    report = start_audit(pair, "target", end_the_pause)
+    assert waited.is_set() and report.verdict is Verdict.MATCH, report.reasons
+    assert report.notes == ()

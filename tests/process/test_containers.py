@@ -1,0 +1,246 @@
+"""Checks of the container files that need no Docker engine.
+
+Nothing here builds or starts a container. `docker compose config` runs if the client is installed; with --slow the wheel is built,
+installed and served as the Dockerfile does it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from auditor.config import Settings, load
+from auditor.store import open_store, runs
+from tests.servers._process import free_port
+
+ROOT = Path(__file__).parents[2]
+COMPOSE: Mapping[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: Mapping[str, Mapping[str, Any]] = COMPOSE["services"]
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Return the instructions of the Dockerfile as pairs of keyword and arguments, with continuation lines joined."""
+    text = re.sub(r"\\\n", " ", re.sub(r"(?m)^#.*\n", "", (ROOT / "Dockerfile").read_text()))
+    return [(line.split()[0], " ".join(line.split()[1:])) for line in text.splitlines() if line.strip()]
+
+
+def stages() -> dict[str, tuple[str, list[tuple[str, str]]]]:
+    """Return the base image and instructions of each stage by its name."""
+    found: dict[str, tuple[str, list[tuple[str, str]]]] = {}
+    for word, rest in instructions():
+        if word == "FROM":
+            base, _, name = rest.partition(" AS ")
+            found[name] = (base, [])
+        elif found:
+            list(found.values())[-1][1].append((word, rest))
+    return found
+
+
+def all_instructions(stage: str) -> list[tuple[str, str]]:
+    """Return a stage's instructions, preceded by those of the stages it is based on."""
+    base, own = stages()[stage]
+    return [*(all_instructions(base) if base in stages() else []), *own]
+
+
+@pytest.mark.parametrize("stage", ["service", "spark"])
+def test_images_run_without_root_and_have_a_health_check(stage: str) -> None:
+    settings = dict(all_instructions(stage))
+    assert settings["USER"].split(":")[0] not in ("0", "root")
+    assert "/healthz" in settings["HEALTHCHECK"]
+    assert settings["ENTRYPOINT"] == '["auditor"]'
+    assert "serve" in settings["CMD"]
+    assert any(word == "COPY" and "/opt/auditor" in rest for word, rest in all_instructions(stage))
+
+
+def test_service_is_the_default_target() -> None:
+    assert list(stages())[-1] == "service"
+
+
+def test_every_copied_file_exists_and_is_not_ignored() -> None:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    included = [line[1:] for line in lines if line.startswith("!")]
+    for word, rest in instructions():
+        if word != "COPY":
+            continue
+        sources = rest.split()[:-1]
+        if sources[0].startswith("--from="):
+            assert sources[0].removeprefix("--from=") in stages()
+            continue
+        for source in sources:
+            assert (ROOT / source).exists(), source
+            assert any(fnmatch.fnmatch(source, pattern) for pattern in included), f"{source} is excluded by .dockerignore"
+
+
+def test_ports_are_published_on_loopback_only() -> None:
+    ports = [port for one in SERVICES.values() for port in one.get("ports", [])]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_services_wait_only_for_services_with_a_health_check() -> None:
+    for name, one in SERVICES.items():
+        for other, how in one.get("depends_on", {}).items():
+            assert other in SERVICES, f"{name} depends on {other}"
+            if how["condition"] == "service_healthy":
+                assert "test" in SERVICES[other]["healthcheck"], f"{other} has no health check"
+
+
+def test_images_are_pinned_and_mounted_files_exist() -> None:
+    for name, one in SERVICES.items():
+        assert re.search(r":[\w.-]+$", one["image"]), f"{name}: {one['image']}"
+        assert not one["image"].endswith(":latest")
+        for volume in one.get("volumes", []):
+            source = volume.split(":")[0]
+            assert (ROOT / source).exists() if source.startswith("./") else source in COMPOSE["volumes"], f"{name}: {source}"
+        if "build" in one:
+            assert one["build"]["target"] in stages()
+
+
+def test_compose_publishes_the_ports_that_tests_use() -> None:
+    published = {name: SERVICES[name]["ports"] for name in ("mysql", "mariadb", "postgres")}
+    assert published == {"mysql": ["127.0.0.1:33306:3306"], "mariadb": ["127.0.0.1:33307:3306"], "postgres": ["127.0.0.1:35432:5432"]}
+
+
+def test_docker_compose_accepts_the_file() -> None:
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
+        pytest.skip("containers: docker compose is not installed, so docker-compose.yml is not checked")
+    done = subprocess.run([docker, "compose", "config", "--quiet"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_configuration_refers_to_services_of_the_compose_file() -> None:
+    settings = load(ROOT / "containers" / "auditor.yaml")
+    assert settings.store
+    for url in (settings.store.url, *(one.url for one in settings.connections.values())):
+        parts = urlsplit(url)
+        assert parts.hostname in SERVICES, url
+        exposed = {port.rpartition(":")[2] for port in SERVICES[str(parts.hostname)].get("ports", [])}
+        assert str(parts.port) in exposed, url
+
+
+def import_script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"containers_{name}", ROOT / "containers" / f"{name}.py")
+    assert spec
+    assert spec.loader
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def test_sample_is_loaded_once_and_each_audit_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = yaml.safe_load((ROOT / "containers" / "auditor.yaml").read_text())
+    values["connections"] = {name: {"url": f"duckdb:///{tmp_path}/{name}.duckdb"} for name in values["connections"]}
+    values["connections"]["lake"] = values["connections"]["shop"]  # its tables are files, named by path
+    values["store"] = {"url": f"sqlite:///{tmp_path}/runs.db"}
+    values["audits"]["flights_lake"]["target"]["table"] = f"{tmp_path}/flights.parquet"
+    path = tmp_path / "auditor.yaml"
+    path.write_text(yaml.safe_dump(values))
+    monkeypatch.setenv("AUDITOR_CONFIG", str(path))
+    monkeypatch.setenv("SAMPLE_ROWS", "3000")
+    sample = import_script("sample")
+    assert sample.main() == 0
+    assert verdicts(load(path)) == {
+        "flights": ["mismatch"], "flights_quick": ["mismatch"], "flights_whole": ["match"], "flights_lake": ["mismatch"],
+    }  # fmt: skip
+    assert sample.main() == 0
+    assert {len(found) for found in verdicts(load(path)).values()} == {1}
+
+
+def verdicts(settings: Settings) -> dict[str, list[str]]:
+    assert settings.store
+    store = open_store(settings.store.url)
+    try:
+        return {name: [one.verdict.value for one in runs.list_runs(store, audit=name)] for name in settings.audits}
+    finally:
+        store.close()
+
+
+def test_redshift_stand_in_accepts_connections(tmp_path: Path) -> None:
+    # The container has the two files in one directory.
+    shutil.copy(ROOT / "containers" / "redshift_front.py", tmp_path / "serve.py")
+    shutil.copy(ROOT / "tests" / "servers" / "redshift_front.py", tmp_path)
+    port = free_port()
+    front = subprocess.Popen([sys.executable, str(tmp_path / "serve.py"), str(port), "127.0.0.1", "1"])
+    try:
+        until = time.monotonic() + 30
+        while not is_listening(port):
+            assert front.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.1)
+    finally:
+        front.terminate()
+        front.wait(10)
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.slow
+def test_steps_of_the_dockerfile_give_a_healthy_service(tmp_path: Path) -> None:
+    wheel = build_wheel(tmp_path)
+    environment = tmp_path / "environment"
+    # Only the wheel is installed; its dependencies come from the current environment, not from an index.
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    site = next((environment / "lib").glob("python*/site-packages"))
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    (site / "beside.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")) + "\n")
+    (tmp_path / "auditor.yaml").write_text("connections: {}\naudits: {}\n")
+    image = dict(all_instructions("service"))
+    port = free_port()
+    command = [str(environment / "bin" / "python"), "-m", "auditor", *yaml.safe_load(image["CMD"])]
+    command[command.index("8080")] = str(port)
+    variables = {**os.environ, "AUDITOR_CONFIG": str(tmp_path / "auditor.yaml"), "PYTHONSAFEPATH": "1"}
+    subprocess.run(
+        [*command[:3], "token", "create", "--scope", "read", "--name", "a"], env=variables, cwd=tmp_path, check=True, timeout=120
+    )
+    service = subprocess.Popen(command, env=variables, cwd=tmp_path)
+    check = cast("list[str]", yaml.safe_load(image["HEALTHCHECK"].partition("CMD ")[2]))
+    healthy = [command[0], *(part.replace("8080", str(port)) for part in check[1:])]
+    try:
+        until = time.monotonic() + 120
+        while subprocess.run(healthy, capture_output=True, check=False, env=variables).returncode:
+            assert service.poll() is None
+            assert time.monotonic() < until
+            time.sleep(1)
+    finally:
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(60) == 0
+
+
+def build_wheel(directory: Path) -> Path:
+    """Build the wheel as the Dockerfile does, from the files that .dockerignore includes."""
+    source = directory / "source"
+    for name in ("auditor", "dialects", "sql_templates"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(directory / "wheels"), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (wheel,) = (directory / "wheels").glob("auditor-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        inside = set(archive.namelist())
+    files = [path for path in (ROOT / "auditor" / "api").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert {str(path.relative_to(ROOT)) for path in files} <= inside, "package-data in pyproject.toml omits files of the pages"
+    return wheel

@@ -1,0 +1,66 @@
+"""Removing masked values from a store, on every database."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from sqlalchemy import inspect
+
+from auditor import service
+from auditor.config import Settings, validate_settings
+from auditor.model import SIDES, Verdict
+from auditor.service.scrub import scrub
+from auditor.store import Store, open_store, repairs, runs
+from tests.store.conftest import Make
+
+pytestmark = pytest.mark.duckdb
+SECRETS = [f"41111111{number:08}" for number in range(12)]
+
+
+def settings(folder: Path, mask: list[str]) -> Settings:
+    ends = {side: {"connection": side, "table": "orders"} for side in SIDES}
+    connections: dict[str, dict[str, Any]] = {side: {"url": f"duckdb:///{folder}/{side}.duckdb"} for side in SIDES}
+    connections["source"]["mask"] = mask
+    return validate_settings({"connections": connections, "audits": {"scrubbed": {**ends, "key": ["card"]}}})
+
+
+def found_in(store: Store) -> list[str]:
+    """Return the secrets that any value of any table holds, also once it is unpacked."""
+    texts: list[str] = []
+    quote = store.engine.dialect.identifier_preparer.quote
+    with store.reading() as connection:
+        for table in inspect(store.engine).get_table_names():
+            texts += [unpacked(value) for row in connection.exec_driver_sql(f"SELECT * FROM {quote(table)}") for value in row]
+    return [secret for secret in SECRETS if any(secret in text for text in texts)]
+
+
+def unpacked(value: Any) -> str:
+    if not isinstance(value, (bytes, memoryview)):
+        return str(value)
+    try:
+        return zlib.decompress(value).decode()
+    except zlib.error:
+        return bytes(value).decode("latin-1")
+
+
+def test_scrub_removes_masked_values(make_url: Make, tmp_path: Path) -> None:
+    for side in SIDES:
+        with duckdb.connect(f"{tmp_path}/{side}.duckdb") as connection:
+            connection.execute("CREATE TABLE orders (card VARCHAR PRIMARY KEY, v BIGINT)")
+            connection.executemany("INSERT INTO orders VALUES (?, ?)", [(card, int(side == "target")) for card in SECRETS])
+    store = open_store(make_url())
+    try:
+        report = service.run_audit(settings(tmp_path, []), "scrubbed", store=store)
+        key = next(one.key for _, one in runs.list_differences(store, report.run) if one.key)
+        repairs.record_repair(store, run=report.run, audit="scrubbed", kind="patch", note="", who="me", rows=1, keys=[key])
+        assert report.verdict is Verdict.MISMATCH and found_in(store) == SECRETS
+        assert scrub(settings(tmp_path, ["orders.card"]), store) == 1
+        assert found_in(store) == []
+        kept = runs.get_run(store, report.run)
+        assert (kept.verdict, kept.changed) == (Verdict.MISMATCH, len(SECRETS))
+    finally:
+        store.close()

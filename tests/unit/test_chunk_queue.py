@@ -1,0 +1,103 @@
+"""The chunks of a scan contain every key exactly once, whatever their sizes and through failures and interruptions."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.model import SIDES, Chunk, ColumnPlan, Partitioning, Plan, SidePlan
+from auditor.run.chunk_queue import AIM, ChunkQueue
+from dialects import Kind
+
+KEYS = st.integers(-(2**63), 2**64)
+INTEGER = Kind("integer")
+
+
+def plan(least: int, greatest: int, size: int, chunk_keys: int, nullable: bool = False) -> Plan:
+    middle = (least + greatest) // 2
+    middle -= middle % size
+    parts = (Chunk(end=middle), Chunk(first=middle), Chunk(null_key=True)) if nullable else (Chunk(),)
+    side = SidePlan(dialect="mysql", connection="c", label="c: t", table="t", where="", chunks=parts, chunk_keys=chunk_keys)
+    native, names, types = dict.fromkeys(SIDES, INTEGER), dict.fromkeys(SIDES, "id"), dict.fromkeys(SIDES, "bigint")
+    key = ColumnPlan(name="id", kind=INTEGER, native=native, expression=names, types=types, why="")
+    return Plan(
+        audit="a", method="exact", sides=dict.fromkeys(SIDES, side), columns=(key,), key=1, least=least, greatest=greatest,
+        partitioning=Partitioning(strategy="range", size=size),
+    )  # fmt: skip
+
+
+def covers_every_key_once(chunks: list[Chunk], size: int) -> bool:
+    """Whether these chunks contain every key exactly once and split no partition."""
+    ranges = sorted((one for one in chunks if not one.null_key), key=lambda one: (one.first is not None, one.first or 0))
+    open_ended = (ranges[0].first, ranges[-1].end) == (None, None)
+    touching = all(before.end == after.first and after.first is not None for before, after in pairwise(ranges))
+    return open_ended and touching and all(one.end is None or one.end % size == 0 for one in ranges)
+
+
+@given(KEYS, KEYS, st.integers(1, 10**6), st.integers(1, 10**12), st.booleans(), st.data())
+def test_every_key_is_in_exactly_one_chunk(one: int, other: int, size: int, chunk_keys: int, nullable: bool, data: st.DataObject) -> None:
+    audit_plan = plan(min(one, other), max(one, other), size, chunk_keys, nullable)
+    queue = ChunkQueue.of_plan(audit_plan, "source", connections=data.draw(st.integers(1, 3)))
+    done: list[Chunk] = []
+    for _ in range(30):
+        if (chunk := queue.take()) is None:
+            break
+        match data.draw(st.sampled_from(("read", "read", "failed", "too slow", "interrupted"))):
+            case "read":
+                queue.record_read(chunk, 1000, data.draw(st.floats(0, 100)))
+                done.append(chunk)
+            case "failed":
+                assert queue.give_back(chunk)
+            case "too slow":
+                if not queue.give_back(chunk, smaller=True):
+                    done.append(chunk)
+            case "interrupted":
+                queue = ChunkQueue.of_plan(audit_plan, "source", done=done)
+    all_chunks = [*done, *queue.pending]
+    assert covers_every_key_once(all_chunks, size)
+    assert sum(chunk.null_key for chunk in all_chunks) == nullable
+
+
+@pytest.mark.parametrize(("done", "left"), [([Chunk(first=10, end=20)], 1), ([Chunk(10, 20), Chunk(null_key=True)], 0), ([Chunk()], 0)])
+def test_rows_without_a_key_are_left_of_a_table_that_was_planned_as_one_chunk(done: list[Chunk], left: int) -> None:
+    pending = ChunkQueue.of_plan(plan(0, 99, 10, 0), "source", done=done).pending
+    assert sum(chunk.null_key for chunk in pending) == left
+    assert len(pending) == left + (0 if Chunk() in done else 2)
+
+
+@given(KEYS, KEYS, st.integers(1, 1000))
+def test_finished_chunks_are_not_queued_again(one: int, other: int, size: int) -> None:
+    audit_plan = plan(min(one, other), max(one, other), size, 10_000)
+    assert ChunkQueue.of_plan(audit_plan, "source", done=[Chunk()]).take() is None
+
+
+def test_chunk_size_adapts_to_the_read_rate() -> None:
+    queue = ChunkQueue.of_plan(plan(0, 10**9, 1000, 1_000_000), "source")
+    first = queue.take()
+    assert first == Chunk(end=250_000)
+    queue.record_read(first, 250_000, seconds=AIM)
+    assert queue.chunk_keys == 250_000
+    queue.record_read(first, 250_000, seconds=AIM / 100)
+    assert queue.chunk_keys == 1_000_000, "grows by at most a factor of four, and never beyond the plan's chunk size"
+    queue.record_read(first, 250_000, seconds=AIM * 100)
+    assert queue.chunk_keys == 62_500, "shrinks by at most a factor of four"
+
+
+def test_slow_chunk_is_cut_down_to_one_partition() -> None:
+    queue = ChunkQueue.of_plan(plan(0, 7999, 1000, 8000), "source")
+    taken = queue.take()
+    assert taken
+    while queue.give_back(taken, smaller=True):
+        taken = queue.take()
+        assert taken
+    assert taken == Chunk(end=1000)
+
+
+def test_last_chunks_are_shared_between_two_readers() -> None:
+    """With two readers, one chunk never takes all that remains."""
+    queue = ChunkQueue.of_plan(plan(0, 99_999, 1, 400_000), "source", connections=2)
+    queue.chunk_keys = 400_000
+    assert queue.take() == Chunk(end=50_000)

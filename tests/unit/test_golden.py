@@ -1,0 +1,201 @@
+"""Golden SQL: the rendered text of each template on each engine, for reviewers to read.
+
+`pytest --update-golden tests/unit/test_golden.py` rewrites the files. They show what changed; only a live engine proves that it is
+right.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import typing
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+import sqlglot
+from sqlglot import exp
+
+import dialects
+import sql_templates
+from auditor import canonical, service
+from auditor.model import SIDES, Chunk, ColumnPlan, Method, Partitioning, Plan, Prescan, SidePlan
+from auditor.planning.prescan import plan_of_stretches
+from auditor.sql import filter, render, row_text
+from auditor.sql.filter import FilterColumn
+from dialects import Column, Dialect, Kind
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+TEMPLATES = Path(sql_templates.__file__).parent
+METHODS: tuple[Method, ...] = typing.get_args(Method)
+STRATEGIES = ("range", "hash", "time")
+CATALOGUE = sorted({path.stem for path in TEMPLATES.glob("*/*.sql")} - {path.stem for path in TEMPLATES.glob("*.sql")})
+CHUNK = Chunk(first=1024, end=4096)
+FILTERS = (
+    "name = 'draft'",
+    "name NOT IN ('draft', 'Entwurf für später')",
+    "name LIKE 'A!%_%' ESCAPE '!'",
+    "price * 1.19 > 100 AND price < 12.345",
+    "weight >= 0.5 OR weight IS NULL",
+    "shipped >= now - INTERVAL '7' day AND shipped < DATE '2026-11-01'",
+    "paid = TRUE AND NOT paid = FALSE",
+)
+
+COLUMNS = [
+    ("id", Kind("integer")), ("name", Kind("text")), ("price", Kind("decimal", 10, 2)), ("weight", Kind("float64")),
+    ("shipped", Kind("timestamp", scale=6)), ("paid", Kind("boolean")),
+]  # fmt: skip
+PARTITIONINGS = {
+    "range": Partitioning(strategy="range", size=1024),
+    "hash": Partitioning(strategy="hash", buckets=64),
+    "time": Partitioning(strategy="time", unit="day", column=4),
+}
+
+
+def engines() -> list[Dialect]:
+    return [dialects.get(name) for name in dialects.names()]
+
+
+def plan_of(dialect: Dialect, method: str, strategy: str) -> Plan:
+    """Return a small plan with both sides on one engine and a column of every family of kinds."""
+    columns = []
+    for name, kind in COLUMNS:
+        native = dialect.kind(_catalogue_type(dialect, kind)) or kind
+        shared = canonical.shared_kind(native, native)
+        assert shared
+        columns.append(
+            ColumnPlan(
+                name=name,
+                kind=shared.kind,
+                native=dict.fromkeys(SIDES, native),
+                expression=dict.fromkeys(SIDES, dialect.quote(name)),
+                types=dict.fromkeys(SIDES, dialect.native_type(kind)),
+                why=shared.why,
+            )
+        )
+    side = SidePlan(dialect=dialect.name, connection="shop", label="shop: orders", table=dialect.table("shop", "orders"), where="")
+    return Plan(
+        audit="orders",
+        method=typing.cast("Method", method),
+        sides=dict.fromkeys(SIDES, side),
+        columns=tuple(columns),
+        key=1,
+        partitioning=PARTITIONINGS[strategy],
+        k=4 if method == "minhash" else 0,
+        t=3 if method == "exact" else 0,
+    )
+
+
+def _catalogue_type(dialect: Dialect, kind: Kind) -> str:
+    """Return the type of a column as the catalogue spells it, which states no character set that is utf8mb4."""
+    return dialect.native_type(kind).partition(" CHARACTER SET ")[0].lower()
+
+
+def uuid_plan(dialect: Dialect) -> Plan:
+    """Return a plan with a UUID as its key, of text on engines without such a type, and no column that may be NULL."""
+    plan = plan_of(dialect, "exact", "hash")
+    kind = Kind("uuid" if "uuid" in dialect.TYPE_BY_KIND else "text")
+    native = dialect.kind(_catalogue_type(dialect, kind)) or Kind("text")
+    key = replace(plan.columns[0], kind=Kind("uuid"), native=dict.fromkeys(SIDES, native))
+    return replace(plan, columns=tuple(replace(column, never_null=SIDES) for column in (key, *plan.columns[1:])))
+
+
+@cache
+def render_statements(dialect: Dialect) -> dict[str, str]:
+    """Render every statement of an engine, keyed by the name of its golden file."""
+    found: dict[str, str] = {}
+    for method in METHODS:
+        for strategy in STRATEGIES:
+            chunk = CHUNK if strategy == "range" else Chunk()
+            found[f"{method}_{strategy}"] = render.summary(plan_of(dialect, method, strategy), "source", dialect, chunk)
+    found["console"] = service.console_script(plan_of(dialect, "signature", "range"), "source", dialect, 3600.0)
+    for strategy in ("range", "hash"):
+        plan = replace(plan_of(dialect, "exact", strategy), prescan=Prescan(used=True, why="", partitions=16))
+        chunk = CHUNK if strategy == "range" else Chunk()
+        found[f"prescan_{strategy}"] = render.summary(plan_of_stretches(plan), "source", dialect, chunk)
+    found["exact_uuid"] = render.summary(uuid_plan(dialect), "source", dialect, Chunk())
+    exact = plan_of(dialect, "exact", "range")
+    key = exact.columns[0]
+    found["exact_levels"] = render.summary(replace(exact, t=8), "source", dialect, CHUNK)
+    texts = [row_text.shortened_text(column, "source", dialect, 200) for column in exact.columns]
+    found["rows"] = render.rows(exact, "source", dialect, f"{key.expression['source']} IN (16, 24)", texts)
+    found["bounds"] = render.bounds(key, "source", dialect, dialect.table("shop", "orders"), "1 = 1")
+    found["filters"] = _render_filters(dialect, exact)
+    found["count"] = render.count(dialect, dialect.table("shop", "orders"), "1 = 1")
+    for name in CATALOGUE:
+        try:
+            template = dialect.template(name)
+        except LookupError:
+            continue
+        values = {"schema": dialect.literal("shop"), "table": dialect.literal("orders")}
+        found[name] = sql_templates.fill(template, {hole: values[hole] for hole in sql_templates.holes(template)})
+    return found
+
+
+def _render_filters(dialect: Dialect, plan: Plan) -> str:
+    """Return a statement that counts the rows that fulfil every example of a portable filter."""
+    described = {
+        column.name: Column(column.name, column.types["source"].partition(" CHARACTER SET ")[0].lower(), column.native["source"], True)
+        for column in plan.columns
+    }
+    columns = {
+        name: FilterColumn(name, dict.fromkeys(SIDES, dialect.quote(name)), {"source": column, "target": _truthful(column)})
+        for name, column in described.items()
+    }
+    renderer = filter.Renderer(columns, "source", dialect)
+    now = dt.datetime(2026, 11, 22, 10, 30)
+    conditions = [renderer.condition(filter.bind(filter.parse(one), now)) for one in FILTERS]
+    return render.count(dialect, dialect.table("shop", "orders"), "\n  AND ".join(f"({condition})" for condition in conditions))
+
+
+def _truthful(column: Column) -> Column:
+    """Return a column as an engine with truth values has it: beside such a one, MySQL's TINYINT(1) holds truth values too."""
+    return replace(column, kind=Kind("boolean")) if column.name == "paid" else column
+
+
+CASES = [pytest.param(dialect, name, id=f"{dialect.name}-{name}") for dialect in engines() for name in render_statements(dialect)]
+
+
+@pytest.mark.parametrize(("dialect", "name"), CASES)
+def test_rendered_sql_equals_the_golden_file(dialect: Dialect, name: str, request: pytest.FixtureRequest) -> None:
+    path = GOLDEN / dialect.name / f"{name}.sql"
+    sql = render_statements(dialect)[name].rstrip() + "\n"
+    if request.config.getoption("--update-golden"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(sql, encoding="utf-8")
+    assert path.is_file(), f"{path} is missing; write it with pytest --update-golden and review it"
+    assert path.read_text(encoding="utf-8") == sql, f"{path} differs; if the new SQL is right, run pytest --update-golden"
+
+
+@pytest.mark.parametrize(("dialect", "name"), CASES)
+def test_every_statement_is_complete_and_parsable(dialect: Dialect, name: str) -> None:
+    """No hole is left unfilled, no parameter is bound, and sqlglot can parse it."""
+    sql = render_statements(dialect)[name]
+    assert "${" not in sql
+    statements = sql_templates.body(sql).split(";\n") if name == "console" else [sql]
+    parsed = [
+        sqlglot.parse_one(statement, dialect=dialect.sqlglot_dialect)
+        for statement in statements
+        if statement.startswith(("SELECT", "SHOW", "WITH"))
+    ]
+    assert len(parsed) == 1
+    assert parsed[0].find(exp.Placeholder, exp.Parameter) is None
+
+
+def test_no_golden_file_is_unused() -> None:
+    written = {str(path.relative_to(GOLDEN)) for path in GOLDEN.rglob("*.sql")}
+    assert written == {f"{dialect.name}/{name}.sql" for dialect in engines() for name in render_statements(dialect)}
+
+
+@pytest.mark.parametrize("path", sorted(TEMPLATES.rglob("*.sql")), ids=lambda path: str(path.relative_to(TEMPLATES)))
+def test_every_template_documents_its_rows(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert sql_templates.comment(text).startswith(("One row", "One row per")), path
+    assert sql_templates.body(text).startswith(("SELECT", "SHOW", "WITH")), path
+
+
+def test_unfilled_holes_and_unused_fragments_are_errors() -> None:
+    with pytest.raises(ValueError, match="unfilled"):
+        sql_templates.fill("SELECT ${a}", {})
+    with pytest.raises(ValueError, match="unused"):
+        sql_templates.fill("SELECT 1", {"a": "1"})

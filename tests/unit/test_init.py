@@ -1,0 +1,180 @@
+"""``auditor init`` writes a configuration that loads, overwrites nothing, and never contains a password."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+import duckdb
+import pytest
+
+from auditor.cli import main
+from auditor.cli._init import write
+from auditor.config import load
+from dialects import parse_url
+
+SECRETS = {"SOURCE_PASSWORD": "s3cr3t-p@ss/word#", "TARGET_PASSWORD": "other"}
+
+
+def test_written_configuration_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "auditor.yaml"
+    assert main(["init", "--output", str(path)]) == 0
+    assert capsys.readouterr() == ("", f"wrote {path}\n")
+    settings = load(path, SECRETS)
+    assert list(settings.audits) == ["orders"]
+    assert parse_url(settings.connections["source"].url).password == SECRETS["SOURCE_PASSWORD"]
+
+
+def test_commented_out_settings_are_valid(tmp_path: Path) -> None:
+    path = tmp_path / "auditor.yaml"
+    write(path)
+    head, table, *rest = path.read_text(encoding="utf-8").split("    # target: ")
+    (more,) = rest or [table]
+    target, *lines = [line.removeprefix("    # ") for line in more.splitlines()]
+    settings_text = "\n".join(f"    {line}" for line in lines if line)
+    body = "\n".join(line for line in head.splitlines() if not line.startswith("    target:"))
+    path.write_text(f"{body}\n    target: {target}\n{settings_text}\n", encoding="utf-8")
+    audit = load(path, SECRETS).audit("orders")
+    assert audit.key == ("order_id",)
+    assert audit.columns.override["price"].round == 2
+    assert audit.partition.size == 3072
+
+
+def test_existing_file_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "auditor.yaml"
+    path.write_text("mine", encoding="utf-8")
+    assert main(["init", "--output", str(path)]) == 2
+    assert path.read_text(encoding="utf-8") == "mine"
+    assert capsys.readouterr().err == f"auditor: {path} already exists; write to another file with --output FILE\n"
+
+
+def test_unwritable_path_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "absent" / "auditor.yaml"
+    assert main(["init", "--output", str(path)]) == 2
+    assert capsys.readouterr().err == f"auditor: {path} cannot be written: No such file or directory\n"
+
+
+@pytest.mark.parametrize("password", ["plain", "s3cr3t-p@ss/word#", "p%40", "a:b", "source"])
+def test_password_is_replaced_by_a_variable(tmp_path: Path, password: str) -> None:
+    path = tmp_path / "auditor.yaml"
+    encoded = quote(password, safe="")
+    write(path, f"mysql://reader:{encoded}@db1:3306/shop?ssl=false")
+    text = path.read_text(encoding="utf-8")
+    assert 'source: {url: "mysql://reader:${SOURCE_PASSWORD}@db1:3306/shop?ssl=false"}' in text
+    assert f":{encoded}@" not in text
+    assert parse_url(load(path, {**SECRETS, "SOURCE_PASSWORD": password}).connections["source"].url).password == password
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://reader:s3cr3t-p@ss/word#@db1/shop", "mysql://reader:s3c#r3t@db1/shop", "mysql://reader:s3/cr@db/x"]
+)
+def test_unencoded_password_is_rejected_and_not_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str], url: str) -> None:
+    path = tmp_path / "auditor.yaml"
+    assert main(["init", "--source", url, "--output", str(path)]) == 2
+    assert not path.exists()
+    error = capsys.readouterr().err
+    assert "percent-encode special characters of the password: @ is %40" in error
+    assert "s3c" not in error
+
+
+def create_databases(directory: Path, source: str, target: str) -> tuple[str, str]:
+    """Return the URLs of two new DuckDB databases, made by these statements."""
+    urls = []
+    for side, statements in (("source", source), ("target", target)):
+        path = directory / f"{side}.duckdb"
+        with duckdb.connect(str(path)) as connection:
+            connection.execute(statements)
+        urls.append(f"duckdb:///{path}")
+    return urls[0], urls[1]
+
+
+def keyed(*tables: str) -> str:
+    return "".join(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY);" for table in tables)
+
+
+def test_tables_on_both_sides_become_audits(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shared = ["items", "no", '"a b"', "a_b", '"a.b/c ""d"""']
+    source, target = create_databases(tmp_path, keyed('"Orders"', *shared, "mine"), keyed("orders", *shared, "theirs"))
+    assert main(["init", "--source", source, "--target", target]) == 0
+    assert capsys.readouterr().err == "wrote auditor.yaml with 6 audits; 2 tables are left out, and its end says why\n"
+    settings = load(Path("auditor.yaml"), {})
+    tables = {(audit.source.table, audit.target.table) for audit in settings.audits.values()}
+    assert tables == {("Orders", "orders"), *((name, name) for name in ("items", "no", "a b", "a_b", '"a.b/c ""d"""'))}
+    assert main(["check"]) == 0
+
+
+def test_every_name_that_is_proposed_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also names with characters that YAML refuses unless they are escaped."""
+    monkeypatch.chdir(tmp_path)
+    names = [
+        "a\x85b",
+        "del\x7f",
+        "tab\tname",
+        "new\nline",
+        "a\u200bb",
+        "\ufeffbom",
+        "line\u2028end",
+        "emoji\U0001f642",
+        "back\\slash",
+        "null",
+    ]
+    tables = keyed(*(f'"{name}"' for name in names))
+    source, target = create_databases(tmp_path, tables, tables)
+    assert main(["init", "--source", source, "--target", target]) == 0
+    assert {audit.source.table for audit in load(Path("auditor.yaml"), {}).audits.values()} == set(names)
+    assert main(["check"]) == 0
+
+
+SOURCE = """
+CREATE SCHEMA shop; CREATE SCHEMA other;
+CREATE TABLE shop.orders (id INTEGER PRIMARY KEY); CREATE TABLE shop.twice (id INTEGER PRIMARY KEY);
+CREATE TABLE other.twice (id INTEGER PRIMARY KEY); CREATE TABLE shop.everywhere (id INTEGER PRIMARY KEY);
+CREATE TABLE keyless (id INTEGER); CREATE TABLE "Keyed_There" (a INTEGER, "B" INTEGER); CREATE VIEW seen AS SELECT 1 AS id;
+CREATE TABLE short (id INTEGER PRIMARY KEY, note VARCHAR); CREATE TABLE mine (id INTEGER PRIMARY KEY);
+CREATE TABLE "a
+b" (id INTEGER PRIMARY KEY); CREATE TABLE "${HOME}" (id INTEGER PRIMARY KEY);
+"""
+TARGET = """
+CREATE SCHEMA lake; CREATE SCHEMA shop;
+CREATE VIEW lake.orders AS SELECT 1 AS id; CREATE TABLE shop.twice (id INTEGER PRIMARY KEY);
+CREATE TABLE main.everywhere (id INTEGER); CREATE TABLE lake.everywhere (id INTEGER);
+CREATE TABLE keyless (id INTEGER); CREATE TABLE keyed_there (a INTEGER, b INTEGER, PRIMARY KEY (a, b)); CREATE TABLE seen (id INTEGER);
+CREATE TABLE short (id INTEGER PRIMARY KEY); CREATE TABLE theirs (id INTEGER PRIMARY KEY); CREATE TABLE "${HOME}" (id INTEGER);
+"""
+
+
+def test_each_table_that_cannot_be_audited_has_a_line_that_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    source, target = create_databases(tmp_path, SOURCE, TARGET)
+    write(Path("auditor.yaml"), source, target)
+    settings = load(Path("auditor.yaml"), {})
+    assert {(audit.source.table, audit.target.table, audit.key) for audit in settings.audits.values()} == {
+        ("shop.orders", "lake.orders", ()),
+        ("shop.twice", "shop.twice", ()),
+        ("Keyed_There", "keyed_there", ("a", "B")),
+    }
+    assert main(["check"]) == 0
+    comments = Path("auditor.yaml").read_text(encoding="utf-8").split("Left out, and why:\n")[1].splitlines()
+    assert [line.removeprefix("  # ") for line in comments] == [
+        "${HOME}: a configuration takes the ${ in its name for a variable",
+        "a b: only in the source",
+        "keyless: no primary key on either side; write its audit with key: [column, ...]",
+        "mine: only in the source",
+        "other.twice: another table of the source has the same name as the target's",
+        "seen: a view, which has no primary key; write its audit with key: [column, ...]",
+        "shop.everywhere: can be any of the target's lake.everywhere, main.everywhere",
+        "short: column 'note' is not in the target (target: short);"
+        " map it under target: columns: {source name: target name}, or exclude it",
+        "theirs: only in the target",
+    ]
+
+
+def test_sides_without_a_common_table_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = create_databases(tmp_path, keyed("mine"), keyed("theirs"))
+    path = tmp_path / "auditor.yaml"
+    assert main(["init", "--source", source, "--target", target, "--output", str(path)]) == 2
+    assert not path.exists()
+    error = capsys.readouterr().err
+    assert "no table can be audited as it is" in error
+    assert "\n  - mine: only in the source\n  - theirs: only in the target" in error

@@ -1,0 +1,78 @@
+"""The row-weighted similarity: its interval covers the true value, its hard bounds always do, and it is exact if all rows are known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from auditor.compare import jaccard
+from auditor.compare.jaccard import Unresolved
+from auditor.model import Jaccard
+from tests.simulated import PATTERNS, Simulated, table
+
+
+def no_unresolved() -> Unresolved:
+    none = np.zeros(0, np.int64)
+    return Unresolved(np.zeros((0, 2), np.int64), none, none, none, np.zeros(0), 0, 30)
+
+
+def estimate(one: Simulated) -> Jaccard:
+    found = jaccard.similarity(one.rows, 0, one.rest)
+    assert found
+    return found
+
+
+def coverage(tables: int, k: int, words: int, bits: int) -> tuple[float, dict[str, tuple[float, float, float]]]:
+    """Return the share of intervals that cover the true value; per pattern: that share, the median width, and the published bound's."""
+    generator = np.random.default_rng(20240229)
+    by_pattern = {}
+    for pattern in PATTERNS:
+        covered, widths, published = 0, [], []
+        for _ in range(tables // len(PATTERNS)):
+            one = table(generator, pattern, bits, words, k)
+            found = estimate(one)
+            assert found.least - 1e-12 <= one.true <= found.most + 1e-12, "the hard bounds cover the true value"
+            assert found.least <= found.score.lower <= found.score.value <= found.score.upper <= found.most
+            covered += found.score.lower - 1e-12 <= one.true <= found.score.upper + 1e-12
+            widths.append(found.score.upper - found.score.lower)
+            published.append(min(1.0, 2 * len(one.rest.source) / one.partitions / math.sqrt(k or 16)))
+        by_pattern[pattern] = (covered / (tables // len(PATTERNS)), float(np.median(widths)), float(np.median(published)))
+    return float(np.mean([share for share, _, _ in by_pattern.values()])), by_pattern
+
+
+@pytest.mark.parametrize(("k", "words", "bits"), [(0, 2, 30), (16, 4, 32)], ids=["signature", "minhash"])
+def test_interval_covers_the_true_similarity(k: int, words: int, bits: int) -> None:
+    share, by_pattern = coverage(600, k, words, bits)
+    assert share >= 0.94, by_pattern
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("k", "words", "bits"), [(0, 2, 30), (16, 4, 32)], ids=["signature", "minhash"])
+def test_interval_covers_the_true_similarity_of_many_tables(k: int, words: int, bits: int, capsys: pytest.CaptureFixture[str]) -> None:
+    share, by_pattern = coverage(10_000, k, words, bits)
+    with capsys.disabled():
+        print(f"\ncoverage {share:.4f} with k = {k}")
+        for pattern, (covered, width, published) in by_pattern.items():
+            print(f"  {pattern:<10} covers {covered:.3f}, median width {width:.4f}; the published bound's {published:.4f}")
+    assert share >= 0.94, by_pattern
+
+
+def test_similarity_is_exact_if_all_rows_are_known() -> None:
+    """The worked example: 32 rows per side, two of them changed."""
+    found = jaccard.similarity(64, 4, no_unresolved())
+    assert found
+    assert (found.score.value, found.score.lower, found.score.upper) == (30 / 34, 30 / 34, 30 / 34)
+    assert found.least == found.most == 30 / 34
+
+
+def test_uncompared_rows_widen_the_bounds() -> None:
+    found = jaccard.similarity(200, 0, no_unresolved(), unknown=20)
+    assert found
+    assert found.most == 1
+    assert found.least == found.score.lower == (200 - 20) / (200 + 20)
+
+
+def test_empty_tables_have_no_similarity() -> None:
+    assert jaccard.similarity(0, 0, no_unresolved()) is None

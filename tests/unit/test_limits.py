@@ -1,0 +1,157 @@
+"""Limits of the exact method: partitions with many differences are refined or listed within limits, the rest is estimated."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from auditor.config import Audit, ConnectionSettings
+from auditor.model import SIDES, Report, Verdict
+from auditor.run import audit_run
+from auditor.run.locate import _refine
+
+pytestmark = pytest.mark.usefixtures("open_databases")
+ROWS = 120_000
+
+
+@pytest.fixture
+def audit_damaged(tmp_path: Path) -> Any:
+    """Return a function that audits two tables whose target rows are changed where ``damaged`` holds, and missing where ``lost`` does."""
+
+    def report(damaged: str, key: str = "i", *, lost: str = "false", **more: Any) -> Report:
+        values = (("source", "'v' || i", "true"), ("target", f"CASE WHEN {damaged} THEN 'x' || i ELSE 'v' || i END", f"NOT ({lost})"))
+        for side, value, kept in values:
+            with duckdb.connect(str(tmp_path / f"{side}.duckdb")) as connection:
+                columns = f"{key} AS id, {value} AS v, TIMESTAMP '2026-03-01' + INTERVAL (i) SECOND AS at"
+                connection.execute(f"CREATE OR REPLACE TABLE t AS SELECT {columns} FROM range({ROWS}) r(i) WHERE {kept}")
+        ends = {side: {"connection": side, "table": "t"} for side in ("source", "target")}
+        connections = {side: ConnectionSettings(url=f"duckdb:///{tmp_path}/{side}.duckdb") for side in ends}
+        return audit_run.run("t", Audit.model_validate({**ends, "key": ("id",), "salt": "s4lt", **more}), connections)
+
+    return report
+
+
+@pytest.mark.parametrize("key", ["i", "'k' || i"], ids=["range", "hash"])
+def test_partitions_with_many_differences_are_refined(audit_damaged: Any, key: str) -> None:
+    report = audit_damaged("i % 200 = 7", key, limits={"max_rows_listed": 0})
+    assert report.differences and report.jaccard, report.reasons
+    assert report.differences.partitions["refined"] == report.comparison.unequal
+    changed = ROWS // 200
+    if report.differences.exact:
+        assert (report.differences.changed, len(report.differences.named)) == (changed, changed)
+        assert report.jaccard.score.value == (ROWS - changed) / (ROWS + changed)
+    else:  # some refined partitions still had too many differences, and listing is disabled
+        assert report.differences.changed > 0.5 * changed
+        assert report.jaccard.least <= (ROWS - changed) / (ROWS + changed) <= report.jaccard.most
+
+
+def test_rewritten_partitions_are_listed_within_the_limits(audit_damaged: Any) -> None:
+    """A range of keys is rewritten completely, so its partitions have too many differences to refine."""
+    report = audit_damaged("i BETWEEN 9000 AND 11999")
+    assert report.differences and report.differences.exact, report.reasons
+    assert (report.differences.changed, report.differences.partitions["listed"] > 0) == (3000, True)
+
+
+def test_some_rows_of_completely_different_tables_are_named(audit_damaged: Any) -> None:
+    """About as many are listed as are kept with their keys, from partitions all over the table.
+
+    How many rows that takes follows from an estimate of 40 partitions, whose standard deviation is a sixth.
+    """
+    equal, different = audit_damaged("false"), audit_damaged("true", limits={"max_differences": 5000})
+    assert different.verdict is Verdict.MISMATCH
+    found = different.differences
+    assert found and different.jaccard and len(found.named) == min(found.changed, 5000)
+    assert 3072 <= found.changed <= 1.4 * 5000
+    assert different.jaccard.score.value < 0.2 and different.jaccard.least == 0
+    assert abs(found.changed + found.estimated - ROWS) < 0.4 * ROWS
+    assert not found.exact and "max_rows_listed" in found.why
+    assert any(re.fullmatch(r"named: [\d,]+ changed, of about [\d,]+00 rows that differ", reason) for reason in different.reasons)
+    for side in SIDES:
+        assert different.cost[side].statements <= equal.cost[side].statements + 3, "the scan, one list, and the columns of its rows"
+        assert different.cost[side].bytes < 100 * 20_000
+
+
+SCATTERED, LOST = "hash(i) % 100 < 6", "hash(i) % 1000 = 999"
+"""Six of a hundred rows are changed, and one of a thousand is missing, all over the table."""
+
+
+@pytest.fixture(scope="module")
+def scattered() -> tuple[int, int]:
+    """How many rows these conditions change and lose."""
+    counts = f"SELECT count(*) FILTER ({SCATTERED} AND NOT ({LOST})), count(*) FILTER ({LOST}) FROM range({ROWS}) r(i)"
+    with duckdb.connect() as connection:
+        changed, missing = connection.execute(counts).fetchall()[0]
+    return changed, missing
+
+
+@pytest.mark.parametrize("key", ["i", "'k' || i"], ids=["range", "hash"])
+@pytest.mark.parametrize("limits", [{"max_differences": 400}, {"max_rows_listed": 10_000, "max_differences": 600}], ids=str)
+def test_many_scattered_differences_are_named_as_far_as_the_limits_allow(
+    audit_damaged: Any, scattered: tuple[int, int], key: str, limits: dict[str, int]
+) -> None:
+    """Some are named from all over the table, all are estimated, and the bounds of the score hold."""
+    report = audit_damaged(SCATTERED, key, lost=LOST, limits=limits, partition={"rows": 1000})
+    found = report.differences
+    assert found and report.jaccard, report.reasons
+    changed, missing = scattered
+    assert 0 < found.missing <= missing and 0 < found.changed <= changed
+    assert abs(found.changed + found.missing + found.estimated - changed - missing) < 0.15 * (changed + missing)
+    check_bounds(report, changed, missing)
+    named = Counter(one.kind for one in found.named)
+    assert 0.9 * limits["max_differences"] <= len(found.named) <= limits["max_differences"]
+    assert named["missing"] == min(found.missing, limits["max_differences"] // 2), "the rare kind is not crowded out"
+    places = Counter(int((one.key["id"] or "").lstrip("k")) * 10 // ROWS for one in found.named)
+    assert len(places) >= 5 and max(places.values()) < 4 * min(places.values()), places
+    assert sum(1 for one in found.named if one.columns) == named["changed"]
+
+
+def check_bounds(report: Report, changed: int, missing: int) -> None:
+    assert report.jaccard
+    rows, differing = 2 * ROWS - missing, 2 * changed + missing
+    true = (rows - differing) / (rows + differing)
+    assert report.jaccard.least <= true <= report.jaccard.most
+    assert report.jaccard.score.lower <= true <= report.jaccard.score.upper
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [{"strategy": "time", "column": "at", "unit": "month"}, {"size": 10 * ROWS}, {"strategy": "hash", "buckets": 2}],
+    ids=["time", "range", "hash"],
+)
+def test_part_of_a_partition_that_is_too_large_is_listed(
+    audit_damaged: Any, scattered: tuple[int, int], partition: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of it is estimated, as if its listed rows were not there."""
+    monkeypatch.setattr(_refine, "MAX_PARTITIONS", 0)
+    report = audit_damaged(SCATTERED, lost=LOST, limits={"max_rows_listed": 20_000}, partition=partition)
+    found = report.differences
+    assert found and report.jaccard, report.reasons
+    changed, missing = scattered
+    assert 0.04 * changed < found.changed == sum(one.kind == "changed" for one in found.named) < 0.2 * changed
+    assert 0 < found.missing < missing and found.extra == 0
+    check_bounds(report, changed, missing)
+    assert found.partitions["estimated"] == report.comparison.unequal and not found.exact
+    known = 2 * found.changed + found.missing
+    assert report.jaccard.most <= (2 * ROWS - known) / (2 * ROWS + known), "the listed rows differ for certain"
+
+
+@pytest.mark.parametrize(("limits", "why"), [({"max_rows_listed": 100}, "max_rows_listed"), ({"max_seconds": 0}, "max_seconds")])
+def test_differences_beyond_the_limits_are_estimated_with_a_reason(audit_damaged: Any, limits: dict[str, Any], why: str) -> None:
+    report = audit_damaged("i BETWEEN 9000 AND 11999", limits=limits)
+    assert report.differences and report.jaccard, report.reasons
+    assert report.differences.partitions["estimated"] > 0 and why in report.differences.why
+    assert any(why in reason for reason in report.reasons)
+    score, true = report.jaccard.score, (ROWS - 3000) / (ROWS + 3000)
+    assert report.jaccard.least <= score.lower <= score.value <= score.upper <= report.jaccard.most
+    assert report.jaccard.least <= true <= report.jaccard.most
+
+
+def test_counts_stay_exact_if_named_differences_are_capped(audit_damaged: Any) -> None:
+    report = audit_damaged("i % 5000 = 3", limits={"max_differences": 5})
+    assert report.differences and report.differences.exact, report.reasons
+    assert (report.differences.changed, len(report.differences.named)) == (ROWS // 5000, 5)

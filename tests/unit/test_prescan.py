@@ -1,0 +1,147 @@
+"""Whether a run begins with a pre-scan, the stretches that it reads, and the partitions that these stand for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.compare.comparator import align
+from auditor.compare.stretches import partitions_of
+from auditor.config import Audit
+from auditor.model import NULL_PARTITION, SIDES, Chunk, Partitioning, Plan, Prescan, SidePlan
+from auditor.planning.prescan import LEAST_ROWS, decide, plan_of_stretches
+from auditor.run.prescan import _join_small, _key_spans
+from auditor.summary.arrays import Summaries
+from tests.unit.test_chunk_queue import plan as plan_of_keys
+
+RANGE = Partitioning(strategy="range", size=100)
+HASH = Partitioning(strategy="hash", buckets=50)
+
+
+def plan(how: Partitioning = RANGE, rows: int = 100_000, **more: Any) -> Plan:
+    side = SidePlan(dialect="mysql", connection="c", label="c: t", table="t", where="", estimate=rows)
+    made = plan_of_keys(0, 99_999, 100, 0)
+    return replace(made, sides=dict.fromkeys(SIDES, side), partitioning=how, **{"t": 3, **more})
+
+
+def audit(**more: Any) -> Audit:
+    ends = {side: {"connection": side, "table": "t"} for side in SIDES}
+    return Audit.model_validate({**ends, "key": ["id"], **more})
+
+
+@pytest.mark.parametrize(
+    ("how", "shares", "used", "why"),
+    [
+        (RANGE, (), True, "no earlier run is known to have found a difference"),
+        (RANGE, (0.0,), True, "no partition differed in the last run"),
+        (RANGE, (0.5, 0.0, 0.0, 0.0), True, "no partition differed in the last 3 runs"),
+        (RANGE, (0.001,), True, "by the last run about 2% of a scan would be repeated, and 15% of one is saved"),
+        (RANGE, (0.0, 0.2), False, "by the last 2 runs about 49% of a scan would be repeated, and 15% of one is saved"),
+        (HASH, (0.0, 0.0, 0.02), True, "by the last 3 runs about 33% of a scan would be repeated, and 40% of one is saved"),
+        (HASH, (0.0, 0.02), False, "by the last 2 runs about 50% of a scan would be repeated, and 40% of one is saved"),
+    ],
+)  # fmt: skip
+def test_earlier_runs_decide(how: Partitioning, shares: tuple[float, ...], used: bool, why: str) -> None:
+    found = decide(plan(how), audit(), shares)
+    assert (found.used, found.why) == (used, why)
+    assert str(found) == f"{'yes' if used else 'no'}, because {why}"
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"method": "counts"}, "the method counts compares more than signatures"),
+        ({"method": "minhash"}, "the method minhash compares more than signatures"),
+        ({"encoding": "published"}, "the published encoding compares partition by partition"),
+        ({"k": 16}, "minhashes are compared partition by partition"),
+        ({"bits": 120}, "the signature of a stretch has 60 bits, and bits is 120"),
+        ({"how": HASH, "watermark": "2026-01-01 00:00:00.000000"}, "what is left out as in flight is followed bucket by bucket"),
+        (
+            {"how": replace(RANGE, size=2), "greatest": 1 << 40},
+            "the keys' range has more than 1,048,576 partitions, which would all be listed",
+        ),
+        ({"snapshot": "per_chunk"}, "each chunk reads a snapshot of its own, so what differs could not be read again as it was"),
+    ],
+)
+def test_what_stretches_cannot_show_is_read_by_the_method(more: dict[str, Any], why: str) -> None:
+    assert decide(plan(**more), audit(prescan=True), ()) == Prescan(used=False, why=why)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_audit_decides_if_it_says_so(wanted: bool) -> None:
+    for shares in ((), (1.0,)):
+        assert decide(plan(rows=3), audit(prescan=wanted), shares) == Prescan(used=wanted, why="the audit says so", partitions=16)
+
+
+def test_small_tables_and_known_differences_are_read_by_the_method() -> None:
+    assert not decide(plan(rows=LEAST_ROWS - 1), audit(), ()).used
+    assert str(decide(plan(), audit(), (), found_by="counts")) == "no, because the method counts has found a difference in this run"
+    assert not decide(plan(method="signature", t=0), audit(), ()).used, "it would be the same statement with fewer groups"
+    assert decide(plan(HASH, method="signature", t=0), audit(), ()).used, "it hashes no key"
+
+
+def test_stretches_are_about_64_unions_of_partitions() -> None:
+    whole = plan(prescan=decide(plan(), audit(), ()))
+    assert plan_of_stretches(whole).partitioning.size == 1600
+    assert 60 <= 100_000 / 1600 <= 64
+    part = plan(partition_ranges=((0, 10), (500, 600)))
+    assert decide(part, audit(), ()).partitions == 2, "a run of a rolling audit reads 110 partitions"
+    assert decide(plan(replace(RANGE, size=50_000)), audit(), ()).partitions == 1
+    assert plan_of_stretches(plan(HASH)).partitioning.strategy == "whole"
+    days = Partitioning(strategy="time")
+    assert plan_of_stretches(plan(days)).partitioning == days
+
+
+def summaries(rows: dict[int, tuple[int, int | None, int | None]]) -> Summaries:
+    """Return summaries of stretches: by id the rows, the least and the greatest key."""
+    count = len(rows)
+    counts = np.array([one[0] for one in rows.values()], np.int64)
+    least, greatest = np.empty(count, np.object_), np.empty(count, np.object_)
+    least[:], greatest[:] = [one[1] for one in rows.values()], [one[2] for one in rows.values()]
+    nothing = np.zeros((count, 0), np.int64)
+    return Summaries(
+        np.array(list(rows), np.int64), counts, counts, least, greatest, np.zeros((count, 2), np.int64), nothing, nothing,
+        np.zeros((count, 0), np.object_),
+    )  # fmt: skip
+
+
+def test_equal_stretches_stand_for_the_partitions_that_they_hold() -> None:
+    found = summaries({NULL_PARTITION: (4, None, None), -1: (7, -350, -1), 3: (2, 4810, 4950)})
+    partition, rows = partitions_of(align(found, found), plan(prescan=Prescan(used=True, why="", partitions=16)))
+    assert partition.tolist() == [NULL_PARTITION, -4, -3, -2, -1, 48, 49]
+    assert rows.tolist() == [4, 1, 2, 2, 2, 1, 1]
+
+
+def test_partitions_that_a_rolling_run_does_not_read_are_not_equal() -> None:
+    found = summaries({0: (100, 0, 1599)})
+    read = plan(prescan=Prescan(used=True, why="", partitions=16), partition_ranges=((2, 4), (9, 11)))
+    partition, rows = partitions_of(align(found, found), read)
+    assert partition.tolist() == [2, 3, 9, 10]
+    assert rows.tolist() == [25, 25, 25, 25]
+
+
+def test_an_equal_table_stands_for_its_buckets() -> None:
+    for rows, buckets in ((200, 50), (7, 7)):
+        found = summaries({0: (rows, None, None)})
+        partition, each = partitions_of(align(found, found), plan(HASH))
+        assert partition.tolist() == list(range(buckets))
+        assert int(each.sum()) == rows
+
+
+@given(st.sets(st.integers(-20, 40), min_size=1), st.integers(0, 5000))
+def test_stretches_that_differ_are_read_once_in_few_chunks(numbers: set[int], most: int) -> None:
+    wide = plan(prescan=Prescan(used=True, why="", partitions=16))
+    spans = _key_spans(wide, sorted(numbers))
+    assert {key // 1600 for first, end in spans for key in range(first, end, 100)} == numbers
+    chunks = _join_small([Chunk(first, end) for first, end in spans], most, "id")
+    assert sum(chunk.within.count(" OR ") + 1 for chunk in chunks) == len(spans)
+    if most:
+        joined = [one for one in chunks if one.within]
+        assert all(one.within.count(" OR ") < most / 1600 for one in joined), "no chunk reads more keys than a statement may"
+    else:
+        assert len(chunks) == 1

@@ -1,0 +1,180 @@
+"""Progress of a run while it runs: rows and statements of each side."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import rich.progress
+
+from auditor import service
+from auditor.api.runs import run_body
+from auditor.cli._progress import _bars, watching
+from auditor.config import Settings, validate_settings
+from auditor.errors import ColumnRefused, ColumnsChanged, ConnectionLost
+from auditor.history import checkpoint
+from auditor.history.handover import CountStatements
+from auditor.model import SIDES, Progress, Report, Side, State
+from auditor.report import history, render
+from auditor.run import scan
+from auditor.store import open_store, runs
+
+ROWS = 5000
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    for side in SIDES:
+        with duckdb.connect(f"{tmp_path}/{side}.duckdb") as connection:
+            connection.execute(f"CREATE TABLE t AS SELECT i::BIGINT AS id, i % 7 AS v FROM range({ROWS}) r(i)")
+            if side == "target":
+                connection.execute("DELETE FROM t WHERE id = 4711")
+    ends = {side: {"connection": side, "table": "t"} for side in SIDES}
+    urls = {side: {"url": f"duckdb:///{tmp_path}/{side}.duckdb"} for side in SIDES}
+    return validate_settings({"connections": urls, "audits": {"t": {**ends, "key": ["id"]}}})
+
+
+def test_progress_counts_the_statements_of_each_side(settings: Settings) -> None:
+    steps: dict[Side, list[Progress]] = defaultdict(list)
+    report = service.run_audit(settings, "t", lambda now: steps[now.side].append(now))
+    for side in SIDES:
+        counts = [one.statements for one in steps[side]]
+        assert counts == sorted(counts)
+        assert (counts[0], steps[side][0].doing) == (0, "connecting")
+        assert 0 < counts[-1] <= report.cost[side].statements
+        done = next(one for one in steps[side] if one.doing == "done")
+        assert (done.done, done.total, done.running) == (ROWS - (side == "target"), ROWS - (side == "target"), 0)
+
+
+def test_running_statements_are_counted(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    counters: list[CountStatements] = []
+    seen: dict[Side, list[tuple[int, int]]] = defaultdict(list)
+    alive, summary = checkpoint.StoreCheckpoint.keep_alive, scan._summarise
+
+    def keep_alive(self: checkpoint.StoreCheckpoint, stop: Any, statements: CountStatements) -> Any:
+        counters.append(statements)
+        return alive(self, stop, statements)
+
+    def summarise(plan: Any, side: Side, chunk: Any, session: Any) -> Any:
+        before = counters[0](side)
+        found = summary(plan, side, chunk, session)
+        seen[side] += [before, counters[0](side)]
+        return found
+
+    monkeypatch.setattr(checkpoint.StoreCheckpoint, "keep_alive", keep_alive)
+    monkeypatch.setattr(scan, "_summarise", summarise)
+    store = open_store(_store(settings))
+    report = service.run_audit(settings, "t", store=store)
+    for side in SIDES:
+        (before, running), (after, still) = seen[side]
+        assert (running, still, after) == (1, 1, before + 1)
+        assert counters[0](side) == (report.cost[side].statements, 0), "nothing is running after the run"
+    store.close()
+
+
+def test_lines_of_both_sides_are_written_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sides report from their own threads: a line and its end are one write, and no step is printed twice."""
+    written: list[str] = []
+
+    class Slow(io.StringIO):
+        def write(self, text: str) -> int:
+            written.append(text)
+            threading.Event().wait(0.001)  # lets the other threads in
+            return len(text)
+
+    monkeypatch.setattr("sys.stderr", Slow())
+    with watching(quiet=False) as watch:
+
+        def report(side: Side) -> None:
+            for n in range(40):
+                watch(Progress("t", side, f"step {n % 9}", n, 40))
+
+        threads = [threading.Thread(target=report, args=(side,)) for side in SIDES for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(written) == len(set(written)) > 20
+    assert all(line.startswith(("t: source: step", "t: target: step")) and line.find("\n") == len(line) - 1 for line in written)
+
+
+def test_bars_show_one_audit_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[list[str]] = []
+
+    class Bars(rich.progress.Progress):
+        def update(self, *given: Any, **more: Any) -> None:
+            super().update(*given, **more)
+            shown.append([task.description for task in self.tasks])
+
+    monkeypatch.setattr(rich.progress, "Progress", Bars)
+    with _bars() as watch:
+        for audit in ("first", "second"):
+            for side in SIDES:
+                watch(Progress(audit, side, "reading"))
+    assert shown[1] == ["first source: reading", "first target: reading"]
+    assert shown[-1] == ["second source: reading", "second target: reading"]
+
+
+def test_resume_is_offered_only_where_it_can_help(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before a chunk was read, nor where only other settings help or the columns changed, after which a run begins anew."""
+    store = open_store(_store(settings))
+
+    def run_until(step: str, error: BaseException) -> Report:
+        def watch(now: Progress) -> None:
+            if now.doing.startswith(step):
+                raise error
+
+        return service.run_audit(settings, "t", watch, store)
+
+    for step, error, offered in (
+        ("connecting", KeyboardInterrupt(), False),
+        ("naming differences", KeyboardInterrupt(), True),
+        ("naming differences", ConnectionLost("gone"), True),
+        ("naming differences", ColumnRefused("no"), False),
+        ("naming differences", ColumnsChanged("gone"), False),
+    ):
+        report = run_until(step, error)
+        assert report.state in (State.CANCELLED, State.FAILED)
+        assert (report.resumable, "auditor resume" in render.run(report, None, "text")) == (offered, offered), (step, error)
+        assert runs.get_run(store, report.run).resumable is offered
+    store.close()
+
+
+def _store(settings: Settings) -> str:
+    directory = Path(settings.connections["source"].url.removeprefix("duckdb:///")).parent
+    return f"sqlite:///{directory}/runs.db"
+
+
+def test_heartbeats_report_statements(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(_store(settings))
+    runs.start_run(store, run="a" * 32, audit="t", definition={}, method="exact")
+    saver = checkpoint.StoreCheckpoint(store, "a" * 32)
+    saver.save_progress(Progress("t", "source", "summarising", 100, 400, 1, 0))
+    counted = {"source": (12, 3), "target": (0, 0)}
+    monkeypatch.setattr(checkpoint, "BEAT", 0.01)
+    beats: list[Any] = []
+
+    def beat(*given: Any) -> bool:
+        beats.append(given)
+        return True
+
+    monkeypatch.setattr(runs, "record_heartbeat", beat)
+    ended = threading.Event()
+    with saver.keep_alive(ended.set, lambda side: counted[side]):
+        assert ended.wait(30)
+    step = {"doing": "summarising", "done": 100, "total": 400, "statements": 12, "running": 3}
+    assert beats[0][2] == {"source": step}, "the current counts, not those of the side's last progress"
+    monkeypatch.undo()
+    runs.record_heartbeat(store, "a" * 32, beats[0][2])
+    found = runs.get_run(store, "a" * 32)
+    answered = json.loads(run_body(found))["progress"]["source"]
+    assert answered == step, "the API, and its event stream, report the same"
+    shown = render.plain_text(history.status(found))
+    assert "source: summarising, 100 of about 400 rows; 12 statements done, 3 running" in shown
+    store.close()
