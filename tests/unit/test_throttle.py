@@ -27,12 +27,12 @@ class WaitReasons:
         self.sentences.append(sentence)
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
-    """Poll until the condition holds, or fail after ``seconds``."""
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 30.0, *, every: float = 0.01) -> None:
+    """Poll ``every`` so many seconds until the condition holds, or fail after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"timed out waiting until {what}"
-        time.sleep(0.01)
+        time.sleep(every)
 
 
 class Load:
