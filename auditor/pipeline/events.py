@@ -1,0 +1,123 @@
+"""What the parts of the pipeline hand to each other: events as Arrow batches, positions, and the columns of a table at its time.
+
+An event holds its row twice, before and after, as texts in the order of the table's columns. Which columns these are says the event's
+``schema_id``; the source announces each schema before the first event that has it, by an event of kind ``schema`` whose ``after`` is
+the schema's JSON. A value's text is what the server itself prints for it, in UTC; binary strings, which the server prints as
+bytes, are lower-case hexadecimal digits:
+
+===============================  ====================================================================================
+type                             text
+===============================  ====================================================================================
+integers, ``BIT``                decimal digits, with ``-`` before negative numbers
+``DECIMAL``                      all digits of its scale: ``-12.30``
+``FLOAT``, ``DOUBLE``            the shortest decimal number that reads back as the same value of that width
+``DATE``                         ``2024-02-29``; zero dates as they are stored: ``0000-00-00``, ``2024-00-10``
+``DATETIME``, ``TIMESTAMP``      ``2024-02-29 23:59:59``, followed by ``.`` and as many digits as the column has
+``TIME``                         ``-838:59:59`` with a fraction likewise; ``YEAR``: ``2024`` or ``0000``
+``CHAR``, ``VARCHAR``, ``TEXT``  the characters
+``BINARY``, ``BLOB`` and such    hexadecimal digits, ``BINARY(n)`` with all its n bytes; MariaDB's ``UUID``, ``INET4`` and ``INET6``, too
+``ENUM``, ``SET``                the label; the labels separated by commas; an invalid ``ENUM`` is the empty text
+``JSON``                         the document as the server prints it
+===============================  ====================================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+EventKind = Literal["insert", "update", "delete", "refresh", "schema"]
+"""What happened to a row: ``refresh`` is a row that existed, sent by a bootstrap. ``schema`` announces a table's columns."""
+
+OFFSET_BITS = 32
+"""Bits of the offset in a position: offsets in a binary log file are 32 bits wide in its own event headers."""
+
+FILE_BITS = 24
+"""Bits of the binary log file's number in a position; the 7 bits above them hold the epoch, which a failover raises."""
+
+ARROW_SCHEMA = pa.schema(
+    [
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("database", pa.string(), nullable=False),
+        pa.field("table", pa.string(), nullable=False),
+        pa.field("schema_id", pa.string(), nullable=False),
+        pa.field("gtid", pa.string()),
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("row", pa.int64(), nullable=False),
+        pa.field("time", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("before", pa.list_(pa.field("element", pa.string()))),
+        pa.field("after", pa.list_(pa.field("element", pa.string()))),
+    ]
+)
+"""An event.
+
+``position`` (see `Position`) is that of the end of the event in the log that carries the row; of rows of a prepared XA transaction, that
+of its commit. ``row`` counts the rows of the transaction from 0: (position, row) is unique and sorts as the source applied the rows.
+``time`` is when the transaction was committed. An insert and a refresh have no ``before``, a delete has no ``after``.
+"""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place in a binary log: sortable over files, and over servers by the epoch."""
+
+    epoch: int
+    file: int
+    """Number of the file, from the digits at the end of its name."""
+    offset: int
+
+    def pack(self) -> int:
+        """Return the position as one integer of 63 bits that sorts alike. Raises OverflowError if a part is too large."""
+        if self.epoch >> 7 or self.file >> FILE_BITS or self.offset >> OFFSET_BITS:
+            raise OverflowError(f"{self} does not fit into a position")
+        return (self.epoch << FILE_BITS | self.file) << OFFSET_BITS | self.offset
+
+    @classmethod
+    def unpack(cls, packed: int) -> Position:
+        """Return the position that ``pack`` made an integer of."""
+        above = packed >> OFFSET_BITS
+        return cls(above >> FILE_BITS, above & ((1 << FILE_BITS) - 1), packed & ((1 << OFFSET_BITS) - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSchema:
+    """A column as the binary log's table map describes it."""
+
+    name: str
+    type: str
+    """The type as ``information_schema.columns.column_type`` prints it, as far as the log tells: ``int unsigned``, ``varchar(40)``
+    with its length in characters, ``decimal(10,2)``, ``datetime(6)``, ``enum('a','b')``, ``bit(3)``, ``binary(16)``."""
+    nullable: bool
+    charset: str | None = None
+    """The character set of its text; None for other types."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """The columns of a table at one time."""
+
+    database: str
+    table: str
+    columns: tuple[ColumnSchema, ...]
+    key: tuple[str, ...]
+    """The columns of the primary key, in its order; empty if there is none."""
+
+    def to_json(self) -> str:
+        """Return the schema as JSON with sorted keys."""
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> TableSchema:
+        """Return the schema that ``to_json`` wrote."""
+        found = json.loads(text)
+        columns = tuple(ColumnSchema(**column) for column in found["columns"])
+        return cls(found["database"], found["table"], columns, tuple(found["key"]))
+
+    @property
+    def id(self) -> str:
+        """The schema's identifier: the first 12 hexadecimal digits of the SHA-256 of its JSON."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:12]
