@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # Processes that run tests side by side; 0 runs them in one. More than cores, because many tests wait for servers and clocks.
 WORKERS ?= 3
 .DEFAULT_GOAL := help
+# The tests start hundreds of processes; without compiled files each would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test check unit slow deep golden bench load clean
 
 help: ## List the targets
