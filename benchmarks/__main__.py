@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import cost, data, duel, load, measurements, process
-from benchmarks.auditor_tool import Auditor
+from benchmarks.auditor_tool import Auditor, AuditorWithoutPrescan
 from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
 from benchmarks.rivals import DATA_DIFF, RELADIFF, DataValidation, Pair, TableSync, Tool
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     output = Path(options.output) if options.output else None if options.quick else DIRECTORY
     rows = options.rows or (20_000 if options.quick else 1_000_000)
-    repeat = options.repeat or (1 if options.quick else 3)
+    repeat = options.repeat or (1 if options.quick else 5)
     parts = options.only or list(PARTS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))  # runs the finally clauses: write the measurements, stop the servers
     when = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -74,7 +74,7 @@ def _write(results: Results, output: Path | None) -> None:
 
 
 def _available_tools(names: Sequence[str] | None, results: Results) -> list[Tool]:
-    tools: list[Tool] = [Auditor(), RELADIFF, DATA_DIFF, DataValidation(), TableSync(), TableChecksum()]
+    tools: list[Tool] = [Auditor(), AuditorWithoutPrescan(), RELADIFF, DATA_DIFF, DataValidation(), TableSync(), TableChecksum()]
     return duel.install_tools([tool for tool in tools if not names or any(tool.name.startswith(name) for name in names)], results.missing)
 
 
@@ -140,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", choices=PARTS, help="run only this part; may be repeated (default: all parts)")
     parser.add_argument("--quick", action="store_true", help="small tables and one run each, to check that everything works")
     parser.add_argument("--full", action="store_true", help="in part growth, also measure ten times the rows")
-    parser.add_argument("--repeat", type=int, metavar="N", help="runs per measurement (default: 3; 1 with --quick)")
+    parser.add_argument("--repeat", type=int, metavar="N", help="runs per measurement (default: 5, of runs above 10 s 3; 1 with --quick)")
     parser.add_argument("--pairs", nargs="+", choices=PAIRS, default=["mysql-postgres", "mariadb-redshift", "mariadb-replica"],
                         help="source-target pairs of part duel; growth, threads and load use the first (default: %(default)s)")  # fmt: skip
     parser.add_argument("--scenarios", nargs="+", default=[], metavar="WORD", help="only scenarios whose name contains one of these words")

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import yaml
 
 import auditor
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import Method
-from benchmarks.data import Key
 from benchmarks.process import CompletedCommand
 from benchmarks.rivals import Answer, Job, Pair, Tool
+from benchmarks.shapes import Key
 
 EXACT = "exact" in get_args(Method)
 THREADS = next(
@@ -30,10 +31,12 @@ ROOT = Path(auditor.__file__).parent.parent
 
 
 class Auditor(Tool):
-    """``auditor run`` with its default settings."""
+    """``auditor run`` with its default settings: without a history, so that it begins with a pre-scan."""
 
     name = "auditor"
     about = "one scan of each side, summaries only, then reads by key" if EXACT else "method minhash, which names no keys"
+    settings: ClassVar[Mapping[str, Any]] = {}
+    """Settings of the audit besides its tables, key and method."""
 
     def unsupported_reason(self, pair: Pair, threads: int) -> str | None:
         if threads > 1 and not THREADS:
@@ -52,6 +55,7 @@ class Auditor(Tool):
                     "target": {"connection": "target", "table": table},
                     "key": list(job.damage.shape.key),
                     **method,
+                    **self.settings,
                 }
             },
         }
@@ -91,6 +95,14 @@ class Auditor(Tool):
         exact = bool(score) and all(math.isclose(score[bound], similarity, abs_tol=1e-12) for bound in ("lower", "value", "upper"))
         notes.append("score exact" if exact else "score not exact")
         return Answer(named, count if differences["exact"] else None, "; ".join(notes))
+
+
+class AuditorWithoutPrescan(Auditor):
+    """``auditor run`` as it runs where earlier runs found differences."""
+
+    name = "auditor, no pre-scan"
+    about = "as it runs after runs that found differences"
+    settings: ClassVar[Mapping[str, Any]] = {"prescan": False}
 
 
 def _key_number(value: Any) -> int:

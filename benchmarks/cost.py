@@ -22,6 +22,7 @@ from auditor.sql import key_number, render, row_text
 from auditor.summary.minhash import MASK, MODULUS, constants
 from benchmarks import auditor_tool, data
 from benchmarks.servers import Servers
+from benchmarks.shapes import SHAPES
 from dialects import Dialect, Session
 from tests.servers._process import Unavailable
 
@@ -61,7 +62,7 @@ def measure(servers: Servers, engine: str, rows: int, directory: Path, repeat: i
         url = servers[engine].url
     except Unavailable as reason:
         return Cost(engine, why=str(reason))
-    shape = data.SHAPES["dense"]
+    shape = SHAPES["dense"]
     path = data.make_file(directory, shape, rows)
     data.load(engine, url, shape, path)
     table = str(data.spark_path(path)) if engine == "spark" else shape.table

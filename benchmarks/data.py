@@ -1,17 +1,15 @@
 """Tables and damages of the comparison: equal content on every engine, generated once as a file and bulk-loaded.
 
-Row i (from 1) is a function of i alone, and so is its key in each shape; the damaged rows are drawn with a fixed seed. So the correct
-result of every scenario is known, and the results of the tools are checked against it.
+Each row is a function of its number, and the damaged rows are drawn with a fixed seed. So the correct result of every scenario is
+known, and the results of the tools are checked against it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import random
 import shutil
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +17,15 @@ from typing import Any
 
 import duckdb
 
+from benchmarks.shapes import NULL, SHAPES, Key, Shape
 from tests.servers import mysql, postgres
 
-Key = tuple[str, ...]
-"""The key columns of a row, as text."""
+SLOW_NETWORK = 0.02
+"""Seconds that a slow network adds to each exchange with a server."""
 
-VALUE_COLUMNS = ("name", "note", "amount", "created", "flag")
-SPARSE_STEP = 1_000_003
-SHOPS = 97
-NULL = "\\N"
+TSV = f"(FORMAT csv, DELIMITER '\t', HEADER false, NULLSTR '{NULL}', QUOTE '')"
+"""DuckDB's options of the file."""
+
 FLUSH_TIMEOUT = 30
 """Maximum seconds to wait until InnoDB has written its dirty pages."""
 
@@ -38,55 +36,6 @@ MYSQL_FAMILY = ("mysql", "mariadb", "replica")
 
 
 @dataclass(frozen=True)
-class Shape:
-    """One kind of key: its columns and their types, and the key of row i in DuckDB's SQL (``sql``) and in Python (``key_of``)."""
-
-    name: str
-    key: tuple[str, ...]
-    types: tuple[str, ...]
-    sql: tuple[str, ...]
-    key_of: Callable[[int], Key]
-
-    @property
-    def table(self) -> str:
-        """The table's name on every engine."""
-        return f"bench_{self.name}"
-
-
-def _digits(i: int) -> str:
-    return hashlib.md5(str(i).encode()).hexdigest()
-
-
-def _uuid(i: int) -> str:
-    return str(uuid.UUID(_digits(i)))
-
-
-SHAPES = {
-    shape.name: shape
-    for shape in (
-        Shape("dense", ("id",), ("BIGINT",), ("i",), lambda i: (str(i),)),
-        Shape("sparse", ("id",), ("BIGINT",), (f"i * {SPARSE_STEP}",), lambda i: (str(i * SPARSE_STEP),)),
-        Shape("text", ("code",), ("VARCHAR(40)",), ("substr(md5(CAST(i AS VARCHAR)), 1, 16)",), lambda i: (_digits(i)[:16],)),
-        Shape("uuid", ("uid",), ("VARCHAR(36)",), ("CAST(CAST(md5(CAST(i AS VARCHAR)) AS UUID) AS VARCHAR)",), lambda i: (_uuid(i),)),
-        Shape(
-            "composite",
-            ("shop", "nr"),
-            ("INT", "BIGINT"),
-            (f"i % {SHOPS} + 1", f"i // {SHOPS} + 1"),
-            lambda i: (str(i % SHOPS + 1), str(i // SHOPS + 1)),
-        ),
-    )
-}
-_COLUMNS = """\
-  'customer ' || substr(md5(CAST(i * 31 AS VARCHAR)), 1, 12) AS name,
-  CASE WHEN i % 7 <> 0 THEN 'note ' || substr(md5(CAST(i * 17 AS VARCHAR)), 1, CAST(4 + i % 28 AS INTEGER)) END AS note,
-  CAST((i * 7919) % 10000000 AS DECIMAL(12, 0)) / 100 AS amount,
-  strftime(TIMESTAMP '2024-01-01 00:00:00' + to_microseconds(i * 1000003), '%Y-%m-%d %H:%M:%S.%f') AS created,
-  i % 10 AS flag
-"""
-
-
-@dataclass(frozen=True)
 class Damage:
     """One scenario: the table's shape and the rows changed or missing in the target; ``missing`` is a range, both ends included."""
 
@@ -94,6 +43,8 @@ class Damage:
     shape: Shape
     changed: tuple[int, ...] = ()
     missing: tuple[int, int] | None = None
+    delay: float = 0.0
+    """Seconds that the network adds to each exchange with a server."""
 
     def expected_keys(self) -> set[Key]:
         """Return the keys of the rows that differ."""
@@ -102,7 +53,7 @@ class Damage:
 
     def changed_columns(self) -> dict[Key, str]:
         """Return the column that differs, by the key of the changed row."""
-        return {self.shape.key_of(row): ("amount", "name")[index % 2] for index, row in enumerate(self.changed)}
+        return {self.shape.key_of(row): self.shape.changes[index % 2].column for index, row in enumerate(self.changed)}
 
     def jaccard(self, rows: int) -> float:
         """Return |A and B| / |A or B| over rows: a changed row is not in the intersection and twice in the union."""
@@ -113,23 +64,33 @@ class Damage:
 def damages(rows: int) -> list[Damage]:
     """Return the scenarios, in an order in which they can run one after another on one table per shape."""
     draw = random.Random(20240601)
-    dense = SHAPES["dense"]
     range_size = max(10, rows // 200)
     first = rows // 3
 
     def scattered(count: int) -> tuple[int, ...]:
-        return tuple(sorted(draw.sample(range(1, rows + 1), count)))
+        return tuple(sorted(draw.sample(range(1, rows + 1), min(count, rows))))
 
+    def with_differences(name: str, shape: str, *counts: int) -> list[Damage]:
+        return [
+            Damage(f"{name}, {f'{count:,} scattered' if count else 'no difference'}", SHAPES[shape], scattered(count)) for count in counts
+        ]
+
+    dense = SHAPES["dense"]
     return [
         Damage("no difference", dense),
         Damage("10 scattered", dense, scattered(10)),
         Damage("0.1 % scattered", dense, scattered(max(1, rows // 1000))),
         Damage(f"hot range of {range_size:,}", dense, tuple(range(first, first + range_size))),
+        Damage(f"slow network ({SLOW_NETWORK * 1000:g} ms), no difference", dense, delay=SLOW_NETWORK),
+        Damage(f"slow network ({SLOW_NETWORK * 1000:g} ms), 10 scattered", dense, scattered(10), delay=SLOW_NETWORK),
         Damage("missing tail of 10 %", dense, missing=(rows - rows // 10 + 1, rows)),
-        Damage("sparse keys, 10 scattered", SHAPES["sparse"], scattered(10)),
-        Damage("text keys (UUIDs), 10 scattered", SHAPES["uuid"], scattered(10)),
-        Damage("text keys (any), 10 scattered", SHAPES["text"], scattered(10)),
-        Damage("composite keys, 10 scattered", SHAPES["composite"], scattered(10)),
+        *with_differences("sparse keys", "sparse", 10),
+        *with_differences("text keys (UUIDs)", "uuid", 0, 10, 1000),
+        *with_differences("text keys (any)", "text", 10),
+        *with_differences("composite keys", "composite", 0, 10, 1000),
+        *with_differences("30 columns", "wide", 0, 10),
+        *with_differences("all columns text", "texts", 0, 10),
+        *with_differences("1 % NULL", "nulls", 0, 10),
     ]
 
 
@@ -137,19 +98,10 @@ def make_file(directory: Path, shape: Shape, rows: int) -> Path:
     """Return the table's path as tab-separated text; written if it does not exist."""
     path = directory / f"{shape.table}-{rows}.tsv"
     if not path.exists():
-        keys = ", ".join(f"{sql} AS {name}" for sql, name in zip(shape.sql, shape.key, strict=True))
-        select = f"SELECT {keys},\n{_COLUMNS} FROM range(1, {rows} + 1) AS numbers(i)"
         with duckdb.connect() as connection:
-            connection.execute(f"COPY ({select}) TO '{path}' (FORMAT csv, DELIMITER '\t', HEADER false, NULLSTR '{NULL}', QUOTE '')")
+            connection.execute(f"COPY ({shape.select(rows)}) TO '{path}' {TSV}")
         path.chmod(0o644)
     return path
-
-
-def create_table(shape: Shape, timestamp: str, ending: str = "") -> str:
-    """Return the CREATE TABLE statement; ``timestamp`` is the engine's type of a timestamp with microseconds."""
-    keys = [f"{name} {kind} NOT NULL" for name, kind in zip(shape.key, shape.types, strict=True)]
-    values = ["name VARCHAR(60)", "note VARCHAR(100)", "amount DECIMAL(12,2)", f"created {timestamp}", "flag INT"]
-    return f"CREATE TABLE {shape.table} ({', '.join([*keys, *values])}, PRIMARY KEY ({', '.join(shape.key)})){ending}"
 
 
 def drop(engine: str, url: str, shape: Shape) -> None:
@@ -179,7 +131,7 @@ def _load_mysql(url: str, shape: Shape, path: Path) -> None:
     with connection, connection.cursor() as cursor:
         cursor.execute("SET sql_log_bin = 0")
         cursor.execute(f"DROP TABLE IF EXISTS {shape.table}")
-        cursor.execute(create_table(shape, "DATETIME(6)", " CHARACTER SET utf8mb4"))
+        cursor.execute(shape.create_table("DATETIME(6)", " CHARACTER SET utf8mb4"))
         cursor.execute(f"LOAD DATA LOCAL INFILE '{path}' INTO TABLE {shape.table} CHARACTER SET utf8mb4")
         cursor.execute(f"ANALYZE TABLE {shape.table}")
 
@@ -188,7 +140,7 @@ def _load_postgres(url: str, shape: Shape, path: Path) -> None:
     with closing(postgres.connect(url)) as connection:
         cursor = connection.cursor()
         cursor.execute(f"DROP TABLE IF EXISTS {shape.table}")
-        cursor.execute(create_table(shape, "TIMESTAMP(6)"))
+        cursor.execute(shape.create_table("TIMESTAMP(6)"))
         with path.open() as file:
             cursor.copy_expert(f"COPY {shape.table} FROM STDIN", file)
         cursor.execute(f"VACUUM ANALYZE {shape.table}")
@@ -197,8 +149,8 @@ def _load_postgres(url: str, shape: Shape, path: Path) -> None:
 def _load_duckdb(url: str, shape: Shape, path: Path) -> None:
     with duckdb.connect(url.removeprefix("duckdb:///")) as connection:
         connection.execute(f"DROP TABLE IF EXISTS {shape.table}")
-        connection.execute(create_table(shape, "TIMESTAMP"))
-        connection.execute(f"COPY {shape.table} FROM '{path}' (FORMAT csv, DELIMITER '\t', HEADER false, NULLSTR '{NULL}', QUOTE '')")
+        connection.execute(shape.create_table("TIMESTAMP"))
+        connection.execute(f"COPY {shape.table} FROM '{path}' {TSV}")
 
 
 def _load_spark(url: str, shape: Shape, path: Path) -> None:
@@ -207,8 +159,8 @@ def _load_spark(url: str, shape: Shape, path: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     with duckdb.connect() as connection:
-        connection.execute(create_table(shape, "TIMESTAMP"))
-        connection.execute(f"COPY {shape.table} FROM '{path}' (FORMAT csv, DELIMITER '\t', HEADER false, NULLSTR '{NULL}', QUOTE '')")
+        connection.execute(shape.create_table("TIMESTAMP"))
+        connection.execute(f"COPY {shape.table} FROM '{path}' {TSV}")
         connection.execute(f"COPY {shape.table} TO '{folder}/rows.parquet' (FORMAT parquet)")
 
 
@@ -239,7 +191,7 @@ def flush_and_warm(engine: str, url: str, shape: Shape) -> None:
 def apply_damage(engine: str, url: str, what: Damage, *, undo: bool = False) -> None:
     """Damage the target, or undo the changed rows with ``undo`` (missing rows stay missing).
 
-    Of the changed rows, every second one gets a larger amount and the others a longer name.
+    The changed rows get the two changes of their shape in turn.
     """
     statements = list(_statements(what, undo))
     connection: Any = mysql.connect(url) if engine in MYSQL_FAMILY else postgres.connect(url)
@@ -255,11 +207,10 @@ def apply_damage(engine: str, url: str, what: Damage, *, undo: bool = False) -> 
 
 def _statements(what: Damage, undo: bool) -> Iterator[str]:
     table = what.shape.table
-    amount = f"amount {'-' if undo else '+'} 0.01"
-    name = "LEFT(name, 21)" if undo else "CONCAT(name, '!')"
-    for column, value, rows in (("amount", amount, what.changed[::2]), ("name", name, what.changed[1::2])):
+    for turn, change in enumerate(what.shape.changes):
+        rows, value = what.changed[turn::2], change.undo if undo else change.apply
         for start in range(0, len(rows), 500):
-            yield f"UPDATE {table} SET {column} = {value} WHERE {_key_condition(what.shape, rows[start : start + 500])}"
+            yield f"UPDATE {table} SET {change.column} = {value} WHERE {_key_condition(what.shape, rows[start : start + 500])}"
     if what.missing and not undo:
         yield f"DELETE FROM {table} WHERE id BETWEEN {what.missing[0]} AND {what.missing[1]}"
 

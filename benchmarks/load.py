@@ -21,6 +21,7 @@ from auditor.store import Store
 from auditor.store._schema import audits, runs
 from benchmarks import data
 from benchmarks.servers import Servers
+from benchmarks.shapes import Shape
 from tests.readers import Answers, Reading, reads
 from tests.serve import Served, serve
 
@@ -145,7 +146,7 @@ def _run_audits(client: Client, differ: int, errors: list[str]) -> list[float]:
     return [run["seconds"] for run in finished]
 
 
-def _config(urls: list[str], shape: data.Shape, store: str) -> Mapping[str, Any]:
+def _config(urls: list[str], shape: Shape, store: str) -> Mapping[str, Any]:
     sides = ("source", "target")
     audit = {side: {"connection": side, "table": shape.table} for side in sides} | {"key": list(shape.key)}
     return {

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from benchmarks import outcome
 from benchmarks.cost import BARE_SCAN, PUBLISHED_STATEMENT, Cost
 from benchmarks.duel import Row
 from benchmarks.load import AUDITS, CONCURRENT_AUDITS, HISTORY, SECONDS, SERVICE_NICENESS, Load
@@ -19,9 +20,9 @@ COMPARISON_NOTES = f"""\
 Every tool runs in its own process, whose start is part of its time, and connects to both servers through the same counting proxy
 (`benchmarks/wire.py`), so bytes, statements and connections are counted at the socket. Memory is the peak of the resident bytes of
 the process tree. Before each scenario the servers write their dirty pages and read the tables once; the tools take turns. A
-measurement of less than 10 s is repeated, and the median shown. Each result is compared with the rows that were damaged; "right"
-means exactly those keys. Every tool compares all five columns besides the key unless stated otherwise, with its default settings
-and the same number of connections.
+measurement of less than 10 s is repeated up to five times, a longer one up to three times, and the median shown. Each result is
+compared with the rows that were damaged; "right" means exactly those keys. Every tool compares all columns besides the key unless
+stated otherwise, with its default settings and the same number of connections.
 """
 COST_NOTES = """\
 Duration of the method's statements on one connection, as a multiple of a bare scan on the same engine: count, least and greatest
@@ -61,7 +62,10 @@ class Results:
 
     def markdown(self) -> str:
         """Return RESULTS.md."""
-        parts = ["# Benchmarks", self.machine]
+        parts = ["# Benchmarks"]
+        if self.duels:
+            parts += ["## Won and lost", outcome.sentence(self.duels), outcome.NOTES, _table(outcome.HEAD, outcome.table_rows(self.duels))]
+        parts += ["## Machine and versions", self.machine]
         parts.append("Measured by:\n\n" + "\n".join(f"- {call}" for call in self.calls))
         parts.append("Servers: " + "; ".join(f"{name} {version}" for name, version in self.servers.items()) + ".")
         if self.missing:

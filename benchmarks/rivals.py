@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from benchmarks.data import MYSQL_FAMILY, VALUE_COLUMNS, Damage, Key
+from benchmarks.data import MYSQL_FAMILY, Damage
 from benchmarks.process import CompletedCommand
 from benchmarks.servers import cache
+from benchmarks.shapes import Key
 from tests.servers._process import Unavailable
 
 Pair = tuple[str, str]
@@ -126,7 +127,7 @@ class Reladiff(Tool):
     packages: tuple[str, ...]
     options: tuple[str, ...] = ()
     columns_not_on_stand_in: tuple[str, ...] = ()
-    """Columns to leave out on the stand-in for Redshift, where it fails for reasons that are not the tool's fault."""
+    """Beginnings of the names of columns that are left out on the stand-in for Redshift, where it fails through no fault of the tool's."""
     about: str = "bisection by checksums; downloads segments below a threshold"
     program: Path = field(default_factory=Path)
 
@@ -137,7 +138,7 @@ class Reladiff(Tool):
         table = job.damage.shape.table
         left_out = self.columns_not_on_stand_in if job.target.engine == "redshift" else ()
         keys = [part for key in job.damage.shape.key for part in ("-k", key)]
-        columns = [part for column in VALUE_COLUMNS if column not in left_out for part in ("-c", column)]
+        columns = [part for column in job.damage.shape.columns if not column.startswith(left_out) for part in ("-c", column)]
         ends = [job.source.plain, table, job.target.plain, table]
         return [[str(self.program), *ends, *keys, *columns, "--json", "-j", str(job.threads), *self.options]]
 
@@ -189,7 +190,7 @@ class DataValidation(Tool):
     def commands(self, job: Job) -> list[list[str]]:
         shape = job.damage.shape
         tables = f"audit.{shape.table}=public.{shape.table}"
-        options = ["--primary-keys", ",".join(shape.key), "--hash", ",".join(VALUE_COLUMNS), "--filter-status", "fail", "--format", "csv"]
+        options = ["--primary-keys", ",".join(shape.key), "--hash", ",".join(shape.columns), "--filter-status", "fail", "--format", "csv"]
         return [[str(self.program), "validate", "row", "-sc", "source", "-tc", "target", "-tbls", tables, *options]]
 
     def answer(self, job: Job, completed: CompletedCommand) -> Answer:

@@ -3,8 +3,9 @@
 It runs in its own process between a tool and a server, so all tools are measured in the same way, at the socket. Statements are
 recognized by the client's messages: COM_QUERY and COM_STMT_EXECUTE of MySQL's protocol, Query and Bind of PostgreSQL's.
 
-    python -m benchmarks.wire PROTOCOL PORT     PROTOCOL is mysql or postgres, PORT the server's; prints the port it listens on,
-                                                then for each line of input the counts since the previous line, as JSON
+    python -m benchmarks.wire PROTOCOL PORT DELAY     PROTOCOL is mysql or postgres, PORT the server's, DELAY the seconds that it adds to
+                                                      each exchange; prints the port it listens on, then for each line of input the
+                                                      counts since the previous line, as JSON
 https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_packets.html
 https://www.postgresql.org/docs/current/protocol-message-formats.html
 """
@@ -12,10 +13,12 @@ https://www.postgresql.org/docs/current/protocol-message-formats.html
 from __future__ import annotations
 
 import json
+import queue
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,8 +48,8 @@ class Traffic:
 class CountingProxy:
     """A proxy process in front of one server; ``port`` is the port it listens on."""
 
-    def __init__(self, protocol: str, upstream: int) -> None:
-        command = [sys.executable, "-m", "benchmarks.wire", protocol, str(upstream)]
+    def __init__(self, protocol: str, upstream: int, delay: float = 0.0) -> None:
+        command = [sys.executable, "-m", "benchmarks.wire", protocol, str(upstream), str(delay)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
@@ -113,9 +116,10 @@ class _StatementCounter:
 
 
 class _Proxy:
-    def __init__(self, protocol: str, upstream: int) -> None:
+    def __init__(self, protocol: str, upstream: int, delay: float) -> None:
         self._protocol = protocol
         self._upstream = upstream
+        self._delay = delay
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(("received", "sent", "statements", "connections"), 0)
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -140,7 +144,7 @@ class _Proxy:
                 self._add("received", len(data))
 
             for sender, receiver, count in ((client, server, sent), (server, client, received)):
-                threading.Thread(target=_forward, args=(sender, receiver, count), daemon=True).start()
+                threading.Thread(target=_forward, args=(sender, receiver, count, self._delay / 2), daemon=True).start()
 
     def _add(self, name: str, number: int) -> None:
         with self._lock:
@@ -153,22 +157,52 @@ class _Proxy:
         return taken
 
 
-def _forward(sender: socket.socket, receiver: socket.socket, count: Callable[[Any], None]) -> None:
+def _forward(sender: socket.socket, receiver: socket.socket, count: Callable[[Any], None], delay: float) -> None:
+    """Pass on what the sender sends, ``delay`` seconds after it came, until either side closes the connection."""
     buffer = memoryview(bytearray(BUFFER_BYTES))
-    try:
+    held = _HeldBack(receiver, delay) if delay else None
+    with suppress(OSError):
         while size := sender.recv_into(buffer):
             count(buffer[:size])
-            receiver.sendall(buffer[:size])
-    except OSError:
-        pass  # one side has closed the connection
+            if held:
+                held.put(bytes(buffer[:size]))
+            else:
+                receiver.sendall(buffer[:size])
+    if held:
+        held.finish()
     for peer in (receiver, sender):
         with suppress(OSError):
             peer.shutdown(socket.SHUT_WR if peer is receiver else socket.SHUT_RD)
 
 
-def main(protocol: str, upstream: str) -> None:
+class _HeldBack:
+    """Sends bytes in their order, each ``delay`` seconds after it was put: delays every exchange, but does not limit the rate."""
+
+    def __init__(self, receiver: socket.socket, delay: float) -> None:
+        self._receiver = receiver
+        self._delay = delay
+        self._queue: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._send, daemon=True)
+        self._thread.start()
+
+    def put(self, data: bytes) -> None:
+        self._queue.put((time.monotonic() + self._delay, data))
+
+    def finish(self) -> None:
+        """Wait until everything is sent."""
+        self._queue.put((0.0, b""))
+        self._thread.join()
+
+    def _send(self) -> None:
+        with suppress(OSError):
+            while (item := self._queue.get())[1]:
+                time.sleep(max(0.0, item[0] - time.monotonic()))
+                self._receiver.sendall(item[1])
+
+
+def main(protocol: str, upstream: str, delay: str) -> None:
     """Serve until standard input is closed."""
-    proxy = _Proxy(protocol, int(upstream))
+    proxy = _Proxy(protocol, int(upstream), float(delay))
     threading.Thread(target=proxy.serve, daemon=True).start()
     print(proxy.port, flush=True)
     for _ in sys.stdin:
