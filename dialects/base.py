@@ -46,6 +46,9 @@ class Dialect(Comparison):
     ROW_STORE: ClassVar[bool] = True
     """Whether rows are stored together and key ranges are read through an index; scans are then cut into smaller chunks."""
 
+    FINDS_KEY_RANGES: ClassVar[bool] = True
+    """Whether a statement on a range of keys reads less than the whole table: by an index, a sort key, or the extents of its blocks."""
+
     SPILLS_LARGE_DERIVED_TABLES: ClassVar[bool] = False
     """Whether a derived table of more than some hundred thousand rows is written to disk; chunks then stay below that size."""
 

@@ -35,6 +35,7 @@ class Spark(Dialect):
     sqlglot_dialect = "spark"
 
     ROW_STORE = False
+    FINDS_KEY_RANGES = False  # files are rarely in the order of the key, and each statement is a job that lists, plans and opens them
     READ_CONSISTENCY = "each statement reads the files that exist when it is planned; version or timestamp fixes them"
     UTC_NOW = "CURRENT_TIMESTAMP()"
     UNSUPPORTED_VALUES = {

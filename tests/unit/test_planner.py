@@ -396,3 +396,9 @@ def test_null_keys_have_a_chunk_only_if_the_key_is_nullable(columns: dict[str, A
     definition = audit(columns=columns)
     plan = planning.finish(planning.draft("a", definition, both), definition, both, dict.fromkeys(SIDES, Bounds(10**7, 1, 10**7)))
     assert any(one.null_key for one in plan.sides["source"].chunks) == chunk
+
+
+def test_engine_that_finds_no_key_ranges_reads_any_table_in_one_statement() -> None:
+    sides = {name: finish_plan("bigint", Bounds(10**9, 1, 10**9), dialect=name).sides["source"] for name in ("spark", "duckdb")}
+    assert (sides["spark"].chunks, sides["spark"].chunk_keys) == ((Chunk(),), 0)
+    assert sides["duckdb"].chunk_keys
