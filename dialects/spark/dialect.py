@@ -141,7 +141,7 @@ class Spark(Dialect):
     def _with_era(self, c: str, after_year: str, whole: str) -> str:
         """The text of a date or timestamp. Spark's years are signed: 0 is 1 BC, and those beyond 9999 have a plus."""
         early = f"CONCAT(LPAD(CAST(1 - YEAR({c}) AS STRING), 4, '0'), {after_year}, '{BC}')"
-        return f"CASE WHEN YEAR({c}) < 1 THEN {early} ELSE LTRIM('+', {whole}) END"
+        return f"CASE WHEN YEAR({c}) < 1 THEN {early} ELSE TRIM(LEADING '+' FROM {whole}) END"
 
     def is_common_era(self, c: str) -> str:
         return f"YEAR({c}) >= 1"
