@@ -28,7 +28,10 @@ RUNNING = {
     "mysql": "SELECT count(*) FROM information_schema.processlist WHERE command = 'Query' AND info LIKE '%shared_statements%'"
     " AND id <> connection_id()",
 }
-SLEEP = {"postgres": "pg_sleep(0.05)", "mysql": "SLEEP(0.05)"}
+SLEEP = {"postgres": "pg_sleep({})", "mysql": "SLEEP({})"}
+AUDITS, FEW_AUDITS = 4, 2
+"""Audits without a limit, which show how many statements run at once then, and with one, where they wait for each other."""
+
 ROWS, FEW_ROWS = 3_000, 400
 """With --slow, and without."""
 CHUNKED = {"auditor.planning.planner.CHUNK_ROWS": 200}
@@ -53,15 +56,16 @@ def test_two_processes_share_one_statement_limit(
     columns = [("id", Kind("integer")), ("v", Kind("text"))]
     tables.execute(engine, "DROP VIEW IF EXISTS shared_statements")
     tables.make(engine, "shared_rows", columns, [(number, "v") for number in range(count)], key=["id"])
-    # Each statement on the view takes long enough to be observed.
-    slow = f"SELECT r.id, r.v FROM shared_rows r CROSS JOIN (SELECT {SLEEP[engine.dialect]} AS s LIMIT 1) one"
+    # Each statement on the view takes long enough to be observed, and to meet others where nothing keeps them apart.
+    sleep = SLEEP[engine.dialect].format(0.05 if most else 0.4)
+    slow = f"SELECT r.id, r.v FROM shared_rows r CROSS JOIN (SELECT {sleep} AS s LIMIT 1) one"
     tables.execute(engine, f"CREATE VIEW shared_statements AS {slow}")
     limited = {"url": engine.url, "connections": 2, "limits": {"statements": most}}
     # Another connection to the same database, without a limit of its own, counts towards the same limit.
     unlimited = {"url": engine.url, "connections": 2}
     sides = {side: {"connection": name, "table": "shared_statements"} for side, name in (("source", "here"), ("target", "too"))}
     audit = {**sides, "key": ["id"], "snapshot": "per_chunk", "partition": {"rows": 100}}
-    audits = {f"a{number}": audit for number in range(4)}
+    audits = {f"a{number}": audit for number in range(FEW_AUDITS if most else AUDITS)}
     value = {"connections": {"here": limited, "too": unlimited}, "store": {"url": f"sqlite:///{tmp_path}/store.db"}, "audits": audits}
     path = tmp_path / "auditor.yaml"
     path.write_text(json.dumps(value))
@@ -92,7 +96,7 @@ def _sample_running(engine: LiveEngine, store: Store, seconds: float) -> list[in
             running.append(int(session.query(RUNNING[engine.dialect])[0][0]))
             if len(running) % 50 == 0 and not runs.get_active_runs(store):
                 break
-            time.sleep(0.005)
+            time.sleep(0.01)
     finally:
         session.close()
     return running
