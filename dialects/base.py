@@ -46,6 +46,9 @@ class Dialect(Comparison):
     ROW_STORE: ClassVar[bool] = True
     """Whether rows are stored together and key ranges are read through an index; scans are then cut into smaller chunks."""
 
+    OPENS_FILES: ClassVar[bool] = False
+    """Whether a session is a file opened in this process: that takes no time to speak of, and the process must not end meanwhile."""
+
     FINDS_KEY_RANGES: ClassVar[bool] = True
     """Whether a statement on a range of keys reads less than the whole table: by an index, a sort key, or the extents of its blocks."""
 

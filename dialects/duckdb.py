@@ -34,6 +34,7 @@ class DuckDB(Dialect):
     schemes = ("duckdb",)
     sqlglot_dialect = "duckdb"
 
+    OPENS_FILES = True
     ROW_STORE = False
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION READ ONLY",)
     END_SNAPSHOT = ("COMMIT",)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import dialects
-from auditor.errors import AuditorError
+from auditor.errors import AuditorError, BadUrl
 
 if TYPE_CHECKING:
     from auditor.config import ConnectionSettings, Settings
@@ -69,12 +69,20 @@ def _begin(connection: ConnectionSettings) -> None:
 
 
 def _close_all() -> None:
-    """Close the sessions that nobody took, each when its login has ended, without waiting for it."""
+    """Close the sessions that nobody took, each when its login has ended. Waits for those that only open a file, not for servers."""
     with _lock:
-        left = [opened for ready in _opening.values() for opened in ready]
+        left = [(url, opened) for (url, *_), ready in _opening.items() for opened in ready]
         _opening.clear()
-    for opened in left:
+    for url, opened in left:
+        if _opens_file(url):
+            wait([opened])
         opened.add_done_callback(_close)
+
+
+def _opens_file(url: str) -> bool:
+    with suppress(BadUrl):  # then connecting fails, too
+        return dialects.by_scheme(dialects.parse_url(url).scheme).OPENS_FILES
+    return False
 
 
 def _close(opened: Future[Session]) -> None:

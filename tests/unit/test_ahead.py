@@ -94,6 +94,22 @@ def test_each_session_is_taken_once_and_the_rest_is_closed(configured: Path, mon
     assert len(opened) == 3
 
 
+def test_file_that_is_still_being_opened_is_closed_before_the_process_goes_on(configured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that ended meanwhile would print DuckDB's notice of what it left open."""
+    sessions: list[_Session] = []
+    released = threading.Event()
+
+    def connect(*_: Any) -> Any:
+        released.wait(60)
+        sessions.append(_Session())
+        return sessions[-1]
+
+    monkeypatch.setattr(dialects, "connect", connect)
+    with ahead.connecting(config.load(configured), "t"):
+        threading.Timer(0.05, released.set).start()
+    assert len(sessions) == 2 and all(session.closed.is_set() for session in sessions)
+
+
 def test_error_of_a_login_is_raised_where_the_session_is_asked_for(configured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> Any:
         raise Unreachable("nobody listens")
