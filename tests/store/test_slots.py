@@ -57,7 +57,7 @@ def test_concurrent_holders_of_two_engines(store: Store, url: str) -> None:
     """Two stores, as in two processes, with four threads each."""
     name, most, done = new_audit_name(), 3, [0]
     stores = [store, open_store(url)]
-    lock, inside, highest = threading.Lock(), [0], [0]
+    lock, inside, highest, full = threading.Lock(), [0], [0], threading.Event()
 
     def work(mine: Store) -> None:
         for _ in range(3):
@@ -67,7 +67,10 @@ def test_concurrent_holders_of_two_engines(store: Store, url: str) -> None:
             with lock:
                 inside[0] += 1
                 highest[0] = max(highest[0], inside[0])
-            time.sleep(0.15)
+                if inside[0] >= most:
+                    full.set()
+            full.wait(30)  # the first ones stay until as many as may are inside
+            time.sleep(0.05)
             with lock:
                 inside[0] -= 1
                 done[0] += 1
