@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import duckdb
 import pytest
 
 
-@pytest.fixture
-def open_databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Keep each DuckDB file open until the end of the test: opening one takes longer than most of what a small run does with it.
+@contextmanager
+def keep_databases_open() -> Iterator[None]:
+    """Keep each DuckDB file open until the end of the block: opening one takes longer than most of what a small run does with it.
 
-    Every session then opens it for writing, as all sessions of one process have to; tests without this fixture read it as audits do.
+    Every session then opens it for writing, as all sessions of one process have to; tests outside such a block read it as audits do.
     """
     connect, lock = duckdb.connect, threading.Lock()
     kept: dict[str, duckdb.DuckDBPyConnection] = {}
@@ -27,7 +28,17 @@ def open_databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
                 kept[path] = connect(path)
         return connect(path, read_only=read_only and path not in kept, **settings)
 
-    monkeypatch.setattr(duckdb, "connect", connect_to_open_file)
-    yield
-    for database in kept.values():
-        database.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duckdb, "connect", connect_to_open_file)
+        try:
+            yield
+        finally:
+            for database in kept.values():
+                database.close()
+
+
+@pytest.fixture
+def open_databases() -> Iterator[None]:
+    """Keep each DuckDB file open until the end of the test."""
+    with keep_databases_open():
+        yield

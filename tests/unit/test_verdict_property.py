@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Report, Side, Verdict
 from auditor.run import audit_run
+from tests.unit.conftest import keep_databases_open
 
 pytestmark = pytest.mark.duckdb
 KEYS = st.one_of(st.integers(-20, 60), st.integers(0, 12).map(lambda n: 900_000_007 * n))
@@ -54,7 +55,8 @@ class Tables:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
-    yield Tables(tmp_path_factory.mktemp("property"))
+    with keep_databases_open():
+        yield Tables(tmp_path_factory.mktemp("property"))
 
 
 def row(key: int | None, text: str, day: int | None, as_text: bool) -> str:
