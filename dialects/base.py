@@ -16,16 +16,16 @@ from typing import Any, ClassVar
 
 import sql_templates
 from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, Table, TableName, TimeUnit
-from dialects.comparison import Comparison
 from dialects.errors import AuditorError, NoSuchObject
 from dialects.kinds import Kind, parse_native, refine
+from dialects.stored_values import StoredValues
 from dialects.url import Url
 
 ColumnBatch = list[Sequence[Any]]
 """One batch of a result by columns: a sequence of values per column, all of equal length."""
 
 
-class Dialect(Comparison):
+class Dialect(StoredValues):
     """One engine. The docstring of the package ``dialects`` says how to add another."""
 
     schemes: ClassVar[tuple[str, ...]]
@@ -89,17 +89,11 @@ class Dialect(Comparison):
     HAS_MD5: bool = True
     """Whether the server has MD5()."""
 
-    LITERALS_NEED_CAST: ClassVar[bool] = True
-    """Whether a text literal must be cast before it can be stored in a column of another type."""
-
     MAX_DECIMAL_DIGITS: ClassVar[int] = 38
     """The maximum precision of a decimal, in digits."""
 
     KIND_BY_TYPE: ClassVar[Mapping[str, Kind]] = {}
     """Canonical kind by native type name (lower case, without brackets); numbers in the type's brackets refine the kind."""
-
-    TYPE_BY_KIND: ClassVar[Mapping[str, str]] = {}
-    """Native type by canonical kind name, with ``{digits}`` and ``{scale}`` where the type takes them."""
 
     UNSUPPORTED_VALUES: ClassVar[Mapping[str, str]] = {}
     """Values without canonical text on this engine: a kind's name, ``nan`` or ``NUL in text``, and the reason of each."""
@@ -194,15 +188,6 @@ class Dialect(Comparison):
         parsed = parse_native(native)
         known = self.KIND_BY_TYPE.get(parsed.name) if parsed else None
         return refine(known, parsed) if known and parsed else None
-
-    def native_type(self, kind: Kind) -> str:
-        """Return the native type that holds values of ``kind``. Raises LookupError if the engine has none."""
-        name = f"unsigned {kind.name}" if kind.unsigned else kind.name
-        if name not in self.TYPE_BY_KIND:
-            raise LookupError(f"{self.name} has no type for {kind}")
-        digits = kind.digits or {"decimal": 38, "char": 1, "bit": 1, "binary": 16}.get(kind.name, 0)
-        scale = (0 if kind.name == "decimal" else 6) if kind.scale is None else kind.scale
-        return self.TYPE_BY_KIND[name].format(digits=digits, scale=scale)
 
     # row hashes and sums
 

@@ -105,8 +105,18 @@ class MySQL(MySQLText):
         "decimal": "DECIMAL({digits},{scale})", "float32": "FLOAT", "float64": "DOUBLE", "text": "LONGTEXT CHARACTER SET utf8mb4",
         "char": "CHAR({digits}) CHARACTER SET utf8mb4", "json": "JSON", "binary": "LONGBLOB", "bit": "BIT({digits})", "year": "YEAR",
         "date": "DATE", "time": "TIME({scale})", "timestamp": "DATETIME({scale})", "timestamptz": "TIMESTAMP({scale})",
-        "uuid": "CHAR(36)", "network": "VARCHAR(43) CHARACTER SET utf8mb4",
+        "uuid": "CHAR(36) CHARACTER SET utf8mb4", "network": "VARCHAR(43) CHARACTER SET utf8mb4",
     }  # fmt: skip
+
+    CAST_TYPE_BY_KIND = {
+        "boolean": "SIGNED", "integer": "SIGNED", "unsigned integer": "UNSIGNED", "text": "CHAR CHARACTER SET utf8mb4",
+        "binary": "BINARY", "network": "CHAR(43) CHARACTER SET utf8mb4",
+        "timestamptz": None, "bit": None, "year": None, "json": None,
+    }  # fmt: skip
+    """https://dev.mysql.com/doc/refman/9.4/en/cast-functions.html#function_cast; MariaDB has neither YEAR nor JSON there."""
+
+    def drop_temporary_table(self, name: str) -> list[str]:
+        return [f"DROP TEMPORARY TABLE {name}"]  # drops nothing else, and commits nothing
 
     def quote(self, identifier: str) -> str:
         return "`" + identifier.replace("`", "``") + "`"

@@ -78,6 +78,10 @@ class Redshift(Postgres):
     def binary_literal(self, value: bytes) -> str:
         return f"TO_VARBYTE('{value.hex()}', 'hex')"
 
+    def typed_value(self, value: str, kind: Kind) -> str:
+        # A cast of text to SUPER is one string, whatever it holds. https://docs.aws.amazon.com/redshift/latest/dg/JSON_PARSE.html
+        return f"JSON_PARSE({value})" if kind.name == "json" and value != "NULL" else super().typed_value(value, kind)
+
     def kind(self, native: str) -> Kind | None:
         return None if native.startswith("interval") or native.endswith(("]", ">")) else super().kind(native)
 

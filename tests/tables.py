@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import dialects
+from auditor.sql.value_literal import value_literal
 from dialects import Kind, Session
 from tests.live import LiveEngine
-from tests.values import literal
 
 ROWS = 500
 """Number of rows per INSERT."""
@@ -38,7 +38,7 @@ def make(
         session.execute(f"CREATE TABLE {dialect.quote(name)} ({natives}{_primary_key_clause(dialect, key)})")
         for start in range(0, len(rows), ROWS):
             values = (
-                "(" + ", ".join(literal(dialect, kind, value) for (_, kind), value in zip(columns, row, strict=True)) + ")"
+                "(" + ", ".join(value_literal(dialect, kind, value) for (_, kind), value in zip(columns, row, strict=True)) + ")"
                 for row in rows[start : start + ROWS]
             )
             session.execute(f"INSERT INTO {dialect.quote(name)} VALUES {', '.join(values)}")

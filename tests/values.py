@@ -1,4 +1,4 @@
-"""Test values of every canonical kind, edge cases and random ones, and their SQL literals.
+"""Test values of every canonical kind, edge cases and random ones.
 
 A family is one logical value stored in several columns of different kinds, so that every comparable pair of kinds is tested on values
 that are equal by construction.
@@ -10,7 +10,6 @@ import datetime as dt
 import json
 import math
 import struct
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -19,7 +18,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from auditor import canonical
-from dialects import Dialect, Kind
+from dialects import Kind
 
 TRICKY_TEXT = [
     "", " ", "  two ", "NULL", "~N", "~", "|", "~0", "~1|~", "|0", "|1", "|2",
@@ -159,40 +158,3 @@ def adapt(family: Family, value: Any, kind: Kind) -> Any:
         native = family.kinds[0]
         return canonical.text(native, value)
     return value
-
-
-def literal(dialect: Dialect, kind: Kind, value: Any) -> str:
-    """Return the SQL literal that stores the value in a column of the dialect's native type of that kind."""
-    if value is None:
-        return "NULL"
-    if kind.name == "boolean":
-        return "TRUE" if value else "FALSE"
-    if kind.name in ("integer", "year", "decimal"):
-        return f"{value:f}" if isinstance(value, Decimal) else str(int(value))
-    if kind.name in ("float64", "float32"):
-        return dialect.double_literal(repr(value).replace("nan", "NaN").replace("inf", "Infinity"))
-    if kind.name == "binary":
-        return dialect.binary_literal(value)
-    text = _literal_text(kind, value, dialect.LITERALS_NEED_CAST)
-    if kind.name == "bit" and not dialect.LITERALS_NEED_CAST:
-        return f"b'{text}'"
-    if kind.is_free_text and kind.name != "json":
-        return dialect.string_literal(text)
-    return (
-        f"CAST({dialect.string_literal(text)} AS {dialect.native_type(kind)})"
-        if dialect.LITERALS_NEED_CAST
-        else dialect.string_literal(text)
-    )
-
-
-def _literal_text(kind: Kind, value: Any, zoned: bool) -> str:
-    if kind.name == "interval":
-        months, days, micros = value
-        return f"{months} months {days} days {micros // 1_000_000}.{micros % 1_000_000:06} seconds"
-    if kind.name == "timestamptz":
-        return str(canonical.text(kind, value)) + ("+00:00" if zoned else "")
-    if kind.name == "uuid":
-        return str(uuid.UUID(str(value)))
-    text = canonical.text(kind, value)
-    assert text is not None
-    return text

@@ -76,6 +76,12 @@ def _add_audit_commands(command: AddCommand) -> None:
     check.add_argument("audits", nargs="*", metavar="AUDIT", help="audits to check (default: all)")
     check.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
 
+    more = "Nothing is written but temporary tables; without them, the values are part of each statement. It exits with 1 if a check fails."
+    selftest = _with_config(command("selftest", _lazy("_selftest", "selftest"), "Test that an engine computes what audits need", more))
+    selftest.add_argument("--connection", required=True, metavar="NAME", help="connection whose engine to test")
+    selftest.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
+    _add_quiet_option(selftest)
+
     plan = _with_config(command("plan", _lazy("_audits", "check"), "Show how an audit will run: partitions, methods, expected costs"))
     plan.add_argument("audits", nargs=1, metavar="AUDIT", help="audit to plan")
     plan.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")

@@ -152,7 +152,7 @@ def _concatenate_fields(parts: list[Summaries], widths: tuple[int, int, int], me
 
 def _merge_partitions(found: Summaries, measured: Sequence[str]) -> Summaries:
     """Return summaries ascending by id, with those of equal ids added up. ``measured`` are the names of the measures."""
-    if len(found) > 1 and not (np.diff(found.partition) > 0).all():
+    if not (found.partition[1:] > found.partition[:-1]).all():  # their difference may exceed 64 bits
         found = _take(found, np.argsort(found.partition, kind="stable"))
     starts = np.flatnonzero(np.diff(found.partition, prepend=found.partition[:1] - 1)) if len(found) else np.zeros(0, np.int64)
     if len(starts) == len(found):

@@ -59,6 +59,23 @@ class Spark(Dialect):
         "timestamptz": "TIMESTAMP", "uuid": "STRING", "network": "STRING",
     }  # fmt: skip
 
+    CAST_TYPE_BY_KIND = {"char": "STRING"}
+    """A cast to CHAR is refused. https://spark.apache.org/docs/latest/sql-ref-datatypes.html"""
+
+    def temporary_table(self, name: str, columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[str]]) -> list[str]:
+        # There are temporary views only. A cached one is read as a table is; of mere values, Spark computes the results while it plans.
+        # https://spark.apache.org/docs/latest/sql-ref-syntax-aux-cache-cache-table.html
+        return [f"CACHE TABLE {name} AS SELECT * FROM {self.values_table('made', columns, rows)}"]
+
+    def values_table(self, name: str, columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[str]]) -> str:
+        # One relation; of a UNION ALL every row would be a partition. https://spark.apache.org/docs/latest/sql-ref-syntax-qry-select-inline-table.html
+        cells = [[self.typed_value(value, kind) for (_, kind), value in zip(columns, row, strict=True)] for row in rows]
+        values = ", ".join(f"({', '.join(row)})" for row in cells)
+        return f"(SELECT * FROM VALUES {values} AS made({', '.join(column for column, _ in columns)})) {name}"
+
+    def drop_temporary_table(self, name: str) -> list[str]:
+        return [f"UNCACHE TABLE IF EXISTS {name}", f"DROP VIEW {name}"]
+
     def quote(self, identifier: str) -> str:
         return "`" + identifier.replace("`", "``") + "`"
 
