@@ -17,7 +17,9 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── StatementCancelled                   retryable
     │   ├── StatementRefused
     │   ├── NoSuchObject              exit 2
-    │   └── DriverMissing             exit 2
+    │   ├── DriverMissing             exit 2
+    │   ├── ServerTooOld              exit 2
+    │   └── SessionNotKept            exit 2                a pooler lends sessions by transaction
     ├── BadUrl                        exit 2
     ├── ConfigError                   exit 2                auditor.yaml, the environment or the command line
     │   ├── UnknownAudit
@@ -65,6 +67,8 @@ from dialects.errors import (
     LockTimeout,
     NoSuchObject,
     ServerSilent,
+    ServerTooOld,
+    SessionNotKept,
     SnapshotLost,
     StatementCancelled,
     StatementRefused,
@@ -102,6 +106,8 @@ __all__ = [
     "ScanRefused",
     "SchemaChanged",
     "ServerSilent",
+    "ServerTooOld",
+    "SessionNotKept",
     "SnapshotLost",
     "StatementCancelled",
     "StatementRefused",

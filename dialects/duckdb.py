@@ -1,4 +1,4 @@
-"""DuckDB 1.3 and later: tables of a database file, and Parquet, CSV, Delta and Iceberg by path.
+"""DuckDB 1.5 and later: tables of a database file, and Parquet, CSV, Delta and Iceberg by path.
 
 https://duckdb.org/docs/stable/sql/functions/overview
 """
@@ -13,6 +13,7 @@ from typing import Any
 from dialects import errors, nested
 from dialects.base import ColumnBatch, Dialect, Session
 from dialects.catalogue import Column, HashAlgorithm, Place, Table
+from dialects.floors import Floor
 from dialects.kinds import Kind
 from dialects.nested import nested_kind
 from dialects.session import InProcessSession
@@ -25,6 +26,9 @@ HUGEINT = Kind("decimal", 39, 0)
 
 FILE_READERS = {"parquet": "read_parquet", "csv": "read_csv", "delta": "delta_scan", "iceberg": "iceberg_scan"}
 """Table function by file format."""
+
+
+FLOOR = Floor("DuckDB", "1.5", "results read as Arrow batches by to_arrow_reader()")
 
 
 class DuckDB(Dialect):
@@ -222,6 +226,7 @@ class DuckDB(Dialect):
             import duckdb
         except ImportError:
             raise errors.DriverMissing("the DuckDB driver is not installed: pip install duckdb pyarrow") from None
+        FLOOR.check(duckdb.__version__, str(url))
         path = url.database or ":memory:"
         mode = url.option("access_mode", "read_write" if path == ":memory:" else "read_only")
         try:

@@ -84,6 +84,18 @@ class DriverMissing(EngineError):
     exit_code = 2
 
 
+class ServerTooOld(EngineError):
+    """The server is older than the oldest version that the auditor supports; upgrade it, or audit a newer replica of it."""
+
+    exit_code = 2
+
+
+class SessionNotKept(EngineError):
+    """A pooler lends the connection another server session for each transaction; connect to the server, or pool by session."""
+
+    exit_code = 2
+
+
 class BadUrl(AuditorError):
     """A connection URL is malformed."""
 

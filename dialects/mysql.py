@@ -1,4 +1,4 @@
-"""MySQL 8.0 to 9.x and MariaDB 10.6 and later.
+"""MySQL 8.0.22 to 9.x and MariaDB 10.6 and later.
 
 https://dev.mysql.com/doc/refman/9.4/en/functions.html
 https://mariadb.com/kb/en/built-in-functions/
@@ -18,6 +18,7 @@ from dialects import errors
 from dialects.base import Session
 from dialects.canonical_text import INTRICATE_KINDS
 from dialects.catalogue import HashAlgorithm, ScanEstimate
+from dialects.floors import Floor
 from dialects.kinds import Kind, Rounding
 from dialects.mysql_session import MySQLSession
 from dialects.mysql_text import CHARACTER_SET, MySQLText, plain_type
@@ -35,6 +36,13 @@ LEAST_PACKET = 1 << 20
 
 MD5_REMOVED_IN = (9, 6)
 """The first MySQL version whose MD5() needs component_classic_hashing."""
+
+
+FLOORS = {
+    False: Floor("MySQL", "8.0.22", "window functions, REGEXP_REPLACE, CAST to FLOAT and SHOW REPLICA STATUS"),
+    True: Floor("MariaDB", "10.6", "all that is tested; older ones are no longer maintained"),
+}
+"""The oldest versions, by whether the server is MariaDB. https://dev.mysql.com/doc/relnotes/mysql/8.0/en/news-8-0-22.html"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -333,6 +341,7 @@ class MySQL(MySQLText):
         label = f"MariaDB {version}" if dialect.mariadb else f"MySQL {version}"
         session = MySQLSession(dialect, label, connection, driver)
         with session.closed_on_error():
+            FLOORS[dialect.mariadb].check(version, str(url))
             session.pin(statement_timeout, lock_timeout)
             # What loaders that set no mode of their own make of finer times; this session's mode is pinned.
             mode, packet = session.query("SELECT @@GLOBAL.sql_mode, @@max_allowed_packet")[0]

@@ -9,14 +9,17 @@ import copy
 import json
 import math
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, ClassVar
 
 from dialects import errors
 from dialects.base import Dialect, Session
 from dialects.catalogue import HashAlgorithm, ScanEstimate
+from dialects.floors import Floor
 from dialects.kinds import Kind
 from dialects.nested import nested_kind
+from dialects.postgres_plans import is_full_scan, table_scans
+from dialects.postgres_pooler import refuse_lent_sessions
 from dialects.session import Driver, DriverSession, fetch_through_cursor
 from dialects.time_text import MICROSECOND
 from dialects.url import Url
@@ -26,6 +29,8 @@ WHOLE_UNITS = {0: "second", 3: "milliseconds"}
 
 APPLICATION_NAME = "auditor"
 """application_name of the auditor's sessions; sql_templates/postgres/active_sessions.sql excludes them by this name."""
+
+FLOOR = Floor("PostgreSQL", "13", "all that is tested; older ones are no longer maintained")
 
 
 class Postgres(Dialect):
@@ -259,8 +264,8 @@ class Postgres(Dialect):
     def estimate_scan(self, session: Session, sql: str) -> ScanEstimate | None:
         # https://www.postgresql.org/docs/current/using-explain.html
         output = session.query(f"EXPLAIN (FORMAT JSON) {sql}")[0][0]
-        scans = list(_table_scans((json.loads(output) if isinstance(output, str) else output)[0]["Plan"]))
-        return ScanEstimate(sum(int(scan["Plan Rows"]) for scan in scans), any(_is_full_scan(scan) for scan in scans))
+        scans = list(table_scans((json.loads(output) if isinstance(output, str) else output)[0]["Plan"]))
+        return ScanEstimate(sum(int(scan["Plan Rows"]) for scan in scans), any(is_full_scan(scan) for scan in scans))
 
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         return [
@@ -309,6 +314,9 @@ class Postgres(Dialect):
         dialect = self.for_database(connection.info.parameter_status("server_encoding") or "UTF8")
         session = PostgresSession(dialect, f"PostgreSQL {connection.info.server_version // 10000}", connection, driver)
         with session.closed_on_error():
+            FLOOR.check(connection.info.parameter_status("server_version") or "", str(url))
+            with session.waiting():
+                refuse_lent_sessions(connection, driver.connect, str(url), patience / 2)
             session.pin(statement_timeout, lock_timeout)
             session.read_process_id()
         session.wait_for_statements(statement_timeout)
@@ -341,19 +349,6 @@ class PostgresSession(DriverSession):
         # Not by the driver's own cancel(): it holds Python's lock while it waits, so that a silent server stops the whole process.
         # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-ADMIN-SIGNAL
         return f"SELECT pg_cancel_backend({self.process_id})"
-
-
-def _table_scans(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the nodes of a plan that read a stored table, at any depth."""
-    if "Relation Name" in node:
-        yield node
-    for child in node.get("Plans", ()):
-        yield from _table_scans(child)
-
-
-def _is_full_scan(scan: Mapping[str, Any]) -> bool:
-    """Return whether a node reads all of its table (or of a partition of it) or all of an index."""
-    return scan["Node Type"] == "Seq Scan" or (scan["Node Type"] in ("Index Scan", "Index Only Scan") and "Index Cond" not in scan)
 
 
 ERROR_BY_SQLSTATE: dict[str, type[errors.AuditorError]] = {

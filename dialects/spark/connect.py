@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from dialects import errors, session
 from dialects.base import ColumnBatch, Dialect, Session
+from dialects.floors import Floor
 from dialects.session import text_length
 from dialects.spark.session import first_line, translate_error
 from dialects.url import Url
@@ -184,7 +185,7 @@ def in_thread(work: Callable[[], T], name: str) -> Future[T]:
     return outcome
 
 
-def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: float, default_port: int) -> Session:
+def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: float, floor: Floor) -> Session:
     """Open a session on a Spark Connect server. Raises DriverMissing, and Unreachable if the server does not answer."""
     try:
         # Not by SparkSession.builder.remote(): it keeps Spark from running in this process too.
@@ -192,11 +193,12 @@ def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: 
     except ImportError as error:
         raise errors.DriverMissing(f"Spark Connect needs further packages ({error}): pip install 'auditor[connect]'") from None
     patience = url.integer_option("connect_timeout", 10)
-    spark = Driver(connection=f"sc://{url.host}:{url.port or default_port}")  # the channel is opened by the first call
+    spark = Driver(connection=f"sc://{url.host}:{url.port or dialect.DEFAULT_PORT}")  # the channel is opened by the first call
     spark.client.set_retry_policies([])  # a run retries by itself, and knows when to stop
     found = ConnectSession(dialect, spark, str(url), patience)
     try:
         found.read_version()
+        floor.check(str(found.server).removeprefix("Spark "), str(url))
         found.pin(statement_timeout, lock_timeout)
         if url.database:
             found.execute(f"USE {dialect.quote(url.database)}")

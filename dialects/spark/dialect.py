@@ -17,6 +17,7 @@ from typing import Any
 from dialects import errors, nested
 from dialects.base import Dialect, Session
 from dialects.catalogue import Column, HashAlgorithm, Place, Table, TableName
+from dialects.floors import Floor
 from dialects.kinds import Kind
 from dialects.spark import connect, java
 from dialects.spark.session import SparkSession, first_line
@@ -24,6 +25,9 @@ from dialects.time_text import BC, MICROSECOND
 from dialects.url import Url
 
 INTEGER = Kind("integer")
+
+
+FLOOR = Floor("Spark", "4.0", "COLLATE, VARIANT and results read as Arrow tables")
 
 
 class Spark(Dialect):
@@ -254,7 +258,7 @@ class Spark(Dialect):
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # otherwise each error is printed as JSON on standard error
         if url.scheme == "sc":
-            return connect.connect(self, url, statement_timeout, lock_timeout, self.DEFAULT_PORT)
+            return connect.connect(self, url, statement_timeout, lock_timeout, FLOOR)
         _set_up_java()
         builder: Any = Driver.builder
         options = dict(url.options)
@@ -265,6 +269,7 @@ class Spark(Dialect):
             spark = builder.getOrCreate().newSession()
         except Exception as error:  # of Python or of Java
             raise errors.Unreachable(f"{url}: {first_line(error)}") from error
+        FLOOR.check(spark.version, str(url))
         session = SparkSession(self, f"Spark {spark.version}", spark, statement_timeout)
         session.pin(statement_timeout, lock_timeout)
         if url.database:
