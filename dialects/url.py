@@ -13,7 +13,8 @@ from dialects.errors import BadUrl
 class Url:
     """A parsed connection URL; neither ``str()`` nor ``repr()`` shows the password.
 
-    User, password and database are percent-decoded; ``options`` are the values of the query string.
+    User, password and database are percent-decoded; ``options`` are the values of the query string, and of parameters at the end of the
+    path (``/;name=value;name=value``), as Spark Connect writes them.
     """
 
     scheme: str
@@ -22,7 +23,8 @@ class Url:
     host: str | None
     port: int | None
     database: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
+    """They may hold secrets, as a token."""
 
     def __str__(self) -> str:
         user = f"{self.user}{':***' if self.password else ''}@" if self.user else ""
@@ -53,12 +55,13 @@ def parse_url(text: str) -> Url:
         raise BadUrl("a connection URL must have the form mysql://user:password@host:3306/database")
     if parts.fragment or (":" in parts.netloc and "@" in parts.path):
         raise BadUrl(f"a connection URL has a # or @ after its host; {encode}")
+    path, _, parameters = parts.path.partition(";")
     return Url(
         scheme=parts.scheme,
         user=unquote(parts.username) if parts.username else None,
         password=unquote(parts.password) if parts.password else None,
         host=parts.hostname,
         port=port,
-        database=unquote(parts.path.removeprefix("/")),
-        options=dict(parse_qsl(parts.query)),
+        database=unquote((path if "=" in parameters else parts.path).removeprefix("/")),
+        options={**dict(parse_qsl(parameters, separator=";")), **dict(parse_qsl(parts.query))},
     )

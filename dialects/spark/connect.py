@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from dialects import errors, session
 from dialects.base import ColumnBatch, Dialect, Session
@@ -23,6 +24,22 @@ from dialects.spark.session import first_line, translate_error
 from dialects.url import Url
 
 T = TypeVar("T")
+
+CLOSE_GRACE = 1.0
+"""Seconds that closing a channel may take, after the server had CANCEL_GRACE seconds to release the session."""
+
+FORWARDED = frozenset({"token", "use_ssl", "user_id", "user_agent", "session_id"})
+"""Options of a URL that the client knows. https://spark.apache.org/docs/latest/spark-connect-overview.html, and its
+docs/client-connection-string.md; those that begin with x- become headers, as Databricks' x-databricks-cluster-id."""
+
+ANSI = "TYPEOF(COALESCE(1, '1')) = 'bigint'"
+"""True in ANSI mode alone, in which a number beside a text makes a number. https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html"""
+
+NOT_SETTABLE = re.compile("CONFIG_NOT_AVAILABLE|CANNOT_MODIFY_CONFIG")
+"""How a service refuses to change a setting."""
+
+ALIASES = {"cluster_id": "x-databricks-cluster-id"}
+OWN_OPTIONS = frozenset({"connect_timeout"})
 
 
 class ConnectSession(Session):
@@ -53,6 +70,30 @@ class ConnectSession(Session):
     def read_version(self) -> None:
         """Ask the server for its version; the first call that reaches it."""
         self.server = f"Spark {self._ask(lambda: self.spark.version)}"
+
+    def pin(self, statement_timeout: float, lock_timeout: float) -> None:
+        """Fix the settings, where the service allows to, and check that they are as they must be.
+
+        Serverless services refuse to set most; what they have instead is the default, which does.
+        https://docs.databricks.com/aws/en/spark/conf#configure-spark-properties-for-serverless-notebooks-and-jobs
+        """
+        for statement in self.dialect.pin_statements(statement_timeout, lock_timeout):
+            try:
+                self.execute(statement)
+            except errors.EngineError as error:
+                if not NOT_SETTABLE.search(str(error)):
+                    self.close()
+                    raise
+        odd = "\\ '\"${x}"
+        zone, text, ansi = self.query(f"SELECT CURRENT_TIMEZONE(), {self.dialect.string_literal(odd)}, {ANSI}")[0]
+        if (zone, text, ansi) != ("UTC", odd, True):
+            self.close()
+            raise errors.StatementRefused(
+                f"{self.where}: the server keeps settings on which results depend: time zone {zone}, text literals"
+                f" {'as they must be' if text == odd else 'changed'}, ANSI mode {'on' if ansi else 'off'}; there, set"
+                " spark.sql.session.timeZone = UTC, spark.sql.parser.escapedStringLiterals = false and spark.sql.ansi.enabled = true"
+            )
+        self.statements = 0
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         rows = self._ask(lambda: [tuple(row) for row in self.spark.sql(sql).collect()])
@@ -85,8 +126,13 @@ class ConnectSession(Session):
         self._interrupt()
 
     def close(self) -> None:
-        """Release the session on the server, in a thread that nobody waits for, and close the channel."""
-        in_thread(self._release, "release")
+        """Release the session on the server, and close the channel; a server that is slow to answer is not waited for much longer.
+
+        Both end here, while the program runs: a channel that is still open when the interpreter ends keeps it from ending.
+        """
+        released = in_thread(self._release, "release")
+        with suppress(TimeoutError):
+            released.result(session.CANCEL_GRACE + CLOSE_GRACE)
 
     def _release(self) -> None:
         closer = threading.Timer(session.CANCEL_GRACE, self._close_channel)
@@ -185,6 +231,17 @@ def in_thread(work: Callable[[], T], name: str) -> Future[T]:
     return outcome
 
 
+def connection_string(url: Url, default_port: int | None) -> str:
+    """Return the client's own form of a URL, with the options that it knows. Raises BadUrl for any other."""
+    given = {ALIASES.get(name, name): value for name, value in url.options.items() if name not in OWN_OPTIONS}
+    unknown = [name for name in given if name not in FORWARDED and not name.startswith(("x-", "grpc_"))]
+    if unknown:
+        known = ", ".join(sorted({*FORWARDED, *ALIASES, *OWN_OPTIONS}))
+        raise errors.BadUrl(f"{url}: unknown option {unknown[0]}; use {known}, or a header that begins with x-")
+    parameters = "".join(f";{name}={quote(value, safe='')}" for name, value in given.items())
+    return f"sc://{url.host}:{url.port or default_port}/{parameters}"
+
+
 def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: float, floor: Floor) -> Session:
     """Open a session on a Spark Connect server. Raises DriverMissing, and Unreachable if the server does not answer."""
     try:
@@ -193,7 +250,7 @@ def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: 
     except ImportError as error:
         raise errors.DriverMissing(f"Spark Connect needs further packages ({error}): pip install 'auditor[connect]'") from None
     patience = url.integer_option("connect_timeout", 10)
-    spark = Driver(connection=f"sc://{url.host}:{url.port or dialect.DEFAULT_PORT}")  # the channel is opened by the first call
+    spark = Driver(connection=connection_string(url, dialect.DEFAULT_PORT))  # the channel is opened by the first call
     spark.client.set_retry_policies([])  # a run retries by itself, and knows when to stop
     found = ConnectSession(dialect, spark, str(url), patience)
     try:

@@ -244,7 +244,6 @@ class Spark(Dialect):
             "SET TIME ZONE 'UTC'",
             "SET spark.sql.ansi.enabled = true",
             "SET spark.sql.variable.substitute = false",
-            "SET spark.sql.parser.escapedStringLiterals = false",
             "SET spark.sql.timeType.enabled = true",
             "SET spark.sql.legacy.timeParserPolicy = CORRECTED",
         ]

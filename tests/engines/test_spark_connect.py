@@ -9,6 +9,7 @@ import importlib.util
 import os
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,13 +21,14 @@ import duckdb
 import pytest
 
 import dialects
-from auditor.config import Audit, ConnectionSettings
-from auditor.errors import ServerSilent, StatementCancelled, StatementTimeout, Unreachable
+from auditor.config import Audit, ConnectionSettings, Settings
+from auditor.errors import BadUrl, ServerSilent, StatementCancelled, StatementRefused, StatementTimeout, Unreachable
 from auditor.model import SIDES, Verdict
 from auditor.run import audit_run
+from auditor.service.selftest import selftest
 from dialects import session as limits
 from dialects.spark import java
-from dialects.spark.connect import ConnectSession
+from dialects.spark.connect import ConnectSession, connection_string
 from tests.proxy import proxied
 from tests.servers._process import free_port
 
@@ -175,3 +177,94 @@ def test_waits_on_a_real_server_end(server: str, monkeypatch: pytest.MonkeyPatch
         proxy.silencing_text = SILENCING.encode()
         with pytest.raises(ServerSilent, match="no answer to a statement that ran longer than 2 s"):
             session.query(f"SELECT 1 WHERE {SILENCING}")
+
+
+@pytest.mark.slow
+@needs_client
+def test_process_ends_after_its_report(server: str, tmp_path: Path) -> None:
+    """No channel is left open that would keep the interpreter from ending."""
+    source, target = tmp_path / "source.duckdb", tmp_path / "rows.parquet"
+    with duckdb.connect(str(source)) as connection:
+        connection.execute("CREATE TABLE rows AS SELECT i AS id, 'v' || i AS v FROM range(100) r(i)")
+        connection.execute(f"COPY rows TO '{target}'")
+    config = tmp_path / "auditor.yaml"
+    config.write_text(
+        f"connections:\n  source: {{url: 'duckdb:///{source}'}}\n  target: {{url: '{server}'}}\n"
+        f"audits:\n  rows:\n    source: {{connection: source, table: rows}}\n    target: {{connection: target, table: '{target}'}}\n"
+        "    key: [id]\n"
+    )
+    command = [sys.executable, "-m", "auditor", "run", "rows", "--no-store", "--config", str(config)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "MATCH" in ended.stdout
+
+
+@pytest.mark.slow
+@needs_client
+def test_selftest_passes_on_a_real_server(server: str) -> None:
+    found = selftest(Settings(connections={"lake": ConnectionSettings(url=server)}, audits={}), "lake")
+    assert not found.failed, found.failed[:5]
+    assert found.tables.startswith("temporary tables")
+
+
+CONNECTION_STRINGS = {
+    "sc://h": "sc://h:15002/",
+    "sc://h:443/shop?token=a%2Fb%3B&use_ssl=true&connect_timeout=5": "sc://h:443/;token=a%2Fb%3B;use_ssl=true",
+    "sc://h:443/;token=secret;use_ssl=true;x-databricks-cluster-id=12": "sc://h:443/;token=secret;use_ssl=true;x-databricks-cluster-id=12",
+    "sc://h/?cluster_id=0123-abc&user_id=me": "sc://h:15002/;x-databricks-cluster-id=0123-abc;user_id=me",
+}
+
+
+@pytest.mark.parametrize("url", CONNECTION_STRINGS)
+def test_options_reach_the_client(url: str) -> None:
+    parsed = dialects.parse_url(url)
+    assert connection_string(parsed, 15002) == CONNECTION_STRINGS[url]
+    assert "secret" not in f"{parsed}{parsed!r}" and "a/b" not in f"{parsed}{parsed!r}"
+    assert parsed.database in ("", "shop")
+
+
+def test_unknown_option_is_refused() -> None:
+    with pytest.raises(BadUrl, match="unknown option use_tls; use cluster_id, connect_timeout, session_id, token, use_ssl"):
+        connection_string(dialects.parse_url("sc://h/?use_tls=true"), 15002)
+
+
+@needs_client
+def test_options_are_understood_by_the_client() -> None:
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    builder = DefaultChannelBuilder(connection_string(dialects.parse_url("sc://h:443/?token=a%2Fb%3B&use_ssl=true&cluster_id=7"), 15002))
+    assert builder.secure and builder.token == "a/b;"
+    assert ("x-databricks-cluster-id", "7") in builder.metadata()
+
+
+class ServerlessSpark:
+    """A Spark session of a service that lets nobody change most settings."""
+
+    def __init__(self, zone: str = "UTC") -> None:
+        self.client = self
+        self.zone = zone
+        self.set: list[str] = []
+
+    def sql(self, statement: str) -> Any:
+        if statement.startswith("SET"):
+            if "TIME ZONE" not in statement and "ansi" not in statement:
+                raise type("Refused", (Exception,), {"__module__": "pyspark.errors"})(
+                    "[CONFIG_NOT_AVAILABLE] Configuration is not available."
+                )
+            self.set.append(statement)
+        return self
+
+    def collect(self) -> list[tuple[Any, ...]]:
+        return [(self.zone, "\\ '\"${x}", True)]
+
+    def release_session(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_settings_that_a_service_keeps_are_checked_instead() -> None:
+    spark = ServerlessSpark()
+    ConnectSession(dialects.get("spark"), spark, "sc://h/", 5.0).pin(10.0, 1.0)
+    assert len(spark.set) == 2
+    with pytest.raises(StatementRefused, match="time zone Europe/Berlin"):
+        ConnectSession(dialects.get("spark"), ServerlessSpark("Europe/Berlin"), "sc://h/", 5.0).pin(10.0, 1.0)
