@@ -14,6 +14,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── StatementTimeout                     retryable
     │   ├── LockTimeout                          retryable
     │   ├── SnapshotLost                         retryable
+    │   ├── SerializationConflict                retryable
     │   ├── StatementCancelled                   retryable
     │   ├── StatementRefused
     │   ├── NoSuchObject              exit 2
@@ -66,6 +67,7 @@ from dialects.errors import (
     EngineError,
     LockTimeout,
     NoSuchObject,
+    SerializationConflict,
     ServerSilent,
     ServerTooOld,
     SessionNotKept,
@@ -105,6 +107,7 @@ __all__ = [
     "ResultError",
     "ScanRefused",
     "SchemaChanged",
+    "SerializationConflict",
     "ServerSilent",
     "ServerTooOld",
     "SessionNotKept",

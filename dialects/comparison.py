@@ -26,11 +26,22 @@ class Comparison(CanonicalText):
     UNICODE_COLLATIONS: ClassVar[str] = ""
     """How the names of collations begin whose columns are compared with a UNICODE_LITERAL of any character."""
 
+    END_OF_GROUPED_TEXT: ClassVar[str] = ""
+    """Characters that are appended to a text that is grouped, so that blanks at its end count; empty where they do anyway."""
+
     TIME_IS_NULL: ClassVar[str] = "{c} IS NULL"
     """Whether a date or timestamp ``{c}`` is NULL, and no other value."""
 
     MIN_CALCULATED_DIGITS: ClassVar[int] = 1
     """Fewest digits of decimals that are added or multiplied, for the result to have as many as it needs."""
+
+    def grouped_text(self, c: str) -> str:
+        """A text with END_OF_GROUPED_TEXT, grouped and ordered by its UTF-8 bytes: every character counts, blanks at the end too."""
+        return self.bytewise(self.concat([c, self.string_literal(self.END_OF_GROUPED_TEXT)]) if self.END_OF_GROUPED_TEXT else c)
+
+    def text_of_group(self, c: str) -> str:
+        """The text that ``grouped_text`` was made of, from a column that holds it."""
+        return self.cut_end(c, len(self.END_OF_GROUPED_TEXT)) if self.END_OF_GROUPED_TEXT else c
 
     def exact_text(self, c: str) -> str:
         """A text that is compared by its UTF-8 bytes: every character counts, blanks at the end too. Such texts are only compared."""

@@ -62,6 +62,12 @@ class SnapshotLost(EngineError):
     retryable = True
 
 
+class SerializationConflict(EngineError):
+    """The server ended a statement because it could not be put in order with transactions of others; retry it."""
+
+    retryable = True
+
+
 class StatementCancelled(EngineError):
     """A statement was cancelled on the server."""
 

@@ -354,7 +354,7 @@ class PostgresSession(DriverSession):
 ERROR_BY_SQLSTATE: dict[str, type[errors.AuditorError]] = {
     "28": errors.AccessDenied, "42501": errors.AccessDenied, "3D000": errors.NoSuchObject, "3F000": errors.NoSuchObject,
     "42P01": errors.NoSuchObject, "42703": errors.NoSuchObject, "08": errors.ConnectionLost, "57P": errors.ConnectionLost,
-    "53300": errors.Unreachable, "55P03": errors.LockTimeout, "57014": errors.StatementCancelled,
+    "53300": errors.Unreachable, "55P03": errors.LockTimeout, "40001": errors.SerializationConflict, "57014": errors.StatementCancelled,
 }  # fmt: skip
 """Error class by SQLSTATE or its first characters. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from dialects import errors
 from dialects.base import Dialect, Session
-from dialects.catalogue import HashAlgorithm, ScanEstimate
+from dialects.canonical_text import WHOLE_NUMBER_KINDS
+from dialects.catalogue import HashAlgorithm, Place, ScanEstimate, Table
 from dialects.kinds import Kind
 from dialects.postgres import APPLICATION_NAME, Postgres, PostgresSession, error_class
 from dialects.session import Driver, fetch_through_cursor
@@ -36,12 +38,16 @@ class Redshift(Postgres):
 
     OPTIMIZER_BARRIER = ""
     OPTIMIZER_BARRIER_COLUMN = ",\n      RANDOM() AS fence"
-    """A LIMIT or OFFSET would send all rows to the leader node. A volatile column also prevents a planner derived from PostgreSQL's
-    from pulling up the subquery. https://docs.aws.amazon.com/redshift/latest/dg/r_RANDOM.html"""
+    """A hope, not a promise: a volatile column keeps a planner derived from PostgreSQL's from merging the subquery, and the manual offers
+    no hint that does, except that LIMIT and OFFSET would send all rows to the leader node. If it does not help, a row is hashed once for
+    each sum, which costs time and changes no result. https://docs.aws.amazon.com/redshift/latest/dg/r_RANDOM.html"""
 
     BEGIN_SNAPSHOT = ("BEGIN READ ONLY",)
     READ_CONSISTENCY = "all statements read the snapshot of the transaction's first one (serializable or snapshot isolation)"
     UTC_NOW = "GETDATE()"
+    END_OF_GROUPED_TEXT = "."
+    """Blanks at the end of a VARCHAR mean nothing in GROUP BY, IN and =.
+    https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html#r_Character_types-significance-of-trailing-blanks"""
     LOAD_MEASURES = ("queued",)
     MAX_DECIMAL_DIGITS = 38
     UNSUPPORTED_VALUES = {
@@ -82,6 +88,14 @@ class Redshift(Postgres):
         # A cast of text to SUPER is one string, whatever it holds. https://docs.aws.amazon.com/redshift/latest/dg/JSON_PARSE.html
         return f"JSON_PARSE({value})" if kind.name == "json" and value != "NULL" else super().typed_value(value, kind)
 
+    def describe(self, session: Session, place: Place) -> list[Table]:
+        # A function of the leader node cannot be asked for together with the views that describe tables.
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_CURRENT_SCHEMA.html
+        if len(place.parts) == 1:
+            schema = session.query("SELECT CURRENT_SCHEMA()")[0][0]
+            place = replace(place, parts=(str(schema), *place.parts))
+        return super().describe(session, place)
+
     def kind(self, native: str) -> Kind | None:
         return None if native.startswith("interval") or native.endswith(("]", ">")) else super().kind(native)
 
@@ -89,10 +103,10 @@ class Redshift(Postgres):
         return f"CAST({c} AS VARCHAR(41))"
 
     def decimal_text(self, c: str, scale: int, native: Kind) -> str:
-        # An explicit cast truncates; ROUND rounds half away from zero.
+        if native.name in WHOLE_NUMBER_KINDS:  # nor is it documented that ROUND makes no float of a whole number
+            return self.as_text(f"CAST({c} AS DECIMAL({min(38, 20 + scale)},{scale}))")
+        # An explicit cast truncates; ROUND rounds half away from zero. https://docs.aws.amazon.com/redshift/latest/dg/r_ROUND.html
         digits = min(38, max(native.digits or 38, 19) + max(0, scale - (native.scale or 0)))
-        if native.name == "integer":
-            digits = min(38, 20 + scale)
         return self.as_text(f"CAST(ROUND({c}, {scale}) AS DECIMAL({digits},{scale}))")
 
     def rounded_text(self, c: str, scale: int, native: Kind) -> str:
@@ -105,8 +119,13 @@ class Redshift(Postgres):
         # LN may be computed even for rows whose CASE branch is not taken, so zero must not reach it.
         return f"(LN(NULLIF({c}, 0)) / LN({self.double_literal('2')}))"
 
+    def non_finite_branches(self, x: str) -> str:
+        # Whether NaN equals itself is not documented, so both tests are made.
+        return super().non_finite_branches(x).replace(" THEN 'NaN'", f" OR {x} <> {x} THEN 'NaN'")
+
     def hex_text(self, c: str) -> str:
-        return f"FROM_VARBYTE({c}, 'hex')"
+        # The manual's examples have no letters. https://docs.aws.amazon.com/redshift/latest/dg/r_FROM_VARBYTE.html
+        return f"LOWER(FROM_VARBYTE({c}, 'hex'))"
 
     def full_decimal_text(self, c: str, native: Kind) -> str:
         return Dialect.full_decimal_text(self, c, native)
@@ -135,7 +154,13 @@ class Redshift(Postgres):
         # JSON_SERIALIZE prints no whitespace between tokens. https://docs.aws.amazon.com/redshift/latest/dg/JSON_SERIALIZE.html
         if native.name == "json":
             return f"JSON_SERIALIZE({c})"
-        return rf"""REGEXP_REPLACE({c}, '("([^"\\\\]|\\\\.)*")|\\s+', '$1', 1, 'p')"""
+        # Back-references in the replacement are not documented, nor whether literals take backslashes as escapes: so white space is found
+        # by what follows it, an even number of quotation marks, while control characters, which JSON's texts cannot hold, stand for
+        # escaped ones. https://docs.aws.amazon.com/redshift/latest/dg/REGEXP_REPLACE.html
+        hidden = f"REPLACE(REPLACE({c}, CHR(92) || CHR(92), CHR(1)), CHR(92) || '\"', CHR(2))"
+        bare = f"""REGEXP_REPLACE({hidden}, '[[:space:]]+(?=[^"]*("[^"]*"[^"]*)*$)', '', 1, 'p')"""
+        shown = f"REPLACE(REPLACE({bare}, CHR(2), CHR(92) || '\"'), CHR(1), CHR(92) || CHR(92))"
+        return f"CASE WHEN CHARINDEX(CHR(1), {c}) + CHARINDEX(CHR(2), {c}) > 0 THEN {c} ELSE {shown} END"
 
     def characters(self, c: str) -> str:
         return c
@@ -147,14 +172,15 @@ class Redshift(Postgres):
         return Dialect.upper(self, c)
 
     def bytewise(self, c: str) -> str:
-        # Comparison is by bytes, except in a database created as case-insensitive; COLLATE cannot be set per expression.
-        # https://docs.aws.amazon.com/redshift/latest/dg/c_collation_sequences.html
-        return c
+        # Comparison is by bytes, but for blanks at the end, and but for letters in a column or database created as case-insensitive.
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_COLLATE.html
+        return f"COLLATE({c}, 'case_sensitive')"
 
     def exact_text(self, c: str) -> str:
         # Comparisons of VARCHAR ignore trailing blanks, and a collation can ignore case.
         # https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html#r_Character_types-significance-of-trailing-blanks
-        return f"CAST({c} AS VARBYTE(65535))"
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_TO_VARBYTE.html
+        return f"TO_VARBYTE({c}, 'utf8')"
 
     def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
         return f"MD5({text})" if algorithm == "md5" else f"SHA2({text}, 256)"
@@ -171,13 +197,38 @@ class Redshift(Postgres):
     def word(self, digits: str, first: int, count: int) -> str:
         return f"STRTOL(SUBSTRING({digits}, {first}, {count}), 16)"
 
+    # MOD of a BIGINT and an INTEGER yields an INTEGER, whose products would overflow, and it takes no BIGINT with a SMALLINT, nor a
+    # DECIMAL with an integer. https://docs.aws.amazon.com/redshift/latest/dg/r_MOD.html
+
+    def modulo(self, c: str, divisor: int) -> str:
+        return f"{c} % CAST({divisor} AS BIGINT)"
+
+    def column_modulo(self, c: str, divisor: int, native: Kind) -> str:
+        if native.name == "decimal":
+            return f"MOD({c}, CAST({divisor} AS DECIMAL(19,0)))"
+        return self.modulo(self.as_bigint(c), divisor)
+
+    def low_bits(self, c: str, bits: int) -> str:
+        return f"({c} & CAST({2**bits - 1} AS BIGINT))"
+
+    def floor_divide(self, c: str, divisor: int, native: Kind) -> str:
+        rest = self.column_modulo(c, divisor, native)
+        if native.name == "decimal":  # exact: the quotient of a multiple of the divisor has no digits to round
+            return f"CAST(({c} - {rest}) / CAST({divisor} AS DECIMAL(19,0)) - CASE WHEN {rest} < 0 THEN 1 ELSE 0 END AS BIGINT)"
+        return self.as_bigint(f"{self.as_bigint(c)} / CAST({divisor} AS BIGINT) - CASE WHEN {rest} < 0 THEN 1 ELSE 0 END")
+
+    def number_sum(self, c: str, native: Kind) -> str:
+        # The sum of BIGINTs is a BIGINT, which may overflow. https://docs.aws.amazon.com/redshift/latest/dg/r_SUM.html
+        return f"SUM(CAST({c} AS DECIMAL(38,0)))" if native.name in WHOLE_NUMBER_KINDS else super().number_sum(c, native)
+
     def day_index(self, c: str) -> str:
         return f"(CAST({c} AS DATE) - DATE '1970-01-01')"  # Redshift has no infinite dates
 
     def _load_measure(self, session: Session, name: str, own: int) -> float:
         # Queued statements of the auditor itself are counted: they too show that the queues are full. A user without
         # SYSLOG ACCESS UNRESTRICTED sees only its own statements, and the view does not show that any are hidden.
-        # https://docs.aws.amazon.com/redshift/latest/dg/r_STV_WLM_QUERY_STATE.html
+        # Unlike STL and STV relations, this view is there on Serverless and in several availability zones too.
+        # https://docs.aws.amazon.com/redshift/latest/dg/SYS_QUERY_HISTORY.html
         # https://docs.aws.amazon.com/redshift/latest/dg/cm_chap_system-tables.html#c_visibility-of-data
         if name != "queued":
             raise LookupError(f"{self.name} does not report {name}")
@@ -240,7 +291,36 @@ class Redshift(Postgres):
         return session
 
 
+SERIALIZATION_CONFLICT = "1023"
+"""How the message begins where transactions of a database that isolates them serially form a cycle; its detail names the table.
+https://docs.aws.amazon.com/redshift/latest/dg/c_serial_isolation.html#c_serial_isolation-serializable-isolation-troubleshooting"""
+
+CLOCKS_DIFFER_BY = 0.9
+"""Share of the time limit after which a statement that nobody here cancelled counts as having exceeded it."""
+
+
 class _RedshiftSession(PostgresSession):
+    def explain_cancelled(self, error: errors.StatementCancelled, seconds: float) -> errors.AuditorError:
+        # A statement that took too long is reported in the words of one that was cancelled: Query (150) cancelled on user's request.
+        # A rule of the workload management names itself; it would end the same statement again, so that it must be cut too.
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_statement_timeout.html
+        # https://docs.aws.amazon.com/redshift/latest/dg/cm-c-wlm-query-monitoring-rules.html
+        if "WLM" in str(error):
+            return errors.StatementTimeout(f"{error}: it exceeded a limit of the cluster")
+        if self.statement_timeout is not None and seconds >= CLOCKS_DIFFER_BY * self.statement_timeout:
+            return errors.StatementTimeout(
+                f"{error}: so Redshift reports what exceeds the statement timeout of {self.statement_timeout:g} s"
+            )
+        return errors.StatementCancelled(f"{error}: by somebody else, not by this process")
+
+    def begin(self) -> None:
+        super().begin()
+        self.read_process_id()  # the one that is cancelled must be this session's own
+
+    def terminate_statement(self) -> str:
+        # A statement inside a transaction may not be cancelled. https://docs.aws.amazon.com/redshift/latest/dg/PG_CANCEL_BACKEND.html
+        return f"SELECT pg_terminate_backend({self.process_id})"
+
     def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:
         return False  # pg_export_snapshot() does not exist
 
@@ -275,6 +355,10 @@ def _translate_error(error: BaseException, where: str = "") -> errors.AuditorErr
     if isinstance(error, Error):
         facts = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
         text, state = str(facts.get("M", error.args[-1] if error.args else error)), str(facts.get("C", ""))
+        if detail := facts.get("D"):
+            text = f"{text}: {detail}"
+        if state == "XX000" and text.startswith(SERIALIZATION_CONFLICT):
+            return errors.SerializationConflict(f"{prefix}{text} (SQLSTATE {state})")
         if state:
             return error_class(state, text)(f"{prefix}{text} (SQLSTATE {state})")
         closed = isinstance(error, InterfaceError)

@@ -9,6 +9,7 @@ import itertools
 import logging
 import re
 import threading
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -106,6 +107,11 @@ class DriverSession(Session):
             self.close()
             raise
 
+    @property
+    def statement_timeout(self) -> float | None:
+        """Seconds that a statement may run; None while the session is pinned."""
+        return self._statement_timeout
+
     def wait_at_most(self, seconds: float) -> AbstractContextManager[None]:
         """Cut the connection if the block lasts longer, whatever it does."""
         return self._wire.limit(seconds)
@@ -113,6 +119,7 @@ class DriverSession(Session):
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Bound the block's wait on the server; re-raise exceptions of the driver as errors of ``dialects.errors``."""
+        began = time.monotonic()
         try:
             with self._wire.limit(self._limit):
                 yield
@@ -124,7 +131,13 @@ class DriverSession(Session):
             known = self.driver.translate_error(error, "")
             if known is None:
                 raise
+            if isinstance(known, StatementCancelled) and not self._wire.is_hastened:
+                known = self.explain_cancelled(known, time.monotonic() - began)
             raise known from error
+
+    def explain_cancelled(self, error: StatementCancelled, seconds: float) -> AuditorError:
+        """Return the error of a statement that ended as cancelled after so many seconds, although this process did not cancel it."""
+        return error
 
     @property
     def _limit(self) -> float:
@@ -204,12 +217,20 @@ class DriverSession(Session):
             with closing(self.driver.connect()) as helper, closing(Wire(self.driver.file_descriptor(helper))) as wire:
                 with wire.limit(self.driver.patience):
                     helper.cursor().execute(self.cancel_statement())
+                ending = self.terminate_statement()
+                if ending and not self._wire.is_silent(CANCEL_GRACE / 2):
+                    with wire.limit(self.driver.patience):
+                        helper.cursor().execute(ending)
         except Exception as error:  # the statement may have ended meanwhile; else its connection is cut
             log.info("a statement could not be cancelled: %s", error, extra={"action": "cancel_failed"})
 
     @abstractmethod
     def cancel_statement(self) -> str:
         """Return the statement that cancels this session's running statement from another session."""
+
+    def terminate_statement(self) -> str:
+        """Return the statement that ends this whole session, from another, where cancelling may fail; empty where it does not."""
+        return ""
 
     def close(self) -> None:
         self.bytes_received()  # reads the socket's counter while the socket exists

@@ -75,6 +75,10 @@ class Wire:
         """Let the waits that are going on last no longer than this from now on; False if there are none."""
         return _watchdog.hasten(self, time.monotonic() + seconds)
 
+    def is_silent(self, seconds: float) -> bool:
+        """Return whether nothing is waited for, or no longer within these seconds."""
+        return _watchdog.is_silent(self, seconds)
+
     def cut(self) -> None:
         """End every wait on this connection, and the connection."""
         self.is_cut = True
@@ -113,6 +117,12 @@ class _Watchdog:
     def remove(self, wait: _Wait) -> None:
         with self._changed:
             self._waits.discard(wait)
+            if wait.wire.is_hastened:
+                self._changed.notify_all()  # somebody may wait for the end
+
+    def is_silent(self, wire: Wire, seconds: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: all(wait.wire is not wire for wait in self._waits), seconds)
 
     def hasten(self, wire: Wire, deadline: float) -> bool:
         with self._changed:

@@ -1,7 +1,7 @@
 -- One row per class of a column, the most frequent first: its canonical text (NULL: the rows without a value), its rows, and how
 -- many classes there are in all.
 SELECT
-  c AS class_text,
+  ${text} AS class_text,
   COUNT(*) AS class_rows,
   COUNT(*) OVER () AS class_count
 FROM (
@@ -11,5 +11,5 @@ FROM (
 ) classed_rows
 WHERE ${which}
 GROUP BY c
-ORDER BY class_rows DESC, class_text
+ORDER BY class_rows DESC, c
 LIMIT ${most}

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 import sqlglot
 from sqlglot import Token, TokenType, exp
 
+from tests.servers import redshift_strict
+
 MANUAL = "https://docs.aws.amazon.com/redshift/latest/dg/"
 
 FUNCTIONS: Mapping[str, str] = {
@@ -23,14 +25,17 @@ FUNCTIONS: Mapping[str, str] = {
     "MD5": "r_MD5.html", "SHA2": "SHA2.html", "STRTOL": "r_STRTOL.html",
     # text
     "SUBSTRING": "r_SUBSTRING.html", "LEFT": "r_LEFT.html", "REPLACE": "r_REPLACE.html", "LOWER": "r_LOWER.html",
+    "COLLATE": "r_COLLATE.html", "CHARINDEX": "r_CHARINDEX.html",
     "UPPER": "r_UPPER.html", "TRANSLATE": "r_TRANSLATE.html", "TRIM": "r_TRIM.html", "RTRIM": "r_RTRIM.html", "CHR": "r_CHR.html",
     "CHAR_LENGTH": "r_CHAR_LENGTH.html", "TO_CHAR": "r_TO_CHAR.html", "REGEXP_REPLACE": "REGEXP_REPLACE.html",
     "JSON_SERIALIZE": "JSON_SERIALIZE.html", "FROM_VARBYTE": "r_FROM_VARBYTE.html", "TO_VARBYTE": "r_TO_VARBYTE.html",
     # numbers and dates
     "ABS": "r_ABS.html", "FLOOR": "r_FLOOR.html", "ROUND": "r_ROUND.html", "MOD": "r_MOD.html", "LN": "r_LN.html",
+    "DATEADD": "r_DATEADD_function.html",
     "GETDATE": "r_GETDATE.html", "POWER": "r_POWER.html", "RANDOM": "r_RANDOM.html", "EXTRACT": "r_EXTRACT_function.html",
     # the session
     "PG_BACKEND_PID": "PG_BACKEND_PID.html", "PG_CANCEL_BACKEND": "PG_CANCEL_BACKEND.html",
+    "PG_TERMINATE_BACKEND": "PG_TERMINATE_BACKEND.html",
 }  # fmt: skip
 """Functions that run on compute nodes. SUBSTR and LOG2 are not among them: SUBSTR runs on the leader node only.
 https://docs.aws.amazon.com/redshift/latest/dg/c_SQL_functions_leader_node_only.html"""
@@ -41,7 +46,7 @@ CATALOGUE_FUNCTIONS: Mapping[str, str] = {
     "ANY": "c_join_PG.html",
     "CURRENT_SCHEMA": "r_CURRENT_SCHEMA.html",
 }
-"""Functions of the leader node, allowed in statements that read only the catalogue. The manual documents CURRENT_SCHEMA among them;
+"""Functions of the leader node, allowed in statements that read only the catalogue or no table. The manual has CURRENT_SCHEMA;
 Amazon's SQLAlchemy dialect uses all of them to read the catalogue. https://github.com/sqlalchemy-redshift/sqlalchemy-redshift"""
 
 TYPES: Mapping[str, str] = {
@@ -54,7 +59,8 @@ TYPES: Mapping[str, str] = {
 KEYWORDS: Mapping[str, str] = {
     **dict.fromkeys(("SELECT", "AS", "FROM", "WHERE"), "r_SELECT_synopsis.html"),
     **dict.fromkeys(("LIKE", "ESCAPE"), "r_patternmatching_condition_like.html"),
-    "GROUP BY": "r_GROUP_BY_clause.html", "HAVING": "r_HAVING_clause.html", "ORDER BY": "r_ORDER_BY_clause.html",
+    "GROUP BY": "r_GROUP_BY_clause.html", "LIMIT": "r_ORDER_BY_clause.html", "DESC": "r_ORDER_BY_clause.html",
+    "HAVING": "r_HAVING_clause.html", "ORDER BY": "r_ORDER_BY_clause.html",
     **dict.fromkeys(("JOIN", "ON"), "r_Join_examples.html"),
     **dict.fromkeys(("AND", "OR", "NOT"), "r_logical_condition.html"), "IN": "r_in_condition.html",
     **dict.fromkeys(("IS", "NULL"), "r_null_condition.html"),
@@ -108,9 +114,12 @@ def _check_statement(sql: str) -> Iterator[str]:
         yield f"a statement of the kind {type(tree).__name__}"
         return
     tables = [table for table in tree.find_all(exp.Table) if table.name]
+    if refused := redshift_strict.refusal(sql, redshift_strict.REFUSALS):
+        yield refused[1]
     functions = set(FUNCTIONS)
-    if tables and all(table.db == "pg_catalog" or table.name.lower().startswith("svv_") for table in tables):
+    if all(table.db == "pg_catalog" for table in tables):
         functions |= set(CATALOGUE_FUNCTIONS)
+    yield from _doubts(tree)
     names = {name.name.upper() for name in tree.find_all(exp.Identifier) if not name.args.get("quoted")}
     # What sqlglot parses as a function without parentheses, or as a type, is not an identifier.
     names -= {word.upper() for node in tree.find_all(exp.Anonymous) for word in [node.name]}
@@ -118,6 +127,19 @@ def _check_statement(sql: str) -> Iterator[str]:
     tokens = sqlglot.tokenize(sql, dialect="redshift")
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         yield from _check_token(token, following, functions, names)
+
+
+def _doubts(tree: exp.Expression) -> Iterator[str]:
+    """Yield what is documented to be otherwise than on PostgreSQL, or not documented, and can be written so that it does not matter."""
+    for rest in tree.find_all(exp.Mod):
+        if any(isinstance(one.unnest(), exp.Literal) for one in (rest.this, rest.expression)):
+            yield f"MOD with an INTEGER: {rest.sql(dialect='redshift')}"  # r_MOD.html
+    for found in tree.find_all(exp.Anonymous, exp.RegexpReplace):
+        arguments = [str(one.name) for one in found.find_all(exp.Literal)]
+        if found.name.upper() == "FROM_VARBYTE" and "hex" in arguments and not found.find_ancestor(exp.Lower):
+            yield "hexadecimal digits whose case is not documented"  # r_FROM_VARBYTE.html
+        if isinstance(found, exp.RegexpReplace) and "$" in str(found.args["replacement"].name):
+            yield "a back-reference in REGEXP_REPLACE"  # REGEXP_REPLACE.html
 
 
 def _cast_types(tree: exp.Expression) -> Iterator[str]:

@@ -79,7 +79,7 @@ def _deviations(column: ColumnPlan, what: str, groups: Iterable[Group], counts: 
 
 def count_classes(plan: Plan, column: ColumnPlan, most: int, ask: Ask) -> Classes:
     """Return the rows of each class; of the source's most frequent ones if a side has more than ``most`` classes."""
-    top = ask(lambda side, session: _most_frequent(plan, column, side, session, "1 = 1", most))
+    top = ask(partial(_most_frequent, plan, column, most, None))
     total = {side: top[side][1] for side in SIDES}
     rows: dict[Side, dict[str | None, int]] = {side: top[side][0] for side in SIDES}
     if max(total.values()) <= most:
@@ -102,16 +102,14 @@ def _rows_of_classes(plan: Plan, column: ColumnPlan, names: Sequence[str | None]
     """Return the rows of these classes in the target; nothing for the source."""
     if side == "source":
         return {}
-    texts = [name for name in names if name is not None]
-    which = [*([session.dialect.is_one_of("c", texts)] if texts else []), *(["c IS NULL"] if None in names else [])]
-    return _most_frequent(plan, column, side, session, " OR ".join(which), len(names))[0]
+    return _most_frequent(plan, column, len(names), names, side, session)[0]
 
 
 def _most_frequent(
-    plan: Plan, column: ColumnPlan, side: Side, session: Session, which: str, most: int
+    plan: Plan, column: ColumnPlan, most: int, only: Sequence[str | None] | None, side: Side, session: Session
 ) -> tuple[dict[str | None, int], int]:
-    """Return the rows of the most frequent classes for which ``which`` holds, and how many classes there are."""
-    rows = session.query(sql.classes(plan, column, side, session.dialect, which, most))
+    """Return the rows of the most frequent classes, of ``only`` these if they are given, and how many classes there are."""
+    rows = session.query(sql.classes(plan, column, side, session.dialect, most, only))
     counts = {None if text is None else text.decode() if isinstance(text, bytes) else str(text): int(count) for text, count, _ in rows}
     return counts, int(rows[0][2]) if rows else 0
 

@@ -111,7 +111,7 @@ class Fetcher:
         It takes one scan for as many places as a statement may hold.
         """
         dialect = self.session.dialect
-        position = key_number.position(key_number.key_number(self.plan, self.side, dialect))
+        position = key_number.position(key_number.key_number(self.plan, self.side, dialect), dialect)
         partition = key_number.partition(self.plan, self.side, dialect)
         for some in cut_into_batches(places, lambda place: number_size(place[0] * POSITIONS) + POSITION_SIZE, dialect):
             positions = ", ".join(str(x) for x in sorted({x for _, x in some}))
@@ -139,7 +139,7 @@ class Fetcher:
         (within,) = render.partition_conditions(self.plan, self.side, dialect, [partition], 1)
         # Buckets within a bucket are finer ones of which each lies whole in one of the coarser.
         finer, number = (how.buckets * buckets, partition) if how.strategy == "hash" else (buckets, 0)
-        bucket = key_number.bucket(key_number.key_number(self.plan, self.side, dialect), finer)
+        bucket = key_number.bucket(key_number.key_number(self.plan, self.side, dialect), finer, dialect)
         yield from self._rows(f"({within}) AND {bucket} = {number}", texts=self.plan.is_tolerant)
 
     def _without_partition(self) -> str:

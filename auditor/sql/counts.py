@@ -82,7 +82,8 @@ def _measure_text(name: str, column: ColumnPlan, side: Side, dialect: Dialect, m
         return full_number_text(measured, column.native[side], dialect)
     if name == "sum" or family(column) == "number":
         # Digits are rendered at the column's scale, because the engine's type of an aggregate may have another one.
-        return dialect.decimal_text(measured, 0 if column.kind.name == "rounded" else column.kind.scale or 0, SUM_KIND)
+        native = column.native[side] if name in EXTREMES and column.native[side].name in ("integer", "year") else SUM_KIND
+        return dialect.decimal_text(measured, 0 if column.kind.name == "rounded" else column.kind.scale or 0, native)
     return dialect.canonical_text(column.kind, measured, column.native[side])
 
 

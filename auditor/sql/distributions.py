@@ -31,13 +31,15 @@ MAX_DOUBLE = "1.7976931348623157e308"
 _EXACT = Context(prec=2000)
 
 
-def classes(plan: Plan, column: ColumnPlan, side: Side, dialect: Dialect, which: str, most: int) -> str:
-    """Return the statement that counts the rows of the ``most`` most frequent classes.
-
-    ``which`` is an SQL condition on the class's text ``c``.
-    """
+def classes(plan: Plan, column: ColumnPlan, side: Side, dialect: Dialect, most: int, only: Sequence[str | None] | None = None) -> str:
+    """Return the statement that counts the rows of the ``most`` most frequent classes; ``only`` of these, given by their texts."""
+    which = "1 = 1"
+    if only is not None:
+        texts = [text + dialect.END_OF_GROUPED_TEXT for text in only if text is not None]
+        which = " OR ".join([*([dialect.is_one_of("c", texts)] if texts else []), *(["c IS NULL"] if None in only else [])])
     fragments = {
-        "class": dialect.bytewise(row_text.shortened_text(column, side, dialect, MAX_CLASS_CHARACTERS)),
+        "class": dialect.grouped_text(row_text.shortened_text(column, side, dialect, MAX_CLASS_CHARACTERS)),
+        "text": dialect.text_of_group("c"),
         **_table_and_filter(plan, side),
         "which": which,
         "most": str(most),

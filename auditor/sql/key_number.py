@@ -23,19 +23,20 @@ def partition(plan: Plan, side: Side, dialect: Dialect) -> str:
         return dialect.floor_divide(column.expression[side], how.size, column.native[side])
     if how.strategy == "time":
         return dialect.time_index(levelled(column, side, dialect), how.unit)
-    return bucket(key_number(plan, side, dialect), how.buckets)
+    return bucket(key_number(plan, side, dialect), how.buckets, dialect)
 
 
 def key_number(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of the number of a row's key, a signed 64-bit integer of 0 .. p; NULL if a column of the key is NULL."""
     shapes = forms(plan)
     if not shapes:
-        return f"({dialect.row_word(key_text(plan, side, dialect), plan.hash)} & {P})"
+        return dialect.low_bits(dialect.row_word(key_text(plan, side, dialect), plan.hash), 31)
     terms = [
         f"({_residue(form, column, plan, side, dialect)} + {Q}) * {factor}"
         for form, column, factor in zip(shapes, plan.key_columns, FACTORS, strict=False)
     ]
-    return f"(({' + '.join(terms)}) % {P})"
+    total = " + ".join(terms)
+    return f"({dialect.modulo(f'({total})', P)})"
 
 
 def _residue(form: Form, column: ColumnPlan, plan: Plan, side: Side, dialect: Dialect) -> str:
@@ -47,7 +48,7 @@ def _residue(form: Form, column: ColumnPlan, plan: Plan, side: Side, dialect: Di
         case "date":
             return dialect.as_bigint(dialect.day_index(c))  # fewer than Q days are in any calendar
         case "uuid":
-            return f"{_uuid_number(column, plan, side, dialect)} % {Q}"
+            return dialect.modulo(_uuid_number(column, plan, side, dialect), Q)
 
 
 def _uuid_number(column: ColumnPlan, plan: Plan, side: Side, dialect: Dialect) -> str:
@@ -64,11 +65,11 @@ def _uuid_number(column: ColumnPlan, plan: Plan, side: Side, dialect: Dialect) -
     return f"CASE {' '.join(branches)} ELSE {dialect.row_word(text(column, side, dialect), plan.hash)} END"
 
 
-def bucket(number: str, buckets: int) -> str:
+def bucket(number: str, buckets: int, dialect: Dialect) -> str:
     """Return SQL of the bucket of a key's number."""
-    return f"({number} * {number} % {P} % {buckets})"
+    return f"({dialect.modulo(dialect.modulo(f'{number} * {number}', P), buckets)})"
 
 
-def position(number: str) -> str:
+def position(number: str, dialect: Dialect) -> str:
     """Return SQL of the position of a key's number, 1 .. POSITIONS."""
-    return f"(({number} & {POSITIONS - 1}) + 1)"
+    return f"({dialect.low_bits(number, POSITIONS.bit_length() - 1)} + 1)"

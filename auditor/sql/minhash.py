@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from auditor.summary.minhash import MASK, MODULUS, constants
+from dialects import Dialect
 
 
-def minima(k: int, seed: str) -> list[str]:
+def minima(k: int, seed: str, dialect: Dialect) -> list[str]:
     """Return SQL of the k minima of a partition, each the least permuted value of the 32-bit word ``seed`` of its row hashes."""
-    return [f"MIN((({seed} * {a} + {b}) % {MODULUS}) & {MASK}) AS minhash_{i}" for i, (a, b) in enumerate(constants(k))]
+    permuted = (dialect.modulo(f"({seed} * {a} + {b})", MODULUS) for a, b in constants(k))
+    return [f"MIN({dialect.low_bits(f'({one})', MASK.bit_length())}) AS minhash_{i}" for i, one in enumerate(permuted)]

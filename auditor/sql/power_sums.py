@@ -43,14 +43,14 @@ def fragments(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     located, group, place = _row_location(plan, side, dialect)
     x = "x" if shared else place
     first = "w0" if shared else dialect.shift_right("v", 30)
-    words = [first, "w1" if shared else f"(v & {2**30 - 1})", *(("w2", "w3") if plan.bits > 60 else ())]
-    terms = [_power_term(j, first, x, shared, narrow) for j in range(1, count_sums(plan))]
-    halves = [(dialect.shift_right(v, 30), f"({v} & {2**30 - 1})") for v in ("v", "v1")[: plan.bits // 60]]
+    words = [first, "w1" if shared else dialect.low_bits("v", 30), *(("w2", "w3") if plan.bits > 60 else ())]
+    terms = [_power_term(j, first, x, shared, narrow, dialect) for j in range(1, count_sums(plan))]
+    halves = [(dialect.shift_right(v, 30), dialect.low_bits(v, 30)) for v in ("v", "v1")[: plan.bits // 60]]
     columns = [f"{sql} AS w{i}" for i, sql in enumerate(half for pair in halves for half in pair)]
     whole = plan.bits > 60 or plan.k > 0
     sources = [f"{dialect.word('h', 1 + 15 * i, 15)} AS v{i or ''}" for i in range(plan.bits // 60)] if whole else ["v"]
     sources += [f"{dialect.word('h', 25, 8)} AS seed"] if plan.k else []
-    summed = [f"{add(term)} % {P} AS syndrome_{j}" for j, term in enumerate(terms, start=1)]
+    summed = [f"{dialect.modulo(add(term), P)} AS syndrome_{j}" for j, term in enumerate(terms, start=1)]
     return {
         "partition": group,
         "located": located,
@@ -60,9 +60,9 @@ def fragments(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
         "hashed": f"{dialect.row_hash(row, plan.hash)} AS h" if whole else f"{dialect.row_word(row, plan.hash)} AS v",
         "word_sources": ",\n      ".join(sources),
         "word_columns": ",\n    ".join([*columns, *(["seed"] if plan.k else [])]),
-        "powers": ",\n    ".join(f"{sql} AS {name}" for name, sql in _powers(count_sums(plan) - 1)),
+        "powers": ",\n    ".join(f"{sql} AS {name}" for name, sql in _powers(count_sums(plan) - 1, dialect)),
         "words": ",\n  ".join([f"{add(word)} AS word_{j}" for j, word in enumerate(words)]),
-        "syndromes": ",\n  ".join([*summed, *minima(plan.k, "seed")]),
+        "syndromes": ",\n  ".join([*summed, *minima(plan.k, "seed", dialect)]),
     }
 
 
@@ -87,29 +87,30 @@ def _row_location(plan: Plan, side: Side, dialect: Dialect) -> tuple[str, str, s
         return f"{partition(plan, side, dialect)} AS partition_id,\n    {offset} + 1 AS x", "partition_id", "x"
     located = f"{key_number(plan, side, dialect)} AS kv"
     if how.strategy == "time":
-        return f"{partition(plan, side, dialect)} AS partition_id,\n    {located}", "partition_id", position("kv")
-    return located, bucket("kv", how.buckets), position("kv")
+        return f"{partition(plan, side, dialect)} AS partition_id,\n    {located}", "partition_id", position("kv", dialect)
+    return located, bucket("kv", how.buckets, dialect), position("kv", dialect)
 
 
-def _power_term(j: int, first: str, x: str, shared: bool, narrow: bool) -> str:
+def _power_term(j: int, first: str, x: str, shared: bool, narrow: bool, dialect: Dialect) -> str:
     """Return SQL of w * x^j mod p, multiplying by x^(2^i) for each binary digit i of j, so that no intermediate exceeds 63 bits."""
     term = first
     for bit in range(j.bit_length()):
         if j >> bit & 1:
-            power = (x if bit == 0 else f"x{1 << bit}") if shared else _inline_power(x, bit, narrow)
-            term = f"({term} * {power}) % {P}"
+            power = (x if bit == 0 else f"x{1 << bit}") if shared else _inline_power(x, bit, narrow, dialect)
+            term = dialect.modulo(f"({term} * {power})", P)
             term = f"({term})" if j >> bit + 1 else term
     return term
 
 
-def _inline_power(x: str, bit: int, narrow: bool) -> str:
+def _inline_power(x: str, bit: int, narrow: bool, dialect: Dialect) -> str:
     """Return SQL of x^(2^bit), below 2^31."""
     if bit == 0:
         return x
-    half = _inline_power(x, bit - 1, narrow)
-    return f"({half} * {half})" if narrow and bit == 1 else f"(({half} * {half}) % {P})"
+    half = _inline_power(x, bit - 1, narrow, dialect)
+    square = f"({half} * {half})"
+    return square if narrow and bit == 1 else f"({dialect.modulo(square, P)})"
 
 
-def _powers(greatest: int) -> list[tuple[str, str]]:
+def _powers(greatest: int, dialect: Dialect) -> list[tuple[str, str]]:
     """Return the columns x, x2, x4, .. for all sums, as (SQL, name): the position and its repeated squares modulo p."""
-    return [("x" if bit == 0 else f"x{1 << bit}", _inline_power("x", bit, False)) for bit in range(greatest.bit_length())]
+    return [("x" if bit == 0 else f"x{1 << bit}", _inline_power("x", bit, False, dialect)) for bit in range(greatest.bit_length())]

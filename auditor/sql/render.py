@@ -27,7 +27,7 @@ def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str
     """
     fragments = {
         "partition": "0" if plan.partitioning.strategy == "whole" else partition(plan, side, dialect),
-        "key": ordered_key(plan, side),
+        "key": ordered_key(plan, side, dialect),
         "table": plan.sides[side].table,
         "where": where(plan, side, chunk),
         "fence": dialect.OPTIMIZER_BARRIER,
@@ -103,9 +103,9 @@ def partition_conditions(plan: Plan, side: Side, dialect: Dialect, numbers: Sequ
     return [" OR ".join(spans[start : start + most]) for start in range(0, len(spans), most)]
 
 
-def ordered_key(plan: Plan, side: Side) -> str:
-    """Return SQL of the key if it is one integer column, else NULL."""
-    return plan.columns[0].expression[side] if plan.has_integer_key else "NULL"
+def ordered_key(plan: Plan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of the key if it is one integer column, else of a NULL with a type, which a column of a derived table must have."""
+    return plan.columns[0].expression[side] if plan.has_integer_key else dialect.as_bigint("NULL")
 
 
 def _console_columns(dialect: Dialect, side: Side, name: str, row_count: str) -> str:
@@ -123,11 +123,11 @@ def _located_partition(plan: Plan, side: Side, dialect: Dialect) -> dict[str, st
     """Return the fragments of a row's columns that locate it, and of its partition from these: a bucket takes its number twice."""
     if plan.partitioning.strategy != "hash":
         return {"located": f"{partition(plan, side, dialect)} AS partition_id", "partition": "partition_id"}
-    return {"located": f"{key_number(plan, side, dialect)} AS kv", "partition": bucket("kv", plan.partitioning.buckets)}
+    return {"located": f"{key_number(plan, side, dialect)} AS kv", "partition": bucket("kv", plan.partitioning.buckets, dialect)}
 
 
 def _signature(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
-    words = [dialect.shift_right("v", 30), f"(v & {2**30 - 1})"]
+    words = [dialect.shift_right("v", 30), dialect.low_bits("v", 30)]
     return {
         **_located_partition(plan, side, dialect),
         "word": dialect.row_word(row_text(plan, side, dialect), plan.hash),
@@ -142,7 +142,7 @@ def _minhash(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
         "hash": dialect.row_hash(row_text(plan, side, dialect), plan.hash),
         "word_columns": ",\n    ".join(columns),
         "words": _join_columns([f"{dialect.integer_sum(f'w{j}')} AS word_{j}" for j in range(4)]),
-        "minhashes": _join_columns(minima(plan.k, "w3")),
+        "minhashes": _join_columns(minima(plan.k, "w3", dialect)),
     }
 
 

@@ -11,5 +11,5 @@ SELECT
   is_nullable = 'YES'
 FROM svv_columns
 WHERE (table_name = ${table} OR LOWER(table_name) = LOWER(${table}))
-  AND (table_schema = ${schema} OR (${schema} IS NULL AND table_schema = CURRENT_SCHEMA()))
+  AND (table_schema = ${schema} OR LOWER(table_schema) = LOWER(${schema}))
 ORDER BY table_schema, table_name, ordinal_position

@@ -1,4 +1,4 @@
--- One row: how many statements wait in the queues of users (service classes above 4).
+-- One row: how many statements wait in a queue. A user who is no superuser, and has no unrestricted access to the system log, sees its own.
 SELECT COUNT(*)
-FROM stv_wlm_query_state
-WHERE service_class > 4 AND state LIKE 'Queued%'
+FROM sys_query_history
+WHERE status = 'queued' AND start_time >= DATEADD(day, -1, GETDATE())

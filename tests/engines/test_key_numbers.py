@@ -92,7 +92,7 @@ def test_numbers_of_keys_equal_the_oracle(engine: LiveEngine) -> None:
         native = {column.name: column.kind for column in table.columns if column.kind}
         plans = [plan_of(session, native, names) for names in KEYS if set(names) <= set(made)]
         numbers = [sql.key_number(plan, "source", session.dialect) for plan in plans]
-        wanted = [sql for number in numbers for sql in (number, sql_bucket(number), sql_position(number))]
+        wanted = [sql for number in numbers for sql in (number, sql_bucket(number, session.dialect), sql_position(number, session.dialect))]
         got = session.query(f"SELECT n, {', '.join(wanted)} FROM {session.dialect.quote('key_numbers')} ORDER BY n")
     assert len(got) == len(rows) and len(plans) >= 9
     for row, (_, *found) in zip(rows, got, strict=True):
@@ -105,12 +105,12 @@ def test_numbers_of_keys_equal_the_oracle(engine: LiveEngine) -> None:
             assert (None if here[0] is None else [int(one) for one in here]) == expected, (key, native)
 
 
-def sql_bucket(number: str) -> str:
-    return sql.bucket(number, BUCKETS)
+def sql_bucket(number: str, dialect: dialects.Dialect) -> str:
+    return sql.bucket(number, BUCKETS, dialect)
 
 
-def sql_position(number: str) -> str:
-    return sql.position(number)
+def sql_position(number: str, dialect: dialects.Dialect) -> str:
+    return sql.position(number, dialect)
 
 
 def test_a_null_where_the_catalogue_says_there_is_none_makes_no_row_text(engine: LiveEngine) -> None:

@@ -163,7 +163,7 @@ def test_rounded_texts_and_classes_for_every_width(engine: LiveEngine) -> None:
                 texts = [row_text.text(column, "source", session.dialect) for column in plan.columns[:2]]
                 which = f"id IN ({ends[0]}, {ends[1]})"
                 found = session.query(render.rows(plan, "source", session.dialect, which, texts))
-                classes = session.query(distributions.classes(plan, plan.columns[1], "source", session.dialect, "1 = 1", 5))
+                classes = session.query(distributions.classes(plan, plan.columns[1], "source", session.dialect, 5))
             assert {tuple(_text(part) for part in row[-2:]) for row in found} == {(str(end), str(end * 10**15)) for end in ends}, width
             assert [int(row[1]) for row in classes] == [1] * 5, width
     finally:

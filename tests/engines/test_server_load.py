@@ -253,11 +253,13 @@ def test_user_who_cannot_see_other_sessions_gets_an_error(engine: LiveEngine) ->
 
 @only("redshift")
 def test_throttle_waits_while_statements_are_queued_on_redshift(engine: LiveEngine) -> None:
-    states = {(6, "Running"): 3, (6, "QueuedWaiting"): 2, (7, "Queued"): 1, (3, "Queued"): 9}
+    states = {("running", "minute"): 3, ("queued", "minute"): 3, ("success", "hour"): 9, ("queued", "week"): 9}
     rows = " UNION ALL ".join(
-        f"SELECT {queue}, CAST('{state}' AS CHAR(16)), {n}" for (queue, state), count in states.items() for n in range(count)
+        f"SELECT CAST('{state}' AS CHAR(10)), GETDATE() - INTERVAL '1 {age}', {n}"
+        for (state, age), count in states.items()
+        for n in range(count)
     )
-    tables.execute(engine, f"CREATE VIEW stv_wlm_query_state (service_class, state, query) AS {rows}")
+    tables.execute(engine, f"CREATE VIEW sys_query_history (status, start_time, query_id) AS {rows}")
     try:
         assert probe_load(engine, "queued") == {"queued": 3.0}
         gate = throttle.get_throttle("shop", make_settings(engine.url, pause_when={"queued": 2, "give_up": 0.3}))
@@ -265,7 +267,7 @@ def test_throttle_waits_while_statements_are_queued_on_redshift(engine: LiveEngi
             with gate.statement(WaitReasons(), threading.Event()):
                 pytest.fail("admitted although three statements are queued")
     finally:
-        tables.execute(engine, "DROP VIEW stv_wlm_query_state")
+        tables.execute(engine, "DROP VIEW sys_query_history")
 
 
 class CuttableProxy:

@@ -37,4 +37,4 @@ def start(directory: Path) -> Server:
 
 def _version(port: int) -> str:
     with pymysql.connect(host="127.0.0.1", port=port, user="root", ssl_disabled=True, connect_timeout=5) as connection:
-        return str(connection.server_version)
+        return str(connection.get_server_info())

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import closing
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -34,11 +35,13 @@ import redshift_connector
 from redshift_connector.core import Connection
 from redshift_connector.error import Error
 
-from tests.servers import postgres, redshift_front
+from tests.servers import postgres, redshift_strict
 from tests.servers._process import Daemon, Server, Unavailable, free_port, given, own_directory
 
 VARIABLE = "AUDITOR_TEST_REDSHIFT_URL"
 FUNCTIONS = Path(__file__).with_name("redshift_functions.sql")
+BEHAVIOURS = Path(__file__).with_name("redshift_strict.sql")
+SERVE = "import sys; sys.path.insert(0, {root!r}); from tests.servers import redshift_serve; redshift_serve.main()"
 CLUSTER = postgres.Cluster(
     name="redshift",
     # The method that both PostgreSQL and Amazon's driver know, whatever form the server stores the password in.
@@ -73,6 +76,23 @@ class StandIn(Server):
     def forget(self) -> None:
         """Empty the log."""
         self.log.write_text("")
+
+    @contextmanager
+    def behaving(self, on: Collection[str]) -> Iterator[None]:
+        """Give connections to this database that begin in the block these behaviours (redshift_strict.py), and no others."""
+        switches = self.log.with_suffix(".switches")
+        switches.write_text("\n".join(on))
+        _compare_text(self.behind_database, on)
+        try:
+            yield
+        finally:
+            switches.unlink()
+            _compare_text(self.behind_database, redshift_strict.STRICT)
+
+    @property
+    def behind_database(self) -> str:
+        """The URL of this database on the PostgreSQL behind the front."""
+        return urlsplit(self.behind)._replace(path=urlsplit(self.url).path).geturl()
 
 
 def connect(url: str) -> Connection:
@@ -137,12 +157,22 @@ def _run(url: str, statement: str) -> None:
 def _define_functions(url: str) -> None:
     with closing(postgres.connect(url)) as connection:
         connection.cursor().execute(FUNCTIONS.read_text())
+        connection.cursor().execute(BEHAVIOURS.read_text())
+    _compare_text(url, redshift_strict.STRICT)
+
+
+def _compare_text(url: str, on: Collection[str]) -> None:
+    """Let the database compare text as the behaviours say."""
+    schema = "redshift_case" if "case" in on else "redshift_blanks" if "blanks" in on else "pg_catalog"
+    with closing(postgres.connect(url)) as connection:
+        connection.cursor().execute(f"SELECT redshift_functions.compare_text_as('{schema}')")
 
 
 def _front(directory: Path, behind: Server) -> StandIn:
     parts = urlsplit(behind.url)
     home, port = own_directory(directory, "redshift-front"), free_port()
-    daemon = Daemon([sys.executable, redshift_front.__file__, str(port), str(parts.hostname), str(parts.port), home], home)
+    serve = SERVE.format(root=str(Path(__file__).parents[2]))
+    daemon = Daemon([sys.executable, "-c", serve, str(port), str(parts.hostname), str(parts.port), home], home)
     url = f"redshift://audit:audit@127.0.0.1:{port}/audit?sslmode=disable"
     daemon.wait(lambda: version(url), Error)
 

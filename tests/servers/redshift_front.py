@@ -1,19 +1,18 @@
 """The TCP front through which Amazon's driver talks to the Redshift stand-in.
 
 redshift_connector cannot talk to PostgreSQL itself: it sends startup parameters that PostgreSQL refuses. The
-front passes the conversation on and touches four things only:
+front passes the conversation on and touches these things only:
 
 - startup: parameters that PostgreSQL does not know are dropped;
 - `server_version` is reported as 8.0.2, the PostgreSQL that Redshift says it is;
 - statements: the few spellings of Redshift's grammar that PostgreSQL's parser refuses are rewritten
   (`rewrite`), outside string literals, quoted names and comments;
 - each statement is logged as the client sent it, one JSON string per line of LOGS/DATABASE.jsonl, so that a test can assert
-  the exact SQL.
+  the exact SQL;
+- what a `Manner` says, by which redshift_serve.py makes the stand-in as strict as Redshift is.
 
 It runs as a process of its own: in a thread of the tests it would starve, or stop for ever, while a driver written
 in C holds the interpreter's lock (psycopg2 does during cancel()).
-
-    python redshift_front.py PORT UPSTREAM_HOST UPSTREAM_PORT LOGS
 
 Passwords are PostgreSQL's business: its server asks for a clear-text password (loopback only), and refuses a
 wrong one with SQLSTATE 28P01, as Redshift does. Cancel requests are passed on.
@@ -27,8 +26,8 @@ import json
 import os
 import re
 import struct
-import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
@@ -58,6 +57,7 @@ REWRITES = [
         (r"(?<=[\w)\"])\s+(distkey|sortkey)\b", ""),
         (r"\bapproximate\s+(?=count\s*\()", ""),
         (r"\bminus\b(?=\s+select\b)", "except"),
+        (r"(?<![\w.\"])collate\s*\(", 'redshift_functions."collate"('),  # a word of PostgreSQL's grammar
     )
 ]
 #: Redshift reads a backslash in an ordinary literal as an escape.
@@ -76,6 +76,18 @@ def rewrite(sql: str) -> str:
     for pattern, replacement in REWRITES:
         plain = pattern.sub(replacement, plain)
     return re.sub('"\x01(\\d+)"', lambda match: held[int(match.group(1))], plain)
+
+
+@dataclass(frozen=True)
+class Manner:
+    """What the front changes in one conversation, besides `rewrite`."""
+
+    #: Startup parameters that the server gets from the front.
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    #: What is sent in place of a statement.
+    statement: Callable[[str], str] = str
+    #: What the client receives in place of bytes of the same number.
+    answer: Callable[[bytes], bytes] = bytes
 
 
 class Front:
@@ -107,32 +119,38 @@ class Front:
                 await server.read()  # PostgreSQL closes when the request has been passed on
             else:
                 known = _known_parameters(body)
-                to_server.write(_untyped(code, _joined(known)))
+                manner = self._manner(known.get("database", known["user"]))
+                to_server.write(_untyped(code, _joined({**known, **manner.parameters})))
                 with self._log(known.get("database", known["user"])) as log:
-                    await _until_first_ends(self._upwards(client, to_server, log), _downwards(server, to_client))
+                    await _until_first_ends(_upwards(client, to_server, log, manner), _downwards(server, to_client, manner))
         finally:
             to_server.close()
 
     def _log(self, database: str) -> TextIO:
         return (self._logs / f"{Path(database).name}.jsonl" if self._logs else Path(os.devnull)).open("a", encoding="utf-8")
 
-    async def _upwards(self, client: asyncio.StreamReader, to_server: asyncio.StreamWriter, log: TextIO) -> None:
-        while True:
-            kind, body = await _message(client)
-            if kind == b"Q":
-                body = _forwarded(body[:-1], log) + b"\0"
-            elif kind == b"P":  # Parse: name of the statement, its text, types of its parameters
-                name, text, types = body.split(b"\0", 2)
-                body = b"\0".join((name, _forwarded(text, log), types))
-            to_server.write(kind + struct.pack("!i", len(body) + 4) + body)
-            await to_server.drain()
+    def _manner(self, database: str) -> Manner:
+        """How conversations with a database that begin now are held."""
+        return Manner()
 
 
-def _forwarded(text: bytes, log: TextIO) -> bytes:
+async def _upwards(client: asyncio.StreamReader, to_server: asyncio.StreamWriter, log: TextIO, manner: Manner) -> None:
+    while True:
+        kind, body = await _message(client)
+        if kind == b"Q":
+            body = _forwarded(body[:-1], log, manner) + b"\0"
+        elif kind == b"P":  # Parse: name of the statement, its text, types of its parameters
+            name, text, types = body.split(b"\0", 2)
+            body = b"\0".join((name, _forwarded(text, log, manner), types))
+        to_server.write(kind + struct.pack("!i", len(body) + 4) + body)
+        await to_server.drain()
+
+
+def _forwarded(text: bytes, log: TextIO, manner: Manner) -> bytes:
     sql = text.decode("utf-8", "surrogateescape")
     log.write(json.dumps(sql) + "\n")  # before PostgreSQL answers, so that a client that has the answer finds it here
     log.flush()
-    return rewrite(sql).encode("utf-8", "surrogateescape")
+    return rewrite(manner.statement(sql)).encode("utf-8", "surrogateescape")
 
 
 async def _until_first_ends(*ways: Coroutine[object, object, object]) -> None:
@@ -169,7 +187,7 @@ def _joined(parameters: dict[str, str]) -> bytes:
     return joined.encode("utf-8", "surrogateescape") + b"\0"
 
 
-async def _downwards(server: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+async def _downwards(server: asyncio.StreamReader, to_client: asyncio.StreamWriter, manner: Manner) -> None:
     kind = b""
     while kind != b"Z":  # up to the first ReadyForQuery the server introduces itself
         kind, body = await _message(server)
@@ -178,7 +196,7 @@ async def _downwards(server: asyncio.StreamReader, to_client: asyncio.StreamWrit
         to_client.write(kind + struct.pack("!i", len(body) + 4) + body)
         await to_client.drain()
     while data := await server.read(1 << 16):
-        to_client.write(data)
+        to_client.write(manner.answer(data))
         await to_client.drain()
 
 
@@ -189,12 +207,3 @@ async def _message(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 
 def _untyped(code: int, body: bytes) -> bytes:
     return struct.pack("!ii", len(body) + 8, code) + body
-
-
-def main(port: str, upstream_host: str, upstream_port: str, logs: str) -> None:
-    """Serve until the process is ended."""
-    asyncio.run(Front((upstream_host, int(upstream_port)), Path(logs)).listen(int(port)))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -212,6 +212,14 @@ create view stv_sessions as
 create view stv_inflight as
   select userid, 0 as slice, pid::int as query, pid, starttime, query as text, 0 as suspended from stv_recents where status = 'Running';
 
+create view sys_query_history as
+  select usesysid::int as user_id, pid::bigint as query_id, pid as session_id, datname::char(128) as database_name,
+         'SELECT'::char(32) as query_type, case state when 'active' then 'running' else 'success' end::char(10) as status,
+         query_start as start_time, query_start as end_time,
+         (extract(epoch from clock_timestamp() - query_start) * 1000000)::bigint as elapsed_time, 0::bigint as queue_time,
+         (extract(epoch from clock_timestamp() - query_start) * 1000000)::bigint as execution_time, query::char(4000) as query_text
+  from pg_stat_activity where datname is not null;
+
 grant select on all tables in schema redshift_functions to public;
 
 -- Five arguments: source, pattern, replacement, where to start, and 'p' for Perl's patterns, in which $1 is the first group.

@@ -257,7 +257,7 @@ def _check_bounds(orders: Orders) -> None:
 
 def _check_distributions(orders: Orders) -> None:
     bench, plan, dialect = orders.bench, orders.plan(ID, RANGE, "counts"), orders.bench.dialect
-    statement = distributions.classes(plan, orders.columns["name"], "source", dialect, "1 = 1", 100)
+    statement = distributions.classes(plan, orders.columns["name"], "source", dialect, 100)
     with bench.check(OTHER, "the classes of a column", statement):
         found = {text.decode() if isinstance(text, bytes) else text: int(count) for text, count, _ in bench.session.query(statement)}
         require(

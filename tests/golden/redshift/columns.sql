@@ -10,5 +10,5 @@ SELECT
   is_nullable = 'YES'
 FROM svv_columns
 WHERE (table_name = 'orders' OR LOWER(table_name) = LOWER('orders'))
-  AND (table_schema = 'shop' OR ('shop' IS NULL AND table_schema = CURRENT_SCHEMA()))
+  AND (table_schema = 'shop' OR LOWER(table_schema) = LOWER('shop'))
 ORDER BY table_schema, table_name, ordinal_position

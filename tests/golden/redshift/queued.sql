@@ -1,3 +1,3 @@
 SELECT COUNT(*)
-FROM stv_wlm_query_state
-WHERE service_class > 4 AND state LIKE 'Queued%'
+FROM sys_query_history
+WHERE status = 'queued' AND start_time >= DATEADD(day, -1, GETDATE())

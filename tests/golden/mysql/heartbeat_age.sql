@@ -1,0 +1,2 @@
+SELECT TIMESTAMPDIFF(MICROSECOND, MAX(`at`), UTC_TIMESTAMP(6)) / 1000000 AS seconds
+FROM `shop`.`heartbeat`

@@ -1,0 +1,2 @@
+SELECT EXTRACT(EPOCH FROM CLOCK_TIMESTAMP() - MAX("at")) AS seconds
+FROM "shop"."heartbeat"

@@ -1,0 +1,2 @@
+SELECT EXTRACT(EPOCH FROM GETDATE()) - EXTRACT(EPOCH FROM MAX("at")) AS seconds
+FROM "shop"."heartbeat"

@@ -1,0 +1,49 @@
+"""The process of the Redshift stand-in's front: as strict, in each database, as the database's file of switches says.
+
+    python -c "from tests.servers import redshift_serve; redshift_serve.main(...)" PORT UPSTREAM_HOST UPSTREAM_PORT LOGS
+
+LOGS/DATABASE.switches holds the behaviours that are on (redshift_strict.py), one per line; without the file all of STRICT are. It is read
+when a connection begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from functools import partial
+from pathlib import Path
+
+from tests.servers import redshift_strict
+from tests.servers.redshift_front import Front, Manner
+
+
+class StrictFront(Front):
+    """The front of the tests."""
+
+    def __init__(self, upstream: tuple[str, int], logs: Path) -> None:
+        super().__init__(upstream, logs)
+        self._switches = logs
+
+    def _manner(self, database: str) -> Manner:
+        file = self._switches / f"{Path(database).name}.switches"
+        on = frozenset(file.read_text().split()) if file.exists() else redshift_strict.STRICT
+        return Manner(
+            parameters={"options": f"-c search_path={redshift_strict.search_path(on)}"},
+            statement=partial(_unless_refused, on=on),
+            answer=redshift_strict.in_amazons_words if redshift_strict.MESSAGES in on else bytes,
+        )
+
+
+def _unless_refused(sql: str, on: frozenset[str]) -> str:
+    """The statement, or one that fails as Redshift refuses it, so that the transaction fails as well."""
+    refused = redshift_strict.refusal(sql, on)
+    if refused is None:
+        return sql
+    state, message = (text.replace("'", "''") for text in refused)
+    return f"SELECT redshift_functions.fail('{state}', '{message}')"
+
+
+def main() -> None:
+    """Serve until the process is ended."""
+    port, upstream_host, upstream_port, logs = sys.argv[1:]
+    asyncio.run(StrictFront((upstream_host, int(upstream_port)), Path(logs)).listen(int(port)))
