@@ -37,4 +37,8 @@ def start(directory: Path) -> Server:
 
 def _version(port: int) -> str:
     with pymysql.connect(host="127.0.0.1", port=port, user="root", ssl_disabled=True, connect_timeout=5) as connection:
-        return str(connection.get_server_info())
+        cursor = connection.cursor()
+        cursor.execute("SELECT VERSION()")
+        found = cursor.fetchone()
+        assert found is not None
+        return str(found[0])
