@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import cost, data, duel, load, measurements, process
+from benchmarks import cost, data, duel, load, measurements, process, ratios
 from benchmarks.auditor_tool import Auditor, AuditorWithoutPrescan
 from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
@@ -19,7 +19,7 @@ from benchmarks.rivals import DATA_DIFF, RELADIFF, DataValidation, Pair, TableSy
 from benchmarks.servers import Servers, open_servers
 from tests.servers._process import Unavailable
 
-PARTS = ("cost", "duel", "growth", "threads", "load")
+PARTS = ("cost", "ratios", "duel", "growth", "threads", "load")
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")
 DIRECTORY = Path(__file__).parent
 
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = Results(
         process.describe_machine(), calls=[f"{when}, {process.load_average()}: `{command}`; {rows:,} rows, up to {repeat} runs each"]
     )
-    tools = _available_tools(options.tools, results) if set(parts) - {"cost", "load"} else []
+    tools = _available_tools(options.tools, results) if set(parts) - {"cost", "ratios", "load"} else []
     results.tools = {tool.name: tool.about for tool in tools}
     with tempfile.TemporaryDirectory(prefix="auditor-bench-") as scratch, open_servers() as servers:
         directory = Path(scratch)
@@ -46,6 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "cost" in parts:
                 for engine in options.engines or cost.ENGINES:
                     results.costs.append(cost.measure(servers, engine, rows, directory, repeat))
+            if "ratios" in parts:
+                for engine in options.engines or cost.ENGINES:
+                    size = options.rows or (rows if options.quick else ratios.ROWS)
+                    results.ratios += ratios.measure(servers, engine, size, directory, repeat)
             if "duel" in parts:
                 for pair in options.pairs:
                     _run_comparison(results, servers, pair, rows, repeat, options.scenarios, directory, tools)
@@ -145,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
                         help="source-target pairs of part duel; growth, threads and load use the first (default: %(default)s)")  # fmt: skip
     parser.add_argument("--scenarios", nargs="+", default=[], metavar="WORD", help="only scenarios whose name contains one of these words")
     parser.add_argument("--tools", nargs="+", metavar="NAME", help="only tools whose name starts with one of these")
-    parser.add_argument("--engines", nargs="+", choices=cost.ENGINES, help="only these engines in part cost (default: all)")
+    parser.add_argument("--engines", nargs="+", choices=cost.ENGINES, help="only these engines in parts cost and ratios (default: all)")
     parser.add_argument(
         "--output",
         metavar="DIR",

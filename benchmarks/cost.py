@@ -77,7 +77,8 @@ def measure(servers: Servers, engine: str, rows: int, directory: Path, repeat: i
     return cost
 
 
-def _plan(url: str, table: str, settings: dict[str, Any]) -> Plan:
+def make_plan(url: str, table: str, settings: dict[str, Any]) -> Plan:
+    """Return the plan of an audit of a table against itself, by its key ``id`` unless the settings name another."""
     side = {"connection": "here", "table": table}
     audit = {"source": side, "target": side, "key": ["id"], **settings}
     configuration = Settings.model_validate({"connections": {"here": {"url": url}}, "audits": {"cost": audit}})
@@ -85,14 +86,14 @@ def _plan(url: str, table: str, settings: dict[str, Any]) -> Plan:
 
 
 def _cases(url: str, table: str, dialect: Dialect) -> dict[str, list[str]]:
-    plan = _plan(url, table, {"method": "signature"})
+    plan = make_plan(url, table, {"method": "signature"})
     chunks = plan.sides["source"].chunks
     cases = {
         BARE_SCAN: [bare_scan(plan, dialect, chunk) for chunk in chunks],
         "bare scan, MD5": [bare_scan(replace(plan, hash="md5"), dialect, chunk) for chunk in chunks],
     }
     for label, settings in method_settings():
-        plan = _plan(url, table, settings)
+        plan = make_plan(url, table, settings)
         cases[label] = [render.summary(plan, "source", dialect, chunk) for chunk in plan.sides["source"].chunks]
     cases[PUBLISHED_STATEMENT] = [published_statement(plan, dialect)]
     return cases

@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.cost import Cost
 from benchmarks.duel import Row
 from benchmarks.load import Load
+from benchmarks.ratios import Ratios
 from benchmarks.results import Results
 from benchmarks.wire import Traffic
 
@@ -31,6 +32,7 @@ def merge(results: Results, directory: Path) -> Results:
     return dataclasses.replace(
         results,
         costs=list({cost.engine: cost for cost in (*before.costs, *results.costs)}.values()),
+        ratios=list({(one.engine, one.key): one for one in (*before.ratios, *results.ratios)}.values()),
         servers=before.servers | results.servers,
         tools=before.tools | results.tools,
         missing={name: why for name, why in before.missing.items() if name not in results.tools} | results.missing,
@@ -47,6 +49,7 @@ def read(directory: Path) -> Results:
     values: dict[str, Any] = json.loads((directory / NAME).read_text(encoding="utf-8"))
     results = Results(**values)
     results.costs = [Cost(**cost) for cost in values["costs"]]
+    results.ratios = [Ratios(**one) for one in values.get("ratios", ())]
     results.loads = [Load(**load) for load in values.get("loads", ())]
     for part in ("duels", "growth", "threads"):
         setattr(results, part, [Row(**{**row, "wire": Traffic(**row["wire"])}) for row in values[part]])

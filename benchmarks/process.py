@@ -82,11 +82,12 @@ class _MemorySampler(threading.Thread):
 
     def run(self) -> None:
         while not self._finished.wait(SAMPLE_INTERVAL):
-            now = sum(_resident_bytes(pid) for pid in _process_tree(self._root))
+            now = sum(_resident_bytes(pid) for pid in process_tree(self._root))
             self.peak = max(self.peak, now, _peak_bytes(self._root))
 
 
-def _process_tree(root: int) -> list[int]:
+def process_tree(root: int) -> list[int]:
+    """Return the ids of a process and its descendants."""
     pids = [root]
     for pid in pids:  # grows meanwhile
         with suppress(OSError):

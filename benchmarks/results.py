@@ -12,6 +12,7 @@ from benchmarks.cost import BARE_SCAN, PUBLISHED_STATEMENT, Cost
 from benchmarks.duel import Row
 from benchmarks.load import AUDITS, CONCURRENT_AUDITS, HISTORY, SECONDS, SERVICE_NICENESS, Load
 from benchmarks.plots import write_dot_plot
+from benchmarks.ratios import BASE, Ratios
 from benchmarks.servers import CONDITIONS
 
 OURS = "auditor"
@@ -28,6 +29,10 @@ COST_NOTES = """\
 Duration of the method's statements on one connection, as a multiple of a bare scan on the same engine: count, least and greatest
 key and least SHA-256 of the same row text by partition, with the same optimizer barrier and in the same chunks. DuckDB and Spark use
 one thread. The published statement is one statement over the whole table, as printed.
+"""
+RATIO_NOTES = """\
+CPU time of the server for the method's statements on one connection, as a multiple of `SELECT SUM(LENGTH(<row hash>))` over the same row
+text. "Floor" is the statement of `exact` with plain columns in place of its words and power sums. UUIDs are VARCHAR(36).
 """
 LOAD_NOTES = f"""\
 `auditor serve` runs in one process, its readers in another, and the databases beside them, all on the cores of this machine. The
@@ -51,6 +56,7 @@ class Results:
 
     machine: str
     costs: list[Cost] = field(default_factory=list)
+    ratios: list[Ratios] = field(default_factory=list)
     duels: list[Row] = field(default_factory=list)
     growth: list[Row] = field(default_factory=list)
     threads: list[Row] = field(default_factory=list)
@@ -72,6 +78,8 @@ class Results:
             parts.append("Left out:\n\n" + "\n".join(f"- {name}: {why.rstrip('.')}." for name, why in self.missing.items()))
         if self.costs:
             parts += ["## Cost of each method", COST_NOTES, self._cost_table()]
+        if self.ratios:
+            parts += ["## Cost above hashing", RATIO_NOTES, _ratios_table(self.ratios)]
         if self.duels:
             parts += [
                 "## Comparison with other tools",
@@ -120,6 +128,23 @@ class Results:
             body.append(["exact", *("not supported" for _ in ran)])
         left_out = "".join(f"\n\n{cost.engine}: not run: {cost.why}." for cost in self.costs if cost.why)
         return _table(["multiple of a bare scan", *(cost.engine for cost in ran)], bare + body) + left_out
+
+
+def _ratios_table(found: Sequence[Ratios]) -> str:
+    ran = [one for one in found if one.seconds]
+    labels = [label for label in (ran[0].seconds if ran else ()) if label != BASE]
+    body = [
+        [
+            one.engine,
+            one.key,
+            f"{one.rows:,}",
+            f"{one.seconds[BASE]:.2f}",
+            *(f"{one.seconds[label] / one.seconds[BASE]:.2f}" for label in labels),
+        ]
+        for one in ran
+    ]
+    left_out = "".join(f"\n\n{engine}: not run: {why}." for engine, why in {one.engine: one.why for one in found if one.why}.items())
+    return _table(["engine", "key", "rows", "base in seconds", *labels], body) + left_out
 
 
 def _ratio(cost: Cost, label: str) -> str:

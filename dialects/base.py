@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import sql_templates
 from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, Table, TableName, TimeUnit
 from dialects.errors import AuditorError, NoSuchObject
+from dialects.hex_numbers import HexNumbers
 from dialects.kinds import Kind, parse_native, refine
 from dialects.stored_values import StoredValues
 from dialects.url import Url
@@ -25,7 +26,7 @@ ColumnBatch = list[Sequence[Any]]
 """One batch of a result by columns: a sequence of values per column, all of equal length."""
 
 
-class Dialect(StoredValues):
+class Dialect(StoredValues, HexNumbers):
     """One engine. The docstring of the package ``dialects`` says how to add another."""
 
     schemes: ClassVar[tuple[str, ...]]
@@ -195,30 +196,9 @@ class Dialect(StoredValues):
     def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
         """The hash of a text's UTF-8 bytes as lower-case hexadecimal digits: 64 for sha256, 32 for md5."""
 
-    @abstractmethod
-    def word(self, digits: str, first: int, count: int) -> str:
-        """The number that ``count`` (1 to 15) hexadecimal digits denote, from the 1-based digit ``first``, as a signed 64-bit integer."""
-
     def row_word(self, text: str, algorithm: HashAlgorithm) -> str:
         """The first 60 bits of a text's hash as a signed 64-bit integer, equal to ``word(row_hash(text, algorithm), 1, 15)``."""
         return self.word(self.row_hash(text, algorithm), 1, 15)
-
-    def hex_word(self, digits: str) -> str:
-        """The number that a text of exactly 15 hexadecimal digits denotes, as a signed 64-bit integer."""
-        return self.word(digits, 1, 15)
-
-    def is_hexadecimal(self, digits: str) -> str:
-        """Whether a text that is not empty consists of hexadecimal digits, in small letters or capitals."""
-        others = f"RTRIM(LOWER({digits}), '0123456789abcdef')"
-        return f"{self.length(others)} = 0"
-
-    def pieces(self, c: str, places: Sequence[tuple[int, int]]) -> str:
-        """The pieces of a text that begin at these 1-based places and have these lengths, concatenated."""
-        return self.concat([f"SUBSTRING({c}, {first}, {count})" for first, count in places])
-
-    def uuid_number(self, c: str) -> str:
-        """The number that the 4th to 8th, 12th to 16th and 28th to 32nd digits of a value of type uuid denote, a signed 64-bit integer."""
-        return self.hex_word(self.pieces(self.as_text(c), ((4, 5), (13, 1), (15, 4), (32, 5))))
 
     def shift_right(self, c: str, bits: int) -> str:
         """A non-negative 64-bit integer without its lowest ``bits`` bits: floor(c / 2^bits)."""

@@ -226,13 +226,8 @@ class MySQL(MySQLText):
 
     def word(self, digits: str, first: int, count: int) -> str:
         # CONV yields text; without the cast, SUM would add doubles.
-        return f"CAST(CONV(SUBSTR({digits}, {first}, {count}), 16, 10) AS SIGNED)"
-
-    def hex_word(self, digits: str) -> str:
-        return f"CAST(CONV({digits}, 16, 10) AS SIGNED)"
-
-    def is_hexadecimal(self, digits: str) -> str:
-        return f"UNHEX({digits}) IS NOT NULL"
+        piece = f"LEFT({digits}, {count})" if first == 1 else f"SUBSTR({digits}, {first}, {count})"
+        return f"CAST(CONV({piece}, 16, 10) AS SIGNED)"
 
     def signed_remainder(self, c: str, divisor: int, native: Kind) -> str:
         rest = f"{c} % {divisor}"
@@ -249,6 +244,11 @@ class MySQL(MySQLText):
         if native.unsigned:
             return f"CAST({c} DIV {divisor} AS SIGNED)"
         return f"({c} DIV {divisor} - ({c} % {divisor} < 0))"
+
+    def remainder(self, c: str, divisor: int, native: Kind) -> str:
+        if native.unsigned or native.name == "decimal":
+            return super().remainder(c, divisor, native)
+        return f"(({c} % {divisor} + {divisor}) % {divisor})"  # computed with 64 bits whatever the column has, and quicker than by CASE
 
     def day_index(self, c: str) -> str:
         return f"DATEDIFF({c}, '1970-01-01')"

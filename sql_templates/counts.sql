@@ -10,13 +10,13 @@ FROM (
   SELECT
     partition_id,
     COUNT(*) AS row_count,
-    MIN(k) AS key_min,
-    MAX(k) AS key_max,
+    ${least} AS key_min,
+    ${greatest} AS key_max,
     ${folded}
   FROM (
     SELECT
       ${partition} AS partition_id,
-      ${key} AS k,
+      ${key}
       ${columns}
     FROM ${table}
     WHERE ${where}

@@ -5,14 +5,14 @@ SELECT
   ${partition} AS partition_id,
   COUNT(*) AS row_count,
   ${counted} AS hashed,
-  MIN(k) AS key_min,
-  MAX(k) AS key_max,
+  ${least} AS key_min,
+  ${greatest} AS key_max,
   ${words},
   ${syndromes}${console}
 FROM (
   SELECT
     ${located},
-    ${key} AS k,
+    ${key}
     ${word} AS v${fence_column}
   FROM ${table}
   WHERE ${where}

@@ -5,26 +5,26 @@ SELECT
   partition_id,
   COUNT(*) AS row_count,
   ${counted} AS hashed,
-  MIN(k) AS key_min,
-  MAX(k) AS key_max,
+  ${least} AS key_min,
+  ${greatest} AS key_max,
   ${words},
   ${syndromes}${console}
 FROM (
   SELECT
     partition_id,
-    k,
+    ${kept_key}
     ${word_columns},
     ${powers}${fence_column}
   FROM (
     SELECT
       ${partition} AS partition_id,
-      k,
+      ${kept_key}
       ${position} AS x,
       ${word_sources}${fence_column}
     FROM (
       SELECT
         ${located},
-        ${key} AS k,
+        ${key}
         ${hashed}${fence_column}
       FROM ${table}
       WHERE ${where}

@@ -4,19 +4,19 @@ SELECT
   partition_id,
   COUNT(*) AS row_count,
   COUNT(w3) AS hashed,
-  MIN(k) AS key_min,
-  MAX(k) AS key_max,
+  ${least} AS key_min,
+  ${greatest} AS key_max,
   ${words},
   ${minhashes}${console}
 FROM (
   SELECT
     ${partition} AS partition_id,
-    k,
+    ${kept_key}
     ${word_columns}${fence_column}
   FROM (
     SELECT
       ${located},
-      ${key} AS k,
+      ${key}
       ${hash} AS h${fence_column}
     FROM ${table}
     WHERE ${where}

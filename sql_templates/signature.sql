@@ -3,14 +3,14 @@
 SELECT
   ${partition} AS partition_id,
   COUNT(*) AS row_count,
-  COUNT(v) AS hashed,
-  MIN(k) AS key_min,
-  MAX(k) AS key_max,
+  ${counted} AS hashed,
+  ${least} AS key_min,
+  ${greatest} AS key_max,
   ${words}${console}
 FROM (
   SELECT
     ${located},
-    ${key} AS k,
+    ${key}
     ${word} AS v${fence_column}
   FROM ${table}
   WHERE ${where}

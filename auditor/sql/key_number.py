@@ -8,9 +8,9 @@ from __future__ import annotations
 from auditor.model import ColumnPlan, Plan, Side
 from auditor.sql.row_text import key_text, levelled, text
 from auditor.summary.field import P
-from auditor.summary.key_number import FACTORS, PLACES, PLAIN_PLACES, POSITIONS, UUID_LENGTH, Form, Q, forms
+from auditor.summary.key_number import FACTORS, POSITIONS, UUID_LENGTH, Form, Q, forms
 from dialects import Dialect, Kind
-from dialects.kinds import FREE_TEXT_KINDS
+from dialects.hex_numbers import PLAIN_UUID_PLACES, UUID_PLACES
 
 INTEGER = Kind("integer")
 
@@ -56,13 +56,14 @@ def _uuid_number(column: ColumnPlan, plan: Plan, side: Side, dialect: Dialect) -
     c, native = column.expression[side], column.native[side]
     if native.name == "uuid":
         return dialect.uuid_number(c)
-    plain = dialect.hex_text(c) if native.name == "binary" else dialect.column_characters(c, native)
-    shapes = [(UUID_LENGTH, PLACES)] if native.name in FREE_TEXT_KINDS else []
-    branches = []
-    for length, places in (*shapes, (32, PLAIN_PLACES)):
-        digits = dialect.pieces(plain, places)
-        branches.append(f"WHEN {dialect.length(plain)} = {length} AND {dialect.is_hexadecimal(digits)} THEN {dialect.hex_word(digits)}")
-    return f"CASE {' '.join(branches)} ELSE {dialect.row_word(text(column, side, dialect), plan.hash)} END"
+    if native.name == "binary":
+        number = dialect.uuid_bytes_number(c)
+    else:
+        characters = dialect.column_characters(c, native)
+        shapes = (UUID_LENGTH, UUID_PLACES), (32, PLAIN_UUID_PLACES)
+        branches = [f"WHEN {length} THEN {dialect.digits_number(characters, places)}" for length, places in shapes]
+        number = f"CASE {dialect.length(characters)} {' '.join(branches)} END"
+    return f"COALESCE({number}, {dialect.row_word(text(column, side, dialect), plan.hash)})"
 
 
 def bucket(number: str, buckets: int, dialect: Dialect) -> str:

@@ -7,12 +7,11 @@ bits: w0 < 2^30, x < 2^31 and residues are below 2^31. ``auditor.compare.syndrom
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from auditor.model import Plan, Side
 from auditor.sql.key_number import bucket, key_number, partition, position
 from auditor.sql.minhash import minima
 from auditor.sql.row_text import row_text
+from auditor.sql.sums import aggregates
 from auditor.summary.field import P
 from dialects import Dialect
 
@@ -37,7 +36,7 @@ def fragments(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     """Return the fragments for the templates ``exact`` and ``exact_levels``."""
     how = plan.partitioning
     row = row_text(plan, side, dialect)
-    add, counted = _aggregates(plan, dialect)
+    add, counted = aggregates(plan, dialect)
     shared = uses_levels(plan)
     narrow = how.strategy != "range" or how.size <= NARROW
     located, group, place = _row_location(plan, side, dialect)
@@ -64,18 +63,6 @@ def fragments(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
         "words": ",\n  ".join([f"{add(word)} AS word_{j}" for j, word in enumerate(words)]),
         "syndromes": ",\n  ".join([*summed, *minima(plan.k, "seed", dialect)]),
     }
-
-
-def _aggregates(plan: Plan, dialect: Dialect) -> tuple[Callable[[str], str], Callable[[str], str]]:
-    """Return functions that render the sum of a term over a partition, and the count of its hashed rows.
-
-    If an engine's fast sums are exact only up to some number of rows, a partition that holds more of them than planned is counted as
-    having no hashed rows: it is skipped instead of compared by rounded sums.
-    """
-    most = dialect.SMALL_SUM_MAX_ROWS
-    if most is None or plan.partitioning.strategy == "time" or plan.rows_per_partition > most // 4:
-        return dialect.integer_sum, "COUNT({})".format
-    return dialect.small_sum, f"CASE WHEN COUNT(*) <= {most} THEN COUNT({{}}) ELSE 0 END".format
 
 
 def _row_location(plan: Plan, side: Side, dialect: Dialect) -> tuple[str, str, str]:

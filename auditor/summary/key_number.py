@@ -48,15 +48,6 @@ HEXADECIMAL = re.compile(r"[0-9a-fA-F]{15}")
 UUID_LENGTH = 36
 """Characters of a UUID with its hyphens."""
 
-Places = Sequence[tuple[int, int]]
-"""Where digits stand in a text: the 1-based first and the count of each piece."""
-
-PLACES: Places = ((4, 5), (13, 1), (15, 4), (32, 5))
-"""Where the digits stand that make a UUID's number, in its text with hyphens."""
-
-PLAIN_PLACES: Places = ((4, 5), (12, 5), (28, 5))
-"""Where they stand in 32 digits without hyphens."""
-
 
 def forms(plan: Plan) -> tuple[Form, ...]:
     """Return what the columns of the key are if its number needs no hash; empty if it is that of its text's hash."""

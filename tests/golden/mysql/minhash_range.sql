@@ -16,7 +16,7 @@ FROM (
   SELECT
     partition_id AS partition_id,
     k,
-    CAST(CONV(SUBSTR(h, 1, 8), 16, 10) AS SIGNED) AS w0,
+    CAST(CONV(LEFT(h, 8), 16, 10) AS SIGNED) AS w0,
     CAST(CONV(SUBSTR(h, 9, 8), 16, 10) AS SIGNED) AS w1,
     CAST(CONV(SUBSTR(h, 17, 8), 16, 10) AS SIGNED) AS w2,
     CAST(CONV(SUBSTR(h, 25, 8), 16, 10) AS SIGNED) AS w3

@@ -1,0 +1,148 @@
+"""Part ratios: the server's CPU time of each method, as a multiple of hashing the same row text.
+
+The base is ``SELECT SUM(LENGTH(<row hash>)) FROM <table>``: what reading, writing out and hashing the rows costs, without any summary.
+The floor is the statement of the method exact with plain columns in place of its words and power sums: what the base, the number of the
+hash, the optimizer barrier and GROUP BY cost together, which no choice of sums can change.
+
+CPU time, not duration, because it depends less on what else runs: of a database's server process, of PostgreSQL's the connection's own
+process, and of this process with those that it started for engines that run in it.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import dialects
+from auditor.model import Plan, Prescan
+from auditor.planning.prescan import STRETCHES, plan_of_stretches
+from auditor.sql import power_sums, render, row_text
+from auditor.sql.sums import aggregates
+from benchmarks import cost, data
+from benchmarks.process import process_tree
+from benchmarks.servers import Servers
+from benchmarks.shapes import SHAPES
+from dialects import Dialect, Session
+from tests.servers._process import Unavailable
+
+BASE = "base"
+ROWS = 300_000
+"""Rows of a table, unless the command line says otherwise."""
+
+KEYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "integer": ("dense", {}),
+    "composite": ("composite", {}),
+    "UUID": ("uuid", {"columns": {"override": {"uid": {"kind": "uuid"}}}}),
+}
+"""Shape of the table and further settings of the audit, by the kind of key. The UUIDs are VARCHAR(36) on each engine."""
+
+
+@dataclass
+class Ratios:
+    """Median CPU seconds by label of the case, for one engine and kind of key; ``why`` has the reason if it did not run."""
+
+    engine: str
+    key: str
+    rows: int
+    seconds: dict[str, float] = field(default_factory=dict)
+    why: str = ""
+
+
+def measure(servers: Servers, engine: str, rows: int, directory: Path, repeat: int) -> list[Ratios]:
+    """Measure one engine with each kind of key; ``repeat`` is the number of measured runs, of which the first of each case warms up."""
+    try:
+        url = servers[engine].url
+    except Unavailable as reason:
+        return [Ratios(engine, key, rows, why=str(reason)) for key in KEYS]
+    found = []
+    for key, (name, settings) in KEYS.items():
+        shape = SHAPES[name]
+        path = data.make_file(directory, shape, rows)
+        data.load(engine, url, shape, path)
+        table = str(data.spark_path(path)) if engine == "spark" else shape.table
+        plan = cost.make_plan(url, table, {"key": list(shape.key), "method": "exact", **settings})
+        session = dialects.connect(url)
+        try:
+            if engine == "duckdb":
+                session.execute("SET threads = 1")
+            cases = _cases(plan, session.dialect)
+            found.append(Ratios(engine, key, rows, _median_seconds(session, cases, repeat, _clock(engine, session))))
+        finally:
+            session.close()
+        for label, seconds in found[-1].seconds.items():
+            print(
+                f"  {engine:10} {key:10} {label:12} {seconds:7.3f} s {seconds / found[-1].seconds[BASE]:6.2f}", file=sys.stderr, flush=True
+            )
+    return found
+
+
+def _cases(plan: Plan, dialect: Dialect) -> dict[str, list[str]]:
+    """Return the statements of each case."""
+    text = row_text.row_text(plan, "source", dialect)
+    partitions = plan.span // plan.partitioning.size + 1 if plan.partitioning.size else 0
+    stretches = plan_of_stretches(replace(plan, prescan=Prescan(used=True, why="", partitions=-(-partitions // STRETCHES))))
+    return {
+        BASE: [f"SELECT SUM(LENGTH({dialect.row_hash(text, plan.hash)})) FROM {plan.sides['source'].table}"],
+        "pre-scan": _summaries(stretches, dialect),
+        "signature": _summaries(replace(plan, method="signature", t=0), dialect),
+        "floor": [_plain_sums(plan, dialect)],
+        f"exact, t = {plan.t}": _summaries(plan, dialect),
+    }
+
+
+def _summaries(plan: Plan, dialect: Dialect) -> list[str]:
+    return [render.summary(plan, "source", dialect, chunk) for chunk in plan.sides["source"].chunks]
+
+
+def _plain_sums(plan: Plan, dialect: Dialect) -> str:
+    """Return the statement of the method exact with as many sums of a plain column."""
+    parts = power_sums.fragments(plan, "source", dialect)
+    add, _ = aggregates(plan, dialect)
+    column = "x" if plan.partitioning.strategy == "range" else "kv"
+    sums = ", ".join([add(column)] * (power_sums.count_sums(plan) + 1))
+    return f"""\
+SELECT {parts["partition"]}, COUNT(*), {parts["counted"]}, {sums}
+FROM (
+  SELECT {parts["located"]}, {parts["word"]} AS v{dialect.OPTIMIZER_BARRIER_COLUMN}
+  FROM {plan.sides["source"].table}
+  {dialect.OPTIMIZER_BARRIER}
+) hashed_rows
+GROUP BY {parts["partition"]}"""
+
+
+def _median_seconds(session: Session, cases: dict[str, list[str]], repeat: int, clock: Callable[[], float]) -> dict[str, float]:
+    taken: dict[str, list[float]] = {label: [] for label in cases}
+    for _ in range(repeat + 1):
+        for label, statements in cases.items():
+            began = clock()
+            for statement in statements:
+                session.query(statement)
+            taken[label].append(clock() - began)
+    return {label: statistics.median(times[1:]) for label, times in taken.items()}
+
+
+def _clock(engine: str, session: Session) -> Callable[[], float]:
+    """Return a function that returns the CPU seconds that the engine has spent so far."""
+    if engine in data.MYSQL_FAMILY:
+        file, folder = session.query("SELECT @@pid_file, @@datadir")[0]
+        pids = [int(Path(folder, file).read_text())]
+    elif engine in ("postgres", "redshift"):
+        pids = [int(session.query("SELECT pg_backend_pid()")[0][0])]
+    else:
+        pids = process_tree(os.getpid())
+    return lambda: sum(_cpu_seconds(pid) for pid in pids)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds of a process's threads. https://docs.kernel.org/scheduler/sched-stats.html#proc-pid-schedstat"""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):  # a thread that has ended meanwhile
+            total += int((task / "schedstat").read_text().split()[0])
+    return total / 1e9
