@@ -77,6 +77,9 @@ class Dialect(StoredValues, HexNumbers):
     UTC_NOW: ClassVar[str] = "CURRENT_TIMESTAMP"
     """SQL of the server's current time in UTC, as a timestamp without time zone."""
 
+    PARALLEL_WORKERS: ClassVar[str] = ""
+    """The statement that lets those of a session be run by so many further ``{workers}``; empty for an engine that has no such setting."""
+
     LOAD_MEASURES: ClassVar[tuple[str, ...]] = ()
     """Measures that ``server_load`` supports, of ``threads_running``, ``active_sessions``, ``queued`` and ``lag``."""
 
@@ -334,6 +337,10 @@ class Session(ABC):
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
         """Run a statement and yield its result batch by batch."""
 
+    def summarise(self, sql: str) -> Iterator[ColumnBatch]:
+        """Run a statement with one row per partition and yield its result batch by batch."""
+        return self.stream(sql)
+
     @abstractmethod
     def execute(self, sql: str) -> None:
         """Run a statement without a result."""
@@ -358,6 +365,14 @@ class Session(ABC):
         except AuditorError:
             self.close()
             raise
+        self.statements = 0
+
+    def allow_workers(self, workers: int) -> None:
+        """Let each statement be run by up to ``workers`` further processes of the server. Raises LookupError if the engine has no such
+        setting."""
+        if not self.dialect.PARALLEL_WORKERS:
+            raise LookupError(f"{self.dialect.name} has no setting for the parallel workers of a statement")
+        self.execute(self.dialect.PARALLEL_WORKERS.format(workers=workers))
         self.statements = 0
 
     def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:

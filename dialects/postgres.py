@@ -9,7 +9,7 @@ import copy
 import json
 import math
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from dialects import errors
@@ -20,7 +20,8 @@ from dialects.kinds import Kind
 from dialects.nested import nested_kind
 from dialects.postgres_plans import is_full_scan, table_scans
 from dialects.postgres_pooler import refuse_lent_sessions
-from dialects.session import Driver, DriverSession, fetch_through_cursor
+from dialects.postgres_session import PostgresSession
+from dialects.session import Driver
 from dialects.time_text import MICROSECOND
 from dialects.url import Url
 
@@ -41,9 +42,11 @@ class Postgres(Dialect):
     DEFAULT_PORT: ClassVar[int] = 5432
     sqlglot_dialect = "postgres"
 
-    OPTIMIZER_BARRIER = "OFFSET 0"
-    """The planner pulls up a subquery and then computes its columns once per use; OFFSET prevents that.
-    https://www.postgresql.org/docs/current/queries-limit.html, and is_simple_subquery() in prepjointree.c"""
+    OPTIMIZER_BARRIER = "OFFSET '0'"
+    """The planner pulls up a subquery and then computes its columns once per use; OFFSET prevents that. A literal of no type becomes a
+    constant at once, by which the planner sees that no row is skipped, so that workers may read the subquery in parallel.
+    https://www.postgresql.org/docs/current/queries-limit.html, is_simple_subquery() in prepjointree.c, limit_needed() in planner.c"""
+    PARALLEL_WORKERS = "SET max_parallel_workers_per_gather TO {workers}"
 
     BEGIN_SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
     END_SNAPSHOT = ("COMMIT",)
@@ -321,34 +324,6 @@ class Postgres(Dialect):
             session.read_process_id()
         session.wait_for_statements(statement_timeout)
         return session
-
-
-class PostgresSession(DriverSession):
-    """A session of PostgreSQL, or of an engine derived from it."""
-
-    process_id = 0
-    """Number of the session's process on the server."""
-
-    def read_process_id(self) -> None:
-        """Ask the server for the session's process, which ``cancel`` needs."""
-        self.process_id = int(self.query("SELECT pg_backend_pid()")[0][0])
-
-    def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:
-        # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
-        snapshot = self.dialect.string_literal(str(self.query("SELECT pg_export_snapshot()")[0][0]))
-        for session in sessions:
-            session.begin()
-            session.execute(f"SET TRANSACTION SNAPSHOT {snapshot}")
-        return True
-
-    def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
-        with self.connection.cursor() as cursor:
-            yield from fetch_through_cursor(cursor, sql)
-
-    def cancel_statement(self) -> str:
-        # Not by the driver's own cancel(): it holds Python's lock while it waits, so that a silent server stops the whole process.
-        # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-ADMIN-SIGNAL
-        return f"SELECT pg_cancel_backend({self.process_id})"
 
 
 ERROR_BY_SQLSTATE: dict[str, type[errors.AuditorError]] = {

@@ -18,7 +18,8 @@ from dialects.base import Dialect, Session
 from dialects.canonical_text import WHOLE_NUMBER_KINDS
 from dialects.catalogue import HashAlgorithm, Place, ScanEstimate, Table
 from dialects.kinds import Kind
-from dialects.postgres import APPLICATION_NAME, Postgres, PostgresSession, error_class
+from dialects.postgres import APPLICATION_NAME, Postgres, error_class
+from dialects.postgres_session import PostgresSession
 from dialects.session import Driver, fetch_through_cursor
 from dialects.time_text import BC
 from dialects.url import Url
@@ -37,6 +38,7 @@ class Redshift(Postgres):
     ROW_STORE = False
 
     OPTIMIZER_BARRIER = ""
+    PARALLEL_WORKERS = ""  # its slices always work in parallel
     OPTIMIZER_BARRIER_COLUMN = ",\n      RANDOM() AS fence"
     """A hope, not a promise: a volatile column keeps a planner derived from PostgreSQL's from merging the subquery, and the manual offers
     no hint that does, except that LIMIT and OFFSET would send all rows to the leader node. If it does not help, a row is hashed once for

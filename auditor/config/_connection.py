@@ -63,6 +63,9 @@ class GuestLimits(Strict):
     statements: int | None = Field(None, ge=1, le=64)
     """Maximum concurrent statements on this database, over all audits and all connections that reach it (the smallest number of
     these applies). By default each audit runs as many as its ``connections``."""
+    parallel_workers: int | None = Field(None, ge=0, le=64)
+    """Further processes of the server that may run one statement (PostgreSQL: max_parallel_workers_per_gather). By default a summary
+    is read by one process, and other statements as the server is set up."""
     pause_when: PauseWhen | None = None
     scan_rows: int = Field(10_000_000, ge=0)
     """Rows above which a table is not scanned by a key that is no index's prefix."""

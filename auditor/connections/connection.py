@@ -15,7 +15,7 @@ from auditor import telemetry
 from auditor.config import ConnectionSettings
 from auditor.connections import ahead, retry
 from auditor.connections.throttle import Throttle, get_throttle
-from auditor.errors import AuditorError, ConnectionLost, LockTimeout, StatementCancelled, Unreachable
+from auditor.errors import AuditorError, ConfigError, ConnectionLost, LockTimeout, StatementCancelled, Unreachable
 from auditor.model import Side
 from dialects import Session
 
@@ -112,7 +112,13 @@ class Connection:
         limits = self.settings.limits
         with prefix_errors(self.side, self.name):
             connect = partial(ahead.connect, self.settings.url, limits.statement_timeout, limits.lock_timeout)
-            self._session = _open_unless_stopped(connect, self._stopped)
+            session = self._session = _open_unless_stopped(connect, self._stopped)
+            if limits.parallel_workers is not None:
+                try:
+                    session.allow_workers(limits.parallel_workers)
+                except LookupError as error:
+                    session.close()
+                    raise ConfigError(f"{error}; remove limits: parallel_workers from the connection {self.name}") from error
         self.server = self._session.server
 
     def open_first(self) -> None:

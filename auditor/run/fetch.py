@@ -98,7 +98,7 @@ class Fetcher:
         coarse = dataclasses.replace(how, size=COARSE if how.strategy == "range" else 0, unit="month")
         plan = dataclasses.replace(self.plan, method="signature", k=0, t=0, bits=60, partitioning=coarse)
         statement = render.summary(plan, self.side, self.session.dialect, Chunk(within=self._range_condition(span)))
-        found = arrays.read(self.session.stream(statement), render.result_columns(plan))
+        found = arrays.read(self.session.summarise(statement), render.result_columns(plan))
         return (int(found.rows.sum()), *(int(word) for word in found.words.sum(axis=0)))
 
     def of_range(self, span: RangeDifference) -> Iterator[Row]:

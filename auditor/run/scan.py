@@ -178,4 +178,4 @@ class _SideScan:
 
 
 def _summarise(plan: Plan, side: Side, chunk: Chunk, session: Session) -> Summaries:
-    return arrays.read(session.stream(render.summary(plan, side, session.dialect, chunk)), render.result_columns(plan))
+    return arrays.read(session.summarise(render.summary(plan, side, session.dialect, chunk)), render.result_columns(plan))

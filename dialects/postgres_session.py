@@ -1,0 +1,55 @@
+"""Sessions of PostgreSQL.
+
+https://www.postgresql.org/docs/current/functions-admin.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
+
+from dialects.base import ColumnBatch, Session
+from dialects.session import DriverSession, fetch_through_cursor
+
+
+class PostgresSession(DriverSession):
+    """A session of PostgreSQL, or of an engine derived from it."""
+
+    process_id = 0
+    """Number of the session's process on the server."""
+
+    _reads_at_once = False
+    """Whether the rows of a summary are received at once, instead of through a cursor."""
+
+    def read_process_id(self) -> None:
+        """Ask the server for the session's process, which ``cancel`` needs."""
+        self.process_id = int(self.query("SELECT pg_backend_pid()")[0][0])
+
+    def allow_workers(self, workers: int) -> None:
+        super().allow_workers(workers)
+        self._reads_at_once = workers > 0
+
+    def summarise(self, sql: str) -> Iterator[ColumnBatch]:
+        # The statement of a cursor is never run in parallel.
+        # https://www.postgresql.org/docs/current/when-can-parallel-query-be-used.html
+        if not self._reads_at_once:
+            return super().summarise(sql)
+        rows = self.query(sql)
+        return iter([list(zip(*rows, strict=True))] if rows else [])
+
+    def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:
+        # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
+        snapshot = self.dialect.string_literal(str(self.query("SELECT pg_export_snapshot()")[0][0]))
+        for session in sessions:
+            session.begin()
+            session.execute(f"SET TRANSACTION SNAPSHOT {snapshot}")
+        return True
+
+    def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
+        with self.connection.cursor() as cursor:
+            yield from fetch_through_cursor(cursor, sql)
+
+    def cancel_statement(self) -> str:
+        # Not by the driver's own cancel(): it holds Python's lock while it waits, so that a silent server stops the whole process.
+        # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-ADMIN-SIGNAL
+        return f"SELECT pg_cancel_backend({self.process_id})"
