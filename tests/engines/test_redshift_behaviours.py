@@ -19,7 +19,7 @@ from auditor.planning import planner
 from auditor.run import audit_run, chunk_queue
 from dialects import Kind
 from dialects import session as session_module
-from dialects.postgres import PostgresSession
+from dialects.postgres_session import PostgresSession
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
 from tests.servers import postgres

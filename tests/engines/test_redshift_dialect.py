@@ -23,7 +23,7 @@ from auditor import canonical, service
 from auditor.model import ColumnPlan
 from auditor.sql import render, row_text
 from dialects import Kind, Place
-from dialects.postgres import PostgresSession
+from dialects.postgres_session import PostgresSession
 from tests import redshift_allowed, tables
 from tests.live import Engines, LiveEngine, engine_params
 from tests.redshift_allowed import violations
