@@ -179,9 +179,12 @@ class Dialect(StoredValues, HexNumbers):
     def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
         literals = {"schema": self.literal(names[0]), "table": self.literal(names[1])}
         key = [str(row[0]) for row in session.query(self._catalogue_query("primary_key", literals))]
-        estimate = session.query(self._catalogue_query("estimate", literals))
-        rows = int(estimate[0][0]) if estimate and estimate[0][0] is not None else None
-        return Table(self.table(*names), tuple(columns), tuple(key), rows)
+        return Table(self.table(*names), tuple(columns), tuple(key), self._estimate_rows(session, literals))
+
+    def _estimate_rows(self, session: Session, names: Mapping[str, str]) -> int | None:
+        """Return how many rows the engine believes that a table has; None where it does not say."""
+        found = session.query(self._catalogue_query("estimate", names))
+        return int(found[0][0]) if found and found[0][0] is not None else None
 
     def _catalogue_query(self, name: str, fragments: Mapping[str, str]) -> str:
         template = self.template(name)

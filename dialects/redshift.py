@@ -8,7 +8,7 @@ Redshift is derived from PostgreSQL 8.0.2: whatever is not stated here is as in 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -20,6 +20,7 @@ from dialects.catalogue import HashAlgorithm, Place, ScanEstimate, Table
 from dialects.kinds import Kind
 from dialects.postgres import APPLICATION_NAME, Postgres, error_class
 from dialects.postgres_session import PostgresSession
+from dialects.redshift_login import check_options, place_of, sign_in_options
 from dialects.session import Driver, fetch_through_cursor
 from dialects.time_text import BC
 from dialects.url import Url
@@ -29,7 +30,7 @@ class Redshift(Postgres):
     """Amazon Redshift."""
 
     name = "redshift"
-    schemes = ("redshift",)
+    schemes = ("redshift", "redshift+redshift_connector", "redshift+psycopg2")
     DEFAULT_PORT = 5439
     sqlglot_dialect = "redshift"
     ancestors = ("postgres",)
@@ -256,27 +257,27 @@ class Redshift(Postgres):
             f"SET statement_timeout TO {max(1, round(statement_timeout * 1000))}",
         ]
 
+    def _estimate_rows(self, session: Session, names: Mapping[str, str]) -> int | None:
+        # Only superusers see the view, unless it is granted; everybody sees what ANALYZE last found.
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_TABLE_INFO.html
+        try:
+            rows = session.query(self._catalogue_query("table_info", names))
+        except errors.AccessDenied:
+            rows = []
+        return int(rows[0][0]) if rows and rows[0][0] is not None else super()._estimate_rows(session, names)
+
+    def database_id(self, url: Url) -> str:
+        return f"{self.name}://{place_of(url)}:{url.port or self.DEFAULT_PORT}/{url.database}"
+
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         import redshift_connector
 
-        encrypted = url.option("sslmode", "verify-ca") != "disable"
-        options: dict[str, Any] = {"sslmode": url.option("sslmode", "verify-ca")} if encrypted else {}
-
+        check_options(url)
         patience = url.integer_option("connect_timeout", 10)
 
         def log_in() -> Any:
             try:
-                connection = redshift_connector.connect(
-                    host=url.host,
-                    port=url.port or self.DEFAULT_PORT,
-                    user=url.user,
-                    password=url.password,
-                    database=url.database,
-                    ssl=encrypted,
-                    timeout=patience,
-                    application_name=APPLICATION_NAME,  # else the driver looks through the whole stack for a name
-                    **options,
-                )
+                connection = redshift_connector.connect(timeout=patience, **sign_in_options(url, APPLICATION_NAME))
             except Exception as error:
                 _close_sockets_of_failed_login(error)
                 raise
@@ -288,6 +289,8 @@ class Redshift(Postgres):
         session = _RedshiftSession(self, "Amazon Redshift", driver.connect(), driver)
         with session.closed_on_error():
             session.pin(statement_timeout, lock_timeout)
+            if group := url.options.get("query_group"):  # https://docs.aws.amazon.com/redshift/latest/dg/r_query_group.html
+                session.execute(f"SET query_group TO {self.string_literal(group)}")
             session.read_process_id()
         session.wait_for_statements(statement_timeout)
         return session
@@ -365,6 +368,8 @@ def _translate_error(error: BaseException, where: str = "") -> errors.AuditorErr
             return error_class(state, text)(f"{prefix}{text} (SQLSTATE {state})")
         closed = isinstance(error, InterfaceError)
         return (errors.Unreachable if where else errors.ConnectionLost if closed else errors.StatementRefused)(f"{prefix}{text}")
+    if type(error).__module__.startswith("botocore"):  # while credentials are asked for
+        return errors.AccessDenied(f"{prefix}AWS gave no credentials: {error}")
     if isinstance(error, OSError):
         return (errors.Unreachable if where else errors.ConnectionLost)(f"{prefix}{error or 'the connection was lost'}")
     return None

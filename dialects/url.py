@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -46,18 +47,19 @@ class Url:
 def parse_url(text: str) -> Url:
     """Parse a connection URL. Raises BadUrl, whose message never repeats the text, because it may contain a password."""
     encode = "percent-encode special characters of the password: @ is %40, / is %2F, # is %23"
+    scheme, separator, rest = text.partition("://")
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(f"url://{rest}")  # whose own schemes have no underscore, as SQLAlchemy's do
         port = parts.port
     except ValueError:  # the text of this error repeats a piece of the URL
         raise BadUrl(f"a connection URL is malformed: its host or port cannot be parsed; {encode}") from None
-    if not parts.scheme or "://" not in text:
+    if not separator or not re.fullmatch(r"[a-z][a-z0-9+._-]*", scheme, re.IGNORECASE):
         raise BadUrl("a connection URL must have the form mysql://user:password@host:3306/database")
     if parts.fragment or (":" in parts.netloc and "@" in parts.path):
         raise BadUrl(f"a connection URL has a # or @ after its host; {encode}")
     path, _, parameters = parts.path.partition(";")
     return Url(
-        scheme=parts.scheme,
+        scheme=scheme.lower(),
         user=unquote(parts.username) if parts.username else None,
         password=unquote(parts.password) if parts.password else None,
         host=parts.hostname,

@@ -228,3 +228,34 @@ def test_every_list_entry_names_its_manual_page() -> None:
 @pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
 def test_sessions_carry_the_auditors_name(engine: LiveEngine) -> None:
     assert tables.query(engine, "SHOW application_name") == [("auditor",)]
+
+
+@pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
+def test_query_group_and_application_name_are_the_urls(engine: LiveEngine) -> None:
+    with closing(dialects.connect(f"{engine.url}&query_group=it's+nightly&application_name=audits")) as session:
+        assert session.query("SHOW query_group") == [("it's nightly",)]
+        assert session.query("SHOW application_name") == [("audits",)]
+
+
+@pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
+def test_rows_are_estimated_without_those_that_are_deleted(engine: LiveEngine) -> None:
+    """By SVV_TABLE_INFO, which counts them as they are; without the right to read it, by what ANALYZE found."""
+    tables.make(engine, "estimated", [("id", Kind("integer"))], [(n,) for n in range(500)])
+    tables.execute(engine, "ANALYZE estimated")
+    tables.execute(engine, "DELETE FROM estimated WHERE id < 100")
+    refuse = "BEGIN RAISE 'permission denied for relation svv_table_info' USING ERRCODE = '42501'; END"
+    assert _estimate(engine) == 400
+    tables.execute(
+        engine,
+        f"CREATE FUNCTION refuse() RETURNS TEXT LANGUAGE plpgsql AS $${refuse}$$",
+        'CREATE VIEW svv_table_info AS SELECT refuse() AS "schema", refuse() AS "table", 0 AS estimated_visible_rows',
+    )
+    try:
+        assert _estimate(engine) == 500
+    finally:
+        tables.execute(engine, "DROP VIEW svv_table_info", "DROP FUNCTION refuse()")
+
+
+def _estimate(engine: LiveEngine) -> int | None:
+    with closing(dialects.connect(engine.url)) as session:
+        return session.dialect.describe(session, dialects.Place(("estimated",)))[0].estimate

@@ -58,6 +58,7 @@ REWRITES = [
         (r"\bapproximate\s+(?=count\s*\()", ""),
         (r"\bminus\b(?=\s+select\b)", "except"),
         (r"(?<![\w.\"])collate\s*\(", 'redshift_functions."collate"('),  # a word of PostgreSQL's grammar
+        (r"^(set|show)\s+query_group\b", r"\1 redshift.query_group"),
     )
 ]
 #: Redshift reads a backslash in an ordinary literal as an escape.
