@@ -254,7 +254,8 @@ class Postgres(Dialect):
                 raise errors.AccessDenied("the user may not see the activity of other users' sessions; GRANT pg_read_all_stats to it")
             return float(count)
         if name == "lag":
-            lag = session.query(self._catalogue_query("lag", {}))[0][0]
+            is_aurora = session.query(self._catalogue_query("aurora", {}))[0][0]  # whose readers refuse PostgreSQL's own functions
+            lag = session.query(self._catalogue_query("aurora_lag" if is_aurora else "lag", {}))[0][0]
             return math.inf if lag is None else float(lag)
         return super()._load_measure(session, name, own)
 

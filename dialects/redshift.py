@@ -35,7 +35,7 @@ class Redshift(Postgres):
     sqlglot_dialect = "redshift"
     ancestors = ("postgres",)
 
-    UNAVAILABLE_TEMPLATES = frozenset({"active_sessions", "indexes", "lag"})
+    UNAVAILABLE_TEMPLATES = frozenset({"active_sessions", "aurora", "aurora_lag", "indexes", "lag"})
     ROW_STORE = False
 
     OPTIMIZER_BARRIER = ""

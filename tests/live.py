@@ -208,14 +208,15 @@ class Engines:
         """A line for each engine: which version ran, and how, or why none did."""
         failures = self.failures()
         lines = []
+        width = max([10, *(len(name) + 1 for name in self._starts)])
         for name in dict.fromkeys([*self._engines, *self._starts]):
             if name not in self._starts:
-                lines.append(f"{name:<10}not asked for")
+                lines.append(f"{name:<{width}}not asked for")
             elif name in failures:
-                lines.append(f"{name:<10}NOT RUN: {failures[name]}")
+                lines.append(f"{name:<{width}}NOT RUN: {failures[name]}")
             else:
                 server = self._starts[name].result()
-                lines.append(f"{name:<10}{server.version} ({server.how})")
+                lines.append(f"{name:<{width}}{server.version} ({server.how})")
         return lines
 
     def asked(self) -> bool:

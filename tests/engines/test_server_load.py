@@ -155,6 +155,24 @@ def test_server_without_replication_has_no_lag(engine: LiveEngine) -> None:
     assert probe_load(engine, "lag") == {"lag": 0.0}
 
 
+AURORA = (
+    "CREATE FUNCTION aurora_db_instance_identifier() RETURNS TEXT LANGUAGE sql AS $$SELECT '{here}'$$",
+    "CREATE FUNCTION aurora_replica_status(OUT server_id TEXT, OUT session_id TEXT, OUT replica_lag_in_msec FLOAT) RETURNS SETOF RECORD"
+    " LANGUAGE sql AS $$VALUES ('writer', 'MASTER_SESSION_ID', 77.0::float), ('reader', '6ab1', 2500.0), ('other', '6ab2', 90000.0)$$",
+)
+"""Functions of Amazon Aurora that tell how far each reader is behind."""
+
+
+@only("postgres")
+@pytest.mark.parametrize(("here", "lag"), [("reader", 2.5), ("writer", 0.0), ("joining", math.inf)])
+def test_aurora_tells_the_lag_of_its_readers(engine: LiveEngine, here: str, lag: float) -> None:
+    tables.execute(engine, *(statement.replace("{here}", here) for statement in AURORA))
+    try:
+        assert probe_load(engine, "lag") == {"lag": lag}
+    finally:
+        tables.execute(engine, "DROP FUNCTION aurora_db_instance_identifier()", "DROP FUNCTION aurora_replica_status()")
+
+
 class FakeReplica(DriverSession):
     """A session that answers SHOW REPLICA STATUS with the given rows."""
 

@@ -1,0 +1,1 @@
+SELECT to_regproc('aurora_replica_status') IS NOT NULL

@@ -1,0 +1,3 @@
+SELECT MAX(CASE WHEN session_id = 'MASTER_SESSION_ID' THEN 0 ELSE replica_lag_in_msec / 1000.0 END)
+FROM aurora_replica_status()
+WHERE server_id = aurora_db_instance_identifier()
