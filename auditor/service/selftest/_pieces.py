@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from auditor.errors import AuditorError
 from auditor.service.selftest._bench import Bench, require
 from auditor.summary.key_number import Q
 from dialects import Dialect, Kind
+from dialects.hex_numbers import UUID_PLACES
 
 GROUP = "method"
 WHOLE, TEXT, DECIMAL = Kind("integer"), Kind("text"), Kind("decimal", 20, 0)
@@ -98,6 +98,8 @@ def _hash_pieces(dialect: Dialect) -> list[Piece]:
         Piece(
             "row_word", lambda d, c: d.row_word(c("words"), "sha256"), lambda row: canonical.word(canonical.row_hash(row["words"]), 1, 15)
         ),
+        Piece("digits_number", lambda d, c: d.digits_number(c("digits"), UUID_PLACES), _number_at_places),
+        Piece("digits_number", lambda d, c: d.digits_number(d.concat(["'xxxx'", c("digits")]), UUID_PLACES), lambda row: None, "no digits"),
         Piece("hex_word", lambda d, c: d.hex_word(d.pieces(c("digits"), ((1, 15),))), lambda row: int(row["digits"][:15], 16)),
     ]
     if dialect.HAS_MD5:
@@ -107,6 +109,11 @@ def _hash_pieces(dialect: Dialect) -> list[Piece]:
     for first, count in ((1, 15), (1, 8), (25, 8), (16, 1)):
         pieces.append(_word(first, count))
     return pieces
+
+
+def _number_at_places(row: Row) -> int:
+    digits: str = row["digits"]
+    return int("".join(digits[first - 1 : first - 1 + count] for first, count in UUID_PLACES), 16)
 
 
 def _hash_of_words(row: Row) -> int:
@@ -171,9 +178,6 @@ def _conditions() -> list[Piece]:
               lambda row: int(row["words"] == "Two"), "case counts"),
         Piece("like", lambda d, c: d.like(c("words"), "%o !%!_"), lambda row: 0, "case counts"),
         Piece("like", lambda d, c: d.like(c("words"), "T_O !%!_"), lambda row: int(row["words"] == "TWO %_"), "pattern and escape"),
-        Piece("is_hexadecimal", lambda d, c: d.is_hexadecimal(c("digits")), lambda row: 1),
-        Piece("is_hexadecimal", lambda d, c: d.is_hexadecimal(d.concat(["'x'", c("words")])),
-              lambda row: int(bool(re.fullmatch("[0-9a-fA-F]+", "x" + row["words"]))), "of other text"),
         Piece("timestamp_literal", lambda d, c: f"{c('moment')} = {d.timestamp_literal(moment)}",
               lambda row: int(str(row["moment"]) == moment)),
         Piece("is_null", lambda d, c: d.is_null(c("day"), Kind("date")), lambda row: 0),
