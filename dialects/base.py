@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import sql_templates
+from dialects.arithmetic import Arithmetic
 from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, Table, TableName, TimeUnit
 from dialects.errors import AuditorError, NoSuchObject
 from dialects.hex_numbers import HexNumbers
@@ -26,7 +27,15 @@ ColumnBatch = list[Sequence[Any]]
 """One batch of a result by columns: a sequence of values per column, all of equal length."""
 
 
-class Dialect(StoredValues, HexNumbers):
+PROTECTIONS = {
+    "rows": "row-level security ({name}) is attached to {table}: rows that it hides from this user are not compared",
+    "values": "the masking policy {name} is attached to {table}: where it applies to this user, masked values are compared",
+    "view": "{table} is a view that reads as its definer {name}, and shows what the view lets through",
+}
+"""What a row of the template ``protections`` says, by its first column."""
+
+
+class Dialect(Arithmetic, StoredValues, HexNumbers):
     """One engine. The docstring of the package ``dialects`` says how to add another."""
 
     schemes: ClassVar[tuple[str, ...]]
@@ -77,14 +86,14 @@ class Dialect(StoredValues, HexNumbers):
     UTC_NOW: ClassVar[str] = "CURRENT_TIMESTAMP"
     """SQL of the server's current time in UTC, as a timestamp without time zone."""
 
+    CURRENT_DATABASE: ClassVar[str] = "CURRENT_DATABASE()"
+    """SQL of the name that the first part of a table's name in three parts must have."""
+
     PARALLEL_WORKERS: ClassVar[str] = ""
     """The statement that lets those of a session be run by so many further ``{workers}``; empty for an engine that has no such setting."""
 
     LOAD_MEASURES: ClassVar[tuple[str, ...]] = ()
     """Measures that ``server_load`` supports, of ``threads_running``, ``active_sessions``, ``queued`` and ``lag``."""
-
-    SMALL_SUM_MAX_ROWS: ClassVar[int | None] = None
-    """The maximum number of integers that ``small_sum`` adds up exactly; None for no limit."""
 
     MAX_STATEMENT_BYTES: int = 16 << 20
     """The longest statement that the server accepts; where an engine has no such limit, one that costs it no memory to speak of.
@@ -158,6 +167,8 @@ class Dialect(StoredValues, HexNumbers):
         """
         if place.path:
             raise NoSuchObject(f"{self.name} reads tables, not files: {place.path}; write a table's name that has a slash in double quotes")
+        if len(place.parts) > 2 and not self.is_own_database(session, place.parts[0]):
+            raise NoSuchObject(f"{place} is of another database than the URL's, and {self.name} reads none of those: connect to that one")
         schema, name = (None, *place.parts)[-2:]
         asked = [part.lower() for part in (schema, name) if part is not None]
         columns_by_table: dict[tuple[str, str], list[Column]] = {}
@@ -171,15 +182,32 @@ class Dialect(StoredValues, HexNumbers):
             )
         return [self._describe_table(session, names, columns) for names, columns in columns_by_table.items()]
 
+    def is_own_database(self, session: Session, name: str) -> bool:
+        """Return whether this, the first part of a table's name, is the session's database."""
+        return bool(session.query(f"SELECT {self.CURRENT_DATABASE}")[0][0] == name)
+
     def list_tables(self, session: Session) -> list[TableName]:
         """Return the tables and views in the session's database, ordered by their names."""
         rows = session.query(self._catalogue_query("tables", {}))
         return [TableName(str(schema), str(name), bool(is_view), bool(is_visible)) for schema, name, is_view, is_visible in rows]
 
+    def protections(self, session: Session, table: Table) -> list[str]:
+        """Return sentences, each of a reason why a session may not read a described table as it is: policies on its rows or values.
+
+        Run it outside a snapshot: a refused statement ends a transaction on some engines.
+        """
+        if not table.names:
+            return []
+        try:
+            sql = self._catalogue_query("protections", {"schema": self.literal(table.names[-2]), "table": self.literal(table.names[-1])})
+        except LookupError:
+            return []
+        return [PROTECTIONS[str(what)].format(table=table.sql, name=name) for what, name in session.query(sql)]
+
     def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
         literals = {"schema": self.literal(names[0]), "table": self.literal(names[1])}
         key = [str(row[0]) for row in session.query(self._catalogue_query("primary_key", literals))]
-        return Table(self.table(*names), tuple(columns), tuple(key), self._estimate_rows(session, literals))
+        return Table(self.table(*names), tuple(columns), tuple(key), self._estimate_rows(session, literals), names)
 
     def _estimate_rows(self, session: Session, names: Mapping[str, str]) -> int | None:
         """Return how many rows the engine believes that a table has; None where it does not say."""
@@ -206,50 +234,11 @@ class Dialect(StoredValues, HexNumbers):
         """The first 60 bits of a text's hash as a signed 64-bit integer, equal to ``word(row_hash(text, algorithm), 1, 15)``."""
         return self.word(self.row_hash(text, algorithm), 1, 15)
 
-    def shift_right(self, c: str, bits: int) -> str:
-        """A non-negative 64-bit integer without its lowest ``bits`` bits: floor(c / 2^bits)."""
-        return f"({c} >> {bits})"
-
-    def low_bits(self, c: str, bits: int) -> str:
-        """The lowest ``bits`` bits of a non-negative 64-bit integer, as one."""
-        return f"({c} & {2**bits - 1})"
-
-    def integer_sum(self, c: str) -> str:
-        """The exact sum of 64-bit integers as a signed 64-bit integer."""
-        return f"CAST(SUM({c}) AS BIGINT)"
-
-    def number_sum(self, c: str, native: Kind) -> str:
-        """The exact sum of integers or decimals of that kind, as a number that may exceed 64 bits."""
-        return f"SUM({c})"
-
-    def small_sum(self, c: str) -> str:
-        """The exact sum of up to SMALL_SUM_MAX_ROWS integers of 0 .. 2^31 - 1, as a signed 64-bit integer."""
-        return self.integer_sum(c)
-
     # partitions
 
     @abstractmethod
     def floor_divide(self, c: str, divisor: int, native: Kind) -> str:
         """floor(c / divisor) of an integer, exact over the type's whole range, as a signed 64-bit integer. ``divisor`` > 0."""
-
-    def modulo(self, c: str, divisor: int) -> str:
-        """What is left of a signed 64-bit integer, an operand, divided by ``divisor`` > 0, with its sign, as a signed 64-bit integer."""
-        return f"{c} % {divisor}"
-
-    def column_modulo(self, c: str, divisor: int, native: Kind) -> str:
-        """As ``modulo``, of an integer or a decimal without fraction of any width, in whatever type its engine gives it."""
-        return self.modulo(c, divisor)
-
-    def remainder(self, c: str, divisor: int, native: Kind) -> str:
-        """c - divisor * floor(c / divisor) of an integer: 0 .. divisor - 1, as a signed 64-bit integer. ``divisor`` > 0."""
-        rest = self.column_modulo(c, divisor, native)
-        if not native.unsigned:
-            rest = f"({rest} + CASE WHEN {rest} < 0 THEN {divisor} ELSE 0 END)"
-        return self.as_bigint(rest)  # the remainder of a narrow column has its type, in which the square of a position would overflow
-
-    def signed_remainder(self, c: str, divisor: int, native: Kind) -> str:
-        """What is left of an integer divided by ``divisor`` > 0, with the integer's sign, as a signed 64-bit integer."""
-        return self.as_bigint(self.column_modulo(c, divisor, native))
 
     @abstractmethod
     def day_index(self, c: str) -> str:

@@ -53,13 +53,14 @@ class Table:
     """A table in the engine's catalogue.
 
     ``sql`` is its name or path as SQL text for FROM, ``primary_key`` the key's columns in order (empty: none), ``estimate`` the engine's
-    estimate of the number of rows (None: unknown).
+    estimate of the number of rows (None: unknown), ``names`` its schema and name (empty for files, and where the catalogue is not asked).
     """
 
     sql: str
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...]
     estimate: int | None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,9 @@ class MySQL(MySQLText):
     SHARES_SNAPSHOT_BY_LOCK = True
     READ_CONSISTENCY = "all statements read one InnoDB snapshot (tables of other storage engines are read as they are)"
     UTC_NOW = "UTC_TIMESTAMP(6)"
+    CURRENT_DATABASE = "'def'"
+    """The only catalogue there is. https://dev.mysql.com/doc/refman/8.4/en/information-schema-tables-table.html"""
+
     LOAD_MEASURES = ("threads_running", "lag")
     SMALL_SUM_MAX_ROWS = 1 << 22
     LIKE_OPERAND = "{c} COLLATE utf8mb4_bin"  # of a binary string, LIKE would match bytes

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from dialects import errors
-from dialects.base import Dialect, Session
+from dialects.base import PROTECTIONS, Dialect, Session
 from dialects.canonical_text import WHOLE_NUMBER_KINDS
-from dialects.catalogue import HashAlgorithm, Place, ScanEstimate, Table
+from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, Table
 from dialects.kinds import Kind
 from dialects.postgres import APPLICATION_NAME, Postgres, error_class
 from dialects.postgres_session import PostgresSession
@@ -68,8 +68,14 @@ class Redshift(Postgres):
         "date": Kind("date"), "time": Kind("time"), "time without time zone": Kind("time"),
         "timestamp": Kind("timestamp"), "timestamp without time zone": Kind("timestamp"),
         "timestamp with time zone": Kind("timestamptz"), "super": Kind("json"), "jsonb": Kind("json"),
+        # as the catalogue spells types of external tables and datashares
+        "bool": Kind("boolean"), "int": Kind("integer"), "tinyint": Kind("integer"), "int2": Kind("integer"), "int4": Kind("integer"),
+        "int8": Kind("integer"), "decimal": Kind("decimal", 18, 0), "float": Kind("float32"), "float4": Kind("float32"),
+        "double": Kind("float64"), "float8": Kind("float64"), "string": Kind("text"), "varchar": Kind("text"), "char": Kind("char", 1),
+        "varbinary": Kind("binary"), "timestamptz": Kind("timestamptz"),
     }  # fmt: skip
-    """BYTEA and JSONB exist only in the tests, where PostgreSQL stands in for Redshift."""
+    """BYTEA and JSONB exist only in the tests, where PostgreSQL stands in for Redshift. A FLOAT of an external table has 4 bytes.
+    https://docs.aws.amazon.com/redshift/latest/dg/r_CREATE_EXTERNAL_TABLE.html"""
 
     TYPE_BY_KIND = {
         "boolean": "BOOLEAN", "integer": "BIGINT", "unsigned integer": "DECIMAL(20,0)", "decimal": "DECIMAL({digits},{scale})",
@@ -97,7 +103,29 @@ class Redshift(Postgres):
         if len(place.parts) == 1:
             schema = session.query("SELECT CURRENT_SCHEMA()")[0][0]
             place = replace(place, parts=(str(schema), *place.parts))
-        return super().describe(session, place)
+        if len(place.parts) < 3 or self.is_own_database(session, place.parts[0]):
+            return super().describe(session, replace(place, parts=place.parts[-2:]))
+        # A table of another database or of a datashare: its columns are known, its keys and rows are not.
+        # https://docs.aws.amazon.com/redshift/latest/dg/cross-database_overview.html
+        database, schema, name = place.parts
+        literals = {"database": self.literal(database), "schema": self.literal(schema), "table": self.literal(name)}
+        columns: dict[tuple[str, ...], list[Column]] = {}
+        for *names, column, native, nullable in session.query(self._catalogue_query("all_columns", literals)):
+            found = Column(str(column), str(native), self.kind(str(native)), bool(nullable))
+            columns.setdefault(tuple(map(str, names)), []).append(found)
+        return [Table(self.table(*names), tuple(found), (), None, names) for names, found in columns.items()]
+
+    def protections(self, session: Session, table: Table) -> list[str]:
+        # Both views are for superusers and users with the role sys:secadmin; to others the first is refused, and the second is empty.
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_RLS_ATTACHED_POLICY.html
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_ATTACHED_MASKING_POLICY.html
+        names = {"schema": self.literal(table.names[-2]), "table": self.literal(table.names[-1])}
+        try:
+            found = super().protections(session, table)
+            masked = session.query(self._catalogue_query("masking_policies", names))
+        except (errors.AccessDenied, errors.NoSuchObject):
+            return [f"this user may not see whether policies hide rows or mask values of {table.sql}; the role sys:secadmin may"]
+        return [*found, *(PROTECTIONS[str(what)].format(table=table.sql, name=name) for what, name in masked)]
 
     def kind(self, native: str) -> Kind | None:
         return None if native.startswith("interval") or native.endswith(("]", ">")) else super().kind(native)
@@ -254,6 +282,9 @@ class Redshift(Postgres):
         return [
             "SET timezone TO 'UTC'",
             "SET datestyle TO 'ISO, YMD'",
+            # Else quoted names are folded to small letters.
+            # https://docs.aws.amazon.com/redshift/latest/dg/r_enable_case_sensitive_identifier.html
+            "SET enable_case_sensitive_identifier TO true",
             f"SET statement_timeout TO {max(1, round(statement_timeout * 1000))}",
         ]
 

@@ -45,6 +45,7 @@ CATALOGUE_FUNCTIONS: Mapping[str, str] = {
     "PG_TABLE_IS_VISIBLE": "c_join_PG.html",
     "ANY": "c_join_PG.html",
     "CURRENT_SCHEMA": "r_CURRENT_SCHEMA.html",
+    "CURRENT_DATABASE": "r_CURRENT_DATABASE.html",
 }
 """Functions of the leader node, allowed in statements that read only the catalogue or no table. The manual has CURRENT_SCHEMA;
 Amazon's SQLAlchemy dialect uses all of them to read the catalogue. https://github.com/sqlalchemy-redshift/sqlalchemy-redshift"""
@@ -59,7 +60,8 @@ TYPES: Mapping[str, str] = {
 KEYWORDS: Mapping[str, str] = {
     **dict.fromkeys(("SELECT", "AS", "FROM", "WHERE"), "r_SELECT_synopsis.html"),
     **dict.fromkeys(("LIKE", "ESCAPE"), "r_patternmatching_condition_like.html"),
-    "GROUP BY": "r_GROUP_BY_clause.html", "LIMIT": "r_ORDER_BY_clause.html", "DESC": "r_ORDER_BY_clause.html",
+    "GROUP BY": "r_GROUP_BY_clause.html", "DISTINCT": "r_SELECT_list.html",
+    "LIMIT": "r_ORDER_BY_clause.html", "DESC": "r_ORDER_BY_clause.html",
     "HAVING": "r_HAVING_clause.html", "ORDER BY": "r_ORDER_BY_clause.html",
     **dict.fromkeys(("JOIN", "ON"), "r_Join_examples.html"),
     **dict.fromkeys(("AND", "OR", "NOT"), "r_logical_condition.html"), "IN": "r_in_condition.html",
@@ -84,6 +86,7 @@ STATEMENTS: Mapping[str, str] = {
     r"ROLLBACK": "r_ROLLBACK.html",
     r"SET timezone TO '[\w/]+'": "r_timezone_config.html",
     r"SET datestyle TO 'ISO, YMD'": "r_datestyle.html",
+    r"SET enable_case_sensitive_identifier TO true": "r_enable_case_sensitive_identifier.html",
     r"SET statement_timeout TO [1-9]\d*": "r_statement_timeout.html",
     r"SET client_encoding TO 'UTF8'": "r_SET.html",
     r"FETCH FORWARD (1000|[1-9]\d{0,2}) FROM \w+": "fetch.html",  # a cluster of one node allows no more

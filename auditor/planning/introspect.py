@@ -22,7 +22,9 @@ def describe_tables(reader: Reader, audit: Audit) -> dict[Side, Endpoint]:
 
     def describe(side: Side, session: Session) -> Endpoint:
         settings = reader.sides[side].settings
-        return describe_table(audit, side, session, settings.zone or "", settings.mask)
+        end = describe_table(audit, side, session, settings.zone or "", settings.mask)
+        warnings = (f"{side}: {sentence}" for sentence in session.dialect.protections(session, end.table))
+        return replace(end, notes=(*end.notes, *warnings))
 
     return reader.ask(describe)
 

@@ -162,7 +162,10 @@ def _bound_text(column: ColumnPlan, side: Side, dialect: Dialect, value: str) ->
         case "number" if column.kind == canonical.FULL_DECIMAL:
             return counts.full_number_text(value, column.native[side], dialect)
         case kind:
-            return dialect.decimal_text(value, 0 if kind == "rounded" else column.kind.scale or 0, counts.SUM_KIND)
+            native = column.native[side]
+            whole = native.name in ("integer", "year", *canonical.FLOATS)  # floats are counted in units of their last digit
+            exact = Kind("integer", unsigned=native.unsigned) if whole else counts.SUM_KIND
+            return dialect.decimal_text(value, 0 if kind == "rounded" else column.kind.scale or 0, exact)
 
 
 def _literal(column: ColumnPlan, side: Side, dialect: Dialect, text: str) -> str:

@@ -8,16 +8,20 @@ What it proves: that the rendered SQL runs through redshift_connector, that it c
 with arguments of the documented types, and that canonical text and arithmetic come out right where PostgreSQL and
 Redshift agree.
 
+Where Redshift does otherwise, or its manual is silent, redshift_strict.py lists behaviours that can be switched by database with
+`StandIn.behaving`: comparisons without blanks at the end or without case, the types of MOD and SUM, Amazon's words for errors, refusals of
+columns without a type, of leader-node functions beside tables, of STL and STV relations. They are on (case apart) unless a test says
+otherwise. Primary keys are not enforced.
+
 What it cannot prove:
 
 - that Redshift accepts the SQL: PostgreSQL also accepts what Redshift lacks (bit_xor, string_agg, FILTER, LATERAL,
-  ON CONFLICT, RETURNING, generate_series on compute nodes, casts to bit). Keep a deny-list beside it;
+  ON CONFLICT, RETURNING, casts to bit). tests/redshift_allowed.py checks statements beside it;
 - types: VARCHAR(n) counts characters here and bytes there; AVG of integers is an integer there; NUMERIC there ends at
   38 digits, with its own scale for division; SUPER is jsonb here, so the order of keys and duplicates are lost; VARBYTE
   is bytea; INTERVAL and the binary wire formats are PostgreSQL's;
 - STRTOL of signs, prefixes, 16 digits or other bases than 16, and SHA2 of other lengths than 256 bits: refused here;
-- keys: Redshift does not enforce PRIMARY KEY, UNIQUE and FOREIGN KEY;
-- plans, costs, distribution, sort keys, result cache, queueing, leader-node functions, serializable conflicts;
+- plans, costs, distribution, sort keys, result cache, queueing, serializable conflicts;
 - a session that changes its search_path without `redshift_functions` loses the functions.
 """
 

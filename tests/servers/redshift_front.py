@@ -57,6 +57,7 @@ REWRITES = [
         (r"(?<=[\w)\"])\s+(distkey|sortkey)\b", ""),
         (r"\bapproximate\s+(?=count\s*\()", ""),
         (r"\bminus\b(?=\s+select\b)", "except"),
+        (r"\bset\s+enable_case_sensitive_identifier\s+to\s+(\w+)", r"set redshift.enable_case_sensitive_identifier to '\1'"),
         (r"(?<![\w.\"])collate\s*\(", 'redshift_functions."collate"('),  # a word of PostgreSQL's grammar
         (r"^(set|show)\s+query_group\b", r"\1 redshift.query_group"),
     )

@@ -212,6 +212,18 @@ create view stv_sessions as
 create view stv_inflight as
   select userid, 0 as slice, pid::int as query, pid, starttime, query as text, 0 as suspended from stv_recents where status = 'Running';
 
+create view svv_rls_attached_policy as
+  select n.nspname::text as relschema, c.relname::text as relname, 'table'::text as relkind, p.polname::text as polname,
+         ''::text as grantor, 'public'::text as grantee, 'role'::text as granteekind, true as is_pol_on, c.relrowsecurity as is_rls_on
+  from pg_policy p join pg_class c on c.oid = p.polrelid join pg_namespace n on n.oid = c.relnamespace;
+-- PostgreSQL has no masking policies; a comment on a column that begins with "masked by" stands for one.
+create view svv_attached_masking_policy as
+  select substr(d.description, 11)::text as policy_name, n.nspname::text as schema_name, c.relname::text as table_name,
+         a.attname::text as output_columns
+  from pg_description d join pg_class c on c.oid = d.objoid and d.classoid = 'pg_class'::regclass
+  join pg_attribute a on a.attrelid = c.oid and a.attnum = d.objsubid join pg_namespace n on n.oid = c.relnamespace
+  where d.description like 'masked by %';
+
 create view sys_query_history as
   select usesysid::int as user_id, pid::bigint as query_id, pid as session_id, datname::char(128) as database_name,
          'SELECT'::char(32) as query_type, case state when 'active' then 'running' else 'success' end::char(10) as status,

@@ -9,8 +9,8 @@ when a connection begins.
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
-from functools import partial
 from pathlib import Path
 
 from tests.servers import redshift_strict
@@ -29,18 +29,27 @@ class StrictFront(Front):
         on = frozenset(file.read_text().split()) if file.exists() else redshift_strict.STRICT
         return Manner(
             parameters={"options": f"-c search_path={redshift_strict.search_path(on)}"},
-            statement=partial(_unless_refused, on=on),
+            statement=_Strictness(on).statement,
             answer=redshift_strict.in_amazons_words if redshift_strict.MESSAGES in on else bytes,
         )
 
 
-def _unless_refused(sql: str, on: frozenset[str]) -> str:
-    """The statement, or one that fails as Redshift refuses it, so that the transaction fails as well."""
-    refused = redshift_strict.refusal(sql, on)
-    if refused is None:
-        return sql
-    state, message = (text.replace("'", "''") for text in refused)
-    return f"SELECT redshift_functions.fail('{state}', '{message}')"
+class _Strictness:
+    """What becomes of the statements of one session."""
+
+    def __init__(self, on: frozenset[str]) -> None:
+        self._on = on
+        self._folds_names = redshift_strict.NAMES in on
+
+    def statement(self, sql: str) -> str:
+        """The statement, or one that fails as Redshift refuses it, so that the transaction fails as well."""
+        if re.match(r"\s*set\s+enable_case_sensitive_identifier\s+to\s+true", sql, re.IGNORECASE):
+            self._folds_names = False
+        refused = redshift_strict.refusal(sql, self._on)
+        if refused is None:
+            return redshift_strict.folded(sql) if self._folds_names else sql
+        state, message = (text.replace("'", "''") for text in refused)
+        return f"SELECT redshift_functions.fail('{state}', '{message}')"
 
 
 def main() -> None:

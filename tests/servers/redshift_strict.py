@@ -33,7 +33,11 @@ REFUSALS: Mapping[str, str] = {
 MESSAGES = "messages"
 """The behaviour that a cancelled statement and one that took too long are reported in Amazon's words, which are the same for both."""
 
-STRICT = frozenset({*SCHEMAS, *REFUSALS, MESSAGES}) - {"case"}
+NAMES = "names"
+"""The behaviour that quoted names are folded to small letters, until a session asks for them as they are
+(r_enable_case_sensitive_identifier.html)."""
+
+STRICT = frozenset({*SCHEMAS, *REFUSALS, MESSAGES, NAMES}) - {"case"}
 """What is on unless a test says otherwise."""
 
 LEADER_ONLY = re.compile(
@@ -89,6 +93,14 @@ def _relations(plain: str) -> Iterator[str]:
 def _has_untyped_column(plain: str) -> bool:
     """Return whether a derived table of a statement without literals has a bare NULL or text as a column."""
     return any(plain.count("(", 0, found.start()) > plain.count(")", 0, found.start()) for found in _UNTYPED.finditer(plain))
+
+
+def folded(sql: str) -> str:
+    """Return a statement with its quoted names in small letters."""
+    pieces = re.split(r"""('(?:[^'\\]|\\.|'')*'|--[^\n]*|/\*.*?\*/)""", sql, flags=re.DOTALL)
+    return "".join(
+        piece if number % 2 else re.sub(r'"[^"]*"', lambda name: name.group().lower(), piece) for number, piece in enumerate(pieces)
+    )
 
 
 def search_path(on: Collection[str]) -> str:

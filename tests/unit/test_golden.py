@@ -130,7 +130,7 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
             template = dialect.template(name)
         except LookupError:
             continue
-        values = {"schema": dialect.literal("shop"), "table": dialect.literal("orders")}
+        values = {"database": dialect.literal("live"), "schema": dialect.literal("shop"), "table": dialect.literal("orders")}
         found[name] = sql_templates.fill(template, {hole: values[hole] for hole in sql_templates.holes(template)})
     return found
 

@@ -3,11 +3,11 @@ SELECT
   table_name,
   column_name,
   data_type || CASE
-    WHEN data_type = 'numeric' THEN '(' || numeric_precision || ',' || numeric_scale || ')'
-    WHEN data_type LIKE 'character%' THEN '(' || character_maximum_length || ')'
+    WHEN data_type = 'numeric' THEN COALESCE('(' || numeric_precision || ',' || numeric_scale || ')', '')
+    WHEN data_type IN ('character', 'character varying') THEN COALESCE('(' || character_maximum_length || ')', '')
     ELSE ''
   END,
-  is_nullable = 'YES'
+  is_nullable IS NULL OR UPPER(is_nullable) <> 'NO'
 FROM svv_columns
 WHERE (table_name = 'orders' OR LOWER(table_name) = LOWER('orders'))
   AND (table_schema = 'shop' OR LOWER(table_schema) = LOWER('shop'))

@@ -7,6 +7,7 @@
 
 SET timezone TO 'UTC';
 SET datestyle TO 'ISO, YMD';
+SET enable_case_sensitive_identifier TO true;
 SET statement_timeout TO 3600000;
 BEGIN READ ONLY;
 SELECT

@@ -1,0 +1,7 @@
+-- One row per table on which row-level security applies to this user: what is protected, and by which policies.
+SELECT
+  'rows',
+  COALESCE((SELECT STRING_AGG(p.polname, ', ' ORDER BY p.polname) FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid), 'without a policy')
+FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = ${schema} AND c.relname = ${table} AND row_security_active(c.oid)

@@ -1,0 +1,3 @@
+SELECT 'view', DEFINER
+FROM information_schema.VIEWS
+WHERE TABLE_SCHEMA = 'shop' AND TABLE_NAME = 'orders' AND SECURITY_TYPE = 'DEFINER'

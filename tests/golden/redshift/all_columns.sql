@@ -1,0 +1,16 @@
+SELECT
+  database_name,
+  schema_name,
+  table_name,
+  column_name,
+  data_type || CASE
+    WHEN data_type = 'numeric' THEN COALESCE('(' || numeric_precision || ',' || numeric_scale || ')', '')
+    WHEN data_type IN ('character', 'character varying') THEN COALESCE('(' || character_maximum_length || ')', '')
+    ELSE ''
+  END,
+  is_nullable IS NULL OR UPPER(is_nullable) <> 'NO'
+FROM svv_all_columns
+WHERE LOWER(database_name) = LOWER('live')
+  AND LOWER(schema_name) = LOWER('shop')
+  AND LOWER(table_name) = LOWER('orders')
+ORDER BY database_name, schema_name, table_name, ordinal_position
