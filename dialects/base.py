@@ -191,7 +191,7 @@ class Dialect(Arithmetic, StoredValues, HexNumbers):
         rows = session.query(self._catalogue_query("tables", {}))
         return [TableName(str(schema), str(name), bool(is_view), bool(is_visible)) for schema, name, is_view, is_visible in rows]
 
-    def protections(self, session: Session, table: Table) -> list[str]:
+    def protections(self, session: Session, table: Table, template: str = "protections") -> list[str]:
         """Return sentences, each of a reason why a session may not read a described table as it is: policies on its rows or values.
 
         Run it outside a snapshot: a refused statement ends a transaction on some engines.
@@ -199,10 +199,10 @@ class Dialect(Arithmetic, StoredValues, HexNumbers):
         if not table.names:
             return []
         try:
-            sql = self._catalogue_query("protections", {"schema": self.literal(table.names[-2]), "table": self.literal(table.names[-1])})
+            sql = self._catalogue_query(template, {"schema": self.literal(table.names[-2]), "table": self.literal(table.names[-1])})
         except LookupError:
             return []
-        return [PROTECTIONS[str(what)].format(table=table.sql, name=name) for what, name in session.query(sql)]
+        return list(dict.fromkeys(PROTECTIONS[str(what)].format(table=table.sql, name=name) for what, name in session.query(sql)))
 
     def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
         literals = {"schema": self.literal(names[0]), "table": self.literal(names[1])}

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from dialects import errors
-from dialects.base import PROTECTIONS, Dialect, Session
+from dialects.base import Dialect, Session
 from dialects.canonical_text import WHOLE_NUMBER_KINDS
 from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, Table
 from dialects.kinds import Kind
@@ -115,17 +115,15 @@ class Redshift(Postgres):
             columns.setdefault(tuple(map(str, names)), []).append(found)
         return [Table(self.table(*names), tuple(found), (), None, names) for names, found in columns.items()]
 
-    def protections(self, session: Session, table: Table) -> list[str]:
-        # Both views are for superusers and users with the role sys:secadmin; to others the first is refused, and the second is empty.
-        # https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_RLS_ATTACHED_POLICY.html
-        # https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_ATTACHED_MASKING_POLICY.html
-        names = {"schema": self.literal(table.names[-2]), "table": self.literal(table.names[-1])}
+    def protections(self, session: Session, table: Table, template: str = "protections") -> list[str]:
+        # Both views are for superusers and users with the role sys:secadmin, and of the session's database; to others the first is refused
+        # and the second empty. https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_RLS_ATTACHED_POLICY.html, and _MASKING_POLICY.html
         try:
-            found = super().protections(session, table)
-            masked = session.query(self._catalogue_query("masking_policies", names))
+            if len(table.names) > 2:
+                raise errors.NoSuchObject
+            return [*super().protections(session, table), *super().protections(session, table, "masking_policies")]
         except (errors.AccessDenied, errors.NoSuchObject):
             return [f"this user may not see whether policies hide rows or mask values of {table.sql}; the role sys:secadmin may"]
-        return [*found, *(PROTECTIONS[str(what)].format(table=table.sql, name=name) for what, name in masked)]
 
     def kind(self, native: str) -> Kind | None:
         return None if native.startswith("interval") or native.endswith(("]", ">")) else super().kind(native)
@@ -258,8 +256,7 @@ class Redshift(Postgres):
     def _load_measure(self, session: Session, name: str, own: int) -> float:
         # Queued statements of the auditor itself are counted: they too show that the queues are full. A user without
         # SYSLOG ACCESS UNRESTRICTED sees only its own statements, and the view does not show that any are hidden.
-        # Unlike STL and STV relations, this view is there on Serverless and in several availability zones too.
-        # https://docs.aws.amazon.com/redshift/latest/dg/SYS_QUERY_HISTORY.html
+        # On Serverless and Multi-AZ too: https://docs.aws.amazon.com/redshift/latest/dg/SYS_QUERY_HISTORY.html
         # https://docs.aws.amazon.com/redshift/latest/dg/cm_chap_system-tables.html#c_visibility-of-data
         if name != "queued":
             raise LookupError(f"{self.name} does not report {name}")
@@ -282,8 +279,7 @@ class Redshift(Postgres):
         return [
             "SET timezone TO 'UTC'",
             "SET datestyle TO 'ISO, YMD'",
-            # Else quoted names are folded to small letters.
-            # https://docs.aws.amazon.com/redshift/latest/dg/r_enable_case_sensitive_identifier.html
+            # Else quoted names are folded: https://docs.aws.amazon.com/redshift/latest/dg/r_enable_case_sensitive_identifier.html
             "SET enable_case_sensitive_identifier TO true",
             f"SET statement_timeout TO {max(1, round(statement_timeout * 1000))}",
         ]
@@ -328,7 +324,7 @@ class Redshift(Postgres):
 
 
 SERIALIZATION_CONFLICT = "1023"
-"""How the message begins where transactions of a database that isolates them serially form a cycle; its detail names the table.
+"""How the message begins where transactions form a cycle; its detail names the table.
 https://docs.aws.amazon.com/redshift/latest/dg/c_serial_isolation.html#c_serial_isolation-serializable-isolation-troubleshooting"""
 
 CLOCKS_DIFFER_BY = 0.9
@@ -339,8 +335,7 @@ class _RedshiftSession(PostgresSession):
     def explain_cancelled(self, error: errors.StatementCancelled, seconds: float) -> errors.AuditorError:
         # A statement that took too long is reported in the words of one that was cancelled: Query (150) cancelled on user's request.
         # A rule of the workload management names itself; it would end the same statement again, so that it must be cut too.
-        # https://docs.aws.amazon.com/redshift/latest/dg/r_statement_timeout.html
-        # https://docs.aws.amazon.com/redshift/latest/dg/cm-c-wlm-query-monitoring-rules.html
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_statement_timeout.html, and cm-c-wlm-query-monitoring-rules.html
         if "WLM" in str(error):
             return errors.StatementTimeout(f"{error}: it exceeded a limit of the cluster")
         if self.statement_timeout is not None and seconds >= CLOCKS_DIFFER_BY * self.statement_timeout:

@@ -60,7 +60,7 @@ TYPES: Mapping[str, str] = {
 KEYWORDS: Mapping[str, str] = {
     **dict.fromkeys(("SELECT", "AS", "FROM", "WHERE"), "r_SELECT_synopsis.html"),
     **dict.fromkeys(("LIKE", "ESCAPE"), "r_patternmatching_condition_like.html"),
-    "GROUP BY": "r_GROUP_BY_clause.html", "DISTINCT": "r_SELECT_list.html",
+    "GROUP BY": "r_GROUP_BY_clause.html", 
     "LIMIT": "r_ORDER_BY_clause.html", "DESC": "r_ORDER_BY_clause.html",
     "HAVING": "r_HAVING_clause.html", "ORDER BY": "r_ORDER_BY_clause.html",
     **dict.fromkeys(("JOIN", "ON"), "r_Join_examples.html"),

@@ -1,3 +1,3 @@
-SELECT DISTINCT CAST('values' AS VARCHAR(6)), policy_name
+SELECT CAST('values' AS VARCHAR(6)), policy_name
 FROM svv_attached_masking_policy
 WHERE schema_name = 'shop' AND table_name = 'orders'

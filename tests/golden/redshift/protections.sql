@@ -1,3 +1,3 @@
-SELECT DISTINCT CAST('rows' AS VARCHAR(6)), polname
+SELECT CAST('rows' AS VARCHAR(6)), polname
 FROM svv_rls_attached_policy
 WHERE relschema = 'shop' AND relname = 'orders' AND is_rls_on
