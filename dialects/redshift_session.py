@@ -1,0 +1,95 @@
+"""Sessions of Amazon Redshift, and the translation of the exceptions of Amazon's driver.
+
+https://docs.aws.amazon.com/redshift/latest/mgmt/python-driver.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from dialects import errors
+from dialects.base import Session
+from dialects.postgres import error_class
+from dialects.postgres_session import PostgresSession
+from dialects.session import fetch_through_cursor
+
+SERIALIZATION_CONFLICT = "1023"
+"""How the message begins where transactions form a cycle; its detail names the table.
+https://docs.aws.amazon.com/redshift/latest/dg/c_serial_isolation.html#c_serial_isolation-serializable-isolation-troubleshooting"""
+
+CLOCKS_DIFFER_BY = 0.9
+"""Share of the time limit after which a statement that nobody here cancelled counts as having exceeded it."""
+
+
+class RedshiftSession(PostgresSession):
+    """A session of Redshift."""
+
+    def explain_cancelled(self, error: errors.StatementCancelled, seconds: float) -> errors.AuditorError:
+        # A statement that took too long is reported in the words of one that was cancelled: Query (150) cancelled on user's request.
+        # A rule of the workload management names itself; it would end the same statement again, so that it must be cut too.
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_statement_timeout.html, and cm-c-wlm-query-monitoring-rules.html
+        if "WLM" in str(error):
+            return errors.StatementTimeout(f"{error}: it exceeded a limit of the cluster")
+        if self.statement_timeout is not None and seconds >= CLOCKS_DIFFER_BY * self.statement_timeout:
+            return errors.StatementTimeout(
+                f"{error}: so Redshift reports what exceeds the statement timeout of {self.statement_timeout:g} s"
+            )
+        return errors.StatementCancelled(f"{error}: by somebody else, not by this process")
+
+    def begin(self) -> None:
+        super().begin()
+        self.read_process_id()  # the one that is cancelled must be this session's own
+
+    def terminate_statement(self) -> str:
+        # A statement inside a transaction may not be cancelled. https://docs.aws.amazon.com/redshift/latest/dg/PG_CANCEL_BACKEND.html
+        return f"SELECT pg_terminate_backend({self.process_id})"
+
+    def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:
+        return False  # pg_export_snapshot() does not exist
+
+    def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
+        # The driver loads a whole result into memory. A single-node cluster allows a fetch size of at most 1,000 rows.
+        # https://docs.aws.amazon.com/redshift/latest/dg/fetch.html
+        yield from fetch_through_cursor(self.connection.cursor(), sql, rows_at_once=1000)
+
+    def close(self) -> None:
+        stream = self.connection._sock  # if the driver cannot send its Terminate message, it leaves this stream open
+        super().close()
+        with suppress(Exception):
+            stream.close()
+
+
+def close_sockets_of_failed_login(error: BaseException) -> None:
+    """Close the sockets of a failed login: the driver leaves them open in a connection object that it never returns."""
+    trace = error.__traceback__
+    while trace:
+        connection = trace.tb_frame.f_locals.get("self")
+        for stream in (getattr(connection, "_sock", None), getattr(connection, "_usock", None)):
+            with suppress(Exception):
+                stream.close()  # type: ignore[union-attr]
+        trace = trace.tb_next
+
+
+def translate_error(error: BaseException, where: str = "") -> errors.AuditorError | None:
+    """Return the error of ``dialects.errors`` for an exception of the driver, or None; ``where`` names the URL while connecting."""
+    from redshift_connector.error import Error, InterfaceError
+
+    prefix = f"{where}: " if where else ""
+    if isinstance(error, Error):
+        facts = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
+        text, state = str(facts.get("M", error.args[-1] if error.args else error)), str(facts.get("C", ""))
+        if detail := facts.get("D"):
+            text = f"{text}: {detail}"
+        if state == "XX000" and text.startswith(SERIALIZATION_CONFLICT):
+            return errors.SerializationConflict(f"{prefix}{text} (SQLSTATE {state})")
+        if state:
+            return error_class(state, text)(f"{prefix}{text} (SQLSTATE {state})")
+        closed = isinstance(error, InterfaceError)
+        return (errors.Unreachable if where else errors.ConnectionLost if closed else errors.StatementRefused)(f"{prefix}{text}")
+    if type(error).__module__.startswith("botocore"):  # while credentials are asked for
+        return errors.AccessDenied(f"{prefix}AWS gave no credentials: {error}")
+    if isinstance(error, OSError):
+        return (errors.Unreachable if where else errors.ConnectionLost)(f"{prefix}{error or 'the connection was lost'}")
+    return None
