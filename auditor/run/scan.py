@@ -1,6 +1,6 @@
 """Scan both sides by a plan: chunks, read by as many connections as the audit allows, in the snapshots that the plan asks for.
 
-A chunk that fails with a transient error is retried; each chunk that was read goes to the checkpoint at once.
+A chunk that fails with a transient error is retried; each chunk that was read goes to the checkpoint while the next one is read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from auditor.connections.reader import Reader, on_both_sides
 from auditor.errors import AuditorError, EngineError, LockTimeout, StatementCancelled, StatementTimeout
 from auditor.model import SIDES, Chunk, Plan, Side
 from auditor.run.chunk_queue import ChunkQueue
+from auditor.run.saving import BackgroundSaver, SaveChunk
 from auditor.sql import render
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
@@ -26,10 +27,6 @@ from dialects import Session
 
 Summarise = Callable[[Plan], Aligned]
 """Scans both sides by a plan, as ``scan`` does."""
-
-
-SaveChunk = Callable[[Side, Chunk, Summaries, float, int], None]
-"""Saves the summaries of a chunk, with the seconds and attempts that reading it took."""
 
 
 def _save_nothing(_: Side, __: Chunk, ___: Summaries, ____: float, _____: int) -> None:
@@ -91,8 +88,9 @@ class _SideScan:
             kept, more = self.stage.siblings, 0
             siblings = (kept or {}).pop(self.side, []) or ([] if self.side in self.reader.alone else self._open_siblings())
             try:
-                self._read_in_parallel([self.main, *siblings])
-                self._read_chunks(self.main)  # what a sibling gave back after the others had ended
+                with BackgroundSaver(self.stage.save) as saver:
+                    self._read_in_parallel([self.main, *siblings], saver)
+                    self._read_chunks(self.main, saver)  # what a sibling gave back after the others had ended
             finally:
                 if kept is None:
                     more = self.reader.close_siblings(self.side, siblings)
@@ -127,28 +125,28 @@ class _SideScan:
                 self.main.renew_snapshot()
         return siblings
 
-    def _read_in_parallel(self, connections: list[Connection]) -> None:
+    def _read_in_parallel(self, connections: list[Connection], saver: BackgroundSaver) -> None:
         """Read chunks by all connections until none is left. Raises the error that is the cause, not a cancellation that followed."""
         with ThreadPoolExecutor(len(connections), thread_name_prefix=self.side) as pool:
             read = telemetry.with_current_context(self._read_chunks)
-            tasks = [pool.submit(read, connection) for connection in connections]
+            tasks = [pool.submit(read, connection, saver) for connection in connections]
         if errors := [error for task in tasks if (error := task.exception())]:
             raise min(errors, key=lambda error: isinstance(error, StatementCancelled))
 
-    def _read_chunks(self, connection: Connection) -> None:
+    def _read_chunks(self, connection: Connection, saver: BackgroundSaver) -> None:
         """Read chunks until none is left, or until a connection that cannot be reopened is lost."""
         try:
             while (chunk := self.queue.take()) is not None:
                 if self.reader.stopped.is_set():
                     raise StatementCancelled
                 self.reader.report(self.side, self.stage.doing, self.queue.rows, max(self.queue.rows, self.expected_rows))
-                if not self._read_chunk(connection, chunk):
+                if not self._read_chunk(connection, chunk, saver):
                     return
         except AuditorError:
             self.reader.cancel()  # what the other connections read is of no use any more
             raise
 
-    def _read_chunk(self, connection: Connection, chunk: Chunk) -> bool:
+    def _read_chunk(self, connection: Connection, chunk: Chunk, saver: BackgroundSaver) -> bool:
         """Read one chunk, or give it back to the queue after a transient error; False if the connection can read no more."""
         began = time.monotonic()
         try:
@@ -171,7 +169,7 @@ class _SideScan:
         seconds = time.monotonic() - began
         self.queue.record_read(chunk, int(part.rows.sum()), seconds)
         if not (self.plan.method == "counts" and any(column.masked for column in self.plan.columns)):  # holds least and greatest values
-            self.stage.save(self.side, chunk, part, seconds, connection.attempts)
+            saver.save(self.side, chunk, part, seconds, connection.attempts)
         connection.attempts = 0
         self.parts.append(part)
         return True
