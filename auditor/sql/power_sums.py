@@ -13,6 +13,7 @@ from auditor.sql.minhash import minima
 from auditor.sql.row_text import row_text
 from auditor.sql.sums import aggregates
 from auditor.summary.field import P
+from auditor.summary.key_number import forms
 from dialects import Dialect
 
 INLINE_T = 4
@@ -72,10 +73,13 @@ def _row_location(plan: Plan, side: Side, dialect: Dialect) -> tuple[str, str, s
         column = plan.columns[how.column]
         offset = dialect.remainder(column.expression[side], how.size, column.native[side])
         return f"{partition(plan, side, dialect)} AS partition_id,\n    {offset} + 1 AS x", "partition_id", "x"
-    located = f"{key_number(plan, side, dialect)} AS kv"
+    number = key_number(plan, side, dialect)
+    located, place = f"{number} AS kv", position("kv", dialect)
+    if set(forms(plan)) and "uuid" not in forms(plan):  # computed twice, because the sums use the position a dozen times
+        located, place = f"{located},\n    {position(number, dialect)} AS x", "x"
     if how.strategy == "time":
-        return f"{partition(plan, side, dialect)} AS partition_id,\n    {located}", "partition_id", position("kv", dialect)
-    return located, bucket("kv", how.buckets, dialect), position("kv", dialect)
+        return f"{partition(plan, side, dialect)} AS partition_id,\n    {located}", "partition_id", place
+    return located, bucket("kv", how.buckets, dialect), place
 
 
 def _power_term(j: int, first: str, x: str, shared: bool, narrow: bool, dialect: Dialect) -> str:
