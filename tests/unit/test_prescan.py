@@ -17,6 +17,7 @@ from auditor.model import NULL_PARTITION, SIDES, Chunk, Partitioning, Plan, Pres
 from auditor.planning.prescan import LEAST_ROWS, decide, plan_of_stretches
 from auditor.run.prescan import _join_small, _key_spans
 from auditor.summary.arrays import Summaries
+from dialects import Kind
 from tests.unit.test_chunk_queue import plan as plan_of_keys
 
 RANGE = Partitioning(strategy="range", size=100)
@@ -35,19 +36,22 @@ def audit(**more: Any) -> Audit:
 
 
 @pytest.mark.parametrize(
-    ("how", "shares", "used", "why"),
+    ("how", "key", "shares", "used", "why"),
     [
-        (RANGE, (), True, "no earlier run is known to have found a difference"),
-        (RANGE, (0.0,), True, "no partition differed in the last run"),
-        (RANGE, (0.5, 0.0, 0.0, 0.0), True, "no partition differed in the last 3 runs"),
-        (RANGE, (0.001,), True, "by the last run about 2% of a scan would be repeated, and 15% of one is saved"),
-        (RANGE, (0.0, 0.2), False, "by the last 2 runs about 49% of a scan would be repeated, and 15% of one is saved"),
-        (HASH, (0.0, 0.0, 0.02), True, "by the last 3 runs about 33% of a scan would be repeated, and 40% of one is saved"),
-        (HASH, (0.0, 0.02), False, "by the last 2 runs about 50% of a scan would be repeated, and 40% of one is saved"),
+        (RANGE, "integer", (), True, "no earlier run is known to have found a difference"),
+        (RANGE, "integer", (0.0,), True, "no partition differed in the last run"),
+        (RANGE, "integer", (0.5, 0.0, 0.0, 0.0), True, "no partition differed in the last 3 runs"),
+        (RANGE, "integer", (0.001,), True, "by the last run about 2% of a scan would be repeated, and 10% of one is saved"),
+        (RANGE, "integer", (0.0, 0.2), False, "by the last 2 runs about 49% of a scan would be repeated, and 10% of one is saved"),
+        (HASH, "integer", (0.0, 0.0, 0.02), False, "by the last 3 runs about 33% of a scan would be repeated, and 25% of one is saved"),
+        (HASH, "text", (0.0, 0.0, 0.02), True, "by the last 3 runs about 33% of a scan would be repeated, and 45% of one is saved"),
+        (HASH, "uuid", (0.0, 0.02), False, "by the last 2 runs about 50% of a scan would be repeated, and 45% of one is saved"),
     ],
 )  # fmt: skip
-def test_earlier_runs_decide(how: Partitioning, shares: tuple[float, ...], used: bool, why: str) -> None:
-    found = decide(plan(how), audit(), shares)
+def test_earlier_runs_decide(how: Partitioning, key: str, shares: tuple[float, ...], used: bool, why: str) -> None:
+    made = plan(how)
+    column = replace(made.columns[0], kind=Kind(key), native=dict.fromkeys(SIDES, Kind(key)))
+    found = decide(replace(made, columns=(column, *made.columns[1:])), audit(), shares)
     assert (found.used, found.why) == (used, why)
     assert str(found) == f"{'yes' if used else 'no'}, because {why}"
 
