@@ -20,7 +20,7 @@ from dialects.canonical_text import INTRICATE_KINDS
 from dialects.catalogue import HashAlgorithm, ScanEstimate
 from dialects.floors import Floor
 from dialects.kinds import Kind, Rounding
-from dialects.mysql_session import MySQLSession
+from dialects.mysql_session import MySQLSession, open_connection, server_version
 from dialects.mysql_text import CHARACTER_SET, MySQLText, plain_type
 from dialects.session import Driver, DriverSession
 from dialects.url import Url
@@ -309,37 +309,16 @@ class MySQL(MySQLText):
         return f"{self.name}:{socket}:{url.database}" if socket else super().database_id(url)
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
-        import pymysql
-
-        options: dict[str, Any] = {}
-        if "ssl_ca" in url.options:
-            options["ssl_ca"] = url.options["ssl_ca"]
-        if url.option("ssl", "") in ("false", "0"):
-            options["ssl_disabled"] = True
-
         patience = url.integer_option("connect_timeout", 10)
 
         def log_in() -> Any:
-            connection: Any = pymysql.connect(
-                host=url.host or "localhost",
-                port=url.port or self.DEFAULT_PORT,
-                user=url.user or "",
-                password=url.password or "",
-                database=url.database or None,
-                unix_socket=url.options.get("unix_socket"),
-                charset="utf8mb4",
-                autocommit=True,
-                connect_timeout=patience,
-                read_timeout=patience,
-                write_timeout=patience,
-                **options,
-            )
+            connection = open_connection(url, self.DEFAULT_PORT)
             connection._read_timeout = connection._write_timeout = None  # the session bounds what follows
             return connection
 
-        driver = Driver(str(url), patience, log_in, lambda connection: int(connection._sock.fileno()), _translate_error)
+        driver = Driver(str(url), patience, log_in, lambda connection: int(connection._sock.fileno()), translate_error)
         connection = driver.connect()
-        version = str(connection.get_server_info()).removeprefix("5.5.5-")  # MariaDB feigns it, because old replicas read one digit
+        version = server_version(connection)
         dialect = self.for_server(version)
         label = f"MariaDB {version}" if dialect.mariadb else f"MySQL {version}"
         session = MySQLSession(dialect, label, connection, driver)
@@ -386,7 +365,7 @@ _ERROR_BY_NUMBER: dict[int, type[errors.AuditorError]] = {
 """Error class by error number of server or client. https://dev.mysql.com/doc/mysql-errors/9.4/en/"""
 
 
-def _translate_error(error: BaseException, where: str = "") -> errors.AuditorError | None:
+def translate_error(error: BaseException, where: str = "") -> errors.AuditorError | None:
     """Return the error of ``dialects.errors`` for an exception of PyMySQL, or None; ``where`` names the URL while connecting."""
     import pymysql
 
