@@ -1,23 +1,26 @@
 """What the parts of the pipeline hand to each other: events as Arrow batches, positions, and the columns of a table at its time.
 
-An event holds its row twice, before and after, as texts in the order of the table's columns. Which columns these are says the event's
-``schema_id``; the source announces each schema before the first event that has it, by an event of kind ``schema`` whose ``after`` is
-the schema's JSON. A value's text is what the server itself prints for it, in UTC; binary strings, which the server prints as
-bytes, are lower-case hexadecimal digits:
+An event holds its row twice, before and after, as texts in the order of the table's columns, generated ones among them. Which columns
+these are says the event's ``schema_id``; the source announces each schema before the first event that has it, in each range of the log
+that is decoded by itself, by an event of kind ``schema`` whose ``after`` is the schema's JSON. A value's text is what the server itself
+prints for it, in UTC; binary strings, which the server prints as bytes, are lower-case hexadecimal digits:
 
 ===============================  ====================================================================================
 type                             text
 ===============================  ====================================================================================
 integers, ``BIT``                decimal digits, with ``-`` before negative numbers
 ``DECIMAL``                      all digits of its scale: ``-12.30``
-``FLOAT``, ``DOUBLE``            the shortest decimal number that reads back as the same value of that width
+``FLOAT``, ``DOUBLE``            the shortest decimal number that reads back as the same value of that width: ``1.5``, ``-0``,
+                                 ``0.0000001``; with an exponent above 15 digits before or behind the point: ``1e15``, ``1.5e-15``
 ``DATE``                         ``2024-02-29``; zero dates as they are stored: ``0000-00-00``, ``2024-00-10``
 ``DATETIME``, ``TIMESTAMP``      ``2024-02-29 23:59:59``, followed by ``.`` and as many digits as the column has
 ``TIME``                         ``-838:59:59`` with a fraction likewise; ``YEAR``: ``2024`` or ``0000``
 ``CHAR``, ``VARCHAR``, ``TEXT``  the characters
-``BINARY``, ``BLOB`` and such    hexadecimal digits, ``BINARY(n)`` with all its n bytes; MariaDB's ``UUID``, ``INET4`` and ``INET6``, too
+``BINARY``, ``BLOB`` and such    hexadecimal digits, ``BINARY(n)`` with all its n bytes; spatial values: their SRID in four bytes, the
+                                 lowest first, and WKB. MariaDB's ``UUID``, ``INET4`` and ``INET6`` are logged as ``BINARY``; a
+                                 ``UUID``'s bytes are its digits in their order
 ``ENUM``, ``SET``                the label; the labels separated by commas; an invalid ``ENUM`` is the empty text
-``JSON``                         the document as the server prints it
+``JSON``                         the document as the server prints it; MariaDB logs it as ``LONGTEXT``, as it was written
 ===============================  ====================================================================================
 """
 
@@ -56,8 +59,11 @@ ARROW_SCHEMA = pa.schema(
 """An event.
 
 ``position`` (see `Position`) is that of the end of the event in the log that carries the row; of rows of a prepared XA transaction, that
-of its commit. ``row`` counts the rows of the transaction from 0: (position, row) is unique and sorts as the source applied the rows.
-``time`` is when the transaction was committed. An insert and a refresh have no ``before``, a delete has no ``after``.
+of its commit; of rows of a compressed transaction, that of its end. ``row`` counts the rows of the transaction, of the tables that are
+read, from 0: (position, row) is unique and sorts as the source applied the rows. An event of kind ``schema`` has the position of the first
+row that it announces, and a negative ``row``. ``gtid`` is MySQL's (``uuid:7``, ``uuid:tag:7``) or MariaDB's (``0-1-7``), if there is one.
+``time`` is when the transaction was committed, in microseconds; MariaDB logs only the second in which the statement began that committed
+it. An insert and a refresh have no ``before``, a delete has no ``after``.
 """
 
 
@@ -90,10 +96,11 @@ class ColumnSchema:
     name: str
     type: str
     """The type as ``information_schema.columns.column_type`` prints it, as far as the log tells: ``int unsigned``, ``varchar(40)``
-    with its length in characters, ``decimal(10,2)``, ``datetime(6)``, ``enum('a','b')``, ``bit(3)``, ``binary(16)``."""
+    with its length in characters, ``decimal(10,2)``, ``datetime(6)``, ``enum('a','b')``, ``bit(3)``, ``binary(16)``. It does not tell
+    the display width of integers, ZEROFILL and COMPRESSED."""
     nullable: bool
     charset: str | None = None
-    """The character set of its text; None for other types."""
+    """The character set of its text, or of the labels of ENUM and SET; None for other types."""
 
 
 @dataclass(frozen=True, slots=True)
