@@ -48,6 +48,11 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   └── QueueFull                            retryable
     ├── Forbidden                     exit 2                the token lacks the scope
     │   └── Unauthorised                                    no token, or an unknown, expired or revoked one
+    ├── ChangeStreamError             exit 3                the source's binary log cannot be replicated
+    │   ├── LogRefused                exit 2                it holds what is not replicated, or is written with other settings
+    │   ├── PositionLost                                    a position is gone from it, or is none
+    │   ├── OffsetWentBack                                  a stream was asked to go back
+    │   └── ReaderReplaced                                  another reader with the same server id took over
     ├── NotifyError                   exit 3                a notification could not be sent
     ├── PackageMissing                exit 2                a command needs packages that are not installed
     ├── DemoDataMissing               exit 2
@@ -84,6 +89,7 @@ __all__ = [
     "AuditorError",
     "BadExpression",
     "BadUrl",
+    "ChangeStreamError",
     "ColumnRefused",
     "ColumnsChanged",
     "ConfigError",
@@ -96,14 +102,18 @@ __all__ = [
     "HashMissing",
     "HeartbeatAhead",
     "LockTimeout",
+    "LogRefused",
     "NoKey",
     "NoSuchObject",
     "NotOurTable",
     "NotResumable",
     "NotifyError",
+    "OffsetWentBack",
     "PackageMissing",
     "PlanError",
+    "PositionLost",
     "QueueFull",
+    "ReaderReplaced",
     "ResultError",
     "ScanRefused",
     "SchemaChanged",
@@ -248,6 +258,28 @@ class Forbidden(AuditorError):
 
 class Unauthorised(Forbidden):
     """There is no valid token; create one with: auditor token create --scope read --name NAME."""
+
+
+class ChangeStreamError(AuditorError):
+    """The source's binary log could not be read."""
+
+
+class LogRefused(ChangeStreamError):
+    """The binary log holds what is not replicated; change the source's settings, then bootstrap again."""
+
+    exit_code = 2
+
+
+class PositionLost(ChangeStreamError):
+    """A position is gone from the source's binary log, or is not the beginning of an event; bootstrap again."""
+
+
+class OffsetWentBack(ChangeStreamError):
+    """A change stream was asked to go back to an earlier position; use the checkpoint that belongs to the stream."""
+
+
+class ReaderReplaced(ChangeStreamError):
+    """Another reader with the same server id took over the binary log; run one reader per source, or set another server_id."""
 
 
 class NotifyError(AuditorError):

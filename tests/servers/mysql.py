@@ -37,7 +37,12 @@ OPTIONS = (
     "--innodb-doublewrite=OFF",
     "--sync-binlog=0",
 )
-OWN_OPTIONS = ("--loose-innodb-redo-log-capacity=64M", "--loose-mysqlx=OFF", "--secure-file-priv=NULL")
+OWN_OPTIONS = (
+    "--loose-innodb-redo-log-capacity=64M",
+    "--loose-mysqlx=OFF",
+    "--secure-file-priv=NULL",
+    "--loose-binlog-row-metadata=FULL",  # a change stream needs the names of columns
+)
 
 #: What makes the server ready for tests, whoever started it.
 PREPARE = (

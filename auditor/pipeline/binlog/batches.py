@@ -1,0 +1,126 @@
+"""Collect decoded rows of a table and make Arrow batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from auditor.errors import LogRefused
+from auditor.pipeline.binlog.row_decoder import Decoder
+from auditor.pipeline.binlog.table_map import TableMap
+from auditor.pipeline.events import ARROW_SCHEMA, EventKind, TableSchema
+
+MAX_ROWS = 16_384
+MAX_BYTES = 4 << 20
+"""Rows, and bytes of the log, after which rows of a table are handed on."""
+
+_LIST = ARROW_SCHEMA.field("before").type
+
+
+Project = Callable[[pa.RecordBatch, TableSchema], pa.RecordBatch]
+"""Makes of events of one table and schema what leaves the source: without some columns or rows, under another schema."""
+
+
+def unchanged(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+    """Return the events as they are."""
+    del schema
+    return batch
+
+
+class RowBuffer:
+    """Rows of one table with one schema. Rows of one event share everything but their number and their values."""
+
+    def __init__(self, table: TableMap, decode: Decoder, project: Project) -> None:
+        self.table = table
+        self.decode = decode
+        self._project = project
+        self.rows = 0
+        self.bytes = 0
+        self.is_announced = False
+        self._clear()
+
+    def _clear(self) -> None:
+        self.before: list[str | None] = []
+        self.after: list[str | None] = []
+        self._kinds: list[EventKind] = []
+        self._gtids: list[str | None] = []
+        self._positions: list[int] = []
+        self._times: list[int] = []
+        self._first_rows: list[int] = []
+        self._counts: list[int] = []
+        self.rows = self.bytes = 0
+
+    def add(self, kind: EventKind, gtid: str | None, position: int, time: int, first_row: int, count: int, size: int) -> None:
+        """Note what the rows of one event, whose values are appended to ``before`` and ``after``, have in common."""
+        self._kinds.append(kind)
+        self._gtids.append(gtid)
+        self._positions.append(position)
+        self._times.append(time)
+        self._first_rows.append(first_row)
+        self._counts.append(count)
+        self.rows += count
+        self.bytes += size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rows should be handed on."""
+        return self.rows >= MAX_ROWS or self.bytes >= MAX_BYTES
+
+    def flush(self, announcement: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as one batch, and before the first one the table's schema, with the row number -1 - ``announcement``."""
+        if not self.rows:
+            return
+        if not self.is_announced:
+            self.is_announced = True
+            yield self._project(self._schema_event(announcement), self.table.schema)
+        batch = self._project(self._batch(), self.table.schema)
+        self._clear()
+        if batch.num_rows:
+            yield batch
+
+    def _batch(self) -> pa.RecordBatch:
+        counts = np.array(self._counts, dtype=np.int64)
+        runs = np.repeat(np.arange(len(counts)), counts)
+        starts = np.cumsum(counts) - counts
+        has_before = np.array([kind != "insert" for kind in self._kinds], dtype=bool)[runs]
+        has_after = np.array([kind != "delete" for kind in self._kinds], dtype=bool)[runs]
+        rows = np.arange(self.rows) + np.repeat(np.array(self._first_rows, dtype=np.int64) - starts, counts)
+        columns = [
+            pa.array(self._kinds, pa.string()).take(pa.array(runs)),
+            _constant(self.table.database, self.rows),
+            _constant(self.table.table, self.rows),
+            _constant(self.table.schema_id, self.rows),
+            pa.array(self._gtids, pa.string()).take(pa.array(runs)),
+            pa.array(np.array(self._positions, dtype=np.int64)[runs]),
+            pa.array(rows, pa.int64()),
+            pa.array(np.array(self._times, dtype="datetime64[us]")[runs], ARROW_SCHEMA.field("time").type),
+            self._lists(self.before, has_before),
+            self._lists(self.after, has_after),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+
+    def _lists(self, values: list[str | None], present: np.ndarray) -> pa.Array:
+        if not values:
+            return pa.nulls(len(present), _LIST)
+        texts = pa.array(values, pa.string())
+        if isinstance(texts, pa.ChunkedArray):
+            raise LogRefused(f"a row of {self.table.name} is larger than 2 GiB as text; leave the table out")
+        offsets = np.zeros(len(present) + 1, dtype=np.int32)
+        np.cumsum(present * len(self.table.columns), out=offsets[1:])
+        mask = None if present.all() else pa.array(~present)
+        return pa.ListArray.from_arrays(pa.array(offsets), texts, type=_LIST, mask=mask)
+
+    def _schema_event(self, announcement: int) -> pa.RecordBatch:
+        table = self.table
+        columns = [
+            pa.array(["schema"], pa.string()), _constant(table.database, 1), _constant(table.table, 1), _constant(table.schema_id, 1),
+            pa.array(self._gtids[:1], pa.string()), pa.array(self._positions[:1], pa.int64()), pa.array([-1 - announcement], pa.int64()),
+            pa.array(self._times[:1], ARROW_SCHEMA.field("time").type), pa.nulls(1, _LIST), pa.array([[table.schema.to_json()]], _LIST),
+        ]  # fmt: skip
+        return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+
+
+def _constant(text: str, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()), count)

@@ -1,0 +1,81 @@
+"""Unpack compressed transactions, events and columns.
+
+https://dev.mysql.com/doc/refman/9.4/en/binary-log-transaction-compression.html
+https://mariadb.com/kb/en/compressing-events-to-reduce-size-of-the-binary-log/
+https://mariadb.com/kb/en/storage-engine-independent-column-compression/
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import pyarrow as pa
+
+PAYLOAD_SIZE, PAYLOAD_ALGORITHM, PAYLOAD_RAW_SIZE = 1, 2, 3
+ZSTANDARD, UNCOMPRESSED = 0, 255
+
+BLOCK_BYTES = 1 << 17
+"""The most bytes of a block of Zstandard, of which a reader needs the whole. https://www.rfc-editor.org/rfc/rfc8878#name-blocks"""
+
+
+def transaction_events(data: bytes, first: int | None = None) -> bytes:
+    """Return the events of MySQL's compressed transaction, one after another, each without a checksum; or so many of their first bytes.
+
+    ``data`` is the body of the event: fields of a number, a size and a value, up to the one with the number 0, then the payload. For
+    the first bytes it may be cut off after `BLOCK_BYTES`. Raises ValueError or OSError if it cannot be unpacked.
+    """
+    at, fields = 0, {}
+    while True:
+        kind, at = packed_integer(data, at)
+        if kind == 0:
+            break
+        size, at = packed_integer(data, at)
+        fields[kind] = packed_integer(data, at)[0]
+        at += size
+    payload = data[at : at + fields[PAYLOAD_SIZE]]
+    algorithm = fields.get(PAYLOAD_ALGORITHM, ZSTANDARD)
+    if algorithm == UNCOMPRESSED:
+        return payload[:first]
+    if algorithm != ZSTANDARD:
+        raise ValueError(f"a transaction is compressed by the unknown algorithm {algorithm}")
+    unpacked: bytes
+    if first is None:
+        unpacked = pa.decompress(payload, decompressed_size=fields[PAYLOAD_RAW_SIZE], codec="zstd", asbytes=True)
+    else:
+        with pa.CompressedInputStream(pa.BufferReader(payload), "zstd") as stream:
+            unpacked = stream.read(min(first, fields[PAYLOAD_RAW_SIZE]))
+    return unpacked
+
+
+def packed_integer(data: bytes, at: int) -> tuple[int, int]:
+    """Return a length-encoded integer and where it ends.
+
+    https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_dt_integers.html
+    """
+    first = data[at]
+    if first < 0xFB:
+        return first, at + 1
+    size = {0xFC: 2, 0xFD: 3, 0xFE: 8}[first]
+    return int.from_bytes(data[at + 1 : at + 1 + size], "little"), at + 1 + size
+
+
+def uncompressed_event(data: bytes) -> bytes:
+    """Return the end of an event that MariaDB compressed: a byte whose low bits say how many bytes of the size follow, then zlib's."""
+    return zlib.decompress(data[1 + (data[0] & 0x07) :])
+
+
+def uncompressed_column(data: bytes) -> bytes:
+    """Return the value of a column that is declared COMPRESSED in MariaDB.
+
+    The first byte is 0 before a value that is not compressed. Else its high half names the method (8 is zlib), its bit 3 is set where
+    zlib's header and checksum are left out, and its lowest bits say how many bytes of the size follow. Raises ValueError.
+    """
+    if not data:
+        return data
+    head = data[0]
+    if head == 0:
+        return data[1:]
+    if head >> 4 != 8:
+        raise ValueError(f"a column is compressed by the unknown method {head >> 4}")
+    packed = data[1 + (head & 0x07) :]
+    return zlib.decompress(packed, -zlib.MAX_WBITS if head & 0x08 else zlib.MAX_WBITS)

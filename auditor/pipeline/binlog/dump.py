@@ -1,0 +1,293 @@
+"""Ask a server for its binary log and receive it, packet by packet.
+
+The request is that of a replica (COM_BINLOG_DUMP). It is never one of a semi-synchronous replica, for which commits on the source would
+wait. https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_binlog_dump.html
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import struct
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pymysql
+
+from auditor.errors import AccessDenied, AuditorError, ChangeStreamError, ConnectionLost, PositionLost, ReaderReplaced, Unreachable
+from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
+from dialects.mysql import MySQL, translate_error
+from dialects.mysql_session import open_connection, server_version
+from dialects.url import parse_url
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT = 5.0
+"""Seconds of silence after which the server sends a heartbeat."""
+SILENCE = 3 * HEARTBEAT
+"""Seconds of silence after which a connection counts as lost."""
+WRITE_TIMEOUT = 3600
+"""Seconds that the server waits for a reader that does not read, as while a batch is under way; its default is a minute."""
+FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
+"""Seconds before the first attempt to connect again, and before later ones at most; each wait is twice as long as the one before."""
+CHUNK = 1 << 20
+MAX_PACKET = 0xFFFFFF
+NON_BLOCKING = 1
+"""Flag of the request: end at the end of the log instead of waiting for more."""
+COM_BINLOG_DUMP = 0x12
+
+_GONE = re.compile(r"Could not find first log file|purged|could not find next log", re.IGNORECASE)
+_REPLACED = re.compile(r"same server_uuid/server_id", re.IGNORECASE)
+_NO_BOUNDARY = re.compile(
+    r"impossible position|> file size|truncated|max_allowed_packet|bogus data|invalid event|checksum|crc|corrupt|Error reading|reading log"
+    r"|beyond|bad magic",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A server whose binary log is read."""
+
+    url: str = field(repr=False)
+    name: str
+    """The connection's name in auditor.yaml, for messages."""
+
+    def connect(self) -> Any:
+        """Return a new connection of PyMySQL. Raises errors of ``auditor.errors``."""
+        url = parse_url(self.url)
+        try:
+            return open_connection(url, MySQL.DEFAULT_PORT)
+        except Exception as error:
+            known = translate_error(error, f"connection {self.name}")
+            raise known or error from error
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatus:
+    """What a server says of its binary log."""
+
+    end: Place
+    mariadb: bool
+
+
+def log_status(connection: Any) -> LogStatus:
+    """Return where the server's binary log ends now. Raises ChangeStreamError if it keeps none, AccessDenied without the privilege."""
+    mariadb = "mariadb" in server_version(connection).lower()
+    # MySQL 8.2 renamed the statement, 8.4 removed the old one. https://dev.mysql.com/doc/refman/8.4/en/show-binary-log-status.html
+    version = tuple(int(digits) for digits in re.findall(r"\d+", server_version(connection))[:2])
+    rows = query(connection, "SHOW BINARY LOG STATUS" if not mariadb and version >= (8, 2) else "SHOW MASTER STATUS")
+    if not rows:
+        raise ChangeStreamError("the source keeps no binary log; start it with log_bin")
+    return LogStatus(Place(str(rows[0][0]), int(rows[0][1])), mariadb)
+
+
+def first_place(connection: Any) -> Place:
+    """Return the beginning of the oldest file that the server still has."""
+    rows = query(connection, "SHOW BINARY LOGS")
+    return Place(str(rows[0][0]), FIRST_OFFSET)
+
+
+def query(connection: Any, statement: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement. Raises errors of ``auditor.errors``."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+    except (pymysql.MySQLError, OSError) as error:
+        known = translate_error(error)
+        if isinstance(known, AccessDenied):
+            raise AccessDenied(f"{known}; GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO the pipeline's user") from error
+        raise known or ConnectionLost(str(error)) from error
+
+
+def other_server_id() -> int:
+    """Return a number for a reader that shall end no other one."""
+    return random.randrange(1 << 30, 1 << 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ask a server for."""
+
+    source: Source
+    place: Place
+    server_id: int
+    """The reader's number. The server ends the older of two readers that have the same."""
+    blocking: bool = True
+    """Whether the server waits for more at the end of its log."""
+
+    def from_place(self, place: Place) -> Request:
+        """Return the same request from another place."""
+        return replace(self, place=place)
+
+
+class Dump:
+    """Events of a binary log, as a server sends them from a place on."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.connection = request.source.connect()
+        try:
+            self.mariadb = "mariadb" in server_version(self.connection).lower()
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        nanoseconds = int(HEARTBEAT * 1e9)
+        # Servers know one of the two names each, or both. https://dev.mysql.com/doc/refman/9.4/en/replication-options-replica.html
+        query(self.connection, "SET @master_binlog_checksum = @@GLOBAL.binlog_checksum, @source_binlog_checksum = @@GLOBAL.binlog_checksum")
+        query(self.connection, f"SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}")
+        query(self.connection, f"SET SESSION net_write_timeout = {WRITE_TIMEOUT}")
+        if self.mariadb:
+            # 4: events of GTIDs are sent as they are. https://mariadb.com/kb/en/5-slave-registration/
+            query(self.connection, "SET @mariadb_slave_capability = 4")
+        place, flags = self.request.place, 0 if self.request.blocking else NON_BLOCKING
+        body = struct.pack("<BIHI", COM_BINLOG_DUMP, place.offset, flags, self.request.server_id) + place.file.encode()
+        self.connection._write_bytes(struct.pack("<I", len(body))[:3] + b"\0" + body)
+        self.connection._sock.settimeout(SILENCE)
+
+    def close(self) -> None:
+        """End the connection at once, whatever the server still wants to send."""
+        with suppress(Exception):  # whatever state the socket is in
+            self.connection._force_close()
+
+    def events(self, head: int | None = None) -> Iterator[tuple[bytes, int, int]]:
+        """Yield (buffer, start, end) of each event, header first, until the log's end if the request does not block.
+
+        With ``head`` only so many bytes of an event need be in the buffer; the rest of a longer one is not kept.
+
+        Raises PositionLost, ReaderReplaced, AccessDenied, ConnectionLost and ChangeStreamError.
+        """
+        receive = self._receive
+        buffer, at = b"", 0
+        while True:
+            available = len(buffer) - at
+            if available < 5:
+                buffer, at = buffer[at:] + receive(), 0
+                continue
+            length = buffer[at] | buffer[at + 1] << 8 | buffer[at + 2] << 16
+            if available < 4 + length:
+                wanted = length if head is None or length <= head else head
+                if available < 4 + wanted:
+                    buffer, at = _filled(buffer[at:], 4 + wanted, receive), 0
+            if buffer[at + 4]:
+                if buffer[at + 4] == 0xFE and length < 9:
+                    return
+                raise self._failure(buffer[at + 4 : at + 4 + length])
+            if length == MAX_PACKET:
+                buffer, at = yield from self._large_event(buffer, at, head)
+                continue
+            end = at + 4 + length
+            if end <= len(buffer):
+                yield buffer, at + 5, end
+                at = end
+            else:  # only its head was asked for
+                yield buffer, at + 5, len(buffer)
+                buffer, at = _skipped(end - len(buffer), receive), 0
+
+    def _large_event(self, buffer: bytes, at: int, head: int | None) -> Generator[tuple[bytes, int, int], None, tuple[bytes, int]]:
+        """Yield an event that is sent in several packets; return the buffer after it, and where to go on in it."""
+        if head is not None:
+            buffer = _filled(buffer[at:], 4 + head, self._receive)
+            yield buffer, 5, len(buffer)
+            rest = 4 + MAX_PACKET
+            while True:
+                buffer = buffer[rest:] if len(buffer) >= rest else _skipped(rest - len(buffer), self._receive)
+                buffer = _filled(buffer, 4, self._receive)
+                length = int.from_bytes(buffer[:3], "little")
+                rest = 4 + length
+                if length < MAX_PACKET:
+                    return buffer[rest:] if len(buffer) >= rest else _skipped(rest - len(buffer), self._receive), 0
+        pieces: list[bytes] = []
+        while True:
+            length = int.from_bytes(buffer[at : at + 3], "little")
+            buffer = _filled(buffer[at:], 4 + length, self._receive)
+            pieces.append(buffer[4 if pieces else 5 : 4 + length])
+            buffer, at = _filled(buffer[4 + length :], 4 if length == MAX_PACKET else 0, self._receive), 0
+            if length < MAX_PACKET:
+                event = b"".join(pieces)
+                yield event, 0, len(event)
+                return buffer, 0
+
+    def _receive(self) -> bytes:
+        try:
+            received: bytes = self.connection._sock.recv(CHUNK)
+        except TimeoutError as error:
+            raise ConnectionLost(f"connection {self.request.source.name}: no event and no heartbeat for {SILENCE:g} s") from error
+        except OSError as error:
+            raise ConnectionLost(f"connection {self.request.source.name}: {error}") from error
+        if not received:
+            raise ConnectionLost(f"connection {self.request.source.name}: the server ended the stream of its binary log")
+        return received
+
+    def _failure(self, packet: bytes) -> AuditorError:
+        """Return the error that an error packet says."""
+        code = int.from_bytes(packet[1:3], "little")
+        text = packet[3:].decode(errors="replace").removeprefix("#HY000")
+        place, name = self.request.place, self.request.source.name
+        if _REPLACED.search(text) or code == 4052:
+            return ReaderReplaced(
+                f"connection {name}: another reader with server id {self.request.server_id} took over the binary log; run one reader per"
+                " source, or give this one another server_id"
+            )
+        if _GONE.search(text):
+            return PositionLost(f"position {place} is gone from the source's binary log; bootstrap the tables again ({text})")
+        if _NO_BOUNDARY.search(text):
+            return PositionLost(
+                f"{place} is no event boundary of the source's binary log; start at one that SHOW BINLOG EVENTS lists, or bootstrap the"
+                f" tables again ({text})"
+            )
+        known = translate_error(pymysql.OperationalError(code, text))
+        if isinstance(known, AccessDenied):
+            return AccessDenied(f"connection {name}: {text}; GRANT REPLICATION SLAVE ON *.* TO the pipeline's user")
+        return known if isinstance(known, ConnectionLost) else ChangeStreamError(f"connection {name}, at {place}: {text} (error {code})")
+
+
+def _filled(buffer: bytes, size: int, receive: Callable[[], bytes]) -> bytes:
+    """Return the buffer with as much more as makes ``size`` bytes at least."""
+    pieces, missing = [buffer], size - len(buffer)
+    while missing > 0:
+        pieces.append(receive())
+        missing -= len(pieces[-1])
+    return b"".join(pieces)
+
+
+def _skipped(size: int, receive: Callable[[], bytes]) -> bytes:
+    """Receive ``size`` bytes, and return what came after them."""
+    while True:
+        received = receive()
+        if len(received) >= size:
+            return received[size:]
+        size -= len(received)
+
+
+class Patience:
+    """Waits between attempts to reach a server again: growing ones, until ``seconds`` have passed without success."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew, after a success."""
+        self._wait = FIRST_WAIT
+        self._since: float | None = None
+
+    def wait(self, error: AuditorError) -> None:
+        """Wait before the next attempt. Raises ``error`` if it can never succeed, or if the patience is at its end."""
+        if not isinstance(error, ConnectionLost | Unreachable):
+            raise error
+        now = time.monotonic()
+        self._since = self._since or now
+        if now - self._since + self._wait > self.seconds:
+            raise error
+        log.warning("the binary log's connection was lost; reconnecting", extra={"action": "reconnect", "reason": str(error)})
+        time.sleep(self._wait)
+        self._wait = min(2 * self._wait, LONGEST_WAIT)

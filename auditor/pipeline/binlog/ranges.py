@@ -1,0 +1,240 @@
+"""Scan the headers of a binary log and cut it into ranges at transaction ends.
+
+Only headers and the events that begin and end transactions are looked at, so a scan takes a small part of the time of decoding. The cuts
+depend on the start and on the size of a range alone: whoever scans from the same start finds the same ones.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from auditor.errors import ConnectionLost, LogRefused, PositionLost, Unreachable
+from auditor.pipeline.binlog import event_types as types
+from auditor.pipeline.binlog.dump import Dump, Patience, Request, other_server_id
+from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
+from auditor.pipeline.binlog.transactions import HEAD, MariaDBTransactions, Transactions
+
+_QUIET = types.ROWS_TYPES | {types.TABLE_MAP, types.ROWS_QUERY, types.PARTIAL_UPDATE, types.MARIADB_ANNOTATE}
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """Transactions of one file of the log, from the end of one to the end of another."""
+
+    start: Place
+    end: int
+    """The offset of its end in the same file."""
+    prepared: Mapping[str, LogRange] = field(default_factory=dict)
+    """Where the XA transactions that it commits were prepared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place between two transactions, with what a reader must know to go on there."""
+
+    place: Place
+    gtid: str | None = None
+    """The global id of the transaction before it."""
+    prepared: Mapping[str, LogRange] = field(default_factory=dict)
+    """XA transactions that were prepared before it and not decided."""
+
+
+class LogScan:
+    """A scan of a log that goes on from where it stopped, and connects again when the connection is lost."""
+
+    def __init__(self, request: Request, mark: Mark, range_bytes: int, patience: float) -> None:
+        self.mark = mark
+        self._request = request
+        self._range_bytes = range_bytes
+        self._patience = Patience(patience)
+        self._dump: Dump | None = None
+        self._events: Iterator[tuple[bytes, int, int]] = iter(())
+        self._transactions = Transactions()
+        self._is_unproved = True
+        self._checksum = 0
+
+    def close(self) -> None:
+        """End the dump."""
+        if self._dump:
+            self._dump.close()
+            self._dump = None
+
+    def advance(self, until: Place, max_bytes: int | None = None) -> list[LogRange]:
+        """Scan to ``until``, or to the first transaction end at which ``max_bytes`` of the log were passed; return its ranges.
+
+        ``mark`` then says where it stopped. The last range may be smaller than the others, and a transaction is never cut. Raises
+        PositionLost, LogRefused, ReaderReplaced, AccessDenied, and ConnectionLost or Unreachable when the patience is at its end.
+        """
+        cutter = _Cutter(self.mark)
+        while self.mark.place.order < until.order and (max_bytes is None or cutter.passed < max_bytes):
+            try:
+                if self._dump is None:
+                    self._open()
+                self._scan(cutter, until, max_bytes)
+                self._patience.reset()
+            except (ConnectionLost, Unreachable) as error:
+                self.close()
+                self._patience.wait(error)
+        return cutter.finish()
+
+    def _open(self) -> None:
+        self._dump = Dump(self._request.from_place(self.mark.place))
+        self._events = self._dump.events(head=HEAD)
+        self._transactions = MariaDBTransactions() if self._dump.mariadb else Transactions()
+        self._is_unproved = True
+
+    def _scan(self, cutter: _Cutter, until: Place, max_bytes: int | None) -> None:
+        """Take events until the end is reached. A connection that is lost leaves the mark at the last transaction end."""
+        # The loop runs for each event, so it keeps the place as a number, and makes marks of it only when it must.
+        transactions, unpack, kinds = self._transactions, types.HEADER.unpack_from, self._transactions.KINDS
+        feed, ranges, file, passed = transactions.feed, self._range_bytes, self.mark.place.file, self.mark.place.offset
+        checksum = self._checksum
+        goal = _goal(cutter, file, until, max_bytes)
+        try:
+            for buffer, at, end in self._events:
+                _, kind, _, size, offset, flags = unpack(buffer, at)
+                if kind in _QUIET:
+                    continue
+                if kind in kinds:
+                    if not feed(kind, buffer, at + 19, end - checksum):
+                        if self._is_unproved:
+                            self._prove(Place(file, passed), offset - size)
+                        continue
+                    if offset < passed:
+                        raise LogRefused(
+                            f"{file} grows beyond 4 GiB after {file}:{passed}, where no position reaches; bootstrap the tables again, and"
+                            " keep transactions smaller"
+                        )
+                    if kind == types.TRANSACTION_PAYLOAD:
+                        self._look_inside(buffer[at + 19 : end - checksum], Place(file, passed))
+                    if transactions.prepared or transactions.decided:
+                        self.mark = cutter.decide(Mark(Place(file, passed), None, self.mark.prepared), offset, transactions)
+                    passed = cutter.end = offset
+                    cutter.has_transactions = True
+                    if offset - cutter.start >= ranges:
+                        cutter.cut()
+                elif kind == types.ROTATE and (flags & types.ARTIFICIAL or not offset):
+                    named = file_name(buffer[at : at + size])
+                    if named == file:
+                        continue
+                    file, passed = named, FIRST_OFFSET
+                    cutter.new_file(file)
+                    goal = _goal(cutter, file, until, max_bytes)
+                else:
+                    if kind == types.FORMAT:
+                        checksum = self._checksum = types.checksum_bytes(buffer, end)
+                    if offset <= passed or transactions.open:
+                        continue
+                    passed = offset
+                if passed >= goal and not transactions.open:
+                    return
+        finally:
+            self.mark = Mark(Place(file, passed), transactions.last_gtid or self.mark.gtid, self.mark.prepared)
+        raise ConnectionLost(f"connection {self._request.source.name}: the server ended the stream of its binary log")
+
+    def _look_inside(self, data: bytes, begin: Place) -> None:
+        """Find out whether a compressed transaction, which begins at ``begin``, was prepared by XA PREPARE."""
+
+        def whole() -> bytes:
+            request = Request(self._request.source, begin, other_server_id(), blocking=False)
+            with closing(Dump(request)) as dump:
+                for buffer, at, end in dump.events():
+                    if types.HEADER.unpack_from(buffer, at)[1] == types.TRANSACTION_PAYLOAD:
+                        return buffer[at + types.HEADER.size : end]
+            raise ConnectionLost(f"connection {request.source.name}: the stream of the binary log ended at {begin}")
+
+        try:
+            self._transactions.look_inside(data, whole)
+        except (ValueError, KeyError, IndexError, OSError) as error:
+            raise LogRefused(f"{begin}: a compressed transaction cannot be unpacked ({error}); report this") from error
+
+    def _prove(self, place: Place, begin: int) -> None:
+        """Check that the first event begins where the dump was asked to; MariaDB leaves out events that nobody asked for."""
+        self._is_unproved = False
+        assert self._dump is not None
+        if begin < place.offset or (begin > place.offset and not self._dump.mariadb):
+            raise PositionLost(
+                f"{place} is no event boundary of the source's binary log; start at one that SHOW BINLOG EVENTS lists, or bootstrap the"
+                " tables again"
+            )
+
+
+class _Cutter:
+    """Collects ranges. All offsets are in ``file``, the last one that was reached."""
+
+    def __init__(self, mark: Mark) -> None:
+        self.file = mark.place.file
+        self.start = self.end = mark.place.offset
+        """Where the range began that is not finished, and where the last transaction ended."""
+        self.has_transactions = False
+        self._ranges: list[LogRange] = []
+        self._earlier_files = 0
+        self._first = mark.place.offset
+        self._prepared: dict[str, LogRange] = {}
+
+    @property
+    def passed(self) -> int:
+        """Bytes of the log up to the last transaction end."""
+        return self._earlier_files + self.end - self._first
+
+    def decide(self, mark: Mark, end: int, transactions: Transactions) -> Mark:
+        """Note that a transaction, which ends at ``end``, was prepared, or decided on another one; return the mark after it."""
+        prepared = dict(mark.prepared)
+        if transactions.prepared:
+            prepared[transactions.prepared] = LogRange(mark.place, end)
+        if transactions.decided:
+            xid, is_commit = transactions.decided
+            found = prepared.pop(xid, None)
+            if is_commit and found:
+                self._prepared[xid] = found
+        return Mark(mark.place, mark.gtid, prepared)
+
+    def new_file(self, file: str) -> None:
+        """Note that the log goes on in another file."""
+        self.cut()
+        self._earlier_files += self.end - self._first
+        self.file, self.start, self.end, self._first = file, FIRST_OFFSET, FIRST_OFFSET, FIRST_OFFSET
+
+    def cut(self) -> None:
+        """End a range at the last transaction end."""
+        if self.has_transactions:
+            self._ranges.append(LogRange(Place(self.file, self.start), self.end, self._prepared))
+        self.start, self.has_transactions, self._prepared = self.end, False, {}
+
+    def finish(self) -> list[LogRange]:
+        """Return the ranges up to the last transaction end."""
+        self.cut()
+        return self._ranges
+
+
+def _goal(cutter: _Cutter, file: str, until: Place, max_bytes: int | None) -> int:
+    """Return the offset in the file at which a scan stops: that of ``until``, or after as many bytes as are left."""
+    place = Place(file, 0)
+    last = until.offset if file == until.file else 0 if place.order > until.order else 1 << 32
+    return last if max_bytes is None else min(last, cutter.end + max_bytes - cutter.passed)
+
+
+def file_name(event: bytes) -> str:
+    """Return the file that a ROTATE event names. What the server makes up for a dump carries a checksum, whatever the files have."""
+    has_checksum = zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
+    return event[27 : -4 if has_checksum else None].decode()
+
+
+def as_offset(mark: Mark, epoch: int) -> dict[str, Any]:
+    """Return the mark as an offset of Spark: what JSON holds."""
+    prepared = {xid: f"{found.start}:{found.end}" for xid, found in sorted(mark.prepared.items())}
+    offset = {"epoch": epoch, "file": mark.place.file, "position": mark.place.offset, "gtid": mark.gtid or ""}
+    return offset | ({"prepared": prepared} if prepared else {})
+
+
+def from_offset(offset: Mapping[str, Any]) -> Mark:
+    """Return the mark that ``as_offset`` made an offset of."""
+    prepared = {}
+    for xid, text in offset.get("prepared", {}).items():
+        start, _, end = text.rpartition(":")
+        prepared[xid] = LogRange(Place.parse(start), int(end))
+    return Mark(Place(offset["file"], offset["position"]), offset["gtid"] or None, prepared)

@@ -1,0 +1,165 @@
+"""Take table maps and rows events, and collect the rows of the chosen tables as Arrow batches."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from auditor.errors import AuditorError, LogRefused
+from auditor.pipeline.binlog import event_types as types
+from auditor.pipeline.binlog.batches import Project, RowBuffer
+from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
+from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.binlog.row_decoder import Decoder, make_decoder
+from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.binlog.table_map import TableMap, parse_table_map, table_name
+from auditor.pipeline.events import EventKind, Position
+
+MAX_TABLES = 2_000
+"""Table maps that are remembered, with their decoders, from one range to the next."""
+MAX_BUFFERED = 32 << 20
+"""Bytes of the log, of all tables, after which all buffered rows are handed on."""
+
+_decoders: dict[tuple[bytes, bool], tuple[TableMap, Decoder]] = {}
+"""Tables and their decoders by table map, and by whether MariaDB wrote it. A worker of Spark keeps them from one task to the next."""
+
+
+@dataclass(slots=True)
+class Stamp:
+    """What the rows of a transaction have in common."""
+
+    gtid: str | None
+    time: int
+    """Microseconds since 1970 at which it was committed."""
+    rows: int = 0
+    """Rows so far, of the chosen tables."""
+    position: int | None = None
+    """The position of all its rows, if it is not that of their events."""
+
+
+class RowEvents:
+    """Rows of the chosen tables, decoded and not yet handed on."""
+
+    def __init__(self, selection: Selection, project: Project) -> None:
+        self._selection = selection
+        self._project = project
+        self._mariadb = False
+        self._buffers: dict[bytes, RowBuffer | None] = {}
+        self._tables: dict[int, RowBuffer | None] = {}
+        self._bytes = self._announced = 0
+
+    def begin(self, mariadb: bool) -> None:
+        """Begin with a new dump, whose events number the tables anew."""
+        self._mariadb = mariadb
+        self._tables = {}
+
+    def table_map(self, data: bytes, file: str, offset: int) -> None:
+        """Take the body of a table map without its checksum. Raises LogRefused."""
+        described = data[6:]
+        try:
+            buffer = self._buffers[described]
+        except KeyError:
+            is_chosen = self._selection.has(*table_name(described))
+            buffer = None
+            if is_chosen:
+                buffer = RowBuffer(*_known(described, self._mariadb, Place(file, offset)), self._project)
+            self._buffers[described] = buffer
+        self._tables[int.from_bytes(data[:6], "little")] = buffer
+
+    def rows(
+        self, kind: int, event: bytes, body: int, stop: int, position: int, stamp: Stamp, file: str
+    ) -> Iterator[pa.RecordBatch] | tuple[()]:
+        """Take a rows event, whose body lies in ``event[body:stop]``; return batches that are full. Raises LogRefused."""
+        buffer = self._tables.get(int.from_bytes(event[body : body + 6], "little"))
+        if buffer is None:
+            return ()
+        at, size = body + 8, stop - body
+        if kind in types.ROWS_V2:
+            at += event[at] | event[at + 1] << 8
+        images = 2 if kind in types.UPDATE_TYPES else 1
+        at = _skip_full_bitmaps(buffer.table, images, event, at, file, position)
+        if kind in types.COMPRESSED_ROWS:
+            event, at = uncompressed_event(event[at:stop]), 0
+            stop = len(event)
+        before, after = buffer.before.extend, buffer.after.extend
+        name: EventKind
+        if images == 2:
+            name, one, other = "update", before, after
+        elif kind in types.INSERT_TYPES:
+            name, one, other = "insert", after, after
+        else:
+            name, one, other = "delete", before, before
+        try:
+            count = buffer.decode(event, at, stop, one, other) // images
+        except (ValueError, IndexError, KeyError, OverflowError, struct.error, zlib.error) as error:
+            raise LogRefused(
+                f"{_place(file, position)}: a row of {buffer.table.name} cannot be decoded ({error}); leave the table out and report this"
+            ) from error
+        buffer.add(name, stamp.gtid, position if stamp.position is None else stamp.position, stamp.time, stamp.rows, count, size)
+        stamp.rows += count
+        self._bytes += size
+        if self._bytes >= MAX_BUFFERED:
+            return self.flush()
+        return self._flush(buffer) if buffer.is_full else ()
+
+    def partial_update(self, event: bytes, body: int, file: str, offset: int) -> None:
+        """Refuse an update of a chosen table that holds a part of a JSON document only."""
+        if buffer := self._tables.get(int.from_bytes(event[body : body + 6], "little")):
+            raise LogRefused(
+                f"{Place(file, offset)}: an update of {buffer.table.name} holds a part of a JSON document only; SET GLOBAL"
+                " binlog_row_value_options = '' and for all sessions, then bootstrap the tables again"
+            )
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Yield all rows that are buffered."""
+        for buffer in self._buffers.values():
+            if buffer and buffer.rows:
+                yield from self._flush(buffer)
+
+    def _flush(self, buffer: RowBuffer) -> Iterator[pa.RecordBatch]:
+        self._bytes -= buffer.bytes
+        announcement = self._announced
+        self._announced += not buffer.is_announced
+        yield from buffer.flush(announcement)
+
+
+def _skip_full_bitmaps(table: TableMap, images: int, event: bytes, at: int, file: str, position: int) -> int:
+    """Return where the rows begin, after the bitmaps that say which columns are there. Raises LogRefused if not all are."""
+    width, at = packed_integer(event, at)
+    size, full = (width + 7) // 8, (1 << width) - 1
+    for _ in range(images):
+        if int.from_bytes(event[at : at + size], "little") & full != full:
+            raise LogRefused(
+                f"{_place(file, position)}: a row of {table.name} lacks columns; SET GLOBAL binlog_row_image = 'FULL' and for all sessions,"
+                " then bootstrap the tables again"
+            )
+        at += size
+    return at
+
+
+def _place(file: str, position: int) -> Place:
+    return Place(file, Position.unpack(position).offset)
+
+
+def _known(described: bytes, mariadb: bool, place: Place) -> tuple[TableMap, Decoder]:
+    """Return the table of a table map and its decoder."""
+    known = _decoders.get((described, mariadb))
+    if known is None:
+        table = parse_table_map(described, mariadb)
+        if not table.is_full:
+            raise LogRefused(
+                f"{place}: {table.name} is logged without the names of its columns; SET GLOBAL binlog_row_metadata = 'FULL', then"
+                " bootstrap the tables again"
+            )
+        try:
+            known = table, make_decoder(table)
+        except AuditorError as error:
+            raise LogRefused(f"{place}: {table.name}: {error}") from error
+        if len(_decoders) >= MAX_TABLES:
+            _decoders.clear()
+        _decoders[described, mariadb] = known
+    return known

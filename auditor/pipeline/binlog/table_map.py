@@ -1,0 +1,225 @@
+"""Parse table maps: what the binary log says of a table before rows of it.
+
+https://dev.mysql.com/doc/dev/mysql-server/latest/classbinary__log_1_1Table__map__event.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+from auditor.pipeline.binlog import column_types as types
+from auditor.pipeline.binlog.charsets import BYTES_PER_CHARACTER, charset_of, decoder
+from auditor.pipeline.binlog.compression import packed_integer
+from auditor.pipeline.events import ColumnSchema, TableSchema
+
+T = TypeVar("T")
+
+SIGNEDNESS, DEFAULT_CHARSET, COLUMN_CHARSET, COLUMN_NAME, SET_VALUES, ENUM_VALUES, GEOMETRY_TYPE = 1, 2, 3, 4, 5, 6, 7
+SIMPLE_PRIMARY_KEY, PRIMARY_KEY_WITH_PREFIX, LABEL_DEFAULT_CHARSET, LABEL_COLUMN_CHARSET, VISIBILITY, VECTOR_SIZE = 8, 9, 10, 11, 12, 13
+"""Fields of the optional metadata that binlog_row_metadata=FULL writes. What is not among them is skipped."""
+
+_GEOMETRY = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as its table map describes it."""
+
+    name: str
+    type: int
+    """A number of `column_types`; ENUM and SET, which the log writes as strings, by their own."""
+    meta: int
+    """What the type needs beside its number; see `column_types`."""
+    nullable: bool
+    unsigned: bool = False
+    collation: int | None = None
+    labels: tuple[str, ...] = ()
+    """Labels of ENUM and SET."""
+    geometry: int = 0
+
+    @property
+    def charset(self) -> str | None:
+        """The character set of its text; None for other types and for bytes."""
+        charset = charset_of(self.collation) if self.collation is not None else None
+        return charset if charset != "binary" else None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are characters."""
+        return self.type in types.CHARACTER_TYPES and self.collation not in (None, types.BINARY_COLLATION)
+
+
+@dataclass(frozen=True)
+class TableMap:
+    """A table as rows events refer to it."""
+
+    database: str
+    table: str
+    columns: tuple[Column, ...]
+    key: tuple[int, ...]
+    """Numbers of the primary key's columns, in its order."""
+    is_full: bool
+    """Whether the names of the columns are there, as with binlog_row_metadata=FULL."""
+
+    @property
+    def name(self) -> str:
+        """Database and table, for messages."""
+        return f"{self.database}.{self.table}"
+
+    @cached_property
+    def schema(self) -> TableSchema:
+        """The table's columns, as events carry them."""
+        columns = tuple(ColumnSchema(c.name, type_text(c), c.nullable, c.charset) for c in self.columns)
+        return TableSchema(self.database, self.table, columns, tuple(self.columns[number].name for number in self.key))
+
+    @cached_property
+    def schema_id(self) -> str:
+        """The identifier of the schema."""
+        return self.schema.id
+
+
+def table_name(data: bytes) -> tuple[str, str]:
+    """Return the database and table of a table map's body, which begins after the number that rows events refer to."""
+    size = data[2]
+    database = data[3 : 3 + size]
+    at = 3 + size + 1
+    return database.decode(), data[at + 1 : at + 1 + data[at]].decode()
+
+
+def parse_table_map(data: bytes, mariadb: bool) -> TableMap:
+    """Parse the body of a table map, from its flags on and without its checksum."""
+    characters = types.CHARACTER_TYPES | {types.GEOMETRY} if mariadb else types.CHARACTER_TYPES
+    database, table = table_name(data)
+    at = 3 + data[2] + 1
+    at += data[at] + 2
+    count, at = packed_integer(data, at)
+    codes, at = data[at : at + count], at + count
+    size, at = packed_integer(data, at)
+    metas = list(_metadata(codes, data[at : at + size]))
+    at += size
+    nulls = data[at : at + (count + 7) // 8]
+    fields = dict(_optional_fields(data, at + (count + 7) // 8))
+    numbers = [types.resolve(code, meta) for code, meta in zip(codes, metas, strict=True)]
+    names = [name.decode() for name in _strings(fields.get(COLUMN_NAME, b""))]
+    signs = _by_column(_bits(fields.get(SIGNEDNESS, b"")), numbers, types.NUMERIC_TYPES)
+    collations = _collations(fields, DEFAULT_CHARSET, COLUMN_CHARSET, numbers, characters)
+    collations |= _collations(fields, LABEL_DEFAULT_CHARSET, LABEL_COLUMN_CHARSET, numbers, frozenset({types.ENUM, types.SET}))
+    enums = _by_column(_label_lists(fields.get(ENUM_VALUES, b"")), numbers, frozenset({types.ENUM}))
+    sets = _by_column(_label_lists(fields.get(SET_VALUES, b"")), numbers, frozenset({types.SET}))
+    shapes = _by_column(_integers(fields.get(GEOMETRY_TYPE, b"")), numbers, frozenset({types.GEOMETRY}))
+    columns = tuple(
+        Column(
+            name=names[number] if number < len(names) else "",
+            type=numbers[number],
+            meta=types.plain_meta(code, meta),
+            nullable=bool(nulls[number >> 3] >> (number & 7) & 1),
+            unsigned=bool(signs.get(number, 0)),
+            collation=collations.get(number),
+            labels=_labels(enums.get(number) or sets.get(number) or (), collations.get(number)),
+            geometry=shapes.get(number, 0),
+        )
+        for number, (code, meta) in enumerate(zip(codes, metas, strict=True))
+    )
+    key = list(_integers(fields.get(SIMPLE_PRIMARY_KEY, b""))) or list(_integers(fields.get(PRIMARY_KEY_WITH_PREFIX, b"")))[::2]
+    return TableMap(database, table, columns, tuple(key), len(names) == count)
+
+
+def _metadata(codes: bytes, data: bytes) -> Iterator[int]:
+    at = 0
+    for code in codes:
+        size = types.METADATA_BYTES.get(code, 0)
+        yield int.from_bytes(data[at : at + size], "little")
+        at += size
+
+
+def _optional_fields(data: bytes, at: int) -> Iterator[tuple[int, bytes]]:
+    while at < len(data):
+        kind = data[at]
+        size, at = packed_integer(data, at + 1)
+        yield kind, data[at : at + size]
+        at += size
+
+
+def _integers(data: bytes) -> Iterator[int]:
+    at = 0
+    while at < len(data):
+        value, at = packed_integer(data, at)
+        yield value
+
+
+def _strings(data: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        size, at = packed_integer(data, at)
+        yield data[at : at + size]
+        at += size
+
+
+def _label_lists(data: bytes) -> Iterator[tuple[bytes, ...]]:
+    at = 0
+    while at < len(data):
+        count, at = packed_integer(data, at)
+        labels = []
+        for _ in range(count):
+            size, at = packed_integer(data, at)
+            labels.append(data[at : at + size])
+            at += size
+        yield tuple(labels)
+
+
+def _labels(labels: tuple[bytes, ...], collation: int | None) -> tuple[str, ...]:
+    """Return labels of ENUM or SET, which are logged in the column's character set."""
+    charset = charset_of(collation) if collation is not None else None
+    decode = (decoder(charset) if charset else None) or (lambda data: data.decode(errors="replace"))
+    return tuple(decode(label) for label in labels)
+
+
+def _bits(data: bytes) -> Iterator[int]:
+    return (byte >> shift & 1 for byte in data for shift in range(7, -1, -1))
+
+
+def _by_column(values: Iterator[T], numbers: list[int], of: frozenset[int]) -> dict[int, T]:
+    """Return the values, which are given for columns of some types only, by the number of the column."""
+    return dict(zip((number for number, code in enumerate(numbers) if code in of), values, strict=False))
+
+
+def _collations(fields: Mapping[int, bytes], default: int, each: int, numbers: list[int], of: frozenset[int]) -> dict[int, int]:
+    if each in fields:
+        return _by_column(_integers(fields[each]), numbers, of)
+    if default not in fields:
+        return {}
+    usual, *others = _integers(fields[default])
+    exceptions = dict(zip(others[::2], others[1::2], strict=True))
+    columns = [number for number, code in enumerate(numbers) if code in of]
+    return {number: exceptions.get(place, usual) for place, number in enumerate(columns)}
+
+
+def type_text(column: Column) -> str:
+    """Return the type as ``information_schema.columns.column_type`` prints it, as far as the log tells."""
+    if column.type in types.INTEGER_NAMES:
+        return types.INTEGER_NAMES[column.type] + (" unsigned" if column.unsigned else "")
+    per_character = BYTES_PER_CHARACTER.get(column.charset or "", 1)
+    match column.type:
+        case types.FLOAT | types.DOUBLE:
+            return ("float" if column.type == types.FLOAT else "double") + (" unsigned" if column.unsigned else "")
+        case types.NEWDECIMAL:
+            return f"decimal({column.meta & 0xFF},{column.meta >> 8})" + (" unsigned" if column.unsigned else "")
+        case types.VARCHAR | types.VAR_STRING | types.VARCHAR_COMPRESSED:
+            size = column.meta - (column.type == types.VARCHAR_COMPRESSED)  # which has a byte for the method
+            return f"varchar({size // per_character})" if column.is_text else f"varbinary({size})"
+        case types.STRING:
+            return f"char({column.meta // per_character})" if column.is_text else f"binary({column.meta})"
+        case types.BLOB | types.BLOB_COMPRESSED:
+            return ("tiny", "", "medium", "long")[column.meta - 1] + ("text" if column.is_text else "blob")
+        case types.ENUM | types.SET:
+            labels = ",".join("'" + label.replace("'", "''") + "'" for label in column.labels)
+            return f"{'enum' if column.type == types.ENUM else 'set'}({labels})"
+        case types.BIT:
+            return f"bit({(column.meta >> 8) * 8 + (column.meta & 0xFF)})"
+        case types.GEOMETRY:
+            return _GEOMETRY[column.geometry] if column.geometry < len(_GEOMETRY) else "geometry"
+    name = types.TIME_NAMES.get(column.type) or types.OTHER_NAMES.get(column.type, f"type {column.type}")
+    return f"{name}({column.meta})" if column.type in types.FRACTIONAL_TYPES and column.meta else name

@@ -1,0 +1,329 @@
+"""The change source ``mysql_binlog``: the binary log of MySQL or MariaDB as a streaming source of Spark, and as a batch of a range of it.
+
+Any Spark job can use it::
+
+    from pyspark.sql import SparkSession
+    from auditor.pipeline.source import MySQLBinlog
+
+    spark = SparkSession.builder.getOrCreate()
+    spark.dataSource.register(MySQLBinlog)
+    events = (
+        spark.readStream.format("mysql_binlog")
+        .option("config", "auditor.yaml")   # by default $AUDITOR_CONFIG, else auditor.yaml
+        .option("connection", "shop")       # a connection of that file; no URL enters Spark
+        .option("tables", "orders, crm_*")
+        .option("start", "earliest")
+        .load()
+    )
+    query = (
+        events.writeStream.format("parquet")
+        .option("path", "events").option("checkpointLocation", "checkpoint")
+        .trigger(availableNow=True).start()
+    )
+    query.awaitTermination()
+
+An event is what `auditor.pipeline.events` describes; its ``position`` and ``gtid`` say where it stands. The driver and each executor
+read ``config`` and reach the source. The user needs REPLICATION SLAVE and REPLICATION CLIENT; the source needs binlog_format=ROW,
+binlog_row_image=FULL, binlog_row_metadata=FULL.
+
+https://spark.apache.org/docs/latest/api/python/tutorial/sql/python_data_source.html
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType, TimestampType
+
+from auditor.config import find_file, load
+from auditor.errors import AuditorError, ConfigError, OffsetWentBack, PackageMissing, PositionLost
+from auditor.pipeline.binlog.decode import Reading
+from auditor.pipeline.binlog.dump import Patience, Request, Source, first_place, log_status, other_server_id
+from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, as_offset, from_offset
+from auditor.pipeline.binlog.selection import Selection
+from dialects.mysql import MySQL
+from dialects.url import parse_url
+
+try:
+    from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+except ImportError as error:
+    raise PackageMissing("the change source needs PySpark 4.2 or later; pip install 'pyspark>=4.2'") from error
+
+_TEXTS = ArrayType(StringType(), containsNull=True)
+EVENT_TYPE = StructType(
+    [
+        StructField("kind", StringType(), nullable=False),
+        StructField("database", StringType(), nullable=False),
+        StructField("table", StringType(), nullable=False),
+        StructField("schema_id", StringType(), nullable=False),
+        StructField("gtid", StringType()),
+        StructField("position", LongType(), nullable=False),
+        StructField("row", LongType(), nullable=False),
+        StructField("time", TimestampType(), nullable=False),
+        StructField("before", _TEXTS),
+        StructField("after", _TEXTS),
+    ]
+)
+"""`auditor.pipeline.events.ARROW_SCHEMA` as Spark writes it."""
+
+
+class MySQLBinlog(DataSource):
+    """The change source.
+
+    Options: ``connection``, ``tables`` (names and patterns, separated by commas), ``config``, ``start`` (``latest``, ``earliest`` or
+    ``FILE:POS``, the end of a transaction), of a batch ``end`` (``latest`` or ``FILE:POS``), ``max_bytes`` (of the log in a batch of a
+    stream), ``range_bytes`` (of the log that a task decodes), ``server_id`` (a stream ends an older one that has the same; by default a
+    number of its own), ``patience`` (seconds for which a source that went away is waited for).
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name that a Spark job calls it by."""
+        return "mysql_binlog"
+
+    def schema(self) -> StructType:
+        """Return the columns of an event."""
+        return EVENT_TYPE
+
+    def streamReader(self, schema: StructType) -> BinlogStream:
+        """Return the reader of a stream. Raises ConfigError for a wrong option."""
+        del schema
+        return BinlogStream(_parse(self.options, end_allowed=False))
+
+    def reader(self, schema: StructType) -> BinlogBatch:
+        """Return the reader of a range of the log. Raises ConfigError for a wrong option."""
+        del schema
+        return BinlogBatch(_parse(self.options, end_allowed=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The options of a source; they hold no secret."""
+
+    connection: str
+    tables: tuple[str, ...]
+    config: str | None
+    start: str = "latest"
+    end: str = "latest"
+    max_bytes: int = 64 << 20
+    range_bytes: int = 4 << 20
+    server_id: int | None = None
+    patience: float = 60.0
+
+    def source(self) -> Source:
+        """Return the connection's source. Raises ConfigError."""
+        path: Path = find_file(self.config)
+        connections = load(path).connections
+        if self.connection not in connections:
+            raise ConfigError(f"{path} has no connection {self.connection!r}; connections: {', '.join(sorted(connections)) or 'none'}")
+        url = parse_url(connections[self.connection].url)
+        if url.scheme not in MySQL.schemes:
+            raise ConfigError(
+                f"connection {self.connection!r} leads to {url.scheme}, which has no binary log; name one to MySQL or MariaDB"
+            )
+        return Source(connections[self.connection].url, self.connection)
+
+    def selection(self, source: Source) -> Selection:
+        """Return the chosen tables. Raises ConfigError."""
+        return Selection(self.tables, parse_url(source.url).database)
+
+    def reading(self, epoch: int) -> Reading:
+        """Return what a task decodes."""
+        source = self.source()
+        return Reading(source, self.selection(source), epoch, self.patience)
+
+
+_NUMBERS = {"max_bytes", "range_bytes", "server_id", "patience"}
+
+
+def _parse(given: Mapping[str, str], end_allowed: bool) -> _Options:
+    known = [name for name in _Options.__dataclass_fields__ if name != "end" or end_allowed]
+    values: dict[str, Any] = {}
+    for name, text in given.items():
+        if name.lower() not in known:
+            raise ConfigError(f"mysql_binlog has no option {name!r}; its options are {', '.join(known)}")
+        if name.lower() in _NUMBERS and (not text.isdecimal() or int(text) < 1):
+            raise ConfigError(f"option {name} of mysql_binlog must be a whole number from 1 on, not {text!r}")
+        values[name.lower()] = int(text) if name.lower() in _NUMBERS else text
+    for name in ("connection", "tables"):
+        if not values.get(name):
+            raise ConfigError(f"mysql_binlog needs the option {name}")
+    values["tables"] = tuple(part.strip() for part in values["tables"].split(",") if part.strip())
+    for name in ("start", "end"):
+        if values.get(name, "latest") not in ("latest", "earliest"):
+            Place.parse(values[name])
+    return _Options(**{"config": None, **values})
+
+
+@dataclass(frozen=True)
+class RangePartition(InputPartition):
+    """A range of the log, which one task decodes."""
+
+    log_range: LogRange
+    epoch: int
+
+
+class _Reader:
+    """What the readers of a stream and of a batch share."""
+
+    def __init__(self, options: _Options) -> None:
+        self._options = options
+
+    def _resolve(self, text: str, connection: Any) -> Place:
+        if text == "latest":
+            return log_status(connection).end
+        return first_place(connection) if text == "earliest" else Place.parse(text)
+
+    def _scan(self, source: Source, mark: Mark, server_id: int) -> LogScan:
+        return LogScan(Request(source, mark.place, server_id), mark, self._options.range_bytes, self._options.patience)
+
+    def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
+        """Yield the events of a partition. Raises the errors of `Reading.batches`."""
+        return self._options.reading(partition.epoch).batches(partition.log_range)
+
+
+class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Plans the batches of a stream, in one process for the whole query, and reads their partitions in others."""
+
+    def __init__(self, options: _Options) -> None:
+        super().__init__(options)
+        self._server_id = options.server_id or random.randrange(1 << 24, 1 << 30)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._control: Any = None
+        self._log: LogScan | None = None
+        self._initial: Mark | None = None
+        self._last_start: Place | None = None
+        self._stop_at: Place | None = None
+        self._planned: tuple[Place, Place, list[LogRange]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a task needs: no socket."""
+        return {"_options": self._options, "_server_id": self._server_id}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Return where a stream without a checkpoint begins."""
+        if self._initial is None:
+            self._initial = Mark(self._ask(lambda connection: self._resolve(self._options.start, connection)))
+        return as_offset(self._initial, epoch=0)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return how much a batch brings at most; a single transaction may be larger."""
+        return ReadMaxBytes(self._options.max_bytes)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Let the stream end where the log ends now."""
+        self._stop_at = self._log_end()
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """Return where the log ends now."""
+        return as_offset(Mark(self._log_end()), epoch=0)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Return where the next batch ends: at a transaction end, after so many bytes of the log, or where the log ends now.
+
+        Raises OffsetWentBack if an earlier batch began later, PositionLost if the log does not reach so far.
+        """
+        mark = from_offset(start)
+        self._check_forward(mark.place)
+        end = self._stop_at or self._log_end()
+        if end.order < mark.place.order:
+            raise PositionLost(
+                f"{mark.place} lies beyond the end of the source's binary log, {end}: the log was reset, or the source replaced by another;"
+                " bootstrap the tables again"
+            )
+        ranges = self._log_from(mark).advance(end, limit.max_bytes if isinstance(limit, ReadMaxBytes) else None)
+        assert self._log is not None
+        self._planned = mark.place, self._log.mark.place, ranges
+        return as_offset(self._log.mark, start["epoch"])
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Return the ranges of a batch, the same whenever it is planned; after a crash, nothing was planned before.
+
+        Raises OffsetWentBack if it ends before it begins, PositionLost if no transaction ends there any more.
+        """
+        first, last = from_offset(start), from_offset(end)
+        if last.place.order < first.place.order:
+            raise OffsetWentBack(f"a batch ends at {last.place}, before it begins at {first.place}; use the stream's own checkpoint")
+        if self._planned and self._planned[:2] == (first.place, last.place):
+            ranges = self._planned[2]
+        else:
+            log = self._log_from(first)
+            ranges = log.advance(last.place)
+            if log.mark.place != last.place:
+                raise PositionLost(f"no transaction ends at {last.place} in the source's binary log; bootstrap the tables again")
+        return [RangePartition(log_range, start["epoch"]) for log_range in ranges]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Do nothing: the log belongs to the source."""
+
+    def stop(self) -> None:
+        """End the connections."""
+        if self._log:
+            self._log.close()
+        if self._control:
+            self._control.close()
+        self._forget()
+
+    def _check_forward(self, start: Place) -> None:
+        if self._last_start and start.order < self._last_start.order:
+            raise OffsetWentBack(f"a batch would begin at {start}, but an earlier one began at {self._last_start}; restart the query")
+        self._last_start = start
+
+    def _log_from(self, mark: Mark) -> LogScan:
+        """Return a scan that stands at the mark: the one that is open, if it does."""
+        if self._log and self._log.mark.place != mark.place:
+            self._log.close()
+            self._log = None
+        self._log = self._log or self._scan(self._options.source(), mark, self._server_id)
+        return self._log
+
+    def _log_end(self) -> Place:
+        return self._ask(lambda connection: log_status(connection).end)
+
+    def _ask(self, question: Any) -> Place:
+        """Return what the source answers, after connecting again if need be."""
+        patience = Patience(self._options.patience)
+        while True:
+            try:
+                self._control = self._control or self._options.source().connect()
+                answer: Place = question(self._control)
+                return answer
+            except AuditorError as error:
+                self._control = None
+                patience.wait(error)
+
+
+class BinlogBatch(_Reader, DataSourceReader):  # type: ignore[misc]
+    """Reads a range of the log once."""
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the ranges between the options ``start`` and ``end``. Raises ConfigError if they are the wrong way round."""
+        source = self._options.source()
+        connection = source.connect()
+        try:
+            start, end = (self._resolve(text, connection) for text in (self._options.start, self._options.end))
+        finally:
+            connection.close()
+        if end.order < start.order:
+            raise ConfigError(f"the range ends at {end}, before it begins at {start}; exchange start and end")
+        log = self._scan(source, Mark(start), other_server_id())
+        try:
+            ranges = log.advance(end)
+            if log.mark.place != end:
+                raise PositionLost(f"no transaction ends at {end} in the source's binary log; give one that does as end")
+        finally:
+            log.close()
+        return [RangePartition(log_range, 0) for log_range in ranges] or [RangePartition(LogRange(start, start.offset), 0)]

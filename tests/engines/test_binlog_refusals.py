@@ -1,0 +1,158 @@
+"""What cannot be replicated rightly is refused by one sentence that names the place and the way out."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import suppress
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import pymysql
+import pytest
+
+from auditor.errors import AccessDenied, AuditorError, LogRefused, PositionLost
+from auditor.pipeline.binlog.dump import Dump
+from auditor.pipeline.binlog.place import Place
+from tests.binlog import LiveLog
+from tests.live import LiveEngine, engine_params
+
+on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
+on_mysql = pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)
+on_mariadb = pytest.mark.parametrize("engine", engine_params("mariadb"), indirect=True)
+pytestmark = pytest.mark.alone  # what is refused here would be refused in the other workers' stretches of the log, too
+
+ENTRY = "DROP TABLE IF EXISTS entry", "CREATE TABLE entry (id int PRIMARY KEY, t varchar(300), j longtext)"
+
+
+@pytest.fixture
+def log(engine: LiveEngine) -> LiveLog:
+    """The log of the server, with an empty table ``entry``."""
+    found = LiveLog(engine.url)
+    found.run(*ENTRY)
+    return found
+
+
+def _refused(log: LiveLog, start: Place, *, error: type[AuditorError] = LogRefused) -> str:
+    """Return the sentence by which what was logged since the place is refused."""
+    with pytest.raises(error) as caught:
+        log.events(start, ["entry"])
+    sentence = str(caught.value)
+    assert re.search(rf"{re.escape(start.file)}:\d+", sentence), "it names the place"
+    assert "\n" not in sentence
+    assert "bootstrap the tables again" in sentence
+    return sentence
+
+
+@on_both
+@pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
+def test_row_images_without_all_columns(log: LiveLog, image: str) -> None:
+    log.run("INSERT INTO entry VALUES (1, 'a', 'b')")
+    start = log.end()
+    log.run(f"SET SESSION binlog_row_image = {image}", "UPDATE entry SET t = 'x'")
+    sentence = _refused(log, start)
+    assert f"a row of {log.database}.entry lacks columns; SET GLOBAL binlog_row_image = 'FULL' and for all sessions" in sentence
+    assert log.events(start, ["another"]) == []
+
+
+@on_both
+def test_row_metadata_without_names(log: LiveLog) -> None:
+    with log.globally(binlog_row_metadata="MINIMAL"):
+        start = log.end()
+        log.run("INSERT INTO entry VALUES (1, 'a', 'b')")
+    assert "is logged without the names of its columns; SET GLOBAL binlog_row_metadata = 'FULL'" in _refused(log, start)
+
+
+@on_both
+@pytest.mark.parametrize(
+    ("statements", "named"),
+    [
+        (["UPDATE entry SET t = 'x' WHERE id = 1"], "UPDATE"),
+        (["START TRANSACTION", "SAVEPOINT s", "/* a comment */ DELETE FROM entry WHERE id = 1", "COMMIT"], "DELETE"),
+        (["INSERT INTO entry VALUES (FLOOR(RAND() * 1000) + 10, @v, NULL)"], "INSERT"),
+    ],
+)
+def test_statements_instead_of_rows(log: LiveLog, statements: list[str], named: str) -> None:
+    log.run("INSERT INTO entry VALUES (1, 'a', 'b')")
+    start = log.end()
+    log.run("SET SESSION binlog_format = 'STATEMENT'", "SET @v = 'w'", *statements)
+    sentence = _refused(log, start)
+    assert "instead of rows; SET GLOBAL binlog_format = 'ROW' and for all sessions" in sentence
+    assert f"a statement ({named})" in sentence or "RAND()" in sentence or "a user variable" in sentence
+
+
+@on_mysql
+def test_partial_documents(log: LiveLog) -> None:
+    log.run("DROP TABLE entry", "CREATE TABLE entry (id int PRIMARY KEY, j json)", 'INSERT INTO entry VALUES (1, \'{"a": "bcdefghij"}\')')
+    start = log.end()
+    log.run("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'", "UPDATE entry SET j = JSON_SET(j, '$.a', 'x')")
+    sentence = _refused(log, start)
+    assert "holds a part of a JSON document only; SET GLOBAL binlog_row_value_options = '' and for all sessions" in sentence
+    assert log.events(start, ["another"]) == [], "tables that are not read are no reason to refuse"
+
+
+@on_mariadb
+def test_rollback_to_a_savepoint_after_rows_that_it_did_not_undo(log: LiveLog) -> None:
+    log.run("CREATE OR REPLACE TABLE plain (id int) ENGINE = MyISAM")
+    start = log.end()
+    log.run("START TRANSACTION", "INSERT INTO entry VALUES (1, 'a', NULL)", "SAVEPOINT s", "INSERT INTO entry VALUES (2, 'undone', NULL)",
+            "INSERT INTO plain VALUES (1)", "ROLLBACK TO s", "COMMIT")  # fmt: skip
+    assert "a ROLLBACK after rows that it may not have undone" in _refused(log, start)
+
+
+@on_both
+def test_purged_positions(log: LiveLog) -> None:
+    start = log.end()
+    log.run("INSERT INTO entry VALUES (1, 'a', 'b')", "FLUSH BINARY LOGS")
+    for (number,) in log.run("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"):
+        with suppress(pymysql.MySQLError):  # gone already
+            log.run(f"KILL {number}")  # a server keeps the files that it believes to be read
+    deadline = time.monotonic() + 20
+    while log.run("SHOW BINARY LOGS")[0][0] <= start.file:
+        log.run(f"PURGE BINARY LOGS TO '{log.end().file}'")
+        assert time.monotonic() < deadline, "the server keeps the files"
+        time.sleep(0.05)
+    sentence = _refused(replace(log, patience=0), start, error=PositionLost)
+    assert f"position {start} is gone from the source's binary log" in sentence
+
+
+@on_both
+def test_places_within_an_event_or_beyond_the_log(log: LiveLog) -> None:
+    start = log.end()
+    log.run("INSERT INTO entry VALUES (1, REPEAT('a', 300), REPEAT('b', 300))", "INSERT INTO entry VALUES (2, 'a', 'b')")
+    end = log.end()
+    for offset in (start.offset + 1, start.offset + 25, (start.offset + end.offset) // 2, end.offset - 3):
+        assert "is no event boundary" in _refused(log, Place(start.file, offset), error=PositionLost)
+    with pytest.raises(PositionLost, match=rf"{start.file}:4000000000 is no event boundary"):
+        log.scan(Place(start.file, 4_000_000_000), Place(start.file, 4_100_000_000))
+    missing = f"{start.file.rpartition('.')[0]}.999999"
+    with pytest.raises(PositionLost, match=f"position {missing}:4 is gone"):
+        log.scan(Place(missing, 4), Place(missing, 5))
+
+
+@on_both
+def test_missing_privileges(log: LiveLog) -> None:
+    start = log.end()
+    log.run("DROP USER IF EXISTS nobody_much@'%'", "CREATE USER nobody_much@'%' IDENTIFIED BY 'a-Long1Password'")
+    parts = urlsplit(log.url)
+    url = parts._replace(netloc=f"nobody_much:a-Long1Password@{parts.hostname}:{parts.port}", path="/").geturl()
+    poor = LiveLog(url)
+    try:
+        with pytest.raises(AccessDenied, match="GRANT REPLICATION SLAVE, REPLICATION CLIENT ON") as of_status:
+            poor.end()
+        with pytest.raises(AccessDenied, match="GRANT REPLICATION SLAVE ON") as of_dump:
+            poor.scan(start, log.end())
+        assert "a-Long1Password" not in f"{of_status.value}{of_dump.value}"
+    finally:
+        log.run("DROP USER nobody_much@'%'")
+
+
+@on_both
+def test_log_that_is_damaged(log: LiveLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = log.end()
+    log.run("INSERT INTO entry VALUES (1, 'unharmed', 'b')")
+    ranges = log.scan(start)
+    receive = Dump._receive
+    monkeypatch.setattr(Dump, "_receive", lambda self: receive(self).replace(b"unharmed", b"unharmee"))
+    with pytest.raises(PositionLost, match=rf"{start.file}:\d+ is damaged: its checksum is wrong; check the source's disk"):
+        log.decode(ranges, ["entry"])

@@ -1,0 +1,238 @@
+"""The parts of the binary log's reader that need no server."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from auditor.errors import ConfigError, ConnectionLost, LogRefused, PositionLost, ReaderReplaced, Unreachable
+from auditor.pipeline.binlog import column_types
+from auditor.pipeline.binlog.batches import RowBuffer
+from auditor.pipeline.binlog.charsets import charset_of, decoder
+from auditor.pipeline.binlog.dump import MAX_PACKET, Dump, Patience, Request, Source
+from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.binlog.row_decoder import make_decoder
+from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.binlog.statements import refusal
+from auditor.pipeline.binlog.table_map import Column, TableMap
+from auditor.pipeline.binlog.value_text import decimal_function, decimal_size, double_text, float_text
+from auditor.pipeline.events import TableSchema
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+@example(-0.0)
+def test_text_of_a_double_reads_back(value: float) -> None:
+    text = double_text(value)
+    assert struct.pack("<d", float(text)) == struct.pack("<d", value)
+    digits = text.lstrip("-").partition("e")[0].replace(".", "").strip("0")
+    assert len(digits) <= len(Decimal(repr(value)).normalize().as_tuple().digits)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, width=32))
+def test_text_of_a_float_reads_back(value: float) -> None:
+    assert struct.pack("<f", float(float_text(value))) == struct.pack("<f", value)
+
+
+@given(st.integers(1, 65), st.integers(0, 30), st.data())
+def test_decimals_of_any_size(precision: int, scale: int, data: st.DataObject) -> None:
+    scale = min(scale, precision)
+    value = data.draw(st.integers(-(10**precision) + 1, 10**precision - 1))
+    size, decode = decimal_function(precision, scale)
+    assert size == decimal_size(precision, scale)
+    sign = "-" if value < 0 else ""
+    digits = str(abs(value)).zfill(scale + 1)
+    wanted = f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"
+    assert decode(_stored_decimal(value, precision, scale)) == wanted
+
+
+def _stored_decimal(value: int, precision: int, scale: int) -> bytes:
+    """Store a decimal as MySQL does: groups of nine digits from the point outwards, the sign's bit inverted, all bits if negative."""
+    digits = str(abs(value)).zfill(precision)
+    whole, fraction = digits[: precision - scale], digits[precision - scale :]
+    groups = [whole[: len(whole) % 9]] + [whole[at : at + 9] for at in range(len(whole) % 9, len(whole), 9)]
+    groups += [fraction[at : at + 9] for at in range(0, len(fraction), 9)]
+    sizes = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+    data = bytearray(b"".join(int(group).to_bytes(sizes[len(group)], "big") for group in groups if group))
+    data[0] ^= 0x80
+    return bytes(byte ^ 0xFF for byte in data) if value < 0 else bytes(data)
+
+
+class FakeSocket:
+    """Says its bytes in pieces of one size, and then nothing more."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self.data, self.size = data, size
+
+    def recv(self, _: int) -> bytes:
+        piece, self.data = self.data[: self.size], self.data[self.size :]
+        return piece
+
+
+def _dump(data: bytes, size: int) -> Dump:
+    dump = Dump.__new__(Dump)
+    dump.request = Request(Source("mysql://h/d", "shop"), Place("binlog.000001", 4), 7)
+    dump.connection = SimpleNamespace(_sock=FakeSocket(data, size))
+    return dump
+
+
+def _packets(event: bytes) -> bytes:
+    """Return an event as a server sends it: after a zero byte, in packets of at most 2^24 - 1 bytes."""
+    body, packets = b"\0" + event, []
+    while True:
+        piece, body = body[:MAX_PACKET], body[MAX_PACKET:]
+        packets.append(len(piece).to_bytes(3, "little") + b"\7" + piece)
+        if len(piece) < MAX_PACKET:
+            return b"".join(packets)
+
+
+END = b"\5\0\0\7\xfe\0\0\2\0"
+
+
+@given(sizes=st.lists(st.integers(20, 400), max_size=12), piece=st.integers(1, 300), head=st.none() | st.integers(30, 90))
+def test_events_survive_any_pieces(sizes: list[int], piece: int, head: int | None) -> None:
+    events = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
+    found = list(_heads(_dump(b"".join(map(_packets, events)) + END, piece), head))
+    assert len(found) == len(events)
+    for event, got in zip(events, found, strict=True):
+        assert event.startswith(got)
+        assert got == event or (head is not None and len(got) >= head - 1)
+
+
+@pytest.mark.parametrize("head", [None, 64])
+@pytest.mark.parametrize("size", [MAX_PACKET - 2, MAX_PACKET - 1, MAX_PACKET, 2 * MAX_PACKET - 1, 2 * MAX_PACKET + 9])
+def test_events_of_several_packets(size: int, head: int | None) -> None:
+    events = [b"before" * 9, b"L" * size, b"after" * 9]
+    found = list(_heads(_dump(b"".join(map(_packets, events)) + END, 1 << 20), head))
+    assert [found[0], found[2]] == [events[0], events[2]]
+    assert found[1] == events[1] if head is None else events[1].startswith(found[1]) and len(found[1]) >= 63
+
+
+def _heads(dump: Dump, head: int | None) -> Iterator[bytes]:
+    for buffer, start, end in dump.events(head):
+        yield buffer[start:end]
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "error", "sentence"),
+    [
+        (
+            1236,
+            "Could not find first log file name in binary log index file",
+            PositionLost,
+            "position binlog.000001:4 is gone from the source",
+        ),
+        (1236, "Client requested source to start replication from impossible position", PositionLost, "is no event boundary"),
+        (1236, "log event entry exceeded max_allowed_packet; Increase max_allowed_packet", PositionLost, "is no event boundary"),
+        (1236, "A replica with the same server_uuid/server_id as this replica has connected", ReaderReplaced, "server id 7 took over"),
+        (4052, "A slave with the same server_id", ReaderReplaced, "run one reader per source"),
+        (1053, "Server shutdown in progress", ConnectionLost, "shutdown"),
+    ],
+)
+def test_what_a_server_says_becomes_an_error(code: int, text: str, error: type[Exception], sentence: str) -> None:
+    packet = b"\xff" + struct.pack("<H", code) + b"#HY000" + text.encode()
+    with pytest.raises(error, match=sentence):
+        list(_dump(len(packet).to_bytes(3, "little") + b"\1" + packet, 50).events())
+
+
+def test_patience_ends_and_is_not_for_every_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        waits.append(seconds)
+        now += seconds
+
+    monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setattr("time.monotonic", lambda: now + 1)
+    patience = Patience(10)
+    with pytest.raises(PositionLost):
+        patience.wait(PositionLost())
+    with pytest.raises(Unreachable):
+        while True:
+            patience.wait(Unreachable())
+    assert waits == sorted(waits) and 5 < sum(waits) <= 10
+    patience.reset()
+    patience.wait(ConnectionLost())
+    assert waits[-1] == waits[0]
+
+
+@pytest.mark.parametrize(
+    ("statement", "rows", "named"),
+    [
+        (b"BEGIN", 0, None), (b"SAVEPOINT `s`", 3, None), (b"CREATE TABLE t (id int) START TRANSACTION", 0, None),
+        (b"DROP TEMPORARY TABLE IF EXISTS t", 1, None), (b"DROP /*!40005 TEMPORARY */ TABLE t", 1, None), (b"XA END X'61'", 1, None),
+        (b"ROLLBACK TO s", 0, None), (b"ROLLBACK TO s", 1, "ROLLBACK"), (b"rollback", 1, "ROLLBACK"),
+        (b"insert into t values (1)", 0, "INSERT"), (b"/* app:x */ -- y\n  UPDATE t SET a = 1", 0, "UPDATE"),
+        (b"/*!50000 DELETE FROM t */", 0, "DELETE"), (b"DROP TABLE t", 0, "DROP"), (b"", 0, "statement"), (b"COMMITMENT", 0, "COMMITMENT"),
+    ],
+)  # fmt: skip
+def test_statements_within_transactions(statement: bytes, rows: int, named: str | None) -> None:
+    found = refusal(statement, rows)
+    assert found is None if named is None else named in str(found)
+
+
+def test_tables_are_chosen_by_database_and_pattern() -> None:
+    chosen = Selection(["orders", "crm_*", "billing.*"], "shop")
+    assert chosen.has("shop", "orders") and chosen.has("shop", "crm_x") and chosen.has("billing", "x")
+    assert not chosen.has("other", "orders") and not chosen.has("shop", "Orders") and not chosen.has("shop", "billing")
+    with pytest.raises(ConfigError, match=r"table 'orders' has no database, nor has the connection's URL; write database\.orders"):
+        Selection(["orders"], "")
+    with pytest.raises(ConfigError, match="no tables are named"):
+        Selection([], "shop")
+
+
+def test_places_are_parsed_and_sorted() -> None:
+    assert Place.parse("mysql-bin.000012:4567") == Place("mysql-bin.000012", 4567)
+    assert Place("b.999999", 4).order < Place("b.1000000", 4).order
+    for wrong in ("binlog.000012", "binlog:4", ":4", "binlog.000001:x"):
+        with pytest.raises(ConfigError, match="is no place in a binary log"):
+            Place.parse(wrong)
+
+
+def test_collations_lead_to_their_character_sets() -> None:
+    assert {number: charset_of(number) for number in (255, 45, 8, 33, 63, 2304, 2560, 1069, 900, 736)} == {
+        255: "utf8mb4", 45: "utf8mb4", 8: "latin1", 33: "utf8mb3", 63: "binary", 2304: "utf8mb4", 2560: "ucs2", 1069: "utf8mb4", 900: None,
+        736: "utf32",
+    }  # fmt: skip
+    assert decoder("eucjpms") is None
+    big5 = decoder("big5")
+    assert big5 and big5(b"a\xf9\xd6\xa4\xa4") == "a碁中"
+
+
+def test_rows_that_do_not_fit_their_table_are_no_rows() -> None:
+    table = TableMap("shop", "t", (Column("id", column_types.LONG, 0, nullable=False),), (0,), is_full=True)
+    decode, rows = make_decoder(table), list[str | None]()
+    assert decode(b"\xfe\1\0\0\0\xff", 0, 6, rows.extend, rows.extend) == 2
+    assert rows == ["1", None]
+    with pytest.raises(struct.error):
+        decode(b"\xfe\1\0\0", 0, 4, rows.extend, rows.extend)
+    with pytest.raises(ValueError, match="do not end where their event does"):
+        decode(b"\xfe\1\0\0\0", 0, 3, rows.extend, rows.extend)
+    unknown = TableMap("shop", "t", (Column("x", 99, 0, nullable=False),), (), is_full=True)
+    with pytest.raises(LogRefused, match="column x has the type 99, which is not known; leave the table out"):
+        make_decoder(unknown)
+
+
+def test_each_batch_passes_the_projection_with_its_schema() -> None:
+    table = TableMap("shop", "t", (Column("id", column_types.LONG, 0, nullable=False),), (0,), is_full=True)
+    seen: list[tuple[list[str], TableSchema]] = []
+
+    def project(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+        seen.append((batch["kind"].to_pylist(), schema))
+        return batch.slice(0, 1) if batch["kind"][0].as_py() == "schema" else batch.slice(0, 0)
+
+    buffer = RowBuffer(table, make_decoder(table), project)
+    buffer.after.extend(["1", "2"])
+    buffer.add("insert", None, 100, 0, 0, 2, 50)
+    batches: list[Any] = list(buffer.flush(0))
+    assert seen == [(["schema"], table.schema), (["insert", "insert"], table.schema)]
+    assert [batch.num_rows for batch in batches] == [1], "a batch of which nothing is left is not handed on"
