@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import cost, data, duel, load, measurements, process, ratios
+from benchmarks import cost, data, duel, load, measurements, process, ratios, stream
 from benchmarks.auditor_tool import Auditor, AuditorWithoutPrescan
 from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
@@ -19,7 +19,7 @@ from benchmarks.rivals import DATA_DIFF, RELADIFF, DataValidation, Pair, TableSy
 from benchmarks.servers import Servers, open_servers
 from tests.servers._process import Unavailable
 
-PARTS = ("cost", "ratios", "duel", "growth", "threads", "load")
+PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream")
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")
 DIRECTORY = Path(__file__).parent
 
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = Results(
         process.describe_machine(), calls=[f"{when}, {process.load_average()}: `{command}`; {rows:,} rows, up to {repeat} runs each"]
     )
-    tools = _available_tools(options.tools, results) if set(parts) - {"cost", "ratios", "load"} else []
+    tools = _available_tools(options.tools, results) if set(parts) - {"cost", "ratios", "load", "stream"} else []
     results.tools = {tool.name: tool.about for tool in tools}
     with tempfile.TemporaryDirectory(prefix="auditor-bench-") as scratch, open_servers() as servers:
         directory = Path(scratch)
@@ -60,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 _run_threads(results, servers, options.pairs[0], rows, repeat, directory, tools)
             if "load" in parts:
                 _run_load(results, servers, options.pairs[0], rows, repeat, directory, 3.0 if options.quick else load.SECONDS)
+            if "stream" in parts:
+                results.streams += [stream.measure(servers, engine, min(rows, stream.MAX_ROWS), repeat) for engine in stream.ENGINES]
         finally:
             results.servers = servers.versions()
             _write(results, output)

@@ -14,6 +14,7 @@ from benchmarks.load import AUDITS, CONCURRENT_AUDITS, HISTORY, SECONDS, SERVICE
 from benchmarks.plots import write_dot_plot
 from benchmarks.ratios import BASE, Ratios
 from benchmarks.servers import CONDITIONS
+from benchmarks.stream import DECODED, OTHER, Stream
 
 OURS = "auditor"
 COMPARISON_NOTES = f"""\
@@ -51,6 +52,11 @@ while nothing else runs. {CONCURRENT_AUDITS} audits run at a time: once alone, t
 clients read. Both alternate, so that other load on the machine affects both figures. Seconds of an audit are medians over all audits;
 with several turns, all figures except counts are medians over the turns.
 """
+STREAM_NOTES = """\
+Rates per second of the reading process's CPU, warm: medians. The log has 100,000 inserts, 20,000 updates and 10,000 deletes of a table of
+ten columns (numbers, texts, times, an enumeration) in events of 100 rows or more, and 20,000 updates in transactions of one row each. An
+update is one event with two rows. MySQL's connections are encrypted, as it offers that; MariaDB's are not.
+"""
 
 
 @dataclass
@@ -68,6 +74,7 @@ class Results:
     growth: list[Row] = field(default_factory=list)
     threads: list[Row] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
+    streams: list[Stream] = field(default_factory=list)
     servers: dict[str, str] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
@@ -108,6 +115,8 @@ class Results:
             parts += ["## Connections per side", f"{self.threads[0].pair}, {rows:,} rows.", _threads_table(self.threads)]
         if self.loads:
             parts += ["## Readers during audits", LOAD_NOTES, _load_table(self.loads)]
+        if self.streams:
+            parts += ["## Reading the binary log", STREAM_NOTES, _stream_table(self.streams)]
         return "\n\n".join(part.strip() for part in parts) + "\n"
 
     def write(self, directory: Path) -> None:
@@ -186,6 +195,15 @@ def _sizes_table(rows: Sequence[Row]) -> str:
 def _threads_table(rows: Sequence[Row]) -> str:
     body = [[row.scenario, row.tool, str(row.threads), *_figures(row)] for row in rows]
     return _table(["scenario", "tool", "connections", "seconds", "bytes", "statements", "peak memory", "result"], body)
+
+
+def _stream_table(streams: Sequence[Stream]) -> str:
+    ran = [stream for stream in streams if stream.rates]
+    labels = list(dict.fromkeys(label for stream in ran for label in stream.rates))
+    body = [[label, *(f"{stream.rates[label]:,.0f}" if label in stream.rates else "" for stream in ran)] for label in labels]
+    body.append(["times mysql-replication", *(f"{stream.rates[DECODED] / stream.rates[OTHER]:.1f}" for stream in ran)])
+    left_out = "".join(f"\n\n{stream.engine}: not run: {stream.why}." for stream in streams if stream.why)
+    return _table(["per CPU second", *(f"{stream.engine} {stream.server.partition('-')[0]}" for stream in ran)], body) + left_out
 
 
 def _load_table(loads: Sequence[Load]) -> str:
