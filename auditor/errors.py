@@ -24,6 +24,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── BadUrl                        exit 2
     ├── ConfigError                   exit 2                auditor.yaml, the environment or the command line
     │   ├── UnknownAudit
+    │   ├── UnknownPipeline
     │   └── UnknownDay                                      a day that has not begun
     ├── PlanError                     exit 2                the two tables cannot be compared as configured
     │   ├── NoKey
@@ -132,6 +133,7 @@ __all__ = [
     "StoreUnavailable",
     "Unauthorised",
     "UnknownAudit",
+    "UnknownPipeline",
     "UnknownRepair",
     "UnknownRun",
     "Unreachable",
@@ -146,6 +148,10 @@ class ConfigError(AuditorError):
 
 class UnknownAudit(ConfigError):
     """The configuration has no audit of that name; check the names under audits: in auditor.yaml."""
+
+
+class UnknownPipeline(ConfigError):
+    """The configuration has no pipeline of that name; check the names under pipelines: in auditor.yaml."""
 
 
 class UnknownDay(ConfigError):

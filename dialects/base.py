@@ -22,6 +22,7 @@ from dialects.hex_numbers import HexNumbers
 from dialects.kinds import Kind, parse_native, refine
 from dialects.stored_values import StoredValues
 from dialects.url import Url
+from dialects.writing import Loading, Writing
 
 ColumnBatch = list[Sequence[Any]]
 """One batch of a result by columns: a sequence of values per column, all of equal length."""
@@ -35,7 +36,7 @@ PROTECTIONS = {
 """What a row of the template ``protections`` says, by its first column."""
 
 
-class Dialect(Arithmetic, StoredValues, HexNumbers):
+class Dialect(Arithmetic, StoredValues, HexNumbers, Writing):
     """One engine. The docstring of the package ``dialects`` says how to add another."""
 
     schemes: ClassVar[tuple[str, ...]]
@@ -311,7 +312,7 @@ class Dialect(Arithmetic, StoredValues, HexNumbers):
         """Open a connection, pin it and return its session; timeouts in seconds. Raises errors of ``dialects.errors``."""
 
 
-class Session(ABC):
+class Session(Loading, ABC):
     """One pinned, read-only connection. Use it in one thread at a time; only ``cancel`` may be called from another."""
 
     def __init__(self, dialect: Dialect, server: str) -> None:

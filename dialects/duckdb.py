@@ -5,8 +5,9 @@ https://duckdb.org/docs/stable/sql/functions/overview
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,8 @@ class DuckDB(Dialect):
     TIME_ROUNDING = "half from 1970"
     """A cast to TIMESTAMP_MS or TIMESTAMP_S, and from TIMESTAMP_NS, rounds the number since 1970; a half goes away from zero."""
     UTC_NOW = "MAKE_TIMESTAMP(EPOCH_US(NOW()))"
+    LOADS = "alone"
+    STAGING_TABLE = "TEMPORARY TABLE"
     MIN_CALCULATED_DIGITS = 19  # the sum or product of two decimals of up to 18 digits has at most 18
 
     KIND_BY_TYPE = {
@@ -84,6 +87,9 @@ class DuckDB(Dialect):
 
     def binary_literal(self, value: bytes) -> str:
         return f"UNHEX('{value.hex()}')"
+
+    def write_url(self, url: Url) -> Url:
+        return replace(url, options={**url.options, "access_mode": "read_write"})
 
     def kind(self, native: str) -> Kind | None:
         if native.endswith("]") or native.upper().startswith("STRUCT("):
@@ -273,6 +279,16 @@ class _DuckDBSession(InProcessSession):
     def execute(self, sql: str) -> None:
         with self._translated():
             self.connection.execute(sql)
+
+    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
+        names = [self.dialect.quote(name) for name in columns]
+        values = [f"UNHEX({name})" if kind.name == "binary" else name for name, kind in zip(names, columns.values(), strict=True)]
+        with self._translated():
+            self.connection.register("staged_rows", rows)
+            try:
+                self.connection.execute(f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)} FROM staged_rows")
+            finally:
+                self.connection.unregister("staged_rows")
 
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
         with self._translated():

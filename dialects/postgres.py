@@ -24,6 +24,7 @@ from dialects.postgres_session import PostgresSession
 from dialects.session import Driver
 from dialects.time_text import MICROSECOND
 from dialects.url import Url
+from dialects.writing import Loads
 
 WHOLE_UNITS = {0: "second", 3: "milliseconds"}
 """The unit of DATE_TRUNC that keeps so many digits of the seconds."""
@@ -55,6 +56,9 @@ class Postgres(Dialect):
     LOAD_MEASURES: ClassVar[tuple[str, ...]] = ("active_sessions", "lag")
     TIME_ROUNDING = "half from 2000"
     """AdjustTimestampForTypmod() in timestamp.c rounds the microseconds since 2000-01-01; a half goes away from zero."""
+
+    LOADS: ClassVar[Loads] = "side by side"
+    STAGING_TABLE = "UNLOGGED TABLE"
 
     MAX_DECIMAL_DIGITS = 1000
     UNSUPPORTED_VALUES = {"NUL in text": "text refuses the character U+0000"}

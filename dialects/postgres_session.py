@@ -5,10 +5,12 @@ https://www.postgresql.org/docs/current/functions-admin.html
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from dialects.base import ColumnBatch, Session
+from dialects.kinds import Kind
+from dialects.postgres_copy import copy_text
 from dialects.session import DriverSession, fetch_through_cursor
 
 
@@ -48,6 +50,12 @@ class PostgresSession(DriverSession):
     def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
         with self.connection.cursor() as cursor:
             yield from fetch_through_cursor(cursor, sql)
+
+    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
+        names = ", ".join(self.dialect.quote(name) for name in columns)
+        with self.waiting(), self.connection.cursor() as cursor:
+            cursor.copy_expert(f"COPY {table} ({names}) FROM STDIN", copy_text(columns, rows))
+        self.statements += 1
 
     def cancel_statement(self) -> str:
         # Not by the driver's own cancel(): it holds Python's lock while it waits, so that a silent server stops the whole process.

@@ -29,6 +29,7 @@ class Redshift(Postgres):
     """Amazon Redshift."""
 
     name = "redshift"
+    LOADS = ""  # rows come by COPY from files on S3
     schemes = ("redshift", "redshift+redshift_connector", "redshift+psycopg2")
     DEFAULT_PORT = 5439
     sqlglot_dialect = "redshift"

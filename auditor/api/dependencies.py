@@ -46,6 +46,7 @@ App = Annotated[AppState, Depends(get_app_state)]
 def find_secrets(settings: Settings) -> list[str]:
     """Return the texts of a configuration that logs must not show: passwords, and the URLs of notification channels."""
     urls = [one.url for one in settings.connections.values()] + ([settings.store.url] if settings.store else [])
+    urls += [one.write.url for one in settings.connections.values() if one.write]
     found = [one.url for one in settings.notify.channels.values()]
     for url in urls:
         try:

@@ -40,6 +40,7 @@ from auditor.errors import (
     Unauthorised,
     UnknownAudit,
     UnknownDay,
+    UnknownPipeline,
     UnknownRepair,
     UnknownRun,
 )
@@ -57,6 +58,7 @@ STATUS_BY_ERROR: Mapping[type[AuditorError], int] = {
     ConfigError: 422,
     UnknownAudit: 404,
     UnknownDay: 404,
+    UnknownPipeline: 404,
     PlanError: 422,
     SchemaChanged: 409,
     ScanRefused: 409,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from auditor.config._audit import Audit, Columns, Limits, Override, Partition, TableRef
 from auditor.config._base import DialectSql, PerSide, Sql, parse_duration
-from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen
+from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, WriteSettings
 from auditor.config._load import find_file, load, validate_audit, validate_settings, validate_slice
+from auditor.config._pipeline import Pipeline, PipelineColumns, PipelineSource, PipelineTarget, Staging
 from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Settle, Threshold, Tolerance
 from auditor.config._service import Schedule, Service
 from auditor.config._settings import Channel, Notify, Occasion, Retention, Settings, Store
@@ -34,6 +35,10 @@ __all__ = [
     "Partition",
     "PauseWhen",
     "PerSide",
+    "Pipeline",
+    "PipelineColumns",
+    "PipelineSource",
+    "PipelineTarget",
     "Proxy",
     "Recheck",
     "Retention",
@@ -44,11 +49,13 @@ __all__ = [
     "Settle",
     "SliceSettings",
     "Sql",
+    "Staging",
     "Store",
     "TableRef",
     "Threshold",
     "TimeRange",
     "Tolerance",
+    "WriteSettings",
     "find_file",
     "load",
     "parse_duration",

@@ -80,6 +80,13 @@ def _check_mask(pattern: str) -> str:
     return pattern
 
 
+class WriteSettings(Strict):
+    """How a database is written to: only pipelines and repairs use it."""
+
+    url: str = Field(repr=False)
+    """A URL whose user may write."""
+
+
 class ConnectionSettings(Strict):
     """A connection to a database."""
 
@@ -91,6 +98,8 @@ class ConnectionSettings(Strict):
     mask: tuple[Annotated[str, AfterValidator(_check_mask)], ...] = ()
     """Columns whose values no report of any audit shows: ``table.column``, with ``*`` and ``?`` as in file names."""
     limits: GuestLimits = GuestLimits()
+    write: WriteSettings | None = None
+    """How a pipeline writes into this database; without it nothing does."""
 
     @property
     def identity(self) -> dict[str, str]:

@@ -194,6 +194,11 @@ _PLACES = {
     "Recheck": "recheck:",
     "Rolling": "rolling:",
     "Counts": "counts:",
+    "PipelineSource": "a pipeline's source:",
+    "PipelineColumns": "a pipeline's columns: a table:",
+    "Staging": "a pipeline's staging:",
+    "PipelineTarget": "a pipeline's targets: a target:",
+    "Pipeline": "a pipeline",
     "Audit": "an audit",
     "Settings": "the top",
 }

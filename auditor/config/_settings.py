@@ -10,8 +10,9 @@ from pydantic_core import PydanticCustomError
 from auditor.config._audit import Audit
 from auditor.config._base import Duration, Strict, suggest
 from auditor.config._connection import ConnectionSettings, share_statement_limits
+from auditor.config._pipeline import Pipeline, find_problems
 from auditor.config._service import Service
-from auditor.errors import UnknownAudit
+from auditor.errors import UnknownAudit, UnknownPipeline
 
 Occasion = Literal["mismatch", "recovery", "unknown", "digest"]
 
@@ -53,6 +54,7 @@ class Settings(Strict):
 
     connections: Annotated[dict[str, ConnectionSettings], AfterValidator(share_statement_limits)]
     audits: dict[str, Audit]
+    pipelines: dict[str, Pipeline] = {}
     store: Store | None = None
     """By default auditor.db in the directory of the configuration file."""
     keep: Retention = Retention()
@@ -73,6 +75,16 @@ class Settings(Strict):
             for audit in channel.audits
             if audit not in self.audits
         ]
+        unknown += [
+            ((*place, "connection"), f"there is no connection {connection!r}{suggest(connection, self.connections)}")
+            for name, pipeline in self.pipelines.items()
+            for place, connection in (
+                (("pipelines", name, "source"), pipeline.source.connection),
+                *((("pipelines", name, "targets", target), found.connection) for target, found in pipeline.targets.items()),
+            )
+            if connection not in self.connections
+        ]
+        unknown += find_problems(self.pipelines, self.connections)
         if unknown:
             message = "; ".join(f"{'.'.join(where)}: {sentence}" for where, sentence in unknown)
             raise PydanticCustomError("unknown_connection", "{message}", {"message": message, "unknown": unknown})
@@ -84,3 +96,10 @@ class Settings(Strict):
             known = ", ".join(sorted(self.audits)) or "none"
             raise UnknownAudit(f"there is no audit {name!r}{suggest(name, self.audits)} (audits here: {known})")
         return self.audits[name]
+
+    def pipeline(self, name: str) -> Pipeline:
+        """Return the pipeline with this name. Raises UnknownPipeline."""
+        if name not in self.pipelines:
+            known = ", ".join(sorted(self.pipelines)) or "none"
+            raise UnknownPipeline(f"there is no pipeline {name!r}{suggest(name, self.pipelines)} (pipelines here: {known})")
+        return self.pipelines[name]

@@ -1,0 +1,96 @@
+"""Pipelines: which tables of a source are replicated, what of their columns, where parts are staged, and into which targets they go."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from auditor.config._base import Duration, Strict
+
+
+class PipelineSource(Strict):
+    """The source of a pipeline: a connection, and names of tables in its database, or patterns of them (``crm_*``)."""
+
+    connection: str
+    tables: tuple[str, ...] = Field(min_length=1)
+
+
+class PipelineColumns(Strict):
+    """What a pipeline does with the columns and rows of one table; names are the source's."""
+
+    exclude: tuple[str, ...] = ()
+    """Columns that never leave the source."""
+    mask: tuple[str, ...] = ()
+    """Columns of which salted digests are replicated instead of values."""
+    rename: dict[str, str] = {}
+    """The target's name of a column."""
+    where: str | None = None
+    """Which rows are replicated, in the portable language of filters."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> PipelineColumns:
+        for name in self.exclude:
+            if name in self.mask or name in self.rename:
+                raise ValueError(f"{name!r} is excluded, so it cannot be masked or renamed; remove it from one of them")
+        new_names = [name.lower() for name in self.rename.values()]
+        if twice := next((name for name in new_names if new_names.count(name) > 1), None):
+            raise ValueError(f"rename gives two columns the name {twice!r}; write another for one of them")
+        return self
+
+
+class Staging(Strict):
+    """Where parts are staged."""
+
+    path: str = Field(min_length=1)
+    """A folder that the driver and all executors reach by this path."""
+    keep: Duration = 7 * 86400.0
+    """How long a part is kept at least, in seconds, so that a target that is added later can be built from it."""
+
+
+class PipelineTarget(Strict):
+    """A target of a pipeline: a connection with ``write``, and a schema in its database."""
+
+    connection: str
+    schema_: str = Field(alias="schema", min_length=1)
+    every: Duration = 60.0
+    """Seconds between two merges; 0: as soon as something is staged."""
+
+
+class Pipeline(Strict):
+    """The definition of a pipeline."""
+
+    source: PipelineSource
+    columns: dict[str, PipelineColumns] = {}
+    staging: Staging
+    targets: dict[str, PipelineTarget] = Field(min_length=1)
+    master: str = "local[2]"
+    """The Spark master that runs it: local[N], or the URL of a cluster."""
+
+    @model_validator(mode="after")
+    def _tables_exist(self) -> Pipeline:
+        for table in self.columns:
+            if not self.replicates(table):
+                raise ValueError(f"columns: {table!r} is none of the source's tables ({', '.join(self.source.tables)})")
+        return self
+
+    def replicates(self, table: str) -> bool:
+        """Return whether a table of the source belongs to the pipeline."""
+        return any(fnmatchcase(table, pattern) for pattern in self.source.tables)
+
+    def columns_of(self, table: str) -> PipelineColumns:
+        """Return what happens to the columns of a table."""
+        return self.columns.get(table, PipelineColumns())
+
+
+def find_problems(pipelines: dict[str, Pipeline], connections: dict[str, Any]) -> list[tuple[tuple[str, ...], str]]:
+    """Return what pipelines need of connections that exist and is not there: where it is written, and a sentence."""
+    found: list[tuple[tuple[str, ...], str]] = []
+    for name, pipeline in pipelines.items():
+        for target, settings in pipeline.targets.items():
+            connection = connections.get(settings.connection)
+            if connection is not None and connection.write is None:
+                place = ("pipelines", name, "targets", target)
+                found.append((place, f"the connection {settings.connection!r} may only read; add write: {{url: ...}} to it"))
+    return found

@@ -1,0 +1,92 @@
+"""What a pipeline's settings mean, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from auditor import config
+from auditor.api.dependencies import find_secrets
+from auditor.connections import writer
+from auditor.errors import ConfigError, EngineError, UnknownPipeline
+
+GOOD = """\
+connections:
+  shop: {url: "mysql://reader:r@db/shop"}
+  warehouse:
+    url: postgresql://reader:r@wh/dwh
+    write: {url: "postgresql://loader:s3cret@wh/dwh"}
+audits: {}
+pipelines:
+  shop:
+    source: {connection: shop, tables: [orders, "crm_*"]}
+    columns: {orders: {exclude: [password], mask: [email], rename: {zip: postcode}, where: "country = 'DE'"}}
+    staging: {path: /var/lib/auditor/shop}
+    targets: {warehouse: {connection: warehouse, schema: shop, every: 10s}}
+"""
+
+
+def load(folder: Path, text: str) -> config.Settings:
+    path = folder / "auditor.yaml"
+    path.write_text(text)
+    return config.load(path, {})
+
+
+def test_settings_of_a_pipeline(tmp_path: Path) -> None:
+    settings = load(tmp_path, GOOD)
+    pipeline = settings.pipeline("shop")
+    assert pipeline.targets["warehouse"].every == 10 and pipeline.targets["warehouse"].schema_ == "shop"
+    assert pipeline.staging.keep == 7 * 86400 and pipeline.master == "local[2]"
+    assert [pipeline.replicates(table) for table in ("orders", "crm_leads", "order")] == [True, True, False]
+    assert pipeline.columns_of("orders").mask == ("email",) and pipeline.columns_of("crm_leads").mask == ()
+    assert "s3cret" in find_secrets(settings) and "s3cret" not in repr(settings)
+    with pytest.raises(UnknownPipeline, match=r"there is no pipeline 'shopp'; did you mean 'shop'\? \(pipelines here: shop\)"):
+        settings.pipeline("shopp")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "connection: shop,",
+            "connection: shopp,",
+            "shop.source.connection: there is no connection 'shopp'; did you mean 'shop'?",
+        ),
+        (
+            "connection: warehouse,",
+            "connection: shop,",
+            "shop.targets.warehouse: the connection 'shop' may only read; add write:",
+        ),
+        ("mask: [email]", "mask: [password]", "pipelines.shop.columns.orders: 'password' is excluded, so it cannot be masked or renamed"),
+        ("{zip: postcode}", "{zip: b, c: B}", "pipelines.shop.columns.orders: rename gives two columns the name 'b'; write another"),
+        ("columns: {orders", "columns: {customer", "pipelines.shop: columns: 'customer' is none of the source's tables (orders, crm_*)"),
+        (', tables: [orders, "crm_*"]', "", "pipelines.shop.source.tables: this setting is required; add it"),
+        ("every: 10s", "every: often", "pipelines.shop.targets.warehouse.every: 'often' is not a duration; write 90s, 15m or 2h"),
+        ("exclude:", "excluded:", "pipelines.shop.columns.orders.excluded: unknown setting 'excluded'; did you mean 'exclude'?"),
+        ("staging: {path: /var/lib/auditor/shop}", "staging: {}", "pipelines.shop.staging.path: this setting is required; add it"),
+    ],
+)
+def test_wrong_settings_name_what_is_wrong(tmp_path: Path, old: str, new: str, sentence: str) -> None:
+    assert GOOD.count(old) == 1
+    with pytest.raises(ConfigError) as raised:
+        load(tmp_path, GOOD.replace(old, new))
+    assert sentence in str(raised.value)
+
+
+def test_only_a_connection_with_write_is_written_to(tmp_path: Path) -> None:
+    url = f"duckdb:///{tmp_path}/t.duckdb"
+    may, may_not, cannot = (
+        config.ConnectionSettings.model_validate(one)
+        for one in ({"url": url, "write": {"url": url}}, {"url": url}, {"url": url, "write": {"url": "mysql://h/d"}})
+    )
+    with writer.open_writer("t", may) as session:
+        session.execute("CREATE TABLE t AS SELECT 1 AS one")
+        with pytest.raises(EngineError), writer.transaction(session):
+            session.execute("DELETE FROM t")
+            session.execute("SELECT * FROM nothing")
+        assert session.query("SELECT one FROM t") == [(1,)], "the transaction was rolled back"
+    with pytest.raises(ConfigError, match=r"'t' may only read; add write"), writer.open_writer("t", may_not):
+        pass
+    with pytest.raises(ConfigError, match=r"mysql is no target of pipelines yet"), writer.open_writer("t", cannot):
+        pass
