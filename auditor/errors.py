@@ -32,6 +32,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── BadExpression
     │   ├── HashMissing
     │   ├── SchemaChanged                                   schema: strict, and the columns changed
+    │   ├── ValueRefused                                    a row that a pipeline's filter or target cannot take
     │   └── ScanRefused                                     a large table without an index on its key, and no force
     ├── ColumnsChanged                exit 3     retryable  a table's columns changed while a run read it
     ├── HeartbeatAhead                exit 3                a heartbeat lies ahead of the source's clock
@@ -137,6 +138,7 @@ __all__ = [
     "UnknownRepair",
     "UnknownRun",
     "Unreachable",
+    "ValueRefused",
 ]  # fmt: skip
 
 
@@ -182,6 +184,10 @@ class HashMissing(PlanError):
 
 class SchemaChanged(PlanError):
     """The tables' columns changed since the last run, and the audit has schema: strict; to accept them, run once with schema: note."""
+
+
+class ValueRefused(PlanError):
+    """A value of the source cannot be replicated; exclude the column, or change the value."""
 
 
 class ScanRefused(PlanError):

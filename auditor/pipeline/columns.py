@@ -1,0 +1,161 @@
+"""Apply a pipeline's columns to events: exclude, mask, rename, and the filter of rows.
+
+A task that decodes events applies this before anything leaves it, so that excluded columns and the clear text of masked ones are
+nowhere on disk.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from auditor.config import PipelineColumns
+from auditor.errors import ColumnRefused
+from auditor.pipeline.events import ARROW_SCHEMA, ColumnSchema, TableSchema
+from auditor.pipeline.row_filter import RowFilter
+
+DIGEST_DIGITS = 32
+"""Hexadecimal digits of a masked value's digest: 128 bits, so that no two of the values of a table ever have the same."""
+
+TEXTS = pa.list_(pa.field("element", pa.string()))
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What happens to the columns and rows of one table, and the salt of digests; can be pickled."""
+
+    columns: PipelineColumns
+    salt: bytes = dataclasses.field(repr=False)
+
+
+class Projection:
+    """What a pipeline makes of the events of one table under one schema.
+
+    Raises ColumnRefused if a rule names a column that the table does not have, or excludes one of the key; BadExpression for a filter
+    that cannot be evaluated.
+    """
+
+    def __init__(self, schema: TableSchema, rules: Rules) -> None:
+        names = [column.name for column in schema.columns]
+        table = f"{schema.database}.{schema.table}"
+        exclude, mask = (_resolve(table, names, chosen) for chosen in (rules.columns.exclude, rules.columns.mask))
+        rename = dict(zip(_resolve(table, names, rules.columns.rename), rules.columns.rename.values(), strict=True))
+        if lost := [name for name in schema.key if name in exclude]:
+            raise ColumnRefused(f"{table}: {lost[0]!r} is part of the key, so it cannot be excluded; mask it instead")
+        self._salt = rules.salt
+        if mask and not self._salt:
+            raise ColumnRefused(f"{table}: columns are masked, and there is no salt; open the store first")
+        self._width = len(names)
+        self._kept = [index for index, name in enumerate(names) if name not in exclude]
+        self._masked = frozenset(index for index, name in enumerate(names) if name in mask)
+        self._filter = RowFilter(rules.columns.where, schema) if rules.columns.where is not None else None
+        columns = tuple(_project(schema.columns[index], index in self._masked, rename) for index in self._kept)
+        found = [column.name.lower() for column in columns]
+        if twice := next((name for name in found if found.count(name) > 1), None):
+            raise ColumnRefused(f"{table}: two columns would be named {twice!r}; rename or exclude one of them")
+        self.schema = TableSchema(schema.database, schema.table, columns, tuple(rename.get(name, name) for name in schema.key))
+        """The table's columns as parts and targets have them."""
+        self._changes_rows = len(self._kept) < self._width or bool(self._masked)
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the events of a batch, all of this table and schema, as they leave the source, under the projected schema's id.
+
+        A row that leaves the filter becomes a delete, one that enters it an insert. Raises ValueRefused for a row on which the filter
+        cannot be evaluated.
+        """
+        is_schema = pc.equal(batch["kind"], "schema")
+        if pc.any(is_schema).as_py():
+            announced = _with(batch.filter(is_schema), {"after": _announcement(self.schema, pc.sum(is_schema).as_py())}, self.schema.id)
+            rest = self.apply(batch.filter(pc.invert(is_schema)))
+            whole = pa.Table.from_batches([announced, rest]).sort_by([("position", "ascending"), ("row", "ascending")]).combine_chunks()
+            return whole.to_batches()[0]
+        images = {name: batch[name] for name in ("before", "after")}
+        kinds = batch["kind"]
+        if self._filter:
+            passes = {name: self._select(images[name]) for name in images}
+            batch, kinds, images = _move(batch, passes)
+        if self._changes_rows:
+            images = {name: self._project_rows(images[name]) for name in images}
+        return _with(batch, {"kind": kinds, **images}, self.schema.id)
+
+    def _select(self, rows: pa.ListArray) -> pa.Array:
+        """Return for each row whether the filter passes it; NULL where there is no row."""
+        assert self._filter
+        present = rows.is_valid()
+        values, count = rows.flatten(), pc.sum(present).as_py() or 0
+        texts = {index: self._column(values, count, index) for index in self._filter.indexes}
+        passed = self._filter.select(texts, count)
+        places = pc.subtract(pc.cumulative_sum(present.cast(pa.int64())), 1)
+        return pc.take(passed, pc.if_else(present, places, None))
+
+    def _project_rows(self, rows: pa.ListArray) -> pa.ListArray:
+        present = rows.is_valid()
+        values, count = rows.flatten(), pc.sum(present).as_py() or 0
+        columns = [self._column(values, count, index) for index in self._kept]
+        columns = [self._digests(column) if index in self._masked else column for index, column in zip(self._kept, columns, strict=True)]
+        width = len(columns)
+        order = np.arange(width * count).reshape(width, count).T.ravel()  # row by row, of columns that stand one behind the other
+        woven = pc.take(pa.concat_arrays(columns), pa.array(order)) if count else pa.array([], pa.string())
+        lengths = pc.multiply(present.cast(pa.int32()), width)
+        ends = pc.cumulative_sum(lengths)
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
+        return pa.ListArray.from_arrays(offsets, woven, type=TEXTS, mask=pc.invert(present))
+
+    def _column(self, values: pa.Array, count: int, index: int) -> pa.Array:
+        return pc.take(values, pa.array(np.arange(index, count * self._width, self._width)))
+
+    def _digests(self, texts: pa.Array) -> pa.Array:
+        return pa.array([None if text is None else digest(self._salt, text) for text in texts.to_pylist()], pa.string())
+
+
+def digest(salt: bytes, text: str) -> str:
+    """Return the digest that stands for a masked value (the first half of HMAC-SHA-256, in hexadecimal digits)."""
+    return hmac.new(salt, text.encode(), hashlib.sha256).hexdigest()[:DIGEST_DIGITS]
+
+
+def _resolve(table: str, names: list[str], chosen: object) -> list[str]:
+    """Return the columns that settings name, whatever their case."""
+    found = []
+    for wanted in chosen:  # type: ignore[attr-defined]
+        matching = [name for name in names if name == wanted] or [name for name in names if name.lower() == wanted.lower()]
+        if not matching:
+            raise ColumnRefused(f"{table} has no column {wanted!r}, which the pipeline's columns: name; its columns are {', '.join(names)}")
+        found.append(matching[0])
+    return found
+
+
+def _project(column: ColumnSchema, masked: bool, rename: dict[str, str]) -> ColumnSchema:
+    name = rename.get(column.name, column.name)
+    if masked:
+        return ColumnSchema(name, f"char({DIGEST_DIGITS})", column.nullable, "ascii")
+    return dataclasses.replace(column, name=name)
+
+
+def _move(batch: pa.RecordBatch, passes: dict[str, pa.Array]) -> tuple[pa.RecordBatch, pa.Array, dict[str, pa.Array]]:
+    """Return the events whose row is in the filter before or after, their kinds, and their images within the filter."""
+    before, after = (passes[name].fill_null(False) for name in ("before", "after"))
+    kept = pc.or_(before, after)
+    batch, before, after = batch.filter(kept), before.filter(kept), after.filter(kept)
+    moved = pc.equal(batch["kind"], "update")
+    enters, leaves = pc.and_(moved, pc.invert(before)), pc.and_(moved, pc.invert(after))
+    kinds = pc.if_else(enters, "insert", pc.if_else(leaves, "delete", batch["kind"]))
+    images = {"before": pc.if_else(before, batch["before"], None), "after": pc.if_else(after, batch["after"], None)}
+    return batch, kinds, images
+
+
+def _announcement(schema: TableSchema, count: int) -> pa.Array:
+    return pa.array([[schema.to_json()]] * count, TEXTS)
+
+
+def _with(batch: pa.RecordBatch, columns: dict[str, pa.Array], schema_id: str) -> pa.RecordBatch:
+    """Return a batch with some columns replaced, and the id of its schema."""
+    found = {**columns, "schema_id": pa.array([schema_id] * batch.num_rows, pa.string())}
+    return pa.RecordBatch.from_arrays(
+        [found.get(field.name, batch[field.name]).cast(field.type) for field in ARROW_SCHEMA], schema=ARROW_SCHEMA
+    )

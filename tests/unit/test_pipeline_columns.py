@@ -1,0 +1,142 @@
+"""Columns that are excluded, masked and renamed, and rows that enter and leave a filter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.config import PipelineColumns
+from auditor.errors import AuditorError, BadExpression, ColumnRefused, ValueRefused
+from auditor.pipeline.columns import Projection, Rules, digest
+from auditor.pipeline.events import ARROW_SCHEMA, TableSchema
+from tests.pipeline_events import announce, batch, delete, insert, table, update
+
+SALT = b"salt of a test"
+ORDERS = table(id="bigint", email="varchar(40) null", country="char(2) null", amount="decimal(10,2) null", at="datetime(3) null")
+
+
+def project(schema: TableSchema, **columns: Any) -> Projection:
+    return Projection(schema, Rules(PipelineColumns(**columns), SALT))
+
+
+def outcome(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in ("kind", "position", "row", "before", "after")) for row in batch.to_pylist()]
+
+
+def test_without_rules_events_stay_as_they_are() -> None:
+    events = batch(announce(ORDERS, 1), insert(ORDERS, 2, ["1", None, "DE", "1.00", None]))
+    found = project(ORDERS).apply(events)
+    assert found.schema == ARROW_SCHEMA and found.to_pylist() == events.to_pylist()
+
+
+def test_columns_are_excluded_masked_and_renamed() -> None:
+    projection = project(ORDERS, exclude=["amount", "at"], mask=["Email"], rename={"country": "land"})
+    assert [(c.name, c.type, c.nullable) for c in projection.schema.columns] == [
+        ("id", "bigint", False), ("email", "char(32)", True), ("land", "char(2)", True),
+    ]  # fmt: skip
+    one, other = ["1", "a@b.c", "DE", "1.00", None], ["1", None, None, "2.00", "2026-01-01 00:00:00.000"]
+    found = projection.apply(batch(announce(ORDERS, 1), insert(ORDERS, 2, one), update(ORDERS, 3, (one, other)), delete(ORDERS, 4, other)))
+    mask = digest(SALT, "a@b.c")
+    assert outcome(found)[1:] == [
+        ("insert", 2, 0, None, ["1", mask, "DE"]),
+        ("update", 3, 0, ["1", mask, "DE"], ["1", None, None]),
+        ("delete", 4, 0, ["1", None, None], None),
+    ]
+    assert TableSchema.from_json(found["after"][0][0].as_py()) == projection.schema
+    assert set(found["schema_id"].to_pylist()) == {projection.schema.id} and projection.schema.id != ORDERS.id
+    assert "a@b.c" not in str(found.to_pylist()) and len(mask) == 32 and mask != digest(b"other", "a@b.c")
+
+
+def test_a_row_that_leaves_a_filter_is_deleted_and_one_that_enters_is_inserted() -> None:
+    projection = project(ORDERS, where="country = 'DE' AND amount > 1.5", exclude=["country"])
+    inside, outside, unknown = (["7", "x", c, a, None] for c, a in (("DE", "1.51"), ("DE", "1.50"), (None, "9.00")))
+    kept = ["7", "x", "1.51", None]
+    found = projection.apply(
+        batch(
+            insert(ORDERS, 1, inside, outside, unknown),
+            update(ORDERS, 2, (inside, outside), (outside, inside), (inside, inside), (outside, unknown), (inside, unknown)),
+            delete(ORDERS, 3, inside, outside),
+            insert(ORDERS, 4, inside, outside, kind="refresh"),
+        )
+    )
+    assert outcome(found) == [
+        ("insert", 1, 0, None, kept),
+        ("delete", 2, 0, kept, None),
+        ("insert", 2, 1, None, kept),
+        ("update", 2, 2, kept, kept),
+        ("delete", 2, 4, kept, None),
+        ("delete", 3, 0, kept, None),
+        ("refresh", 4, 0, None, kept),
+    ]
+
+
+rows = st.tuples(st.integers(0, 3).map(str), st.one_of(st.none(), st.text(max_size=3)), st.sampled_from(["DE", "FR", None]))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["insert", "update", "delete"]), rows, rows), max_size=12))
+def test_projection_equals_the_plain_one(changes: list[tuple[str, Any, Any]]) -> None:
+    schema = table(id="int", note="varchar(9) null", country="char(2) null")
+    makers = {"insert": lambda p, b, a: insert(schema, p, a), "update": lambda p, b, a: update(schema, p, (b, a))}
+    makers["delete"] = lambda p, b, a: delete(schema, p, b)
+    events = batch(*(makers[kind](p, b, a) for p, (kind, b, a) in enumerate(changes)))
+    found = outcome(project(schema, where="country = 'DE'", exclude=["note"], mask=["id"]).apply(events))
+
+    def plain(row: Any) -> Any:
+        return [digest(SALT, row[0]), row[2]] if row and row[2] == "DE" else None
+
+    wanted = []
+    for position, (kind, before, after) in enumerate(changes):
+        old, new = plain(before) if kind != "insert" else None, plain(after) if kind != "delete" else None
+        if old or new:
+            wanted.append(("update" if old and new else "insert" if new else "delete", position, 0, old, new))
+    assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "sentence"),
+    [
+        ({"exclude": ["mail"]}, ColumnRefused, "shop.orders has no column 'mail', which the pipeline's columns: name"),
+        ({"exclude": ["id"]}, ColumnRefused, "'id' is part of the key, so it cannot be excluded; mask it instead"),
+        ({"rename": {"email": "AMOUNT"}}, ColumnRefused, "two columns would be named 'amount'"),
+        ({"where": "land = 'DE'"}, BadExpression, "shop.orders has no column 'land'"),
+        ({"where": "at > now - INTERVAL '1' day"}, BadExpression, "a pipeline's filter cannot contain now or today"),
+        ({"where": "country LIKE"}, BadExpression, "where"),
+    ],
+)
+def test_rules_that_cannot_be_applied_are_refused(columns: dict[str, Any], error: type[AuditorError], sentence: str) -> None:
+    with pytest.raises(error) as raised:
+        project(ORDERS, **columns)
+    assert sentence in str(raised.value)
+
+
+def test_filters_compare_times_of_zero_and_refuse_half_dates() -> None:
+    projection = project(ORDERS, where="at < DATE '2026-01-01'", exclude=["email", "country", "amount"])
+    times = ["0000-00-00 00:00:00.000", "2025-12-31 23:59:59.999", "2026-01-01 00:00:00.000"]
+    found = projection.apply(batch(insert(ORDERS, 1, *([str(n), "", "", "1.00", at] for n, at in enumerate(times)))))
+    assert [row[4][0] for row in outcome(found)] == ["0", "1"]
+    with pytest.raises(ValueRefused, match=r"cannot be evaluated on a row of shop\.orders: .*2024-00-10"):
+        projection.apply(batch(insert(ORDERS, 2, ["1", "", "", "1.00", "2024-00-10 00:00:00.000"])))
+
+
+@pytest.mark.parametrize(
+    ("kind", "where", "passing", "failing"),
+    [
+        ("bigint unsigned", "v > 9223372036854775807", "18446744073709551615", "9223372036854775807"),
+        ("varchar(20)", "v LIKE 'ä%'", "äpfel", "Äpfel"),
+        ("char(5)", "v = 'ab'", "ab", "Ab"),
+        ("decimal(30,10)", "v = 0.1", "0.1000000000", "0.1000000001"),
+        ("double", "v >= 0.5", "0.5", "0.49999999999999994"),
+        ("date", "v = DATE '2024-02-29'", "2024-02-29", "2024-03-01"),
+        ("timestamp(6)", "v <= TIMESTAMP '2024-02-29 23:59:59.5'", "2024-02-29 23:59:59.500000", "2024-02-29 23:59:59.500001"),
+        ("year", "v IN (2024, 2025)", "2025", "2026"),
+        ("enum('a','b')", "v <> 'a'", "b", "a"),
+    ],
+)
+def test_a_filter_knows_the_types_of_the_source(kind: str, where: str, passing: str, failing: str) -> None:
+    schema = table(id="int", v=f"{kind} null")
+    found = project(schema, where=where).apply(batch(insert(schema, 1, ["1", passing], ["2", failing], ["3", None])))
+    assert [row[4][0] for row in outcome(found)] == ["1"]
