@@ -46,6 +46,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── UnknownRun                exit 2
     │   ├── UnknownRepair             exit 2
     │   ├── AlreadyRunning            exit 2
+    │   ├── SourceTaken                          retryable  another process reads the source, or loads the target
     │   ├── NotResumable              exit 2
     │   └── QueueFull                            retryable
     ├── Forbidden                     exit 2                the token lacks the scope
@@ -124,6 +125,7 @@ __all__ = [
     "ServerTooOld",
     "SessionNotKept",
     "SnapshotLost",
+    "SourceTaken",
     "StatementCancelled",
     "StatementRefused",
     "StatementTimeout",
@@ -248,6 +250,12 @@ class AlreadyRunning(StoreError):
     """This audit is already running; wait for the run to end, or cancel it with: auditor cancel RUN."""
 
     exit_code = 2
+
+
+class SourceTaken(StoreError):
+    """Another process replicates this source; stop it first, or wait until its lease is over."""
+
+    retryable = True
 
 
 class NotResumable(StoreError):

@@ -11,7 +11,7 @@ from sqlalchemy import Boolean, Column, ForeignKey, ForeignKeyConstraint, Index,
 
 from auditor.store._types import Json, Moment, Real, Words, blob, name, number
 
-HEAD = "0006"
+HEAD = "0007"
 """The revision of the newest migration."""
 
 VERSION_TABLE = "auditor_version"
@@ -289,3 +289,83 @@ channel_messages = Table(
     **MYSQL,
 )
 """For each channel the times of the last hour's messages (``sent``, seconds since 1970), and the number and titles of those held back."""
+
+pipelines = Table(
+    "auditor_pipelines",
+    metadata,
+    Column("pipeline", name(), primary_key=True),
+    Column("paused", Boolean(), nullable=False),
+    Column("staged_through", number()),
+    Column("staged_time", Moment()),
+    Column("staged_at", Moment()),
+    Column("reason", Words(), nullable=False),
+    **MYSQL,
+)
+"""What a pipeline staged: up to which position, when its source committed that, and when it was staged; and why it is stopped."""
+
+parts = Table(
+    "auditor_parts",
+    metadata,
+    Column("number", number(), primary_key=True),
+    Column("pipeline", name(), nullable=False),
+    Column("table_name", name(), nullable=False),
+    Column("first_position", number(), nullable=False),
+    Column("last_position", number(), nullable=False),
+    Column("row_count", number(), nullable=False),
+    Column("byte_count", number(), nullable=False),
+    Column("schema_id", name(64), nullable=False),
+    Column("path", Words(), nullable=False),
+    Column("last_time", Moment(), nullable=False),
+    Column("staged_at", Moment(), nullable=False),
+    UniqueConstraint("pipeline", "table_name", "first_position"),
+    **MYSQL,
+)
+"""The manifest of a pipeline: its parts, each the events of one table and schema between two positions."""
+
+table_schemas = Table(
+    "auditor_table_schemas",
+    metadata,
+    Column("pipeline", name(), primary_key=True),
+    Column("schema_id", name(64), primary_key=True),
+    Column("body", Json(), nullable=False),
+    **MYSQL,
+)
+"""The columns of a pipeline's tables, by the id that parts state."""
+
+staged_tables = Table(
+    "auditor_staged_tables",
+    metadata,
+    Column("pipeline", name(), primary_key=True),
+    Column("table_name", name(), primary_key=True),
+    Column("staged_through", number(), nullable=False),
+    Column("pruned_through", number(), nullable=False),
+    **MYSQL,
+)
+"""For each table of a pipeline the last position of its parts, and that of those that were deleted; 0 for none."""
+
+merges = Table(
+    "auditor_merges",
+    metadata,
+    Column("pipeline", name(), primary_key=True),
+    Column("target", name(), primary_key=True),
+    Column("table_name", name(), primary_key=True),
+    Column("position", number(), nullable=False),
+    Column("through_time", Moment()),
+    Column("at", Moment(), nullable=False),
+    Column("event_count", number(), nullable=False),
+    Column("state", name(16), nullable=False),
+    Column("reason", Words(), nullable=False),
+    **MYSQL,
+)
+"""What targets reported of their tables: up to which position they hold them. The position that counts stands in the target itself."""
+
+leases = Table(
+    "auditor_leases",
+    metadata,
+    Column("source", name(64), primary_key=True),
+    Column("holder", name(64), nullable=False),
+    Column("about", Words(), nullable=False),
+    Column("until", Moment(), nullable=False),
+    **MYSQL,
+)
+"""Who reads the change stream of a source, or loads a target, and until when nobody else may."""

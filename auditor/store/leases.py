@@ -1,0 +1,41 @@
+"""Leases: at most one process reads the change stream of a source, and one loads a target."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from auditor.errors import SourceTaken
+from auditor.store._schema import leases
+from auditor.store._store import Store, database_time
+
+
+def take_lease(store: Store, source: str, holder: str, about: str, seconds: float) -> None:
+    """Take or extend the lease of ``source`` for ``holder``, for ``seconds`` by the store's clock; ``about`` says who that is.
+
+    Raises SourceTaken while another holder has it, and StoreError.
+    """
+
+    def work(database: Connection) -> str:
+        at = database_time(database)
+        found = database.execute(select(leases).where(leases.c.source == source)).one_or_none()
+        values = {"holder": holder, "about": about, "until": at + dt.timedelta(seconds=seconds)}
+        if found is None:
+            database.execute(insert(leases).values(source=source, **values))
+        elif found.holder == holder or found.until <= at:
+            unchanged = (leases.c.source == source) & (leases.c.holder == found.holder)
+            if not database.execute(update(leases).where(unchanged).values(**values)).rowcount:
+                return str(found.about)
+        else:
+            return f"{found.about} until {found.until:%H:%M:%S} UTC"
+        return ""
+
+    if taken := store.write(work):
+        raise SourceTaken(f"it is taken by {taken}; stop that process, or wait until its lease is over")
+
+
+def release_lease(store: Store, source: str, holder: str) -> None:
+    """Give a lease back; does nothing if another holder has it. Raises StoreError."""
+    held = (leases.c.source == source) & (leases.c.holder == holder)
+    store.write(lambda database: database.execute(delete(leases).where(held)) and None)

@@ -1,0 +1,168 @@
+"""The manifest of pipelines: their parts, and the schemas and tables of these."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, delete, insert, select, update
+
+from auditor.store import pipelines
+from auditor.store._schema import parts, staged_tables, table_schemas
+from auditor.store._store import Store, database_time
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file with the events of one table and schema from one position to another, both inclusive."""
+
+    table: str
+    """Database and table, with a point between."""
+    first: int
+    last: int
+    rows: int
+    bytes: int
+    schema_id: str
+    path: str
+    """Relative to the folder of the staging."""
+    time: dt.datetime
+    """When the source committed its last event."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTable:
+    """Up to which position a table's events were staged, and up to which their parts were deleted; 0 for none."""
+
+    staged_through: int
+    pruned_through: int
+
+
+def record_batch(store: Store, pipeline: str, batch: Sequence[Part], schemas: Mapping[str, Any]) -> None:
+    """List the parts of a batch, replacing those with the same table and first position, and the schemas they have, by id.
+
+    One transaction: either all parts of the batch are listed or none. Raises StoreError.
+    """
+
+    def work(connection: Connection) -> None:
+        at = database_time(connection)
+        for schema_id, body in schemas.items():
+            if connection.execute(select(table_schemas.c.schema_id).where(_schema(pipeline, schema_id))).one_or_none() is None:
+                connection.execute(insert(table_schemas).values(pipeline=pipeline, schema_id=schema_id, body=body))
+        for part in batch:
+            _write_part(connection, pipeline, part, at)
+        for table in {part.table for part in batch}:
+            _note_table(connection, pipeline, table, "staged_through", max(part.last for part in batch if part.table == table))
+        if batch:
+            newest = max(batch, key=lambda part: part.last)
+            pipelines.note_staged(connection, pipeline, newest.last, newest.time, at)
+
+    store.write(work)
+
+
+def list_parts(store: Store, pipeline: str, table: str, after: int, limit: int = 1000) -> list[Part]:
+    """Return the first parts of a table that have events behind a position, in order. Raises StoreError."""
+    wanted = and_(parts.c.pipeline == pipeline, parts.c.table_name == table, parts.c.last_position > after)
+    with store.reading() as connection:
+        rows = connection.execute(select(parts).where(wanted).order_by(parts.c.first_position).limit(limit)).all()
+    return [_part(row) for row in rows]
+
+
+def list_tables(store: Store, pipeline: str) -> dict[str, StagedTable]:
+    """Return the tables of a pipeline of which events were staged. Raises StoreError."""
+    with store.reading() as connection:
+        rows = connection.execute(select(staged_tables).where(staged_tables.c.pipeline == pipeline)).all()
+    return {row.table_name: StagedTable(row.staged_through, row.pruned_through) for row in rows}
+
+
+def list_paths(store: Store, pipeline: str) -> set[str]:
+    """Return the paths of all parts of a pipeline. Raises StoreError."""
+    with store.reading() as connection:
+        return set(connection.execute(select(parts.c.path).where(parts.c.pipeline == pipeline)).scalars())
+
+
+def get_schema(store: Store, pipeline: str, schema_id: str) -> Any:
+    """Return the JSON value of a schema, or None if there is none of that id. Raises StoreError."""
+    with store.reading() as connection:
+        return connection.execute(select(table_schemas.c.body).where(_schema(pipeline, schema_id))).scalar()
+
+
+def count_pending(store: Store, pipeline: str, positions: Mapping[str, int]) -> tuple[int, int]:
+    """Return how many rows and bytes the parts hold that end behind these positions, by table. Raises StoreError."""
+    with store.reading() as connection:
+        rows = connection.execute(select(parts).where(parts.c.pipeline == pipeline)).all()
+    found = [row for row in rows if row.last_position > positions.get(row.table_name, 0)]
+    return sum(row.row_count for row in found), sum(row.byte_count for row in found)
+
+
+def delete_passed(store: Store, pipeline: str, passed: Mapping[str, int], keep: float) -> list[Part]:
+    """Delete the parts that end at or before their table's position in ``passed`` and are older than ``keep`` seconds; return them.
+
+    Their files are no longer part of the pipeline from then on; delete them afterwards. Raises StoreError.
+    """
+
+    def work(connection: Connection) -> list[Part]:
+        oldest = database_time(connection) - dt.timedelta(seconds=keep)
+        found = [row for table, position in passed.items() for row in connection.execute(_expired(pipeline, table, position, oldest)).all()]
+        for row in found:
+            connection.execute(delete(parts).where(parts.c.number == row.number))
+            _note_table(connection, pipeline, row.table_name, "pruned_through", row.last_position)
+        return [_part(row) for row in found]
+
+    return store.write(work)
+
+
+def forget(store: Store, pipeline: str) -> None:
+    """Delete the manifest of a pipeline. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        for table in (parts, table_schemas, staged_tables):
+            connection.execute(delete(table).where(table.c.pipeline == pipeline))
+
+    store.write(work)
+
+
+def _expired(pipeline: str, table: str, position: int, oldest: dt.datetime) -> Any:
+    passed = (parts.c.last_position <= position, parts.c.staged_at < oldest)
+    return select(parts).where(parts.c.pipeline == pipeline, parts.c.table_name == table, *passed).order_by(parts.c.first_position)
+
+
+def _schema(pipeline: str, schema_id: str) -> Any:
+    return and_(table_schemas.c.pipeline == pipeline, table_schemas.c.schema_id == schema_id)
+
+
+def _write_part(connection: Connection, pipeline: str, part: Part, at: dt.datetime) -> None:
+    same = and_(parts.c.pipeline == pipeline, parts.c.table_name == part.table, parts.c.first_position == part.first)
+    values = {
+        "last_position": part.last, "row_count": part.rows, "byte_count": part.bytes, "schema_id": part.schema_id, "path": part.path,
+        "last_time": part.time,
+    }  # fmt: skip
+    if connection.execute(select(parts.c.number).where(same)).one_or_none() is not None:
+        connection.execute(update(parts).where(same).values(**values))
+        return
+    names = {"pipeline": pipeline, "table_name": part.table, "first_position": part.first}
+    connection.execute(insert(parts).values(**names, staged_at=at, **values))
+
+
+def _note_table(connection: Connection, pipeline: str, table: str, column: str, position: int) -> None:
+    """Raise one of the positions of a table."""
+    same = and_(staged_tables.c.pipeline == pipeline, staged_tables.c.table_name == table)
+    found = connection.execute(select(staged_tables).where(same)).one_or_none()
+    if found is None:
+        values = {"staged_through": 0, "pruned_through": 0, column: position}
+        connection.execute(insert(staged_tables).values(pipeline=pipeline, table_name=table, **values))
+    elif getattr(found, column) < position:
+        connection.execute(update(staged_tables).where(same).values({column: position}))
+
+
+def _part(row: Row[Any]) -> Part:
+    return Part(
+        row.table_name, row.first_position, row.last_position, row.row_count, row.byte_count, row.schema_id, row.path, row.last_time
+    )
+
+
+def totals(found: Iterable[Part]) -> tuple[int, int]:
+    """Return the rows and bytes of parts."""
+    listed = list(found)
+    return sum(part.rows for part in listed), sum(part.bytes for part in listed)

@@ -1,0 +1,125 @@
+"""The state of pipelines: what was staged, what their targets reported, and whether they are paused."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Connection, and_, delete, insert, select, update
+
+from auditor.store._schema import merges, pipelines
+from auditor.store._store import Store, database_time
+
+MergeState = Literal["merged", "delayed", "stopped"]
+"""Whether a target's table goes on, is retried, or needs a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineState:
+    """What is known of a pipeline: the position staged last, when the source committed it, and when it was staged."""
+
+    paused: bool = False
+    staged_through: int | None = None
+    staged_time: dt.datetime | None = None
+    staged_at: dt.datetime | None = None
+    reason: str = ""
+    """Why staging is stopped or delayed; empty while it goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeReport:
+    """What a target reported of one table."""
+
+    position: int
+    """Up to which position the target holds the table."""
+    through_time: dt.datetime | None
+    """When the source committed the last event that the target holds."""
+    at: dt.datetime
+    """When this was reported."""
+    events: int
+    """Events merged since the pipeline began."""
+    state: MergeState
+    reason: str
+
+
+def get_pipeline(store: Store, pipeline: str) -> PipelineState:
+    """Return the state of a pipeline. Raises StoreError."""
+    with store.reading() as connection:
+        row = connection.execute(select(pipelines).where(pipelines.c.pipeline == pipeline)).one_or_none()
+    return PipelineState() if row is None else PipelineState(row.paused, row.staged_through, row.staged_time, row.staged_at, row.reason)
+
+
+def set_paused(store: Store, pipeline: str, paused: bool) -> None:
+    """Pause a pipeline, or let it go on. Raises StoreError."""
+    store.write(lambda connection: _write(connection, pipeline, paused=paused))
+
+
+def set_reason(store: Store, pipeline: str, reason: str) -> None:
+    """Record why staging is stopped; '' if it is not. Raises StoreError."""
+    store.write(lambda connection: _write(connection, pipeline, reason=reason))
+
+
+def note_staged(connection: Connection, pipeline: str, position: int, time: dt.datetime, at: dt.datetime) -> None:
+    """Record within a transaction up to where a pipeline was staged."""
+    _write(connection, pipeline, staged_through=position, staged_time=time, staged_at=at, reason="")
+
+
+def report_merge(
+    store: Store,
+    pipeline: str,
+    target: str,
+    table: str,
+    *,
+    position: int,
+    state: MergeState,
+    reason: str = "",
+    events: int = 0,
+    time: dt.datetime | None = None,
+) -> None:
+    """Record what a target holds of a table, how it stands, and how many ``events`` were merged since the last report.
+
+    ``time`` is that of the last event merged; None leaves it as it is. Raises StoreError.
+    """
+
+    def work(connection: Connection) -> None:
+        same = and_(merges.c.pipeline == pipeline, merges.c.target == target, merges.c.table_name == table)
+        found = connection.execute(select(merges).where(same)).one_or_none()
+        values = {"position": position, "at": database_time(connection), "state": state, "reason": reason}
+        if found is None:
+            names = {"pipeline": pipeline, "target": target, "table_name": table}
+            connection.execute(insert(merges).values(**names, **values, through_time=time, event_count=events))
+        else:
+            more = {"event_count": found.event_count + events, "through_time": time or found.through_time}
+            connection.execute(update(merges).where(same).values(**values, **more))
+
+    store.write(work)
+
+
+def list_merges(store: Store, pipeline: str) -> dict[str, dict[str, MergeReport]]:
+    """Return what each target reported, by target and table. Raises StoreError."""
+    with store.reading() as connection:
+        rows = connection.execute(select(merges).where(merges.c.pipeline == pipeline)).all()
+    found: dict[str, dict[str, MergeReport]] = {}
+    for row in rows:
+        report = MergeReport(row.position, row.through_time, row.at, row.event_count, row.state, row.reason)
+        found.setdefault(row.target, {})[row.table_name] = report
+    return found
+
+
+def forget(store: Store, pipeline: str) -> None:
+    """Delete the state of a pipeline, and what its targets reported. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        for table in (merges, pipelines):
+            connection.execute(delete(table).where(table.c.pipeline == pipeline))
+
+    store.write(work)
+
+
+def _write(connection: Connection, pipeline: str, **values: Any) -> None:
+    same = pipelines.c.pipeline == pipeline
+    if connection.execute(select(pipelines.c.pipeline).where(same)).one_or_none() is not None:
+        connection.execute(update(pipelines).where(same).values(**values))
+    else:
+        connection.execute(insert(pipelines).values(**{"pipeline": pipeline, "paused": False, "reason": "", **values}))

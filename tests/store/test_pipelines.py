@@ -1,0 +1,82 @@
+"""The manifest of a pipeline, what its targets report, and leases, on every database."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from auditor.errors import SourceTaken
+from auditor.store import Store, leases, parts, pipelines
+from auditor.store.parts import Part, StagedTable
+
+T0 = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def pipeline() -> str:
+    """The name of a new pipeline: tests share the store."""
+    return f"pipeline-{next(_numbers)}"
+
+
+def part(first: int, last: int, table: str = "shop.orders", rows: int = 10) -> Part:
+    return Part(table, first, last, rows, 100 * rows, "abc", f"{table}/{first}.parquet", T0 + dt.timedelta(seconds=last))
+
+
+def test_a_replayed_batch_is_listed_once(store: Store, pipeline: str) -> None:
+    batch = [part(1, 5), part(6, 9), part(3, 4, "shop.items")]
+    for _ in range(2):
+        parts.record_batch(store, pipeline, batch, {"abc": {"table": "orders"}})
+    assert parts.list_parts(store, pipeline, "shop.orders", 0) == batch[:2]
+    assert parts.list_parts(store, pipeline, "shop.orders", 5) == [batch[1]] and parts.list_parts(store, pipeline, "shop.orders", 9) == []
+    assert parts.list_tables(store, pipeline) == {"shop.orders": StagedTable(9, 0), "shop.items": StagedTable(4, 0)}
+    assert parts.get_schema(store, pipeline, "abc") == {"table": "orders"} and parts.get_schema(store, pipeline, "xyz") is None
+    assert parts.count_pending(store, pipeline, {"shop.orders": 5}) == (20, 2000)
+    state = pipelines.get_pipeline(store, pipeline)
+    assert (state.staged_through, state.staged_time) == (9, T0 + dt.timedelta(seconds=9)) and state.staged_at
+
+
+def test_a_part_that_was_cut_otherwise_replaces_the_one_that_begins_alike(store: Store, pipeline: str) -> None:
+    parts.record_batch(store, pipeline, [part(1, 9)], {})
+    parts.record_batch(store, pipeline, [replace(part(1, 5), rows=4)], {})
+    assert [(one.first, one.last, one.rows) for one in parts.list_parts(store, pipeline, "shop.orders", 0)] == [(1, 5, 4)]
+
+
+def test_parts_are_deleted_once_they_are_passed_and_old(store: Store, pipeline: str) -> None:
+    parts.record_batch(store, pipeline, [part(1, 5), part(6, 9), part(3, 4, "shop.items")], {})
+    assert parts.delete_passed(store, pipeline, {"shop.orders": 9}, keep=3600) == []
+    assert parts.delete_passed(store, pipeline, {"shop.orders": 8}, keep=-1) == [part(1, 5)]
+    assert parts.list_paths(store, pipeline) == {"shop.orders/6.parquet", "shop.items/3.parquet"}
+    assert parts.list_tables(store, pipeline)["shop.orders"] == StagedTable(9, 5)
+    parts.forget(store, pipeline)
+    assert parts.list_tables(store, pipeline) == {} and parts.list_paths(store, pipeline) == set()
+
+
+def test_reports_of_targets_are_added_up(store: Store, pipeline: str) -> None:
+    about = (store, pipeline, "warehouse", "shop.orders")
+    pipelines.report_merge(*about, position=5, state="merged", events=10, time=T0)
+    pipelines.report_merge(*about, position=5, state="stopped", reason="no column x")
+    found = pipelines.list_merges(store, pipeline)["warehouse"]["shop.orders"]
+    assert (found.position, found.events, found.state, found.reason, found.through_time) == (5, 10, "stopped", "no column x", T0)
+    pipelines.set_paused(store, pipeline, True)
+    pipelines.set_reason(store, pipeline, "the disk is full")
+    assert pipelines.get_pipeline(store, pipeline) == pipelines.PipelineState(True, None, None, None, "the disk is full")
+    pipelines.forget(store, pipeline)
+    assert pipelines.list_merges(store, pipeline) == {} and pipelines.get_pipeline(store, pipeline) == pipelines.PipelineState()
+
+
+def test_a_lease_is_held_by_one(store: Store, pipeline: str) -> None:
+    source = pipeline
+    leases.take_lease(store, source, "a", "process 1 on one", 60)
+    leases.take_lease(store, source, "a", "process 1 on one", 60)
+    with pytest.raises(SourceTaken, match=r"it is taken by process 1 on one until \d\d:\d\d:\d\d UTC; stop that process"):
+        leases.take_lease(store, source, "b", "process 2 on one", 60)
+    leases.release_lease(store, source, "b")
+    with pytest.raises(SourceTaken):
+        leases.take_lease(store, source, "b", "process 2 on one", 60)
+    leases.release_lease(store, source, "a")
+    leases.take_lease(store, source, "b", "process 2 on one", -1)
+    leases.take_lease(store, source, "a", "process 1 on one", 60)
