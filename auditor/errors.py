@@ -35,6 +35,11 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── ValueRefused                                    a row that a pipeline's filter or target cannot take
     │   └── ScanRefused                                     a large table without an index on its key, and no force
     ├── ColumnsChanged                exit 3     retryable  a table's columns changed while a run read it
+    ├── StagingFailed             exit 3     retryable  a pipeline's parts could not be written or read
+    │   ├── StagingFull
+    │   └── PartDamaged                                     a part is not what the manifest says of it
+    ├── PartsGone                 exit 3                a target lacks events whose parts were deleted
+    ├── MergeFailed               exit 3     retryable  another process merged meanwhile, or rows were lost on the way
     ├── HeartbeatAhead                exit 3                a heartbeat lies ahead of the source's clock
     ├── ResultError                   exit 3                saved results that cannot be compared
     ├── DatabaseBusy                  exit 3     retryable  a database stayed too busy for too long
@@ -106,6 +111,7 @@ __all__ = [
     "HeartbeatAhead",
     "LockTimeout",
     "LogRefused",
+    "MergeFailed",
     "NoKey",
     "NoSuchObject",
     "NotOurTable",
@@ -113,6 +119,8 @@ __all__ = [
     "NotifyError",
     "OffsetWentBack",
     "PackageMissing",
+    "PartDamaged",
+    "PartsGone",
     "PlanError",
     "PositionLost",
     "QueueFull",
@@ -126,6 +134,8 @@ __all__ = [
     "SessionNotKept",
     "SnapshotLost",
     "SourceTaken",
+    "StagingFailed",
+    "StagingFull",
     "StatementCancelled",
     "StatementRefused",
     "StatementTimeout",
@@ -198,6 +208,30 @@ class ScanRefused(PlanError):
 
 class ColumnsChanged(AuditorError):
     """A table's columns changed while it was read, so that nothing is claimed about it; run the audit again."""
+
+    retryable = True
+
+
+class StagingFailed(AuditorError):
+    """A pipeline's parts could not be written or read; check the folder under staging: path."""
+
+    retryable = True
+
+
+class StagingFull(StagingFailed):
+    """The disk of a pipeline's staging is full; free some space."""
+
+
+class PartDamaged(StagingFailed):
+    """A part is not what the manifest says of it; it is read again once its batch was written again."""
+
+
+class PartsGone(AuditorError):
+    """A target lacks events whose parts were deleted; copy the table from the source again."""
+
+
+class MergeFailed(AuditorError):
+    """A merge was given up before it changed anything, because another process merged meanwhile or rows were lost on the way."""
 
     retryable = True
 

@@ -1,0 +1,72 @@
+"""Load parts into a staging table: a task of its own for each part where the engine takes several sessions side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from auditor import config
+from auditor.connections.writer import open_writer
+from auditor.errors import AuditorError
+from auditor.pipeline.merge.staged_rows import staged_rows
+from auditor.pipeline.merge.target_table import TargetTable
+from auditor.pipeline.staged_parts import read_part
+from auditor.sql.merge import CHANGE_COLUMNS
+from auditor.store.parts import Part
+from dialects import Session
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTask:
+    """One part to load; it carries the name of a connection, never its URL."""
+
+    config_file: str
+    connection: str
+    root: str
+    part: Part
+    after: int
+    """Events up to this position are left out."""
+    attempt: str
+    table: TargetTable
+
+
+RunTasks: TypeAlias = Callable[[Callable[[LoadTask], int | AuditorError], Sequence[LoadTask]], Sequence[int | AuditorError]]
+"""Runs a function on tasks, wherever, and returns its results in order."""
+
+
+def load_side_by_side(run_tasks: RunTasks, tasks: Sequence[LoadTask]) -> int:
+    """Load parts by tasks of their own, and return the number of changes. Raises the first task's AuditorError."""
+    results = run_tasks(load_task, tasks)
+    for result in results:
+        if isinstance(result, AuditorError):
+            raise result
+    return sum(result for result in results if isinstance(result, int))
+
+
+def load_task(task: LoadTask) -> int | AuditorError:
+    """Load one part in a session of its own; return the number of changes, or the error, which survives the way back."""
+    settings = _settings(task.config_file)
+    try:
+        with open_writer(task.connection, settings.connections[task.connection]) as session:
+            return load_part(session, task)
+    except AuditorError as error:
+        return error
+
+
+def load_part(session: Session, task: LoadTask) -> int:
+    """Load one part in this session, and return the number of changes. Raises AuditorError."""
+    table, count = task.table, 0
+    columns = {**CHANGE_COLUMNS, **table.columns}
+    for events in read_part(Path(task.root), task.part, task.after):
+        rows = staged_rows(events, table.schema, table.names, session.dialect, task.attempt)
+        session.load(table.statements.stage, columns, rows)
+        count += rows.num_rows
+    return count
+
+
+@cache
+def _settings(config_file: str) -> Any:
+    return config.load(Path(config_file))

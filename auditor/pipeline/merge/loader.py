@@ -1,0 +1,141 @@
+"""The loop of one target: merge what it lacks, report how it stands, and retry with growing waits what failed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from auditor.config import ConnectionSettings
+from auditor.connections.writer import open_writer
+from auditor.errors import AuditorError, EngineError, StoreError
+from auditor.pipeline.merge.staged_rows import plain_message
+from auditor.pipeline.merge.table_merge import Held, Merged, Where, describe, merge_next, read_positions
+from auditor.store import parts, pipelines
+from auditor.store.pipelines import MergeState
+from dialects import Session
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
+"""Seconds before a table that failed is tried again the first time, and at most; each wait is twice the one before."""
+
+
+@dataclass(slots=True)
+class _Failure:
+    """Why a table does not go on, and when (monotonic seconds) it is tried again."""
+
+    wait: float
+    until: float
+
+
+@dataclass(slots=True)
+class Loader:
+    """Merges the parts of a pipeline into one target."""
+
+    where: Where
+    target: str
+    settings: ConnectionSettings
+    step: Callable[[str], None] = lambda _: None
+    clock: Callable[[], float] = time.monotonic
+    _failures: dict[str, _Failure] = field(default_factory=dict)
+
+    def run(self, every: float, stopped: threading.Event, staged: threading.Event) -> None:
+        """Merge every so many seconds until ``stopped`` is set; with 0, whenever ``staged`` is set. Nothing ends it but that."""
+        while not stopped.is_set():
+            staged.clear()
+            merged = self.merge_all()
+            if not merged:
+                self._wait(every, stopped, staged)
+            elif every:
+                stopped.wait(every)
+
+    def merge_all(self) -> int:
+        """Merge everything that the target lacks and return the number of events; a table that fails stops no other.
+
+        What fails is reported and waits; so does the whole target if it, or the store, cannot be reached.
+        """
+        waiting = {name for name, failure in self._failures.items() if failure.until > self.clock()}
+        if "" in waiting:
+            return 0
+        try:
+            return self._merge_tables(waiting)
+        except AuditorError as error:
+            self._fail("", error)
+            return 0
+
+    def _merge_tables(self, waiting: set[str]) -> int:
+        tables = parts.list_tables(self.where.store, self.where.pipeline)
+        if not tables:
+            return 0
+        total = 0
+        with open_writer(self.where.connection, self.settings) as session:
+            positions = read_positions(session, self.where)
+            self._failures.pop("", None)
+            self._report_positions(positions)
+            for table, staged in sorted(tables.items()):
+                held = positions.get(table, Held())
+                if table in waiting or held.position >= staged.staged_through:
+                    continue
+                try:
+                    total += self._merge_table(session, table, held)
+                except StoreError:
+                    raise
+                except AuditorError as error:
+                    self._fail(table, error, held.position)
+        return total
+
+    def _merge_table(self, session: Session, table: str, held: Held) -> int:
+        total = 0
+        while True:
+            staged = parts.list_tables(self.where.store, self.where.pipeline)[table]
+            began = self.clock()
+            merged = merge_next(session, self.where, table, held, staged, self.step)
+            if merged is None:
+                return total
+            self._failures.pop(table, None)
+            self._report(table, merged, self.clock() - began)
+            total += merged.events
+            held = read_positions(session, self.where)[table]
+
+    def _report_positions(self, positions: dict[str, Held]) -> None:
+        """Report where the target itself says that it stands, if an earlier process was ended before it could."""
+        reports = pipelines.list_merges(self.where.store, self.where.pipeline).get(self.target, {})
+        for table, held in positions.items():
+            if table not in reports or reports[table].position != held.position:
+                pipelines.report_merge(self.where.store, self.where.pipeline, self.target, table, position=held.position, state="merged")
+
+    def _report(self, table: str, merged: Merged, seconds: float) -> None:
+        self.step("report")
+        about = (self.where.store, self.where.pipeline, self.target, table)
+        pipelines.report_merge(*about, position=merged.position, state="merged", events=merged.events, time=merged.time)
+        line = f"{self.target}: {table} holds {describe(merged.position)}: {merged.events:,} events in {seconds:.2f} s"
+        log.info(line, extra={"action": "merged", "target": self.target, "table": table, "events": merged.events, "seconds": seconds})
+
+    def _fail(self, table: str, error: AuditorError, position: int | None = None) -> None:
+        """Let a table (or with '' the whole target) wait, longer each time, and report why."""
+        before = self._failures.get(table)
+        wait = min(LONGEST_WAIT, before.wait * 2) if before else FIRST_WAIT
+        self._failures[table] = _Failure(wait, self.clock() + wait)
+        reason = plain_message(str(error)) if isinstance(error, EngineError) and not error.retryable else str(error)
+        state: MergeState = "delayed" if error.retryable else "stopped"
+        extra = {"action": f"merge_{state}", "target": self.target, "table": table, "again_in": wait}
+        log.warning("%s: %s: %s", self.target, table or "every table", reason, extra=extra)
+        try:
+            reports = pipelines.list_merges(self.where.store, self.where.pipeline).get(self.target, {})
+            named = [table] if table else list(parts.list_tables(self.where.store, self.where.pipeline))
+            for name in named:
+                known = reports[name].position if name in reports else 0
+                there = known if position is None else position
+                pipelines.report_merge(self.where.store, self.where.pipeline, self.target, name, position=there, state=state, reason=reason)
+        except StoreError as failure:
+            log.warning("%s: the store cannot be told: %s", self.target, failure, extra={"action": "report_failed"})
+
+    def _wait(self, every: float, stopped: threading.Event, staged: threading.Event) -> None:
+        """Wait until the next merge is due, something was staged, or a failed table is to be tried again."""
+        nearest = min((failure.until for failure in self._failures.values()), default=self.clock() + LONGEST_WAIT)
+        until = max(self.clock() + 0.05, min(nearest, self.clock() + (every or LONGEST_WAIT)))
+        while not stopped.is_set() and self.clock() < until and not (staged.is_set() and not every):
+            staged.wait(min(0.2, until - self.clock())) if not every else stopped.wait(min(0.2, max(0.0, until - self.clock())))

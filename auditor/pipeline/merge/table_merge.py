@@ -1,0 +1,159 @@
+"""Merge the parts of one table that a target lacks, in one transaction with the position that it then holds."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from auditor.connections.writer import transaction
+from auditor.errors import MergeFailed, NoSuchObject, PartsGone
+from auditor.pipeline.events import Position, TableSchema
+from auditor.pipeline.merge.load import LoadTask, RunTasks, load_part, load_side_by_side
+from auditor.pipeline.merge.target_table import TargetTable, prepare
+from auditor.sql.merge import Positions
+from auditor.store import Store, parts
+from auditor.store.parts import Part, StagedTable
+from dialects import Session
+
+MOST_ROWS = 500_000
+"""Events merged in one transaction, unless a single part has more."""
+
+NOWHERE = 0
+"""The position of a table of which a target holds nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a target holds of a table."""
+
+    position: int = NOWHERE
+    schema_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What one transaction merged of a table."""
+
+    position: int
+    events: int
+    time: dt.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A target of a pipeline, as its merges see it."""
+
+    store: Store
+    pipeline: str
+    config_file: str
+    connection: str
+    schema: str
+    root: str
+    run_tasks: RunTasks
+
+
+def read_positions(session: Session, where: Where) -> dict[str, Held]:
+    """Return what the target says that it holds of each table; makes its table of positions and its schema if they are missing."""
+    positions = Positions(session.dialect, where.schema, where.pipeline)
+    try:
+        return _read(session, positions)
+    except NoSuchObject:
+        try:
+            session.execute(positions.create())
+        except NoSuchObject:
+            session.execute(f"CREATE SCHEMA {session.dialect.quote(where.schema)}")
+            session.execute(positions.create())
+    return _read(session, positions)
+
+
+def merge_next(
+    session: Session, where: Where, table: str, held: Held, staged: StagedTable, step: Callable[[str], None] = lambda _: None
+) -> Merged | None:
+    """Merge the next parts of a table, as many as have one schema and fit into one transaction; None if the target lacks none.
+
+    ``step`` is called with the name of each step before it begins. Raises AuditorError; the target is unchanged then, unless the
+    connection was lost during the commit, which the next call finds out from the position in the target.
+    """
+    if held.position < staged.pruned_through:
+        there = f"up to {describe(held.position)}" if held.position else "nothing"
+        raise PartsGone(
+            f"{table}: the target holds {there}, and the parts up to {describe(staged.pruned_through)} were deleted;"
+            " copy the table from the source again, and then let the target go on from there"
+        )
+    chosen = _choose(parts.list_parts(where.store, where.pipeline, table, held.position))
+    if not chosen:
+        return None
+    schema_id = chosen[0].schema_id
+    target = prepare(session, where.schema, where.pipeline, _schema(where, schema_id), _earlier(where, held, schema_id))
+    attempt = secrets.token_hex(8)
+    tasks = [LoadTask(where.config_file, where.connection, where.root, part, held.position, attempt, target) for part in chosen]
+    step("stage")
+    for statement in target.statements.create_stage():
+        session.execute(statement)
+    step("load")
+    alone = session.dialect.LOADS == "alone"
+    loaded = sum(load_part(session, task) for task in tasks) if alone else load_side_by_side(where.run_tasks, tasks)
+    position = max(part.last for part in chosen)
+    step("merge")
+    with transaction(session):
+        _merge(session, where, table, held, target, attempt, loaded, position, step)
+    step("committed")
+    return Merged(position, sum(part.rows for part in chosen), max(part.time for part in chosen))
+
+
+def describe(position: int) -> str:
+    """Return a position for people: the number of the log file and the offset in it."""
+    found = Position.unpack(position)
+    return f"{found.file:06d}:{found.offset}"
+
+
+def _merge(
+    session: Session, where: Where, table: str, held: Held, target: TargetTable, attempt: str, loaded: int, position: int,
+    step: Callable[[str], None],
+) -> None:  # fmt: skip
+    positions = Positions(session.dialect, where.schema, where.pipeline)
+    for statement in target.statements.lock_stage():
+        session.execute(statement)
+    now = _read(session, positions).get(table, Held())
+    if now != held:
+        raise MergeFailed(f"{table}: another process has merged up to {describe(now.position)} meanwhile; it is looked at again")
+    count = int(session.query(target.statements.count_staged(attempt))[0][0])
+    if count != loaded:
+        raise MergeFailed(f"{table}: {loaded} changes were loaded, and {count} are in the staging table; they are loaded again")
+    for statement in target.statements.merge(attempt):
+        session.execute(statement)
+    step("merged")
+    for statement in positions.write(table, position, target.schema.id):
+        session.execute(statement)
+    step("commit")
+
+
+def _choose(found: Sequence[Part]) -> list[Part]:
+    """Return the first parts of those that have one schema and no more than MOST_ROWS events; at least one, if there is one."""
+    chosen: list[Part] = []
+    for part in found:
+        if chosen and (part.schema_id != chosen[0].schema_id or sum(one.rows for one in chosen) + part.rows > MOST_ROWS):
+            break
+        chosen.append(part)
+    return chosen
+
+
+def _read(session: Session, positions: Positions) -> dict[str, Held]:
+    return {str(table): Held(int(position), str(schema_id)) for table, position, schema_id in session.query(positions.list())}
+
+
+def _schema(where: Where, schema_id: str) -> TableSchema:
+    body = parts.get_schema(where.store, where.pipeline, schema_id)
+    if body is None:
+        raise PartsGone(f"the schema {schema_id} of a part is not in the store; reset the pipeline, and copy its tables again")
+    return TableSchema.from_json(json.dumps(body))
+
+
+def _earlier(where: Where, held: Held, schema_id: str) -> TableSchema | None:
+    if held.schema_id in ("", schema_id):
+        return None
+    body = parts.get_schema(where.store, where.pipeline, held.schema_id)
+    return None if body is None else TableSchema.from_json(json.dumps(body))

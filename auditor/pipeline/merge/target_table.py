@@ -1,0 +1,102 @@
+"""Make a target's table where it is missing, and check that it can hold what its source's columns are now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from auditor.errors import ColumnRefused, NoKey, SchemaChanged
+from auditor.pipeline.events import ColumnSchema, TableSchema
+from auditor.pipeline.kinds import holds, source_kind
+from auditor.sql.merge import MergeStatements
+from dialects import Dialect, Kind, Place, Session, Table
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """A target's table that can hold the rows of one schema."""
+
+    schema: TableSchema
+    names: Mapping[str, str]
+    """The target's names of the source's columns."""
+    statements: MergeStatements
+
+    @property
+    def columns(self) -> dict[str, Kind]:
+        """The kinds of the source's columns, by the target's names, in order."""
+        kinds = {column.name: source_kind(column) for column in self.schema.columns}
+        return {self.names[name]: kind for name, kind in kinds.items() if kind}
+
+
+def prepare(session: Session, into: str, pipeline: str, schema: TableSchema, earlier: TableSchema | None) -> TargetTable:
+    """Return the table for rows of ``schema`` in the schema ``into`` of a target, which is made if it is missing.
+
+    ``earlier`` is the schema of the rows that it holds; None if it holds none. Raises NoKey for a table without a key, ColumnRefused for
+    a column that the target cannot hold at all, and SchemaChanged with the statement that mends it if the table has to be altered first.
+    """
+    dialect, table = session.dialect, f"{schema.database}.{schema.table}"
+    if not schema.key:
+        raise NoKey(f"{table} has no primary key, so its rows cannot be merged; add one in the source, or leave the table out")
+    natives = {column.name: _native(dialect, table, column) for column in schema.columns}
+    found = _find(session, into, schema.table)
+    if found is None:
+        names = {column.name: column.name for column in schema.columns}
+        statements = MergeStatements(dialect, into, pipeline, table, dialect.table(into, schema.table), list(names), schema.key)
+        session.execute(statements.create_target(natives))
+        return TargetTable(schema, names, statements)
+    names = _match(dialect, table, found, schema, natives, earlier)
+    key = [names[name] for name in schema.key]
+    if found.primary_key and {name.lower() for name in found.primary_key} != {name.lower() for name in key}:
+        wanted, there = ", ".join(key), ", ".join(found.primary_key)
+        raise SchemaChanged(
+            f"{table} has the key ({wanted}) in the source and ({there}) in {found.sql}; change the target's to the source's"
+        )
+    return TargetTable(schema, names, MergeStatements(dialect, into, pipeline, table, found.sql, list(names.values()), key))
+
+
+def _native(dialect: Dialect, table: str, column: ColumnSchema) -> str:
+    kind = source_kind(column)
+    way_out = f"exclude it: columns: {{{table.partition('.')[2]}: {{exclude: [{column.name}]}}}}"
+    if kind is None:
+        raise ColumnRefused(f"{table}.{column.name} is of type {column.type}, which no target holds; {way_out}")
+    if kind.name == "decimal" and (kind.digits or 0) > dialect.MAX_DECIMAL_DIGITS:
+        raise ColumnRefused(
+            f"{table}.{column.name} is {column.type}, and {dialect.name} holds {dialect.MAX_DECIMAL_DIGITS} digits at most; {way_out}"
+        )
+    try:
+        return dialect.native_type(kind)
+    except LookupError as error:
+        raise ColumnRefused(f"{table}.{column.name} is {column.type}: {error}; {way_out}") from error
+
+
+def _find(session: Session, into: str, table: str) -> Table | None:
+    found = session.dialect.describe(session, Place((into, table)))
+    exact = [one for one in found if one.sql == session.dialect.table(into, table)]
+    return next(iter(exact or found), None)
+
+
+def _match(
+    dialect: Dialect, table: str, found: Table, schema: TableSchema, natives: Mapping[str, str], earlier: TableSchema | None
+) -> dict[str, str]:
+    """Return the target's names of the source's columns. Raises SchemaChanged."""
+    there = {column.name.lower(): column for column in found.columns}
+    names: dict[str, str] = {}
+    for column in schema.columns:
+        target, native = there.get(column.name.lower()), natives[column.name]
+        quoted = dialect.quote(column.name)
+        if target is None:
+            mend = f"ALTER TABLE {found.sql} ADD COLUMN {quoted} {native}"
+            raise SchemaChanged(f"{table} has a column {column.name!r} ({column.type}), which the target lacks; run there: {mend}")
+        kind = source_kind(column)
+        if kind and (target.kind is None or not holds(target.kind, kind)):
+            mend = f"ALTER TABLE {found.sql} ALTER COLUMN {dialect.quote(target.name)} TYPE {native}"
+            raise SchemaChanged(
+                f"{table}.{column.name} is {column.type}, which {target.native} in the target cannot hold; run there: {mend}"
+            )
+        names[column.name] = target.name
+    now = {column.name.lower() for column in schema.columns}
+    for dropped in earlier.columns if earlier else ():
+        if dropped.name.lower() not in now and dropped.name.lower() in there:
+            mend = f"ALTER TABLE {found.sql} DROP COLUMN {dialect.quote(there[dropped.name.lower()].name)}"
+            raise SchemaChanged(f"{table} no longer has the column {dropped.name!r}, which the target has; run there: {mend}")
+    return names

@@ -1,0 +1,2 @@
+-- Empties a staging table.
+TRUNCATE TABLE ${stage}

@@ -1,0 +1,32 @@
+"""Fixtures: a road into each target that can be loaded."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live import LiveEngine, engine_params
+from tests.pipeline.road import Road
+
+_numbers = itertools.count()
+
+TARGETS = engine_params("postgres", "duckdb")
+
+
+@pytest.fixture(params=TARGETS)
+def engine(request: pytest.FixtureRequest, engines: object) -> LiveEngine:
+    """Each engine that a pipeline can load."""
+    found: LiveEngine = engines.live(request.param)  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.fixture
+def road(engine: LiveEngine, tmp_path: Path) -> Iterator[Road]:
+    """A road into a schema of its own, or on DuckDB into a file of its own."""
+    url = f"duckdb:///{tmp_path}/warehouse.duckdb" if engine.name == "duckdb" else engine.url
+    made = Road(tmp_path, url, f"shop_{next(_numbers)}")
+    yield made
+    made.close()

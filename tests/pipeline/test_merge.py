@@ -1,0 +1,161 @@
+"""Parts become tables of targets, exactly once."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from auditor.pipeline.events import TableSchema
+from auditor.store import pipelines
+from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline_events import announce, batch, delete, insert, table, update
+
+ORDERS = table(id="bigint", item="varchar(40) null", amount="decimal(10,2) null")
+
+
+def reports(road: Road) -> dict[str, pipelines.MergeReport]:
+    return pipelines.list_merges(road.store, PIPELINE)["wh"]
+
+
+def test_changes_reach_the_target_once(road: Road) -> None:
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "pen", "1.50"], ["2", None, None], ["3", "", "-0.01"])))
+    loader = road.loader()
+    assert loader.merge_all() == 3
+    assert road.rows() == [(1, "pen", Decimal("1.50")), (2, None, None), (3, "", Decimal("-0.01"))]
+    moved = update(ORDERS, 20, (["1", "pen", "1.50"], ["4", "pen", "1.50"]), (["2", None, None], ["2", "ink", "2.00"]))
+    road.stage(batch(moved, delete(ORDERS, 30, ["3", "", "-0.01"]), insert(ORDERS, 31, ["3", "cap", "9.00"])))
+    assert loader.merge_all() == 4 and loader.merge_all() == 0
+    wanted = [(2, "ink", Decimal("2.00")), (3, "cap", Decimal("9.00")), (4, "pen", Decimal("1.50"))]
+    assert road.rows() == wanted
+    assert (reports(road)["shop.orders"].position, reports(road)["shop.orders"].events) == (31, 7)
+    assert road.query(f"SELECT table_name, position FROM {road.schema}.auditor_positions") == [("shop.orders", 31)]
+
+
+def test_two_keys_change_places(road: Road) -> None:
+    one, other = ["1", "a", "1.00"], ["2", "b", "2.00"]
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, one, other)))
+    swapped = [(one, ["9", *one[1:]]), (other, ["1", *other[1:]]), (["9", *one[1:]], ["2", *one[1:]])]
+    road.stage(batch(update(ORDERS, 20, *swapped)))
+    road.loader().merge_all()
+    assert [row[:2] for row in road.rows()] == [(1, "b"), (2, "a")]
+
+
+def test_parts_that_are_cut_otherwise_or_replayed_change_nothing(road: Road) -> None:
+    rows = [[str(n), f"item {n}", "1.00"] for n in range(6)]
+    first = [insert(ORDERS, 10 * n, row) for n, row in enumerate(rows[:4], 1)]
+    road.stage(batch(announce(ORDERS, 1), *first[:2]))
+    road.stage(batch(*first[2:]))
+    road.loader().merge_all()
+    wanted = road.rows()
+    again = [*first, delete(ORDERS, 45, rows[0]), insert(ORDERS, 46, rows[4])]
+    road.stage(batch(*again[1:4]))
+    road.stage(batch(*again[2:]))
+    assert road.loader().merge_all() > 0
+    assert road.rows() == [*wanted[1:], (4, "item 4", Decimal("1.00"))]
+
+
+def test_random_changes_equal_a_plain_table(road: Road) -> None:
+    random_ = random.Random(7)
+    rows: dict[str, list[str]] = {}
+    road.stage(batch(announce(ORDERS, 1)))
+    position, loader = 10, road.loader()
+    for _ in range(12):
+        changes: list[Any] = []
+        for _ in range(40):
+            position += 1
+            key = str(random_.randrange(30))
+            new = [str(random_.randrange(30)), random_.choice("abc"), f"{random_.randrange(999)}.00"]
+            if key not in rows:
+                rows[key] = [key, *new[1:]]
+                changes.append(insert(ORDERS, position, rows[key]))
+            elif random_.random() < 0.3:
+                changes.append(delete(ORDERS, position, rows.pop(key)))
+            elif new[0] == key or new[0] not in rows:
+                old = rows.pop(key)
+                rows[new[0]] = new
+                changes.append(update(ORDERS, position, (old, new)))
+        road.stage(batch(*changes))
+        if random_.random() < 0.5:
+            loader.merge_all()
+    loader.merge_all()
+    assert road.rows() == sorted((int(k), v[1], Decimal(v[2])) for k, v in rows.items())
+
+
+def test_many_tables_go_on_where_one_stops(road: Road) -> None:
+    keyless = TableSchema("shop", "log", ORDERS.columns, ())
+    items = table("items", ("order", "no"), order="int unsigned", no="smallint", note="text null")
+    road.stage(
+        batch(announce(keyless, 1), insert(keyless, 5, ["1", "x", "1.00"])),
+        batch(announce(items, 1), insert(items, 6, ["4294967295", "-1", "it's\ta \\. test\n\\.\n\\N"], ["1", "2", None])),
+    )
+    loader = road.loader()
+    assert loader.merge_all() == 2
+    assert road.rows("items") == [(1, 2, None), (4294967295, -1, "it's\ta \\. test\n\\.\n\\N")]
+    found = reports(road)
+    assert found["shop.log"].state == "stopped" and found["shop.log"].position == 0
+    assert found["shop.log"].reason.startswith("shop.log has no primary key, so its rows cannot be merged; add one in the source")
+    assert found["shop.items"].state == "merged"
+
+
+def test_a_changed_schema_stops_its_table_until_the_target_was_altered(road: Road) -> None:
+    now = [0.0]
+    loader = road.loader(clock=lambda: now[0])
+    wider = table(id="bigint", item="varchar(40) null", amount="decimal(12,4) null", note="int null")
+    dropped = table(id="bigint", amount="decimal(12,4) null", note="int null")
+    road.stage(
+        batch(
+            announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a", "1.00"]), announce(wider, 15),
+            insert(wider, 20, ["2", "b", "2.2500", "5"]), announce(dropped, 25), insert(dropped, 30, ["3", "3.0000", None]),
+        )
+    )  # fmt: skip
+    steps = [
+        (1, "shop.orders.amount is decimal(12,4), which "),
+        (1, "shop.orders has a column 'note' (int), which the target lacks; run there: ALTER TABLE "),
+        (2, "shop.orders no longer has the column 'item', which the target has; run there: ALTER TABLE "),
+    ]
+    for held, sentence in steps:
+        loader.merge_all()
+        report = reports(road)["shop.orders"]
+        assert report.state == "stopped" and report.reason.startswith(sentence), report.reason
+        assert len(road.rows()) == held
+        road.execute(report.reason.partition("run there: ")[2])
+        now[0] += 100
+    assert loader.merge_all() == 1
+    assert road.query(f"SELECT id, amount, note FROM {road.schema}.orders ORDER BY 1") == [
+        (1, Decimal("1.0000"), None), (2, Decimal("2.2500"), 5), (3, Decimal("3.0000"), None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "sentence"),
+    [
+        ("date", "0000-00-00", "shop.t.v holds no date of any target (0000-00-00); exclude the column"),
+        ("datetime(6)", "2024-00-10 00:00:00.000000", "shop.t.v holds no date of any target (2024-00-10 00:00:00.000000)"),
+        ("time", "-00:00:01", "shop.t.v holds no time of day, as every target's TIME is (-00:00:01)"),
+        ("time(3)", "24:00:00.001", "shop.t.v holds no time of day"),
+        ("geometry", "00", "shop.t.v is of type geometry, which no target holds; exclude it: columns: {t: {exclude: [v]}}"),
+    ],
+)
+def test_values_that_no_target_holds_are_refused(road: Road, kind: str, value: str, sentence: str) -> None:
+    schema = table("t", id="int", v=f"{kind} null")
+    road.stage(batch(announce(schema, 1), insert(schema, 10, ["1", value])))
+    assert road.loader().merge_all() == 0
+    found = reports(road)["shop.t"]
+    assert found.state == "stopped" and found.reason.startswith(sentence), found.reason
+
+
+def test_what_one_target_alone_cannot_hold(road: Road) -> None:
+    now = [0.0]
+    loader, wide, text = road.loader(clock=lambda: now[0]), table("w", id="int", v="decimal(65,30)"), table("x", id="int", v="text")
+    number = "1" * 35 + "." + "2" * 30
+    road.stage(batch(announce(wide, 1), insert(wide, 10, ["1", number])), batch(announce(text, 1), insert(text, 10, ["1", "a\0b"])))
+    loader.merge_all()
+    if "duckdb" in str(road.settings.connections["warehouse"].url):
+        assert reports(road)["shop.w"].reason.startswith("shop.w.v is decimal(65,30), and duckdb holds 38 digits at most; exclude it")
+        assert road.rows("x") == [(1, "a\0b")]
+    else:
+        assert road.rows("w") == [(1, Decimal(number))]
+        assert reports(road)["shop.x"].reason.startswith("shop.x.v holds a text with the character U+0000, and postgres: text refuses")

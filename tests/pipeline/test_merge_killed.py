@@ -1,0 +1,126 @@
+"""A loader that is killed at any step leaves a target that is whole, and the next one goes on from there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from decimal import Decimal
+
+import pytest
+
+from auditor.errors import EngineError
+from auditor.pipeline.merge import load, table_merge
+from auditor.pipeline.merge.staged_rows import staged_rows
+from auditor.store import pipelines
+from tests.live import engine_params
+from tests.pipeline.killed import Killed
+from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline_events import announce, batch, delete, insert, table, update
+
+ORDERS = table(id="bigint", item="varchar(40) null", amount="decimal(10,2) null")
+
+BEFORE_COMMIT = ("stage", "load", "merge", "merged", "commit")
+AFTER_COMMIT = ("committed", "report")
+
+
+def order(number: int, amount: int) -> list[str | None]:
+    return [str(number), "pen", f"{amount}.00"]
+
+
+def test_killed_at_each_step(road: Road) -> None:
+    killed = Killed(road.config_file, road.schema)
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *(order(n, 0) for n in range(100)))))
+    road.loader().merge_all()
+    held = dict.fromkeys(range(100), 0)
+    for round_, step in enumerate([*BEFORE_COMMIT, *AFTER_COMMIT], 1):
+        position, before = 100 * round_, dict(held)
+        road.stage(
+            batch(
+                update(ORDERS, position, *((order(n, held[n]), order(n, held[n] + 1)) for n in range(50) if n in held)),
+                delete(ORDERS, position + 1, order(100 - round_, held[100 - round_])),
+                insert(ORDERS, position + 2, order(1000 + round_, 7)),
+            )
+        )
+        held = {n: amount + (n < 50) for n, amount in held.items() if n != 100 - round_} | {1000 + round_: 7}
+        assert killed.merge_until(step) == "killed", step
+        assert amounts(road) == (before if step in BEFORE_COMMIT else held), step
+        road.loader().merge_all()
+        assert amounts(road) == held, step
+    killed.close()
+    assert pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"].position == position + 2
+
+
+def amounts(road: Road) -> dict[int, int]:
+    return {int(row[0]): int(row[2]) for row in road.rows()}
+
+
+@pytest.mark.parametrize("step", [*BEFORE_COMMIT, *AFTER_COMMIT])
+def test_an_error_at_each_step_is_retried(road: Road, step: str) -> None:
+    now, failing = [0.0], [True]
+
+    def fail(name: str) -> None:
+        if name == step and failing[0]:
+            raise EngineError("the test's own")
+
+    loader = road.loader(fail, lambda: now[0])
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, order(1, 1))))
+    loader.merge_all()
+    failing[0] = False
+    assert loader.merge_all() == 0, "it waits first"
+    now[0] += 1
+    loader.merge_all()
+    assert road.rows() == [(1, "pen", Decimal("1.00"))]
+
+
+def test_the_target_alone_decides_where_it_stands(road: Road) -> None:
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, order(1, 1), order(2, 2))))
+    road.loader().merge_all()
+    pipelines.forget(road.store, PIPELINE)
+    assert road.loader().merge_all() == 0, "what the store forgot of the target changes nothing"
+    positions = f"{road.schema}.auditor_positions"
+    road.execute(f"DELETE FROM {road.schema}.orders WHERE id = 1", f"DELETE FROM {positions}")
+    assert road.loader().merge_all() == 2, "a target that forgot where it stood begins anew"
+    assert amounts(road) == {1: 1, 2: 2}
+
+
+def test_rows_that_were_lost_on_the_way_stop_the_merge(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, order(1, 1), order(2, 2))))
+    monkeypatch.setattr(load, "staged_rows", lambda *given: staged_rows(*given).slice(1))
+    counted = load.load_part
+    for module in (load, table_merge):
+        monkeypatch.setattr(module, "load_part", lambda *given: counted(*given) + 1)
+    assert road.loader().merge_all() == 0
+    report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]
+    assert report.reason == "shop.orders: 2 changes were loaded, and 1 are in the staging table; they are loaded again"
+    assert report.state == "delayed" and road.rows() == []
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+def test_another_loader_that_was_quicker_is_noticed(road: Road) -> None:
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, order(1, 1))))
+    others = [road.loader()]
+
+    def overtake(name: str) -> None:
+        if name == "merge" and others:
+            assert others.pop().merge_all() == 1
+
+    assert road.loader(overtake).merge_all() == 0
+    report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]
+    assert "another process has merged up to 000000:10 meanwhile" in report.reason and amounts(road) == {1: 1}
+
+
+@pytest.mark.parametrize("engine", engine_params("duckdb"), indirect=True)
+def test_a_file_that_another_process_holds_delays_the_merge(road: Road) -> None:
+    now = [0.0]
+    loader = road.loader(clock=lambda: now[0])
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, order(1, 1))))
+    hold = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", hold, str(road.folder / "warehouse.duckdb")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout and holder.stdout.readline() == "held\n"
+        assert loader.merge_all() == 0
+        report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]
+        assert report.state == "delayed" and "lock" in report.reason
+        holder.communicate("")
+    now[0] += 1
+    assert loader.merge_all() == 1 and amounts(road) == {1: 1}
