@@ -38,6 +38,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── StagingFailed             exit 3     retryable  a pipeline's parts could not be written or read
     │   ├── StagingFull
     │   └── PartDamaged                                     a part is not what the manifest says of it
+    ├── PipelineFailed            exit 3     retryable  Spark ended a pipeline's query for a reason that is not known
     ├── PartsGone                 exit 3                a target lacks events whose parts were deleted
     ├── MergeFailed               exit 3     retryable  another process merged meanwhile, or rows were lost on the way
     ├── HeartbeatAhead                exit 3                a heartbeat lies ahead of the source's clock
@@ -121,6 +122,7 @@ __all__ = [
     "PackageMissing",
     "PartDamaged",
     "PartsGone",
+    "PipelineFailed",
     "PlanError",
     "PositionLost",
     "QueueFull",
@@ -224,6 +226,12 @@ class StagingFull(StagingFailed):
 
 class PartDamaged(StagingFailed):
     """A part is not what the manifest says of it; it is read again once its batch was written again."""
+
+
+class PipelineFailed(AuditorError):
+    """Spark ended a pipeline's query; see its log."""
+
+    retryable = True
 
 
 class PartsGone(AuditorError):

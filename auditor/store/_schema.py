@@ -298,10 +298,12 @@ pipelines = Table(
     Column("staged_through", number()),
     Column("staged_time", Moment()),
     Column("staged_at", Moment()),
+    Column("source_offset", Json()),
     Column("reason", Words(), nullable=False),
     **MYSQL,
 )
-"""What a pipeline staged: up to which position, when its source committed that, and when it was staged; and why it is stopped."""
+"""What a pipeline staged: up to which position, when its source committed that, when it was staged, and the offset of the stream's last
+batch, as its source writes it; and why it is stopped."""
 
 parts = Table(
     "auditor_parts",

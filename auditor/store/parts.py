@@ -39,8 +39,10 @@ class StagedTable:
     pruned_through: int
 
 
-def record_batch(store: Store, pipeline: str, batch: Sequence[Part], schemas: Mapping[str, Any]) -> None:
+def record_batch(store: Store, pipeline: str, batch: Sequence[Part], schemas: Mapping[str, Any], offset: Any = None) -> None:
     """List the parts of a batch, replacing those with the same table and first position, and the schemas they have, by id.
+
+    ``offset`` is the end of the batch as the source wrote it; None if it is not known.
 
     One transaction: either all parts of the batch are listed or none. Raises StoreError.
     """
@@ -54,9 +56,8 @@ def record_batch(store: Store, pipeline: str, batch: Sequence[Part], schemas: Ma
             _write_part(connection, pipeline, part, at)
         for table in {part.table for part in batch}:
             _note_table(connection, pipeline, table, "staged_through", max(part.last for part in batch if part.table == table))
-        if batch:
-            newest = max(batch, key=lambda part: part.last)
-            pipelines.note_staged(connection, pipeline, newest.last, newest.time, at)
+        newest = max(batch, key=lambda part: part.last, default=None)
+        pipelines.note_staged(connection, pipeline, (newest.last, newest.time) if newest else None, at, offset)
 
     store.write(work)
 

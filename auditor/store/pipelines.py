@@ -23,6 +23,8 @@ class PipelineState:
     staged_through: int | None = None
     staged_time: dt.datetime | None = None
     staged_at: dt.datetime | None = None
+    source_offset: Any = None
+    """The offset at the end of the batch staged last, as the source wrote it; None if it is not known."""
     reason: str = ""
     """Why staging is stopped or delayed; empty while it goes on."""
 
@@ -47,7 +49,9 @@ def get_pipeline(store: Store, pipeline: str) -> PipelineState:
     """Return the state of a pipeline. Raises StoreError."""
     with store.reading() as connection:
         row = connection.execute(select(pipelines).where(pipelines.c.pipeline == pipeline)).one_or_none()
-    return PipelineState() if row is None else PipelineState(row.paused, row.staged_through, row.staged_time, row.staged_at, row.reason)
+    if row is None:
+        return PipelineState()
+    return PipelineState(row.paused, row.staged_through, row.staged_time, row.staged_at, row.source_offset, row.reason)
 
 
 def set_paused(store: Store, pipeline: str, paused: bool) -> None:
@@ -60,9 +64,11 @@ def set_reason(store: Store, pipeline: str, reason: str) -> None:
     store.write(lambda connection: _write(connection, pipeline, reason=reason))
 
 
-def note_staged(connection: Connection, pipeline: str, position: int, time: dt.datetime, at: dt.datetime) -> None:
-    """Record within a transaction up to where a pipeline was staged."""
-    _write(connection, pipeline, staged_through=position, staged_time=time, staged_at=at, reason="")
+def note_staged(connection: Connection, pipeline: str, newest: tuple[int, dt.datetime] | None, at: dt.datetime, offset: Any) -> None:
+    """Record within a transaction that a batch was staged: its last event's position and time, if it has one, and its end's offset."""
+    staged = {"staged_through": newest[0], "staged_time": newest[1], "staged_at": at} if newest else {}
+    ended = {"source_offset": offset} if offset is not None else {}
+    _write(connection, pipeline, reason="", **staged, **ended)
 
 
 def report_merge(

@@ -27,12 +27,15 @@ def order(number: int, amount: int) -> list[str | None]:
     return [str(number), "pen", f"{amount}.00"]
 
 
-def test_killed_at_each_step(road: Road) -> None:
+@pytest.mark.parametrize(
+    "steps", [("merged", "committed"), pytest.param((*BEFORE_COMMIT, *AFTER_COMMIT), marks=pytest.mark.slow)], ids=["two", "all"]
+)
+def test_killed_at_each_step(road: Road, steps: tuple[str, ...]) -> None:
     killed = Killed(road.config_file, road.schema)
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *(order(n, 0) for n in range(100)))))
     road.loader().merge_all()
     held = dict.fromkeys(range(100), 0)
-    for round_, step in enumerate([*BEFORE_COMMIT, *AFTER_COMMIT], 1):
+    for round_, step in enumerate(steps, 1):
         position, before = 100 * round_, dict(held)
         road.stage(
             batch(

@@ -29,7 +29,8 @@ def part(first: int, last: int, table: str = "shop.orders", rows: int = 10) -> P
 def test_a_replayed_batch_is_listed_once(store: Store, pipeline: str) -> None:
     batch = [part(1, 5), part(6, 9), part(3, 4, "shop.items")]
     for _ in range(2):
-        parts.record_batch(store, pipeline, batch, {"abc": {"table": "orders"}})
+        parts.record_batch(store, pipeline, batch, {"abc": {"table": "orders"}}, {"file": "binlog.000001", "offset": 9})
+    parts.record_batch(store, pipeline, [], {})
     assert parts.list_parts(store, pipeline, "shop.orders", 0) == batch[:2]
     assert parts.list_parts(store, pipeline, "shop.orders", 5) == [batch[1]] and parts.list_parts(store, pipeline, "shop.orders", 9) == []
     assert parts.list_tables(store, pipeline) == {"shop.orders": StagedTable(9, 0), "shop.items": StagedTable(4, 0)}
@@ -37,6 +38,7 @@ def test_a_replayed_batch_is_listed_once(store: Store, pipeline: str) -> None:
     assert parts.count_pending(store, pipeline, {"shop.orders": 5}) == (20, 2000)
     state = pipelines.get_pipeline(store, pipeline)
     assert (state.staged_through, state.staged_time) == (9, T0 + dt.timedelta(seconds=9)) and state.staged_at
+    assert state.source_offset == {"file": "binlog.000001", "offset": 9}
 
 
 def test_a_part_that_was_cut_otherwise_replaces_the_one_that_begins_alike(store: Store, pipeline: str) -> None:
@@ -63,7 +65,7 @@ def test_reports_of_targets_are_added_up(store: Store, pipeline: str) -> None:
     assert (found.position, found.events, found.state, found.reason, found.through_time) == (5, 10, "stopped", "no column x", T0)
     pipelines.set_paused(store, pipeline, True)
     pipelines.set_reason(store, pipeline, "the disk is full")
-    assert pipelines.get_pipeline(store, pipeline) == pipelines.PipelineState(True, None, None, None, "the disk is full")
+    assert pipelines.get_pipeline(store, pipeline) == pipelines.PipelineState(paused=True, reason="the disk is full")
     pipelines.forget(store, pipeline)
     assert pipelines.list_merges(store, pipeline) == {} and pipelines.get_pipeline(store, pipeline) == pipelines.PipelineState()
 

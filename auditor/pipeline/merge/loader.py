@@ -19,6 +19,9 @@ from dialects import Session
 
 log = logging.getLogger(__name__)
 
+POLL = 0.5
+"""Seconds between two looks at the store for what another process staged."""
+
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
 """Seconds before a table that failed is tried again the first time, and at most; each wait is twice the one before."""
 
@@ -42,15 +45,15 @@ class Loader:
     clock: Callable[[], float] = time.monotonic
     _failures: dict[str, _Failure] = field(default_factory=dict)
 
-    def run(self, every: float, stopped: threading.Event, staged: threading.Event) -> None:
-        """Merge every so many seconds until ``stopped`` is set; with 0, whenever ``staged`` is set. Nothing ends it but that."""
+    def run(self, every: float, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> None:
+        """Merge every so many seconds until ``stopped`` is set, but not while ``paused`` is; with 0, whenever ``staged`` is set.
+
+        Nothing ends it but ``stopped``.
+        """
         while not stopped.is_set():
             staged.clear()
-            merged = self.merge_all()
-            if not merged:
-                self._wait(every, stopped, staged)
-            elif every:
-                stopped.wait(every)
+            merged = 0 if paused.is_set() else self.merge_all()
+            self._wait(every, stopped, staged, at_once=bool(merged))
 
     def merge_all(self) -> int:
         """Merge everything that the target lacks and return the number of events; a table that fails stops no other.
@@ -133,9 +136,10 @@ class Loader:
         except StoreError as failure:
             log.warning("%s: the store cannot be told: %s", self.target, failure, extra={"action": "report_failed"})
 
-    def _wait(self, every: float, stopped: threading.Event, staged: threading.Event) -> None:
-        """Wait until the next merge is due, something was staged, or a failed table is to be tried again."""
-        nearest = min((failure.until for failure in self._failures.values()), default=self.clock() + LONGEST_WAIT)
-        until = max(self.clock() + 0.05, min(nearest, self.clock() + (every or LONGEST_WAIT)))
-        while not stopped.is_set() and self.clock() < until and not (staged.is_set() and not every):
-            staged.wait(min(0.2, until - self.clock())) if not every else stopped.wait(min(0.2, max(0.0, until - self.clock())))
+    def _wait(self, every: float, stopped: threading.Event, staged: threading.Event, at_once: bool) -> None:
+        """Wait until the next merge is due; ``at_once``, if it is due whenever something was staged, without waiting."""
+        if not every:
+            if not at_once:
+                staged.wait(POLL)  # another process may stage
+            return
+        stopped.wait(min([every, *(max(FIRST_WAIT, failure.until - self.clock()) for failure in self._failures.values())]))

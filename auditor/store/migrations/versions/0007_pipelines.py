@@ -38,6 +38,7 @@ def _tables() -> dict[str, list[sa.Column[Any] | sa.UniqueConstraint]]:
             sa.Column("staged_through", number()),
             sa.Column("staged_time", Moment()),
             sa.Column("staged_at", Moment()),
+            sa.Column("source_offset", Json()),
             needed("reason", Words()),
         ],
         "auditor_parts": [

@@ -1,0 +1,36 @@
+"""Delete the parts that every target has passed and that were kept long enough."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from auditor.config import Pipeline
+from auditor.errors import StagingFailed
+from auditor.pipeline import staged_parts
+from auditor.store import Store, parts, pipelines
+
+log = logging.getLogger(__name__)
+
+
+def prune(store: Store, name: str, pipeline: Pipeline, root: Path) -> int:
+    """Delete what no target of a pipeline needs any more, and return the number of parts.
+
+    A part leaves the manifest first: a file that is left by a crash in between is swept when the pipeline starts. A target that never
+    reported has passed nothing. Raises StoreError, and StagingFailed if a file cannot be deleted.
+    """
+    reports = pipelines.list_merges(store, name)
+    tables = parts.list_tables(store, name)
+    passed = {
+        table: min(reports.get(target, {})[table].position if table in reports.get(target, {}) else 0 for target in pipeline.targets)
+        for table in tables
+    }
+    deleted = parts.delete_passed(store, name, passed, pipeline.staging.keep)
+    try:
+        staged_parts.delete(root / part.path for part in deleted)
+    except OSError as error:
+        raise StagingFailed(f"parts below {root} cannot be deleted: {error.strerror}") from error
+    if deleted:
+        rows, size = parts.totals(deleted)
+        log.info("%s: %d parts with %d events were deleted", name, len(deleted), rows, extra={"action": "pruned", "bytes": size})
+    return len(deleted)
