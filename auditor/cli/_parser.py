@@ -47,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     _add_audit_commands(command)
     _add_run_commands(command)
     _add_service_commands(command)
+    _add_pipeline_commands(command)
     _add_offline_commands(command)
     return main
 
@@ -168,6 +169,27 @@ def _add_service_commands(command: AddCommand) -> None:
     _with_config(
         command("crontab", _lazy("_serving", "crontab"), "Print a crontab and a Kubernetes CronJob that run due audits without a server")
     )
+
+
+def _add_pipeline_commands(command: AddCommand) -> None:
+    pipeline = command("pipeline", _lazy("_pipeline", "pipeline"), "Replicate tables from a change stream into targets, on Spark")
+    actions = pipeline.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do; each takes the pipeline's name")
+    about = {
+        "init": "print the audits that compare a pipeline's source with its targets",
+        "check": "connect, and report every missing right, setting and unsupported column with what mends it",
+        "run": "replicate until a signal, which ends it after the batch",
+        "status": "show what was staged, and what each target holds and lacks",
+        "pause": "let a running pipeline stand still",
+        "unpause": "let a paused pipeline go on",
+        "reset": "forget the staged parts and all positions; asks for the name again",
+    }
+    added = {name: _with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in about.items()}
+    for one in added.values():
+        one.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline")
+    for name in ("check", "status"):
+        added[name].add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
+    added["run"].add_argument("--target", metavar="TARGET", help="only load this target from what another process stages")
+    added["reset"].add_argument("--name-again", metavar="PIPELINE", help="the name again, instead of being asked for it")
 
 
 def _add_offline_commands(command: AddCommand) -> None:

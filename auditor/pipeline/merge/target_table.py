@@ -31,6 +31,17 @@ class TargetTable:
 def prepare(session: Session, into: str, pipeline: str, schema: TableSchema, earlier: TableSchema | None) -> TargetTable:
     """Return the table for rows of ``schema`` in the schema ``into`` of a target, which is made if it is missing.
 
+    Raises what `examine` raises.
+    """
+    table, statement = examine(session, into, pipeline, schema, earlier)
+    if statement:
+        session.execute(statement)
+    return table
+
+
+def examine(session: Session, into: str, pipeline: str, schema: TableSchema, earlier: TableSchema | None) -> tuple[TargetTable, str]:
+    """Return the table for rows of ``schema``, and the statement that makes it; '' if it is there.
+
     ``earlier`` is the schema of the rows that it holds; None if it holds none. Raises NoKey for a table without a key, ColumnRefused for
     a column that the target cannot hold at all, and SchemaChanged with the statement that mends it if the table has to be altered first.
     """
@@ -42,8 +53,7 @@ def prepare(session: Session, into: str, pipeline: str, schema: TableSchema, ear
     if found is None:
         names = {column.name: column.name for column in schema.columns}
         statements = MergeStatements(dialect, into, pipeline, table, dialect.table(into, schema.table), list(names), schema.key)
-        session.execute(statements.create_target(natives))
-        return TargetTable(schema, names, statements)
+        return TargetTable(schema, names, statements), statements.create_target(natives)
     names = _match(dialect, table, found, schema, natives, earlier)
     key = [names[name] for name in schema.key]
     if found.primary_key and {name.lower() for name in found.primary_key} != {name.lower() for name in key}:
@@ -51,7 +61,7 @@ def prepare(session: Session, into: str, pipeline: str, schema: TableSchema, ear
         raise SchemaChanged(
             f"{table} has the key ({wanted}) in the source and ({there}) in {found.sql}; change the target's to the source's"
         )
-    return TargetTable(schema, names, MergeStatements(dialect, into, pipeline, table, found.sql, list(names.values()), key))
+    return TargetTable(schema, names, MergeStatements(dialect, into, pipeline, table, found.sql, list(names.values()), key)), ""
 
 
 def _native(dialect: Dialect, table: str, column: ColumnSchema) -> str:

@@ -1,0 +1,142 @@
+"""Check what a pipeline needs of its source, its tables and its targets, and say all that is missing at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+import dialects
+import sql_templates
+from auditor.config import Pipeline, Settings
+from auditor.connections.writer import open_writer
+from auditor.errors import AuditorError, NoSuchObject
+from auditor.pipeline.columns import Projection, Rules
+from auditor.pipeline.events import ColumnSchema, TableSchema
+from auditor.pipeline.merge.target_table import examine
+from dialects import Place, Session, Table
+
+LEAST_EXPIRY = 86400
+"""Seconds for which the source should keep its binary log, so that a pipeline that stood still for a night goes on."""
+
+WANTED = {
+    "log_bin": ("ON", "start the server with --log-bin"),
+    "binlog_format": ("ROW", "run SET GLOBAL binlog_format = 'ROW'"),
+    "binlog_row_image": ("FULL", "run SET GLOBAL binlog_row_image = 'FULL'"),
+    "binlog_row_metadata": ("FULL", "run SET GLOBAL binlog_row_metadata = 'FULL'"),
+    "binlog_row_value_options": ("", "run SET GLOBAL binlog_row_value_options = ''"),
+}
+"""Settings of the source, their value, and what sets it. https://dev.mysql.com/doc/refman/9.4/en/replication-options-binary-log.html"""
+
+PRIVILEGES = (
+    (r"REPLICATION SLAVE", "REPLICATION SLAVE"),
+    (r"REPLICATION CLIENT|BINLOG MONITOR", "REPLICATION CLIENT"),
+    (r"SELECT", "SELECT"),
+)
+"""What a grant must contain, and the privilege that mends it. MariaDB calls the second BINLOG MONITOR."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a pipeline needs and that is not so."""
+
+    severity: Literal["error", "warning"]
+    about: str
+    """The source, a table, or a target."""
+    sentence: str
+
+
+def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
+    """Return everything that keeps a pipeline from running, or may do so later. Raises UnknownPipeline."""
+    pipeline = settings.pipeline(name)
+    found: list[Finding] = []
+    schemas: list[TableSchema] = []
+    connection = settings.connections[pipeline.source.connection]
+    try:
+        session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
+    except AuditorError as error:
+        return [Finding("error", f"source {pipeline.source.connection}", str(error))]
+    try:
+        found += [Finding(severity, "source", sentence) for severity, sentence in _check_source(session)]
+        for result in _read_tables(session, pipeline, salt):
+            if isinstance(result, Finding):
+                found.append(result)
+            else:
+                schemas.append(result)
+    except AuditorError as error:
+        found.append(Finding("error", f"source {pipeline.source.connection}", str(error)))
+    finally:
+        session.close()
+    for target in pipeline.targets:
+        found += _check_target(settings, name, target, schemas)
+    return found
+
+
+def read_schemas(session: Session, pipeline: Pipeline) -> dict[str, TableSchema]:
+    """Return the columns of the pipeline's tables as the source's catalogue has them, by table. Raises EngineError."""
+    names = [one for one in session.dialect.list_tables(session) if not one.is_view and pipeline.replicates(one.name)]
+    found: dict[str, TableSchema] = {}
+    for name in names:
+        for table in session.dialect.describe(session, Place((name.schema, name.name))):
+            found[name.name] = _schema(name.schema, name.name, table)
+    return found
+
+
+def _schema(database: str, name: str, table: Table) -> TableSchema:
+    columns = tuple(ColumnSchema(one.name, re.sub(r" character set \w+$", "", one.native), one.nullable) for one in table.columns)
+    return TableSchema(database, name, columns, table.primary_key)
+
+
+def _check_source(session: Session) -> Iterator[tuple[Literal["error", "warning"], str]]:
+    if session.dialect.name != "mysql":
+        yield "error", f"it is {session.server}, which has no binary log; a pipeline reads MySQL or MariaDB"
+        return
+    values = {str(name): str(value) for name, value in session.query(_statement(session, "pipeline_settings"))}
+    for setting, (wanted, mend) in WANTED.items():
+        if values.get(setting, wanted).upper() != wanted:
+            yield "error", f"{setting} is {values[setting]!r} and must be {wanted!r}; {mend}, and write it into the server's option file"
+    if values.get("server_id", "1") == "0":
+        yield "error", "server_id is 0, so that the server sends its binary log to nobody; run: SET GLOBAL server_id = 1"
+    expiry = int(values.get("binlog_expire_logs_seconds", "0") or 0)
+    if 0 < expiry < LEAST_EXPIRY:
+        mend = f"SET GLOBAL binlog_expire_logs_seconds = {7 * LEAST_EXPIRY}"
+        yield "warning", f"binary logs are deleted after {expiry} s; a pipeline that stands still longer must begin anew; run: {mend}"
+    grants = " ".join(str(row[0]).upper() for row in session.query(_statement(session, "grants")))
+    lacking = [privilege for pattern, privilege in PRIVILEGES if not re.search(rf"ALL PRIVILEGES|{pattern}", grants)]
+    if lacking:
+        yield "error", f"the user lacks {' and '.join(lacking)}; run: GRANT {', '.join(lacking)} ON *.* TO the user of the connection's URL"
+
+
+def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[TableSchema | Finding]:
+    schemas = read_schemas(session, pipeline)
+    for pattern in pipeline.source.tables:
+        if not any(fnmatchcase(table, pattern) for table in schemas):
+            yield Finding("warning", f"table {pattern}", "the source has no such table; correct source: tables")
+    for table, schema in schemas.items():
+        try:
+            yield Projection(schema, Rules(pipeline.columns_of(table), salt)).schema
+        except AuditorError as error:
+            yield Finding("error", f"table {table}", str(error))
+
+
+def _check_target(settings: Settings, name: str, target: str, schemas: list[TableSchema]) -> list[Finding]:
+    found: list[Finding] = []
+    chosen = settings.pipeline(name).targets[target]
+    try:
+        with open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
+            for schema in schemas:
+                try:
+                    examine(session, chosen.schema_, name, schema, None)
+                except NoSuchObject:  # the schema will be made
+                    continue
+                except AuditorError as error:
+                    found.append(Finding("error", f"target {target}", str(error)))
+    except AuditorError as error:
+        found.append(Finding("error", f"target {target}", str(error)))
+    return found
+
+
+def _statement(session: Session, template: str) -> str:
+    return sql_templates.fill(session.dialect.template(template), {})

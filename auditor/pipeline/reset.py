@@ -1,0 +1,23 @@
+"""Let a target forget where it stands in a pipeline's stream."""
+
+from __future__ import annotations
+
+from auditor.config import Settings
+from auditor.connections.writer import open_writer, transaction
+from auditor.errors import NoSuchObject
+from auditor.sql.merge import Positions
+
+
+def forget_positions(settings: Settings, name: str, target: str) -> None:
+    """Delete the positions of a pipeline's tables from a target; their rows stay. Raises ConfigError and EngineError."""
+    chosen = settings.pipeline(name).targets[target]
+    with open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
+        positions = Positions(session.dialect, chosen.schema_, name)
+        try:
+            tables = [str(row[0]) for row in session.query(positions.list())]
+        except NoSuchObject:  # nothing was ever merged
+            return
+        with transaction(session):
+            for table in tables:
+                for statement in positions.forget(table):
+                    session.execute(statement)

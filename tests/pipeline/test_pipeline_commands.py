@@ -1,0 +1,146 @@
+"""What ``auditor pipeline`` checks, shows, pauses, proposes and resets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from auditor import config
+from auditor.cli import main
+from auditor.config import Settings
+from auditor.connections.writer import open_writer
+from auditor.pipeline import check as checks
+from auditor.store import parts, pipelines
+from tests.live import Engines, engine_params
+from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline_events import announce, batch, insert, table
+from tests.servers import mysql
+
+ORDERS = table(id="bigint", item="varchar(40) null")
+
+
+@pytest.fixture
+def duck(tmp_path: Path) -> Iterator[Road]:
+    """A road into a DuckDB file."""
+    made = Road(tmp_path, f"duckdb:///{tmp_path}/warehouse.duckdb")
+    yield made
+    made.close()
+
+
+def command(road: Road, *arguments: str) -> int:
+    return main(["pipeline", *arguments, "--config", str(road.config_file)])
+
+
+def test_status_says_what_a_target_holds_and_lacks(duck: Road, capsys: pytest.CaptureFixture[str]) -> None:
+    keyless = table("log", (), id="int")
+    duck.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])), batch(announce(keyless, 2), insert(keyless, 3, ["1"])))
+    duck.loader().merge_all()
+    assert command(duck, "status", PIPELINE, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["paused"] is False and found["staged_through"] == 10 and found["tables"] == 2
+    target = found["targets"]["wh"]
+    assert (target["pending_events"], target["lag_seconds"]) == (1, None)
+    assert target["tables"]["shop.orders"]["state"] == "merged" and target["tables"]["shop.log"]["state"] == "stopped"
+    assert command(duck, "pause", PIPELINE) == 0 and pipelines.get_pipeline(duck.store, PIPELINE).paused
+    capsys.readouterr()
+    assert command(duck, "status", PIPELINE) == 0
+    text = capsys.readouterr().out
+    assert "pipeline shop (paused): staged up to 2026-11-01" in text and "wh: shop.log: stopped: shop.log has no primary key" in text
+    assert command(duck, "unpause", PIPELINE) == 0 and not pipelines.get_pipeline(duck.store, PIPELINE).paused
+    assert command(duck, "status", "other") == 2
+
+
+def test_reset_forgets_what_it_says_once_the_name_was_written_again(duck: Road, capsys: pytest.CaptureFixture[str]) -> None:
+    duck.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
+    duck.loader().merge_all()
+    assert command(duck, "reset", PIPELINE, "--name-again", "shoop") == 2
+    told = capsys.readouterr()
+    assert f"the staged parts below {duck.root}: 1 events" in told.out and "that is another name, so nothing was reset" in told.err
+    assert parts.list_tables(duck.store, PIPELINE)
+    assert command(duck, "reset", PIPELINE, "--name-again", PIPELINE) == 0
+    assert not parts.list_tables(duck.store, PIPELINE) and not list(duck.root.rglob("*.parquet"))
+    assert duck.query("SELECT * FROM shop.auditor_positions") == [] and duck.rows() == [(1, "a")]
+
+
+def test_a_target_that_is_added_later_is_built_from_kept_parts_or_says_what_it_lacks(duck: Road) -> None:
+    duck.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
+    duck.stage(batch(insert(ORDERS, 20, ["2", "b"])))
+    duck.loader().merge_all()
+    duck.execute("DROP TABLE shop.orders", "DELETE FROM shop.auditor_positions")
+    assert duck.loader().merge_all() == 2 and duck.rows() == [(1, "a"), (2, "b")]
+    parts.delete_passed(duck.store, PIPELINE, {"shop.orders": 10}, keep=-1)
+    duck.execute("DELETE FROM shop.auditor_positions")
+    assert duck.loader().merge_all() == 0
+    report = pipelines.list_merges(duck.store, PIPELINE)["wh"]["shop.orders"]
+    assert report.state == "stopped" and report.reason.startswith(
+        "shop.orders: the target holds nothing, and the parts up to 000000:10 were deleted; copy the table from the source again"
+    )
+
+
+def _settings(folder: Path, source: str, tables: str, columns: str = "{}") -> Settings:
+    path = folder / "auditor.yaml"
+    url = f"duckdb:///{folder}/warehouse.duckdb"
+    path.write_text(
+        f"""\
+connections:
+  source: {{url: "{source}"}}
+  warehouse: {{url: "{url}", write: {{url: "{url}"}}}}
+audits: {{}}
+pipelines:
+  {PIPELINE}:
+    source: {{connection: source, tables: {tables}}}
+    columns: {columns}
+    staging: {{path: "{folder}/staging"}}
+    targets: {{wh: {{connection: warehouse, schema: shop}}}}
+"""
+    )
+    return config.load(path)
+
+
+@pytest.mark.parametrize("name", engine_params("mysql", "mariadb"))
+def test_check_says_everything_that_is_missing_at_once(name: str, engines: Engines, tmp_path: Path) -> None:
+    url = engines.live(name).url
+    with mysql.connect(url) as connection, connection.cursor() as cursor:
+        for statement in (
+            "DROP TABLE IF EXISTS piped, piped_log, piped_shape",
+            "CREATE TABLE piped (id INT PRIMARY KEY, secret VARCHAR(9) CHARACTER SET latin1, country CHAR(2))",
+            "CREATE TABLE piped_log (id INT)",
+            "CREATE TABLE piped_shape (id INT PRIMARY KEY, shape GEOMETRY)",
+            "CREATE USER IF NOT EXISTS piper@'%' IDENTIFIED BY 'piper'",
+            "GRANT SELECT ON *.* TO piper@'%'",
+        ):
+            cursor.execute(statement)
+    reader = f"{name}://piper:piper@{url.partition('@')[2]}"
+    columns = "{piped: {exclude: [secret], where: \"country = 'DE'\"}}"
+    settings = _settings(tmp_path, reader, '["piped*", "gone_*"]', columns)
+    found = {(one.severity, one.about): one.sentence for one in checks.check(settings, PIPELINE, b"salt")}
+    sentences = [one.sentence for one in checks.check(settings, PIPELINE, b"salt")]
+    assert found["warning", "table gone_*"].startswith("the source has no such table")
+    assert any("the user lacks REPLICATION SLAVE and REPLICATION CLIENT; run: GRANT REPLICATION SLAVE" in one for one in sentences)
+    assert any("piped_log has no primary key, so its rows cannot be merged" in one for one in sentences)
+    assert any("piped_shape.shape is of type geometry, which no target holds; exclude it" in one for one in sentences)
+    assert any("binlog_row_metadata is 'MINIMAL' and must be 'FULL'" in one for one in sentences) == (name == "mysql")
+    assert not any("piped." in one for one in sentences), "nothing is wrong with this one"
+    from auditor.service.pipelines import propose_audits
+
+    assert propose_audits(settings, PIPELINE)["shop_piped"] == {
+        "source": {"connection": "source", "table": "piped"},
+        "target": {"connection": "warehouse", "table": "shop.piped"},
+        "columns": {"exclude": ["secret"]},
+        "where": "country = 'DE'",
+    }
+    with open_writer("warehouse", settings.connections["warehouse"]) as session:
+        assert session.query("SELECT COUNT(*) FROM duckdb_tables()") == [(0,)], "checking makes nothing"
+
+
+def test_proposed_audits_rename_and_leave_out(tmp_path: Path) -> None:
+    settings = _settings(tmp_path, "mysql://nobody@localhost/shop", "[orders]", "{orders: {mask: [mail], rename: {zip: postcode}}}")
+    from auditor.service.pipelines import propose_audits
+
+    audits = propose_audits(settings, PIPELINE, ["orders"])
+    assert audits["shop_orders"]["target"] == {"connection": "warehouse", "table": "shop.orders", "columns": {"zip": "postcode"}}
+    assert audits["shop_orders"]["columns"] == {"exclude": ["mail"]}
+    assert config.validate_audit(audits["shop_orders"]).target.columns == {"zip": "postcode"}
