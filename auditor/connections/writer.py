@@ -24,15 +24,20 @@ def writing_dialect(name: str, connection: ConnectionSettings) -> Dialect:
 @contextmanager
 def open_writer(name: str, connection: ConnectionSettings) -> Iterator[Session]:
     """Open a session that may write for the block. Raises ConfigError, BadUrl and EngineError."""
-    dialect = writing_dialect(name, connection)
-    assert connection.write
-    limits = connection.limits
-    url = dialect.write_url(dialects.parse_url(connection.write.url))
-    session = dialect.connect(url, limits.statement_timeout, limits.lock_timeout)
+    session = open_session(name, connection)
     try:
         yield session
     finally:
         session.close()
+
+
+def open_session(name: str, connection: ConnectionSettings) -> Session:
+    """Open a session that may write, which the caller closes. Raises ConfigError, BadUrl and EngineError."""
+    dialect = writing_dialect(name, connection)
+    assert connection.write
+    limits = connection.limits
+    url = dialect.write_url(dialects.parse_url(connection.write.url))
+    return dialect.connect(url, limits.statement_timeout, limits.lock_timeout)
 
 
 @contextmanager

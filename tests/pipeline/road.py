@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from auditor import config
 from auditor.connections.writer import open_writer
-from auditor.pipeline.merge.load import LoadTask
+from auditor.pipeline.merge.load import LoadTask, close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.table_merge import Where
 from auditor.pipeline.staged_parts import write_parts
@@ -40,11 +41,15 @@ pipelines:
         )
         self.settings = config.load(self.config_file)
         self.root = folder / "staging"
+        self.loaders: list[Loader] = []
         assert self.settings.store
         self.store: Store = open_store(self.settings.store.url)
 
     def close(self) -> None:
         """Close the store, and drop what a shared server has of this road."""
+        close_sessions()
+        for loader in self.loaders:
+            loader.close()
         self.store.close()
         with open_writer("warehouse", self.settings.connections["warehouse"]) as session:
             session.execute(f"DROP SCHEMA IF EXISTS {session.dialect.quote(self.schema)} CASCADE")
@@ -53,8 +58,6 @@ pipelines:
         """Stage batches, each of one table, as one batch of the stream."""
         written = [one for batch in batches for one in write_parts(self.root, pa.Table.from_batches([batch]))]
         found = [one.part for one in written if one.part.rows]
-        import json
-
         schemas = {one.part.schema_id: json.loads(one.schema_json) for one in written if one.schema_json}
         parts.record_batch(self.store, PIPELINE, found, schemas)
         return found
@@ -65,6 +68,7 @@ pipelines:
         loader = Loader(where, "wh", self.settings.connections["warehouse"], step)
         if clock:
             loader.clock = clock
+        self.loaders.append(loader)
         return loader
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:

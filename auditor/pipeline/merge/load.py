@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from auditor import config
-from auditor.connections.writer import open_writer
+from auditor.connections.writer import open_session
 from auditor.errors import AuditorError
 from auditor.pipeline.merge.staged_rows import staged_rows
 from auditor.pipeline.merge.target_table import TargetTable
@@ -47,12 +48,15 @@ def load_side_by_side(run_tasks: RunTasks, tasks: Sequence[LoadTask]) -> int:
 
 
 def load_task(task: LoadTask) -> int | AuditorError:
-    """Load one part in a session of its own; return the number of changes, or the error, which survives the way back."""
-    settings = _settings(task.config_file)
+    """Load one part in the session of this process; return the number of changes, or the error, which survives the way back."""
+    key = (task.config_file, task.connection)
     try:
-        with open_writer(task.connection, settings.connections[task.connection]) as session:
-            return load_part(session, task)
+        if key not in _sessions:
+            _sessions[key] = open_session(task.connection, _settings(task.config_file).connections[task.connection])
+        return load_part(_sessions[key], task)
     except AuditorError as error:
+        if key in _sessions:
+            _sessions.pop(key).close()
         return error
 
 
@@ -65,6 +69,19 @@ def load_part(session: Session, task: LoadTask) -> int:
         session.load(table.statements.stage, columns, rows)
         count += rows.num_rows
     return count
+
+
+_sessions: dict[tuple[str, str], Session] = {}
+"""The sessions of this process, by configuration and connection: a worker of Spark runs one task at a time, and thousands in its life."""
+
+
+def close_sessions() -> None:
+    """Close the sessions that tasks in this process kept."""
+    while _sessions:
+        _sessions.popitem()[1].close()
+
+
+atexit.register(close_sessions)
 
 
 @cache

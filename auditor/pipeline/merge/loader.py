@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from auditor.config import ConnectionSettings
-from auditor.connections.writer import open_writer
-from auditor.errors import AuditorError, EngineError, StoreError
+from auditor.connections.writer import open_session
+from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, StoreError
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.table_merge import Held, Merged, Where, describe, merge_next, read_positions
+from auditor.pipeline.merge.target_table import TargetTable
 from auditor.store import parts, pipelines
 from auditor.store.pipelines import MergeState
 from dialects import Session
@@ -44,6 +46,12 @@ class Loader:
     step: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
     _failures: dict[str, _Failure] = field(default_factory=dict)
+    _held: dict[str, int] = field(default_factory=dict)
+    """Where the target stood when it was last looked at: while nothing more is staged, it is not opened."""
+    _session: Session | None = None
+    """The session that is kept between merges; none where an open one keeps others off the target."""
+    _ready: dict[str, TargetTable] = field(default_factory=dict)
+    """The tables whose staging tables this session made."""
 
     def run(self, every: float, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> None:
         """Merge every so many seconds until ``stopped`` is set, but not while ``paused`` is; with 0, whenever ``staged`` is set.
@@ -54,6 +62,7 @@ class Loader:
             staged.clear()
             merged = 0 if paused.is_set() else self.merge_all()
             self._wait(every, stopped, staged, at_once=bool(merged))
+        self.close()
 
     def merge_all(self) -> int:
         """Merge everything that the target lacks and return the number of events; a table that fails stops no other.
@@ -67,15 +76,19 @@ class Loader:
             return self._merge_tables(waiting)
         except AuditorError as error:
             self._fail("", error)
-            return 0
+        except Exception as error:  # a bug, or an error that nobody knows: it must not end the loader in silence
+            log.error("%s: an unexpected error", self.target, exc_info=True, extra={"action": "merge_unexpected"})
+            self._fail("", MergeFailed(f"an unexpected {type(error).__name__}; the log has its traceback"))
+        return 0
 
     def _merge_tables(self, waiting: set[str]) -> int:
         tables = parts.list_tables(self.where.store, self.where.pipeline)
-        if not tables:
+        if all(self._held.get(table, -1) >= staged.staged_through for table, staged in tables.items()):
             return 0
         total = 0
-        with open_writer(self.where.connection, self.settings) as session:
+        with self._opened() as session:
             positions = read_positions(session, self.where)
+            self._held = {table: held.position for table, held in positions.items()}
             self._failures.pop("", None)
             self._report_positions(positions)
             for table, staged in sorted(tables.items()):
@@ -84,24 +97,46 @@ class Loader:
                     continue
                 try:
                     total += self._merge_table(session, table, held)
-                except StoreError:
+                except (StoreError, ConnectionLost):
                     raise
                 except AuditorError as error:
+                    self._ready.pop(table, None)
                     self._fail(table, error, held.position)
         return total
+
+    @contextmanager
+    def _opened(self) -> Iterator[Session]:
+        """Yield a session on the target; one that failed, or keeps others off it, is closed afterwards."""
+        if self._session is None:
+            self._session = open_session(self.where.connection, self.settings)
+        try:
+            yield self._session
+        except BaseException:
+            self.close()
+            raise
+        if self._session.dialect.LOADS == "alone":
+            self.close()
+
+    def close(self) -> None:
+        """Close the session that is kept between merges."""
+        session, self._session = self._session, None
+        self._ready.clear()
+        if session:
+            session.close()
 
     def _merge_table(self, session: Session, table: str, held: Held) -> int:
         total = 0
         while True:
             staged = parts.list_tables(self.where.store, self.where.pipeline)[table]
             began = self.clock()
-            merged = merge_next(session, self.where, table, held, staged, self.step)
+            merged = merge_next(session, self.where, table, held, staged, self._ready, self.step)
             if merged is None:
                 return total
             self._failures.pop(table, None)
             self._report(table, merged, self.clock() - began)
             total += merged.events
-            held = read_positions(session, self.where)[table]
+            held = merged.held
+            self._held[table] = held.position
 
     def _report_positions(self, positions: dict[str, Held]) -> None:
         """Report where the target itself says that it stands, if an earlier process was ended before it could."""

@@ -40,6 +40,8 @@ class Merged:
     position: int
     events: int
     time: dt.datetime
+    held: Held
+    """What the target holds now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,17 @@ def read_positions(session: Session, where: Where) -> dict[str, Held]:
 
 
 def merge_next(
-    session: Session, where: Where, table: str, held: Held, staged: StagedTable, step: Callable[[str], None] = lambda _: None
+    session: Session,
+    where: Where,
+    table: str,
+    held: Held,
+    staged: StagedTable,
+    ready: dict[str, TargetTable],
+    step: Callable[[str], None] = lambda _: None,
 ) -> Merged | None:
     """Merge the next parts of a table, as many as have one schema and fit into one transaction; None if the target lacks none.
 
+    ``ready`` are the tables that this session has made ready for rows of their schema: their staging tables are there, and empty.
     ``step`` is called with the name of each step before it begins. Raises AuditorError; the target is unchanged then, unless the
     connection was lost during the commit, which the next call finds out from the position in the target.
     """
@@ -87,12 +96,9 @@ def merge_next(
     if not chosen:
         return None
     schema_id = chosen[0].schema_id
-    target = prepare(session, where.schema, where.pipeline, _schema(where, schema_id), _earlier(where, held, schema_id))
+    target = _make_ready(session, where, table, held, schema_id, ready, step)
     attempt = secrets.token_hex(8)
     tasks = [LoadTask(where.config_file, where.connection, where.root, part, held.position, attempt, target) for part in chosen]
-    step("stage")
-    for statement in target.statements.create_stage():
-        session.execute(statement)
     step("load")
     alone = session.dialect.LOADS == "alone"
     loaded = sum(load_part(session, task) for task in tasks) if alone else load_side_by_side(where.run_tasks, tasks)
@@ -101,13 +107,27 @@ def merge_next(
     with transaction(session):
         _merge(session, where, table, held, target, attempt, loaded, position, step)
     step("committed")
-    return Merged(position, sum(part.rows for part in chosen), max(part.time for part in chosen))
+    return Merged(position, sum(part.rows for part in chosen), max(part.time for part in chosen), Held(position, target.schema.id))
 
 
 def describe(position: int) -> str:
     """Return a position for people: the number of the log file and the offset in it."""
     found = Position.unpack(position)
     return f"{found.file:06d}:{found.offset}"
+
+
+def _make_ready(
+    session: Session, where: Where, table: str, held: Held, schema_id: str, ready: dict[str, TargetTable], step: Callable[[str], None]
+) -> TargetTable:
+    """Return the target's table for rows of this schema, with a staging table."""
+    known = ready.pop(table, None)
+    if known is None or known.schema.id != schema_id:
+        known = prepare(session, where.schema, where.pipeline, _schema(where, schema_id), _earlier(where, held, schema_id))
+        step("stage")
+        for statement in known.statements.create_stage():
+            session.execute(statement)
+    ready[table] = known
+    return known
 
 
 def _merge(
