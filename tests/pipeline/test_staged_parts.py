@@ -1,0 +1,143 @@
+"""Parts are written whole, alike when they are replayed, and private; what goes wrong with them is told and loses nothing."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from auditor.config import Pipeline
+from auditor.errors import PartDamaged, StagingFailed, StagingFull, StoreUnavailable
+from auditor.pipeline import retention
+from auditor.pipeline.staged_parts import read_part, sweep, write_parts
+from auditor.pipeline.staging import TableRules, stage_task
+from auditor.store import parts, pipelines
+from auditor.store.parts import Part
+from tests.pipeline.conftest import TARGETS
+from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline_events import announce, batch, delete, insert, table
+
+ORDERS = table(id="bigint", item="varchar(40) null")
+DUCKDB = [one for one in TARGETS if one.id == "duckdb"]
+
+
+def write(root: Path, *events: list[dict[str, object]]) -> list[Part]:
+    return [one.part for one in write_parts(root, pa.Table.from_batches([batch(*events)]))]
+
+
+def test_a_replay_writes_the_same_bytes_in_whatever_order_rows_come(tmp_path: Path) -> None:
+    events = [announce(ORDERS, 1), insert(ORDERS, 10, *([str(n), "a"] for n in range(500))), delete(ORDERS, 20, ["3", "a"])]
+    [part] = write(tmp_path, *events)
+    path = tmp_path / part.path
+    before = path.read_bytes()
+    assert write(tmp_path, *reversed(events)) == [part] and path.read_bytes() == before
+    assert (part.table, part.first, part.last, part.rows, part.bytes) == ("shop.orders", 10, 20, 501, len(before))
+    assert path.name == "0000000000000000010.parquet" and path.parent.name == "shop.orders"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert [path.name for path in path.parent.iterdir()] == [path.name], "nothing unfinished is left"
+
+
+def test_each_stretch_of_one_schema_is_a_part_of_its_own(tmp_path: Path) -> None:
+    other = table(id="bigint", item="varchar(40) null", more="int null")
+    events = [announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]), announce(other, 2), insert(other, 20, ["2", "b", None])]
+    found = write(tmp_path, *events, insert(ORDERS, 30, ["3", "c"]))
+    assert [(part.first, part.schema_id) for part in found] == [(10, ORDERS.id), (20, other.id), (30, ORDERS.id)]
+
+
+def test_a_part_that_is_not_what_the_manifest_says_is_not_read(tmp_path: Path) -> None:
+    [part] = write(tmp_path, announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]), insert(ORDERS, 20, ["2", "b"]))
+    assert [pc.max(one["position"]).as_py() for one in read_part(tmp_path, part, 10)] == [20]
+    for wrong in (replace(part, rows=3), replace(part, last=30)):
+        with pytest.raises(PartDamaged, match="in the manifest"):
+            list(read_part(tmp_path, wrong, 0))
+    (tmp_path / part.path).write_bytes(b"PAR1 not at all")
+    with pytest.raises(StagingFailed, match="cannot be read"):
+        list(read_part(tmp_path, part, 0))
+
+
+def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path) -> None:
+    [part] = write(tmp_path, announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]))
+    kept = (tmp_path / part.path).read_bytes()
+    full = tmp_path / f"{part.path.removesuffix('.parquet')}.{os.getpid()}.unfinished"
+    full.symlink_to("/dev/full")
+    with pytest.raises(StagingFull, match=r"the disk of the staging's folder .* is full; free some space there"):
+        write(tmp_path, announce(ORDERS, 1), insert(ORDERS, 10, ["1", "other"]))
+    assert (tmp_path / part.path).read_bytes() == kept and not full.exists()
+    full.symlink_to("/dev/full")
+    rules = TableRules(Pipeline.model_validate(_PIPELINE), b"salt")
+    [told] = stage_task(str(tmp_path), rules, [batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]))])
+    assert told["error"][0].as_py().startswith("StagingFull: the disk of the staging's folder")
+    [told] = stage_task(str(tmp_path), rules, [batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]))])
+    assert told["error"][0].as_py() == "" and (tmp_path / part.path).read_bytes() == kept
+
+
+_PIPELINE = {
+    "source": {"connection": "source", "tables": ["*"]},
+    "staging": {"path": "/nowhere", "keep": "0s"},
+    "targets": {"wh": {"connection": "warehouse", "schema": "shop"}},
+}
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StagingFailed, match=r"cannot be created: .*; create it, or correct staging: path"):
+        write(tmp_path / "file" / "staging", announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]))
+
+
+def test_sweeping_leaves_what_is_listed(tmp_path: Path) -> None:
+    one, other = (write(tmp_path, announce(ORDERS, 1), insert(ORDERS, first, ["1", "a"]))[0] for first in (10, 20))
+    (tmp_path / "shop.orders" / "0000000000000000030.77.unfinished").write_text("half")
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "metadata").write_text("Spark's")
+    assert [path.name for path in sweep(tmp_path, [one.path])] == [Path(other.path).name, "0000000000000000030.77.unfinished"]
+    assert (tmp_path / one.path).exists() and (tmp_path / "checkpoint" / "metadata").exists()
+
+
+@pytest.mark.parametrize("engine", DUCKDB, indirect=True)
+def test_parts_go_once_every_target_has_passed_them(road: Road) -> None:
+    first = road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
+    pipeline = Pipeline.model_validate({**_PIPELINE, "staging": {"path": str(road.root), "keep": "0s"}})
+    assert retention.prune(road.store, PIPELINE, pipeline, road.root) == 0, "the target has passed nothing yet"
+    road.loader().merge_all()
+    second = road.stage(batch(insert(ORDERS, 20, ["2", "b"])))
+    slower = Pipeline.model_validate({**_PIPELINE, "targets": {**_PIPELINE["targets"], "new": _PIPELINE["targets"]["wh"]}})  # type: ignore[dict-item,index]
+    assert retention.prune(road.store, PIPELINE, slower, road.root) == 0, "a target that never reported has passed nothing"
+    assert retention.prune(road.store, PIPELINE, pipeline, road.root) == 1
+    assert not (road.root / first[0].path).exists() and (road.root / second[0].path).exists()
+    assert road.loader().merge_all() == 1 and road.rows() == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize("engine", DUCKDB, indirect=True)
+def test_a_part_that_is_missing_for_a_while_delays_its_table(road: Road) -> None:
+    now = [0.0]
+    loader = road.loader(clock=lambda: now[0])
+    [part] = road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
+    aside = (road.root / part.path).rename(road.root / "aside")
+    assert loader.merge_all() == 0
+    report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]
+    assert report.state == "delayed" and "is missing; check that this process reaches the staging's folder" in report.reason
+    aside.rename(road.root / part.path)
+    now[0] += 1
+    assert loader.merge_all() == 1 and road.rows() == [(1, "a")]
+
+
+@pytest.mark.parametrize("engine", DUCKDB, indirect=True)
+def test_a_store_that_is_away_for_a_while_loses_nothing(road: Road) -> None:
+    now = [0.0]
+    loader = road.loader(clock=lambda: now[0])
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
+    stored = road.folder / "auditor.db"
+    aside = stored.rename(road.folder / "aside.db")
+    assert loader.merge_all() == 0, "the target could not be reported"
+    with pytest.raises(StoreUnavailable):
+        parts.record_batch(road.store, PIPELINE, [], {})
+    aside.rename(stored)
+    now[0] += 1
+    loader.merge_all()
+    assert road.rows() == [(1, "a")]
+    assert pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"].position == 10
