@@ -108,7 +108,7 @@ class MergeStatements:
     def merge(self, attempt: str) -> Sequence[str]:
         """Return the statements that merge an attempt's changes, to be run in one transaction."""
         q, last = self.dialect.quote, self.dialect.quote("auditor_last")
-        names, key = self._names(self.columns, ",\n  "), self._names(self.key)
+        names, key = self._names(self.columns), self._names(self.key)
         matching = " AND ".join(f"merged.{q(name)} = changed.{q(name)}" for name in self.key)
         staged = {"stage": self.stage, "attempt": self.dialect.literal(attempt)}
         return [

@@ -1,2 +1,2 @@
 -- One row per grant of the session's user, as the statement that made it.
-SHOW GRANTS FOR CURRENT_USER()
+SHOW GRANTS

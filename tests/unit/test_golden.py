@@ -7,6 +7,7 @@ right.
 from __future__ import annotations
 
 import datetime as dt
+import re
 import typing
 from dataclasses import replace
 from functools import cache
@@ -23,13 +24,19 @@ from auditor.model import SIDES, Chunk, ColumnPlan, Method, Partitioning, Plan, 
 from auditor.planning.prescan import plan_of_stretches
 from auditor.sql import distributions, filter, render, row_text
 from auditor.sql.filter import FilterColumn
+from auditor.sql.merge import MergeStatements, Positions
 from dialects import Column, Dialect, Kind
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TEMPLATES = Path(sql_templates.__file__).parent
 METHODS: tuple[Method, ...] = typing.get_args(Method)
 STRATEGIES = ("range", "hash", "time")
-CATALOGUE = sorted({path.stem for path in TEMPLATES.glob("*/*.sql")} - {path.stem for path in TEMPLATES.glob("*.sql")})
+CATALOGUE = sorted(
+    {path.stem for path in TEMPLATES.glob("*/*.sql")} - {path.stem for path in TEMPLATES.glob("*.sql")} - {"merge_stage_lock"}
+)
+CHANGES = ("CREATE", "DELETE", "INSERT", "DROP", "TRUNCATE")
+"""How statements begin that change something and return nothing."""
+
 CHUNK = Chunk(first=1024, end=4096)
 FILTERS = (
     "name = 'draft'",
@@ -125,6 +132,8 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
     found.update(_render_distributions(dialect))
     age = {"age": dialect.seconds_since(f"MAX({dialect.quote('at')})"), "table": dialect.table("shop", "heartbeat")}
     found["heartbeat_age"] = sql_templates.fill(dialect.template("heartbeat_age"), age)
+    if dialect.LOADS:
+        found["merge"] = ";\n".join(_merge_statements(dialect))
     for name in CATALOGUE:
         try:
             template = dialect.template(name)
@@ -149,6 +158,16 @@ def _render_distributions(dialect: Dialect) -> dict[str, str]:
         found[f"histogram_{name}"] = distributions.histogram(plan, columns[name], "source", dialect, borders)
         found[f"histogram_bounds_{name}"] = distributions.histogram_bounds(plan, columns[name], "source", dialect)
     return found
+
+
+def _merge_statements(dialect: Dialect) -> list[str]:
+    """Return every statement by which a pipeline brings changes into a target, in their order."""
+    table = MergeStatements(dialect, "dwh", "shop", "shop.orders", dialect.table("dwh", "orders"), ["id", "name"], ["id"])
+    positions = Positions(dialect, "dwh", "shop")
+    types = {"id": dialect.native_type(Kind("integer")), "name": dialect.native_type(Kind("text"))}
+    before = [positions.create(), positions.list(), table.create_target(types), *table.create_stage()]
+    inside = [*table.lock_stage(), table.count_staged("a1"), *table.merge("a1"), *positions.write("shop.orders", 4096, "0123456789ab")]
+    return [*before, *inside]
 
 
 def _render_filters(dialect: Dialect, plan: Plan) -> str:
@@ -195,7 +214,7 @@ def test_rendered_sql_equals_the_golden_file(engine_name: str, name: str) -> Non
 def selects(dialect: Dialect, name: str) -> list[str]:
     """Return the statements that return rows, of a script the one among others."""
     sql = render_statements(dialect)[name]
-    statements = sql_templates.body(sql).split(";\n") if name == "console" else [sql]
+    statements = sql_templates.body(sql).split(";\n") if name in ("console", "merge") else [sql]
     return [statement for statement in statements if statement.startswith(("SELECT", "SHOW", "WITH"))]
 
 
@@ -205,8 +224,11 @@ def test_every_statement_is_complete_and_parsable(engine_name: str, name: str) -
     dialect = dialects.get(engine_name)
     assert "${" not in render_statements(dialect)[name]
     parsed = [sqlglot.parse_one(statement, dialect=dialect.sqlglot_dialect) for statement in selects(dialect, name)]
-    assert len(parsed) == 1
-    assert parsed[0].find(exp.Placeholder, exp.Parameter) is None
+    assert len(parsed) == (2 if name == "merge" else 1)
+    every = render_statements(dialect)[name].split(";\n")
+    changes = [sqlglot.parse_one(one, dialect=dialect.sqlglot_dialect) for one in every if one.startswith(CHANGES)]
+    assert bool(changes) == (name == "merge")
+    assert not any(statement.find(exp.Placeholder, exp.Parameter) for statement in [*parsed, *changes])
 
 
 @pytest.mark.parametrize(("engine_name", "name"), CASES)
@@ -233,8 +255,11 @@ def test_a_column_without_a_type_is_found() -> None:
 @pytest.mark.parametrize("path", sorted(TEMPLATES.rglob("*.sql")), ids=lambda path: str(path.relative_to(TEMPLATES)))
 def test_every_template_documents_its_rows(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert sql_templates.comment(text).startswith(("One row", "One row per")), path
-    assert sql_templates.body(text).startswith(("SELECT", "SHOW", "WITH")), path
+    if sql_templates.body(text).startswith(("SELECT", "SHOW", "WITH")):
+        assert sql_templates.comment(text).startswith(("One row", "One row per")), path
+    else:
+        assert path.stem.startswith("merge_") and sql_templates.body(text).startswith((*CHANGES, "LOCK")), path
+        assert re.match("[A-Z][a-z]+s ", sql_templates.comment(text)), f"{path} does not begin with what it does"
 
 
 def test_unfilled_holes_and_unused_fragments_are_errors() -> None:

@@ -1,0 +1,55 @@
+CREATE TABLE IF NOT EXISTS "dwh"."auditor_positions" (
+  pipeline TEXT NOT NULL,
+  table_name TEXT NOT NULL,
+  position BIGINT NOT NULL,
+  schema_id TEXT NOT NULL,
+  merged_at TIMESTAMP(6) NOT NULL,
+  PRIMARY KEY (pipeline, table_name)
+);
+SELECT table_name, position, schema_id
+FROM "dwh"."auditor_positions"
+WHERE pipeline = 'shop';
+CREATE TABLE "dwh"."orders" (
+  "id" BIGINT,
+  "name" TEXT,
+  PRIMARY KEY ("id")
+);
+DROP TABLE IF EXISTS "dwh"."auditor_stage_db7faf71f44ee479";
+CREATE UNLOGGED TABLE "dwh"."auditor_stage_db7faf71f44ee479" AS
+SELECT
+  CAST('' AS TEXT) AS auditor_attempt,
+  CAST(0 AS BIGINT) AS auditor_position,
+  CAST(0 AS BIGINT) AS auditor_row,
+  CAST('' AS TEXT) AS auditor_op,
+  "id",
+  "name"
+FROM "dwh"."orders"
+WHERE 1 = 0;
+LOCK TABLE "dwh"."auditor_stage_db7faf71f44ee479" IN ACCESS EXCLUSIVE MODE;
+SELECT COUNT(*)
+FROM "dwh"."auditor_stage_db7faf71f44ee479"
+WHERE auditor_attempt = 'a1';
+CREATE TEMPORARY TABLE "auditor_last" AS
+SELECT *
+FROM (
+  SELECT
+    auditor_op,
+    "id", "name",
+    ROW_NUMBER() OVER (PARTITION BY "id" ORDER BY auditor_position DESC, auditor_row DESC) AS auditor_rank
+  FROM "dwh"."auditor_stage_db7faf71f44ee479"
+  WHERE auditor_attempt = 'a1'
+) AS ranked
+WHERE auditor_rank = 1;
+DELETE FROM "dwh"."orders" AS merged
+USING "auditor_last" AS changed
+WHERE merged."id" = changed."id";
+INSERT INTO "dwh"."orders" ("id", "name")
+SELECT "id", "name"
+FROM "auditor_last"
+WHERE auditor_op = 'i';
+DROP TABLE "auditor_last";
+TRUNCATE TABLE "dwh"."auditor_stage_db7faf71f44ee479";
+DELETE FROM "dwh"."auditor_positions"
+WHERE pipeline = 'shop' AND table_name = 'shop.orders';
+INSERT INTO "dwh"."auditor_positions" (pipeline, table_name, position, schema_id, merged_at)
+VALUES ('shop', 'shop.orders', 4096, '0123456789ab', (CURRENT_TIMESTAMP AT TIME ZONE 'UTC'))
