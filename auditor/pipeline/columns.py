@@ -1,7 +1,7 @@
 """Apply a pipeline's columns to events: exclude, mask, rename, and the filter of rows.
 
-A task that decodes events applies this before anything leaves it, so that excluded columns and the clear text of masked ones are
-nowhere on disk.
+The task that decodes events applies this before it writes them, so that excluded columns and the clear text of masked ones are nowhere
+on disk.
 """
 
 from __future__ import annotations

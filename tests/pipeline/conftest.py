@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from auditor.store import open_store
 from tests.live import LiveEngine, engine_params
 from tests.pipeline.road import Road
 
@@ -23,10 +24,18 @@ def engine(request: pytest.FixtureRequest, engines: object) -> LiveEngine:
     return found
 
 
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a store in which nothing is stored yet."""
+    path = tmp_path_factory.mktemp("store") / "auditor.db"
+    open_store(f"sqlite:///{path}").close()
+    return path
+
+
 @pytest.fixture
-def road(engine: LiveEngine, tmp_path: Path) -> Iterator[Road]:
+def road(engine: LiveEngine, tmp_path: Path, empty_store: Path) -> Iterator[Road]:
     """A road into a schema of its own, or on DuckDB into a file of its own."""
     url = f"duckdb:///{tmp_path}/warehouse.duckdb" if engine.name == "duckdb" else engine.url
-    made = Road(tmp_path, url, f"shop_{next(_numbers)}")
+    made = Road(tmp_path, url, empty_store, f"shop_{next(_numbers)}")
     yield made
     made.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ PIPELINE = "shop"
 class Road:
     """One pipeline into one target."""
 
-    def __init__(self, folder: Path, url: str, schema: str = "shop") -> None:
+    def __init__(self, folder: Path, url: str, empty_store: Path, schema: str = "shop") -> None:
         self.folder, self.schema = folder, schema
         self.config_file = folder / "auditor.yaml"
         self.config_file.write_text(
@@ -43,6 +44,7 @@ pipelines:
         self.root = folder / "staging"
         self.loaders: list[Loader] = []
         assert self.settings.store
+        shutil.copy(empty_store, folder / "auditor.db")  # making one takes longer than a merge
         self.store: Store = open_store(self.settings.store.url)
 
     def close(self) -> None:

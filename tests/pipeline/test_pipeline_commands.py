@@ -23,9 +23,9 @@ ORDERS = table(id="bigint", item="varchar(40) null")
 
 
 @pytest.fixture
-def duck(tmp_path: Path) -> Iterator[Road]:
+def duck(tmp_path: Path, empty_store: Path) -> Iterator[Road]:
     """A road into a DuckDB file."""
-    made = Road(tmp_path, f"duckdb:///{tmp_path}/warehouse.duckdb")
+    made = Road(tmp_path, f"duckdb:///{tmp_path}/warehouse.duckdb", empty_store)
     yield made
     made.close()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.config import PipelineColumns
@@ -77,6 +77,7 @@ def test_a_row_that_leaves_a_filter_is_deleted_and_one_that_enters_is_inserted()
 rows = st.tuples(st.integers(0, 3).map(str), st.one_of(st.none(), st.text(max_size=3)), st.sampled_from(["DE", "FR", None]))
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(["insert", "update", "delete"]), rows, rows), max_size=12))
 def test_projection_equals_the_plain_one(changes: list[tuple[str, Any, Any]]) -> None:
     schema = table(id="int", note="varchar(9) null", country="char(2) null")
