@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
 PIPELINE = "shop"
 ORDERS = table(id="bigint", item="varchar(40) null", secret="varchar(40) null", mail="varchar(40) null")
-PATIENCE = 60
+PATIENCE = 240
+"""Seconds after which a run counts as stuck: Spark alone takes half a minute to start on a busy machine."""
 
 
 class Stream:
