@@ -6,6 +6,7 @@ import logging
 import secrets
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -39,6 +40,9 @@ LOOK = 0.5
 
 RETENTION = 60.0
 """Seconds between two looks for parts that may be deleted."""
+
+SERVER_IDS = range(1 << 23, 1 << 24)
+"""The server ids of pipelines: other readers of a log take larger ones, and people smaller ones."""
 
 COMMIT_WAIT = 5.0
 """Seconds that Spark has, after a batch was staged, to commit it before the query is stopped."""
@@ -136,6 +140,7 @@ class Run:
         """Return the options of the source: names, never URLs; and after a lost checkpoint the offset to go on from."""
         source = self.settings.pipeline(self.name).source
         options = {"connection": source.connection, "config": str(self.config_file), "tables": ",".join(source.tables)}
+        options["server_id"] = str(server_id(self.settings, self.name))
         offset = pipelines.get_pipeline(self.store, self.name).source_offset
         if offset is not None and not (root / spark.CHECKPOINT / "offsets").exists():
             options["start"] = f"{offset['file']}:{offset['position']}"
@@ -197,6 +202,12 @@ class Run:
 def lease_of_source(settings: Settings, name: str) -> str:
     """Return the name under which a pipeline's source is leased: that of its database, whatever its connection is called."""
     return settings.connections[settings.pipeline(name).source.connection].database
+
+
+def server_id(settings: Settings, name: str) -> int:
+    """Return the number by which a pipeline reads its source's log: always the same, so that the server ends an older reader of it."""
+    about = f"{lease_of_source(settings, name)}/{name}"
+    return SERVER_IDS.start + zlib.crc32(about.encode()) % len(SERVER_IDS)
 
 
 def _stop(query: StreamingQuery, staging: Staging) -> None:

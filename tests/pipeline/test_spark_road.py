@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +19,13 @@ from auditor.pipeline.run import Run
 from auditor.store import Store, open_store, parts, pipelines
 from tests.live import Engines
 from tests.pipeline.event_source import EventFiles
+from tests.pipeline.running import Running
 from tests.pipeline_events import announce, batch, delete, insert, table, update
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
 PIPELINE = "shop"
 ORDERS = table(id="bigint", item="varchar(40) null", secret="varchar(40) null", mail="varchar(40) null")
-PATIENCE = 240
-"""Seconds after which a run counts as stuck: Spark alone takes half a minute to start on a busy machine."""
 
 
 class Stream:
@@ -91,36 +88,6 @@ def stream(engines: Engines, tmp_path: Path) -> Iterator[Stream]:
     made.store.close()
     with open_writer("pg", made.settings.connections["pg"]) as session:
         session.execute("DROP SCHEMA IF EXISTS spark_road CASCADE")
-
-
-class Running:
-    """A run in a thread, which is stopped at the end of the block."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.error: Exception | None = None
-        self.thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        try:
-            self.run.run()
-        except Exception as error:
-            self.error = error
-
-    def __enter__(self) -> Running:
-        self.thread.start()
-        return self
-
-    def until(self, reached: Callable[[], bool]) -> None:
-        """Wait for a condition; fail if the run ends before."""
-        deadline = time.monotonic() + PATIENCE
-        while not reached():
-            assert self.thread.is_alive() and time.monotonic() < deadline, self.error
-            time.sleep(0.05)
-
-    def __exit__(self, *_: object) -> None:
-        self.run.stop.set()
-        self.thread.join(PATIENCE)
 
 
 def order(number: int, item: str) -> list[str | None]:
