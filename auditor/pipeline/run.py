@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -226,4 +225,6 @@ def _is_committing(query: Any) -> bool:
 
 
 def _register(session: SparkSession) -> None:
-    session.dataSource.register(import_module("auditor.pipeline.source").MySQLBinlog)
+    from auditor.pipeline.source import MySQLBinlog
+
+    session.dataSource.register(MySQLBinlog)
