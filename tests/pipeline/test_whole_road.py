@@ -16,12 +16,12 @@ from auditor.model import Report, Verdict
 from auditor.pipeline.run import Run
 from auditor.run import audit_run
 from auditor.service import pipelines as service
+from auditor.sql.value_literal import value_literal
 from auditor.store import Store, open_store
 from dialects import Kind
 from tests import tables
 from tests.live import Engines, LiveEngine
 from tests.pipeline.running import Running
-from tests.values import literal
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
@@ -135,7 +135,9 @@ def test_what_a_source_commits_is_what_an_audit_of_the_targets_finds(road: Whole
 def fill(road: WholeRoad) -> None:
     """Insert, change, delete rows, and give some another key, in transactions of several sizes."""
     with tables.open_writable(road.source) as session:
-        rows = [[literal(session.dialect, kind, value) for (_, kind), value in zip(COLUMNS, row(n), strict=True)] for n in range(ROWS)]
+        rows = [
+            [value_literal(session.dialect, kind, value) for (_, kind), value in zip(COLUMNS, row(n), strict=True)] for n in range(ROWS)
+        ]
         values = [f"({', '.join(one)})" for one in rows]
         session.execute(f"INSERT INTO road_orders VALUES {', '.join(values[:150])}")
         for one in values[150:]:
