@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +19,9 @@ from auditor.pipeline.events import TableSchema
 from tests.servers import mysql
 
 Event = dict[str, Any]
+
+SERVER_ID = 1_000_000_000 + os.getpid()
+"""Every process of the tests reads the servers' logs under a number of its own."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class LiveLog:
         return self.marked(Mark(start), until)[0]
 
     def marked(self, mark: Mark, until: Place | None = None, max_bytes: int | None = None) -> tuple[list[LogRange], Mark]:
-        log = LogScan(Request(self.source, mark.place, 77_777), mark, self.range_bytes, self.patience)
+        log = LogScan(Request(self.source, mark.place, SERVER_ID), mark, self.range_bytes, self.patience)
         try:
             return log.advance(until or self.end(), max_bytes), log.mark
         finally:

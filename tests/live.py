@@ -20,7 +20,7 @@ import pytest
 
 from tests.servers import mariadb, mysql, postgres, redshift, spark
 from tests.servers._desk import Address, Desk, turns
-from tests.servers._process import Server, Unavailable, do_nothing, open_directory, own_directory
+from tests.servers._process import Server, Unavailable, do_nothing, open_directory
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
@@ -280,5 +280,5 @@ class Engines:
         """The run's directory, or the worker's in it."""
         if self._directory is None:
             shared = self._address and Path(self._address.path).parent
-            self._directory = own_directory(shared, self._address.worker) if self._address and shared else open_directory()
+            self._directory = open_directory(shared, self._address.worker) if self._address and shared else open_directory()
         return self._directory

@@ -56,11 +56,12 @@ def load_table(url: str, table: str, data: pa.Table, kinds: Kinds, key: str | No
 
 
 def _connect(url: Url) -> Session:
-    """Connect with write access; only an engine whose database is a local file needs the option."""
+    """Connect with write access; only an engine whose database is a local file needs an option for that."""
     dialect = by_scheme(url.scheme)
     if url.scheme in FILLERS:  # an embedded engine: its file is created on this machine
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-    return dialect.connect(dataclasses.replace(url, options={**url.options, "access_mode": "read_write"}), 3600.0)
+    options = {"access_mode": "read_write"} if dialect.OPENS_FILES else {}
+    return dialect.connect(dataclasses.replace(url, options={**url.options, **options}), 3600.0)
 
 
 def _drop_own_table(session: Session, place: Place, columns: list[str]) -> None:

@@ -125,6 +125,7 @@ XA = ["XA START 'one','b',7", "INSERT INTO entry VALUES (1, 'xa'), (2, 'xa')", "
 
 
 @on_both
+@pytest.mark.alone
 def test_xa_rows_wait_for_their_commit(log: LiveLog) -> None:
     start = log.end()
     log.run(*XA)
@@ -187,6 +188,7 @@ def test_compressed_events_of_mariadb(log: LiveLog) -> None:
 
 
 @on_mysql
+@pytest.mark.alone
 @pytest.mark.parametrize("repeats", [1, 30_000])
 def test_compressed_xa_transactions_wait_for_their_commit(log: LiveLog, repeats: int) -> None:
     log.run("DROP TABLE IF EXISTS bulky", "CREATE TABLE bulky (id int, t longtext)")
@@ -364,6 +366,7 @@ def test_the_older_of_two_readers_with_one_number_ends(log: LiveLog) -> None:
 
 
 @on_both
+@pytest.mark.alone
 def test_silence_is_told_from_idleness(log: LiveLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dump, "HEARTBEAT", 0.1)
     with closing(Dump(Request(log.source, log.end(), 77_781))) as idle:

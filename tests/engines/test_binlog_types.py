@@ -316,6 +316,7 @@ def _halves(events: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[di
 
 
 @on_both
+@pytest.mark.alone
 @pytest.mark.filterwarnings("ignore:'(db|passwd)' is deprecated:DeprecationWarning")
 def test_another_decoder_finds_the_same_rows(engine: LiveEngine) -> None:
     from pymysqlreplication import BinLogStreamReader

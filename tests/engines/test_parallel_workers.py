@@ -13,6 +13,7 @@ from auditor.connections.connection import Connection
 from auditor.errors import ConfigError
 from auditor.model import Chunk
 from auditor.sql import render
+from tests import tables
 from tests.live import LiveEngine, engine_params
 from tests.pairs.test_exact import ensure_oracle_table, make_plan, oracle_rows
 
@@ -31,6 +32,9 @@ def open_connection(url: str, workers: int | None) -> Connection:
 @pytest.mark.parametrize("strategy", ["range", "hash"])
 def test_allowed_workers_read_a_summary(engine: LiveEngine, strategy: str) -> None:
     ensure_oracle_table(engine, oracle_rows())
+    tables.execute(
+        engine, "ALTER TABLE exact_oracle SET (parallel_workers = 2)"
+    )  # otherwise by its pages, of which a small one has too few
     partition = {"range": {"size": 16}, "hash": {"buckets": 5}}[strategy]
     plans, results = {}, {}
     for workers in (0, 2):

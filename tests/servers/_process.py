@@ -90,9 +90,9 @@ def unprivileged_account() -> str | None:
     raise Unavailable("PostgreSQL refuses to run as root, and there is neither a postgres nor a nobody account")
 
 
-def open_directory() -> Path:
+def open_directory(parent: Path | None = None, name: str = "auditor-tests") -> Path:
     """A new directory for servers, which one with an account of its own may pass through; pytest's are closed to it."""
-    directory = Path(tempfile.mkdtemp(prefix="auditor-tests-"))
+    directory = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
     directory.chmod(0o711)
     return directory
 
