@@ -61,6 +61,7 @@ def test_spark_writes_the_schema_of_events() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow  # tests/pipeline/test_whole_road.py streams from a live log in every run of the tests
 @on_mariadb
 def test_the_example_of_the_docstring_runs(
     log: LiveLog, config: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

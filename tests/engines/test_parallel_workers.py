@@ -34,7 +34,7 @@ def test_allowed_workers_read_a_summary(engine: LiveEngine, strategy: str) -> No
     ensure_oracle_table(engine, oracle_rows())
     tables.execute(
         engine, "ALTER TABLE exact_oracle SET (parallel_workers = 2)"
-    )  # otherwise by its pages, of which a small one has too few
+    )  # otherwise by its size
     partition = {"range": {"size": 16}, "hash": {"buckets": 5}}[strategy]
     plans, results = {}, {}
     for workers in (0, 2):
