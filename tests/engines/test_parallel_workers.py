@@ -32,9 +32,7 @@ def open_connection(url: str, workers: int | None) -> Connection:
 @pytest.mark.parametrize("strategy", ["range", "hash"])
 def test_allowed_workers_read_a_summary(engine: LiveEngine, strategy: str) -> None:
     ensure_oracle_table(engine, oracle_rows())
-    tables.execute(
-        engine, "ALTER TABLE exact_oracle SET (parallel_workers = 2)"
-    )  # otherwise by its size
+    tables.execute(engine, "ALTER TABLE exact_oracle SET (parallel_workers = 2)")  # otherwise by its size
     partition = {"range": {"size": 16}, "hash": {"buckets": 5}}[strategy]
     plans, results = {}, {}
     for workers in (0, 2):
