@@ -54,6 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers, so that a misspelt one is an error."""
     config.addinivalue_line("markers", "slow: takes long; runs only with --slow")
+    config.addinivalue_line("markers", "slow_on(engine): as slow where it runs on this engine, whose part other tests prove in less time")
     config.addinivalue_line("markers", "clock: watches other processes against the clock; runs once more where it fails")
     config.addinivalue_line("markers", "alone: changes or measures a whole server, which no other worker may use meanwhile")
     for engine in ENGINES:
@@ -113,13 +114,18 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the slow tests without --slow, and let those that watch the clock run twice where they fail."""
     if not config.getoption("--slow"):
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("slow")])
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=[item for item in items if _is_slow(item)])
+        items[:] = [item for item in items if not _is_slow(item)]
     for item in items:
         if item.get_closest_marker("clock"):
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=2))
     if config.stash[_ADDRESS]:
         items.sort(key=_order)
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    engines = [str(name) for mark in item.iter_markers("slow_on") for name in mark.args]
+    return bool(item.get_closest_marker("slow")) or any(item.get_closest_marker(name) for name in engines)
 
 
 def _order(item: pytest.Item) -> int:

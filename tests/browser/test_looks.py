@@ -29,7 +29,7 @@ def accessibility_violations(page: Page, *rules: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_complete_and_accessible(
     name: str, scheme: str, browse: Browse, served: Site, screenshot: Callable[[Page, str], None]

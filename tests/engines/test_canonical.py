@@ -197,6 +197,7 @@ def expected(compared: Compared, row: dict[str, Any]) -> str | None:
     return canonical.text(compared.created_as if compared.column.kind.name == "bit" else compared.column.kind, value)
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.parametrize("algorithm", ["sha256", pytest.param("md5", marks=pytest.mark.slow)])
 def test_row_hashes_equal_the_oracle(
     engine: LiveEngine, session: Session, algorithm: HashAlgorithm, request: pytest.FixtureRequest

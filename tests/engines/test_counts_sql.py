@@ -235,6 +235,7 @@ def test_rounded_floats_have_an_exact_sum(engine: LiveEngine) -> None:
     assert count == len(drawn)
 
 
+@pytest.mark.slow_on("spark")
 def test_minimum_and_maximum_of_nan_and_infinity(engine: LiveEngine) -> None:
     if "nan" in dialects.get(engine.dialect).UNSUPPORTED_VALUES:
         return

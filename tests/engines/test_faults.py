@@ -220,6 +220,7 @@ def test_type_without_canonical_text_is_left_out_unless_the_audit_names_it(ready
     assert "has no canonical text; exclude it, or compare it by columns: {override: {odd: {expr:" in faulty.error
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.parametrize(
     ("where", "words"),
     [
@@ -261,6 +262,7 @@ def test_server_without_md5_is_reported(ready: LiveEngine, faulty: Faulty) -> No
 # tables without rows
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.parametrize("method", ["counts", "signature", "minhash"])
 def test_two_empty_tables_match_only_if_allowed(ready: LiveEngine, faulty: Faulty, method: str) -> None:
     url = faulty.url(ready)

@@ -137,6 +137,7 @@ def test_summaries_equal_the_oracle_for_every_width(engine: LiveEngine, t: int, 
         session.close()
 
 
+@pytest.mark.slow_on("spark")
 def test_measures_equal_the_oracle_for_every_width(engine: LiveEngine) -> None:
     """Sums exceed the range of the column's own type, and so do values scaled by the rounding."""
     checked = ensure_tables(engine)
@@ -156,6 +157,7 @@ def test_measures_equal_the_oracle_for_every_width(engine: LiveEngine) -> None:
         session.close()
 
 
+@pytest.mark.slow_on("spark")
 def test_rounded_texts_and_classes_for_every_width(engine: LiveEngine) -> None:
     checked = ensure_tables(engine)
     session = dialects.connect(engine.url)
@@ -177,6 +179,7 @@ def _text(found: Any) -> str:
     return found.decode() if isinstance(found, bytes) else str(found)
 
 
+@pytest.mark.slow_on("spark")
 def test_histograms_for_every_width(engine: LiveEngine) -> None:
     """Bucket borders may exceed the range of the column's type, because the other side's values may."""
     checked = ensure_tables(engine)

@@ -73,7 +73,7 @@ def perform(pair: LivePair, checkpoint: NoCheckpoint, plan: Plan | None = None, 
 @on_chunked_sources
 @pytest.mark.parametrize(
     "more",
-    [{}, SETTLE, {**SETTLE, "recheck": {"times": 1, "wait": "1ms"}}, {**SETTLE, "prescan": True}],
+    [{}, pytest.param(SETTLE, marks=pytest.mark.slow), {**SETTLE, "recheck": {"times": 1, "wait": "1ms"}}, {**SETTLE, "prescan": True}],
     ids=["plain", "settle", "both", "pre-scan"],
 )
 @pytest.mark.parametrize("first", SIDES)

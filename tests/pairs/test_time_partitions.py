@@ -79,6 +79,7 @@ def test_equal_times_fall_into_the_same_partition(pair: LivePair, request: pytes
         assert ("changed", str(changed[0])) in {(one.kind, one.key["id"]) for one in found.named}
 
 
+@pytest.mark.slow_on("spark")
 def test_row_whose_time_changed_is_named_once(pair: LivePair) -> None:
     """Among rows of the same days, alone in its day, in a day that one side lacks, by listing and decoding, with a recheck and without."""
     columns = [("id", Kind("integer")), ("at", TIMESTAMP), ("n", Kind("decimal", 8, 2)), ("v", Kind("text"))]

@@ -105,7 +105,7 @@ def large(server: Killable, engines: Engines, tmp_path_factory: pytest.TempPathF
     ("doing", "times"),
     [
         pytest.param("pre-scanning", 1, marks=pytest.mark.slow),
-        ("pre-scanning", 7),
+        pytest.param("pre-scanning", 7, marks=pytest.mark.slow),
         pytest.param("pre-scanning", 14, marks=pytest.mark.slow),
         ("summarising", 3),
     ],
