@@ -20,6 +20,8 @@ from tests.binlog import LiveLog, in_short
 from tests.live import LiveEngine, engine_params
 from tests.servers import mysql
 
+pytestmark = pytest.mark.alone  # the log that they read is the whole server's
+
 on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
 on_mysql = pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)
 on_mariadb = pytest.mark.parametrize("engine", engine_params("mariadb"), indirect=True)
@@ -125,7 +127,6 @@ XA = ["XA START 'one','b',7", "INSERT INTO entry VALUES (1, 'xa'), (2, 'xa')", "
 
 
 @on_both
-@pytest.mark.alone
 def test_xa_rows_wait_for_their_commit(log: LiveLog) -> None:
     start = log.end()
     log.run(*XA)
@@ -175,7 +176,6 @@ def test_compressed_transactions_of_mysql(log: LiveLog) -> None:
 
 
 @on_mariadb
-@pytest.mark.alone
 def test_compressed_events_of_mariadb(log: LiveLog) -> None:
     with log.globally(log_bin_compress="ON", log_bin_compress_min_len="10"):
         start = log.end()
@@ -188,7 +188,6 @@ def test_compressed_events_of_mariadb(log: LiveLog) -> None:
 
 
 @on_mysql
-@pytest.mark.alone
 @pytest.mark.parametrize("repeats", [1, 30_000])
 def test_compressed_xa_transactions_wait_for_their_commit(log: LiveLog, repeats: int) -> None:
     log.run("DROP TABLE IF EXISTS bulky", "CREATE TABLE bulky (id int, t longtext)")
@@ -212,7 +211,6 @@ def test_compressed_xa_transactions_wait_for_their_commit(log: LiveLog, repeats:
 
 
 @on_both
-@pytest.mark.alone
 def test_files_with_and_without_checksums(log: LiveLog) -> None:
     start = log.end()
     checksum = log.run("SELECT @@GLOBAL.binlog_checksum")[0][0]
@@ -366,7 +364,6 @@ def test_the_older_of_two_readers_with_one_number_ends(log: LiveLog) -> None:
 
 
 @on_both
-@pytest.mark.alone
 def test_silence_is_told_from_idleness(log: LiveLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dump, "HEARTBEAT", 0.1)
     with closing(Dump(Request(log.source, log.end(), 77_781))) as idle:

@@ -22,6 +22,8 @@ from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
 from tests.servers import mysql
 
+pytestmark = pytest.mark.alone  # the log that they read is the whole server's
+
 on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
 
 PRINTED = "CAST({c} AS CHAR)"
@@ -183,7 +185,6 @@ def test_uuids_and_addresses_of_mariadb_are_their_bytes(engine: LiveEngine) -> N
 
 
 @pytest.mark.parametrize("engine", engine_params("mariadb"), indirect=True)
-@pytest.mark.alone
 def test_times_of_the_format_before_mysql_5_6(engine: LiveEngine) -> None:
     log = LiveLog(engine.url)
     with log.globally(mysql56_temporal_format="OFF"):
@@ -316,7 +317,6 @@ def _halves(events: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[di
 
 
 @on_both
-@pytest.mark.alone
 @pytest.mark.filterwarnings("ignore:'(db|passwd)' is deprecated:DeprecationWarning")
 def test_another_decoder_finds_the_same_rows(engine: LiveEngine) -> None:
     from pymysqlreplication import BinLogStreamReader
