@@ -1,4 +1,4 @@
-"""Run a pipeline until it is told to stop: one query that stages, a loader for each target, the lease of the source, and retention."""
+"""Run a pipeline until it is stopped: one query that stages, a loader for each target, the lease of the source, and retention."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ from tests.unit.test_throttle import wait_until
 ROWS = 2000
 
 POLL = 0.3
-"""Seconds between two looks at the open snapshots: MySQL copies INNODB_TRX anew only for who has left it alone for 0.1 s, so whoever asks
-faster than that sees the first copy for ever."""
+"""Seconds between two looks at the open snapshots: MySQL refreshes INNODB_TRX only if nobody has read it for 0.1 s, so a
+faster poll sees the first copy for ever."""
 
 OPEN_SNAPSHOTS = {
     "mysql": "SELECT COUNT(*) FROM information_schema.innodb_trx t JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id"

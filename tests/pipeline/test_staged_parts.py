@@ -1,4 +1,4 @@
-"""Parts are written whole, alike when they are replayed, and private; what goes wrong with them is told and loses nothing."""
+"""Parts are written completely, equal when they are replayed, and private; a failure is reported and loses nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Scan the headers of a binary log and cut it into ranges at transaction ends.
 
 Only headers and the events that begin and end transactions are looked at, so a scan takes a small part of the time of decoding. The cuts
-depend on the start and on the size of a range alone: whoever scans from the same start finds the same ones.
+depend only on the start and on the size of a range: every scan from the same start finds the same ones.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from dialects import Session
 MOST_ROWS = 500_000
 """Events merged in one transaction, unless a single part has more."""
 
-NOWHERE = 0
+BEFORE_ALL = 0
 """The position of a table of which a target holds nothing."""
 
 
@@ -29,7 +29,7 @@ NOWHERE = 0
 class Held:
     """What a target holds of a table."""
 
-    position: int = NOWHERE
+    position: int = BEFORE_ALL
     schema_id: str = ""
 
 
