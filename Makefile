@@ -7,10 +7,10 @@ WORKERS ?= 3
 .DEFAULT_GOAL := help
 # The tests start hundreds of processes; without compiled files each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test check unit slow deep golden bench load clean
+.PHONY: help demo pipeline-demo test check unit slow chaos deep golden bench load clean
 
 help: ## List the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 # Packages are installed again when pyproject.toml has changed.
 $(VENV)/.demo: pyproject.toml
@@ -19,14 +19,23 @@ $(VENV)/.demo: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[demo]'
 	touch $@
 
+$(VENV)/.pipeline: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auditor needs Python 3.11 or later: make PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[pipeline]'
+	touch $@
+
 $(VENV)/.test: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auditor needs Python 3.11 or later: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-	touch $@ $(VENV)/.demo
+	touch $@ $(VENV)/.demo $(VENV)/.pipeline
 
 demo: $(VENV)/.demo ## Audit real data, damaged in typical ways, in two embedded databases
 	$(BIN)/auditor demo --verbose || test $$? -eq 1
+
+pipeline-demo: $(VENV)/.pipeline ## Replicate from a private MySQL or MariaDB into PostgreSQL and DuckDB on Spark, and audit both
+	$(BIN)/auditor pipeline demo
 
 test: check unit ## Run all checks, and the tests on every available engine
 
@@ -43,6 +52,10 @@ unit: $(VENV)/.test ## Run the tests on every available engine
 slow: $(VENV)/.test ## Run the tests including the slow ones
 	scripts/engines.sh
 	$(BIN)/pytest -n $(WORKERS) --durations=20 --slow
+
+chaos: $(VENV)/.test ## Kill everything a pipeline consists of while it replicates 500,000 changes (CHAOS='--chaos-events 50000' for fewer)
+	scripts/engines.sh
+	$(BIN)/pytest -n 0 -s --chaos tests/chaos $(CHAOS)
 
 deep: $(VENV)/.test ## Run the tests of canonical text, rounding and filters with many more Hypothesis examples
 	scripts/engines.sh

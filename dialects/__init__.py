@@ -21,7 +21,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from dialects.base import ColumnBatch, Dialect, Session
-from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, Table, TableName, TimeUnit
+from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, ServerTimes, Table, TableName, TimeUnit
 from dialects.errors import BadUrl
 from dialects.kinds import Kind
 from dialects.url import Url, parse_url
@@ -34,6 +34,7 @@ __all__ = [
     "Kind",
     "Place",
     "ScanEstimate",
+    "ServerTimes",
     "Session",
     "Table",
     "TableName",

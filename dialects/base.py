@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import sql_templates
 from dialects.arithmetic import Arithmetic
-from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, Table, TableName, TimeUnit
+from dialects.catalogue import Column, Place, ScanEstimate, ServerTimes, Table, TableName, TimeUnit
 from dialects.errors import AuditorError, NoSuchObject
-from dialects.hex_numbers import HexNumbers
+from dialects.hashes import Hashes
 from dialects.kinds import Kind, parse_native, refine
 from dialects.stored_values import StoredValues
 from dialects.url import Url
-from dialects.writing import Loading, Writing
+from dialects.writing import Hazard, Loading, Writing
 
 ColumnBatch = list[Sequence[Any]]
 """One batch of a result by columns: a sequence of values per column, all of equal length."""
@@ -36,7 +36,7 @@ PROTECTIONS = {
 """What a row of the template ``protections`` says, by its first column."""
 
 
-class Dialect(Arithmetic, StoredValues, HexNumbers, Writing):
+class Dialect(Arithmetic, StoredValues, Hashes, Writing):
     """One engine. The docstring of the package ``dialects`` says how to add another."""
 
     schemes: ClassVar[tuple[str, ...]]
@@ -205,6 +205,11 @@ class Dialect(Arithmetic, StoredValues, HexNumbers, Writing):
             return []
         return list(dict.fromkeys(PROTECTIONS[str(what)].format(table=table.sql, name=name) for what, name in session.query(sql)))
 
+    def hazards(self, session: Session, table: Table) -> list[Hazard]:
+        """Return what of a described table decides what a write does to it. Raises LookupError if the engine cannot be patched."""
+        names = {"schema": self.literal(table.names[-2]), "table": self.literal(table.names[-1])}
+        return [Hazard(kind, str(name), str(column or "")) for kind, name, column in session.query(self._catalogue_query("hazards", names))]
+
     def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
         literals = {"schema": self.literal(names[0]), "table": self.literal(names[1])}
         key = [str(row[0]) for row in session.query(self._catalogue_query("primary_key", literals))]
@@ -225,16 +230,6 @@ class Dialect(Arithmetic, StoredValues, HexNumbers, Writing):
         known = self.KIND_BY_TYPE.get(parsed.name) if parsed else None
         return refine(known, parsed) if known and parsed else None
 
-    # row hashes and sums
-
-    @abstractmethod
-    def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
-        """The hash of a text's UTF-8 bytes as lower-case hexadecimal digits: 64 for sha256, 32 for md5."""
-
-    def row_word(self, text: str, algorithm: HashAlgorithm) -> str:
-        """The first 60 bits of a text's hash as a signed 64-bit integer, equal to ``word(row_hash(text, algorithm), 1, 15)``."""
-        return self.word(self.row_hash(text, algorithm), 1, 15)
-
     # partitions
 
     @abstractmethod
@@ -253,8 +248,12 @@ class Dialect(Arithmetic, StoredValues, HexNumbers, Writing):
             case "hour":
                 index = f"{self.as_bigint(self.day_index(c))} * 24 + EXTRACT(HOUR FROM {c})"
             case "month":
-                index = f"(EXTRACT(YEAR FROM {c}) - 1970) * 12 + EXTRACT(MONTH FROM {c}) - 1"
+                index = f"({self.year(c)} - 1970) * 12 + EXTRACT(MONTH FROM {c}) - 1"
         return self.as_bigint(index)
+
+    def year(self, c: str) -> str:
+        """The year of a date or timestamp as a number; 1 BC is 0, and years before are negative, so that each follows the one before."""
+        return f"EXTRACT(YEAR FROM {c})"
 
     # the server's load, and how it would run a statement
 
@@ -294,6 +293,13 @@ class Dialect(Arithmetic, StoredValues, HexNumbers, Writing):
         """Return what the planner expects a SELECT to read of stored tables; None if the engine reports no such estimate."""
         return None
 
+    def server_times(self, session: Session, process_ids: Collection[int], seconds: float) -> ServerTimes | None:
+        """Return what the server recorded of the statements that sessions, by their process ids, began in the last so many seconds.
+
+        None if the engine keeps no such record. It may be written a little later than the statements end.
+        """
+        return None
+
     # the connection
 
     def for_server(self, version: str) -> Dialect:
@@ -321,6 +327,8 @@ class Session(Loading, ABC):
         """Name and version of the server, as it reports them."""
         self.statements = 0
         """Number of statements run in this session since it was pinned."""
+        self.process_id = 0
+        """Number of the session's process on the server; 0 where nothing asks for it."""
 
     @abstractmethod
     def query(self, sql: str) -> list[tuple[Any, ...]]:
@@ -329,6 +337,10 @@ class Session(Loading, ABC):
     @abstractmethod
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
         """Run a statement and yield its result batch by batch."""
+
+    def stream_many(self, sql: str, rows: int) -> Iterator[ColumnBatch]:
+        """As ``stream``, for a result of about so many rows, which may come another way where they are many."""
+        return self.stream(sql)
 
     def summarise(self, sql: str) -> Iterator[ColumnBatch]:
         """Run a statement with one row per partition and yield its result batch by batch."""

@@ -83,3 +83,17 @@ class ScanEstimate:
 
     rows: int
     full_scan: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTimes:
+    """What a server recorded of a run's statements."""
+
+    statements: int
+    """Statements that it recorded."""
+    elapsed: float
+    """Seconds that they took in all, from their arrival to their end."""
+    queued: float
+    """Seconds of these that they waited in queues."""
+    executing: float
+    """Seconds of these that they were executed."""

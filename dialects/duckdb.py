@@ -20,6 +20,7 @@ from dialects.nested import nested_kind
 from dialects.session import InProcessSession
 from dialects.time_text import BC, MICROSECOND
 from dialects.url import Url
+from dialects.writing import BEFORE_CHRIST
 
 INTEGER = Kind("integer")
 HUGEINT = Kind("decimal", 39, 0)
@@ -48,6 +49,8 @@ class DuckDB(Dialect):
     """A cast to TIMESTAMP_MS or TIMESTAMP_S, and from TIMESTAMP_NS, rounds the number since 1970; a half goes away from zero."""
     UTC_NOW = "MAKE_TIMESTAMP(EPOCH_US(NOW()))"
     LOADS = "alone"
+    PATCHES = True
+    WRITE_SETTINGS = ("SET TimeZone = 'UTC'",)
     STAGING_TABLE = "TEMPORARY TABLE"
     MIN_CALCULATED_DIGITS = 19  # the sum or product of two decimals of up to 18 digits has at most 18
 
@@ -79,7 +82,13 @@ class DuckDB(Dialect):
         return f"{self.name}://{Path(url.database).resolve()}"
 
     def string_literal(self, value: str) -> str:
+        if "\0" in value:  # which would end the statement
+            return f"DECODE({self.binary_literal(value.encode())})"
         return "'" + value.replace("'", "''") + "'"
+
+    def written_time(self, text: str) -> str:
+        day, _, clock = super().written_time(text).removesuffix(BEFORE_CHRIST).partition(" ")
+        return f"{day} (BC){' ' if clock else ''}{clock}" if text.endswith(BEFORE_CHRIST) else text
 
     def timestamp_literal(self, text: str) -> str:
         # TIMESTAMP holds microseconds; what has more digits is compared with a column of nanoseconds.
@@ -204,6 +213,9 @@ class DuckDB(Dialect):
     def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
         return f"MD5({text})" if algorithm == "md5" else f"SHA256({text})"
 
+    def utf8(self, text: str) -> str:
+        return f"ENCODE({text})"
+
     def word(self, digits: str, first: int, count: int) -> str:
         return f"CAST('0x' || SUBSTR({digits}, {first}, {count}) AS BIGINT)"
 
@@ -279,6 +291,11 @@ class _DuckDBSession(InProcessSession):
     def execute(self, sql: str) -> None:
         with self._translated():
             self.connection.execute(sql)
+
+    def write(self, sql: str) -> int:
+        with self._translated():
+            found = self.connection.execute(sql).fetchall()
+        return int(found[0][0]) if found else 0
 
     def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
         names = [self.dialect.quote(name) for name in columns]

@@ -44,6 +44,10 @@ class ServerSilent(ConnectionLost):
     """The database said nothing for longer than a statement may run, so its connection was cut; check that it is not stuck."""
 
 
+class UnloadFailed(EngineError):
+    """Rows that Redshift unloaded to S3 could not be read from there, or are not those that it wrote."""
+
+
 class StatementTimeout(EngineError):
     """A statement exceeded its time limit; raise statement_timeout, or reduce the number of partitions per statement."""
 

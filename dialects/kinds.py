@@ -22,8 +22,9 @@ class Kind:
     the number. ``members`` are the fields of a struct, or the nameless element of an array, of a column whose kind is ``nested``; such a
     column is compared as ``json``.
 
-    ``utf8`` and ``short`` are facts of a stored column that its catalogue tells, and make no difference between kinds: its text is
-    UTF-8 already (utf8mb4), and no value is longer than 64 KB, so that no text built from one is too long for its server.
+    ``utf8``, ``short`` and ``bytes`` are facts of a stored column that its catalogue tells, and make no difference between kinds: its
+    text is UTF-8 already (utf8mb4); no value is longer than 64 KB, so that no text built from one is too long for its server; and the
+    most bytes that a value has (None: not told).
     """
 
     name: str
@@ -34,6 +35,7 @@ class Kind:
     members: tuple[tuple[str, Kind], ...] = ()
     utf8: bool = field(default=False, compare=False)
     short: bool = field(default=False, compare=False)
+    bytes: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         inside = [str(n) for n in (self.digits, self.scale) if n is not None]

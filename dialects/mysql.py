@@ -20,8 +20,10 @@ from dialects.canonical_text import INTRICATE_KINDS
 from dialects.catalogue import HashAlgorithm, ScanEstimate
 from dialects.floors import Floor
 from dialects.kinds import Kind, Rounding
-from dialects.mysql_session import MySQLSession, open_connection, server_version
+from dialects.mysql_errors import translate_error
+from dialects.mysql_session import PROBE, MySQLSession, open_connection, server_version
 from dialects.mysql_text import CHARACTER_SET, MySQLText, plain_type
+from dialects.pooler import refuse_lent_sessions
 from dialects.session import Driver, DriverSession
 from dialects.url import Url
 
@@ -74,6 +76,14 @@ class MySQL(MySQLText):
     """The only catalogue there is. https://dev.mysql.com/doc/refman/8.4/en/information-schema-tables-table.html"""
 
     LOAD_MEASURES = ("threads_running", "lag")
+    PATCHES = True
+    LONG_CLOCKS = True
+    WRITE_SETTINGS = (
+        "SET NAMES utf8mb4",
+        "SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'",
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    )
+    """Without NO_AUTO_VALUE_ON_ZERO a key of 0 becomes the next number. https://dev.mysql.com/doc/refman/9.4/en/sql-mode.html"""
     SMALL_SUM_MAX_ROWS = 1 << 22
     LIKE_OPERAND = "{c} COLLATE utf8mb4_bin"  # of a binary string, LIKE would match bytes
     INDEX_SERVES_LIKE = True
@@ -135,6 +145,11 @@ class MySQL(MySQLText):
     def binary_literal(self, value: bytes) -> str:
         return f"X'{value.hex()}'"
 
+    def written_time(self, text: str) -> str:
+        if not re.match(r"\d{4}-\d\d-\d\d( [\d:.]+)?$", text):
+            raise LookupError("a date beyond the years 0 to 9999")
+        return text
+
     def kind(self, native: str) -> Kind | None:
         if re.match(r"(enum|set)\(", native, re.IGNORECASE):
             return self._with_facts(Kind(native[:4].lower().rstrip("(")), native)
@@ -192,6 +207,16 @@ class MySQL(MySQLText):
         pieces = [*(f"HEX(SUBSTR({c}, {first}, {length}))" for first, length in cuts), f"HEX(SUBSTR({c}, 11))"]
         return f"LOWER({self.join(pieces, '-')})"
 
+    def network_text(self, c: str) -> str:
+        # MariaDB writes :: for a single group of zeros too, where others write 0: then there are as many colons as between eight groups.
+        text = self.as_text(c)
+        if not self.mariadb:
+            return text
+        colons = f"CHAR_LENGTH({text}) - CHAR_LENGTH(REPLACE({text}, ':', ''))"
+        begins = f"WHEN {text} LIKE '::%' THEN CONCAT('0', SUBSTR({text}, 2))"
+        ends = f"WHEN {text} LIKE '%::' THEN CONCAT(LEFT({text}, CHAR_LENGTH({text}) - 1), '0')"
+        return f"CASE WHEN {colons} < 7 THEN {text} {begins} {ends} ELSE REPLACE({text}, '::', ':0:') END"
+
     def as_text(self, c: str) -> str:
         return f"CAST({c} AS CHAR)"
 
@@ -226,6 +251,9 @@ class MySQL(MySQLText):
 
     def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
         return f"MD5({text})" if algorithm == "md5" else f"SHA2({text}, 256)"
+
+    def utf8(self, text: str) -> str:
+        return f"CAST({self.characters(text)} AS BINARY)"
 
     def word(self, digits: str, first: int, count: int) -> str:
         # CONV yields text; without the cast, SUM would add doubles.
@@ -263,8 +291,16 @@ class MySQL(MySQLText):
             # https://dev.mysql.com/doc/refman/9.4/en/server-status-variables.html#statvar_Threads_running
             return float(max(0, int(session.query(self._catalogue_query("threads_running", {}))[0][1]) - 1 - own))
         if name == "lag":
-            return _replica_lag(session.query_dicts(self._catalogue_query("replicas_mariadb" if self.mariadb else "replicas", {})))
+            lag = _replica_lag(session.query_dicts(self._catalogue_query("replicas_mariadb" if self.mariadb else "replicas", {})))
+            return max(lag, 0.0 if self.mariadb else self._aurora_lag(session))
         return super()._load_measure(session, name, own)
+
+    def _aurora_lag(self, session: Session) -> float:
+        """Return how many seconds a reader of Amazon Aurora is behind its writer; 0 elsewhere, infinite for a reader that is not listed."""
+        if not session.query(self._catalogue_query("aurora", {})):
+            return 0.0
+        lag = session.query(self._catalogue_query("aurora_lag", {}))[0][0]
+        return math.inf if lag is None else float(lag)
 
     def seconds_since(self, c: str) -> str:
         # TIMESTAMP is displayed in the session's time zone, which is pinned to UTC.
@@ -326,7 +362,10 @@ class MySQL(MySQLText):
             FLOORS[dialect.mariadb].check(version, str(url))
             session.pin(statement_timeout, lock_timeout)
             # What loaders that set no mode of their own make of finer times; this session's mode is pinned.
-            mode, packet = session.query("SELECT @@GLOBAL.sql_mode, @@max_allowed_packet")[0]
+            mode, packet, process = session.query("SELECT @@GLOBAL.sql_mode, @@max_allowed_packet, CONNECTION_ID()")[0]
+            session.process_id = int(process)
+            with session.waiting():
+                refuse_lent_sessions(connection, connection.thread_id(), session.process_id, PROBE, driver)
             has_md5 = dialect.HAS_MD5 or _has_md5(session)
             session.dialect = dataclasses.replace(dialect.with_sql_mode(str(mode)), HAS_MD5=has_md5, MAX_STATEMENT_BYTES=int(packet))
         session.wait_for_statements(statement_timeout)
@@ -351,30 +390,3 @@ def _has_md5(session: Session) -> bool:
     finally:
         session.statements = 0
     return True
-
-
-_ERROR_BY_NUMBER: dict[int, type[errors.AuditorError]] = {
-    1044: errors.AccessDenied, 1045: errors.AccessDenied, 1698: errors.AccessDenied, 1142: errors.AccessDenied,
-    1143: errors.AccessDenied, 1227: errors.AccessDenied, 1049: errors.NoSuchObject, 1054: errors.NoSuchObject, 1146: errors.NoSuchObject,
-    1969: errors.StatementTimeout, 3024: errors.StatementTimeout, 1205: errors.LockTimeout,
-    1412: errors.SnapshotLost, 1317: errors.StatementCancelled, 1927: errors.ConnectionLost, 1053: errors.ConnectionLost,
-    2002: errors.Unreachable, 2003: errors.Unreachable, 2005: errors.Unreachable,
-    2006: errors.ConnectionLost, 2013: errors.ConnectionLost, 2055: errors.ConnectionLost, 0: errors.ConnectionLost,
-    1040: errors.Unreachable, 4031: errors.ConnectionLost,
-}  # fmt: skip
-"""Error class by error number of server or client. https://dev.mysql.com/doc/mysql-errors/9.4/en/"""
-
-
-def translate_error(error: BaseException, where: str = "") -> errors.AuditorError | None:
-    """Return the error of ``dialects.errors`` for an exception of PyMySQL, or None; ``where`` names the URL while connecting."""
-    import pymysql
-
-    prefix = f"{where}: " if where else ""
-    if isinstance(error, RuntimeError) and "cryptography" in str(error):
-        return errors.DriverMissing(f"{prefix}a login without TLS needs the package cryptography: pip install cryptography, or enable TLS")
-    if not isinstance(error, pymysql.err.Error):
-        return None
-    code = error.args[0] if error.args and isinstance(error.args[0], int) else -1
-    text = str(error.args[1]) if len(error.args) > 1 else str(error)
-    known = _ERROR_BY_NUMBER.get(code, errors.StatementRefused)
-    return known(f"{prefix}{text or 'the connection was lost'} (MySQL error {code})")

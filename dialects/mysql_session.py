@@ -10,11 +10,20 @@ from typing import Any
 
 from dialects import errors
 from dialects.base import Session
+from dialects.pooler import Probe
 from dialects.session import BATCH_ROWS, DriverSession
 from dialects.url import Url
 
 MAX_LOCK_SECONDS = 1
 """Seconds to wait for the lock under which sessions open equal snapshots, and to hold it; writers to the table wait as long."""
+
+
+PROBE = Probe(
+    mark="SET @auditor_session = '{mark}'",
+    ask="SELECT CONNECTION_ID(), @auditor_session",
+    remedy="or keep the pooler from multiplexing this user's sessions",
+)
+"""https://dev.mysql.com/doc/refman/9.4/en/user-variables.html"""
 
 
 def open_connection(url: Url, port: int) -> Any:
@@ -119,4 +128,4 @@ class MySQLSession(DriverSession):
             cursor.connection = None
 
     def cancel_statement(self) -> str:
-        return f"KILL QUERY {self.connection.thread_id()}"
+        return f"KILL QUERY {self.process_id}"  # not what the connection was told when it was made, perhaps by a proxy

@@ -18,8 +18,9 @@ from dialects.catalogue import HashAlgorithm, ScanEstimate
 from dialects.floors import Floor
 from dialects.kinds import Kind
 from dialects.nested import nested_kind
+from dialects.pooler import Probe, refuse_lent_sessions
+from dialects.postgres_errors import translate_error
 from dialects.postgres_plans import is_full_scan, table_scans
-from dialects.postgres_pooler import refuse_lent_sessions
 from dialects.postgres_session import PostgresSession
 from dialects.session import Driver
 from dialects.time_text import MICROSECOND
@@ -33,6 +34,13 @@ APPLICATION_NAME = "auditor"
 """application_name of the auditor's sessions; sql_templates/postgres/active_sessions.sql excludes them by this name."""
 
 FLOOR = Floor("PostgreSQL", "13", "all that is tested; older ones are no longer maintained")
+
+PROBE = Probe(
+    mark="SET auditor.session TO '{mark}'",
+    ask="SELECT pg_backend_pid(), current_setting('auditor.session', true)",
+    remedy="or to a pool with pool_mode = session",
+)
+"""A setting with a point in its name may have any value. https://www.postgresql.org/docs/current/runtime-config-custom.html"""
 
 
 class Postgres(Dialect):
@@ -58,7 +66,22 @@ class Postgres(Dialect):
     """AdjustTimestampForTypmod() in timestamp.c rounds the microseconds since 2000-01-01; a half goes away from zero."""
 
     LOADS: ClassVar[Loads] = "side by side"
+    PATCHES = True
+    WRITE_SETTINGS: ClassVar[Sequence[str]] = (
+        "SET client_encoding TO 'UTF8'",
+        "SET standard_conforming_strings TO on",
+        "SET TimeZone TO 'UTC'",
+        "SET DateStyle TO 'ISO, YMD'",
+        "SET IntervalStyle TO 'postgres'",
+        "SET bytea_output TO 'hex'",
+        "SET extra_float_digits TO 1",
+    )
+    BEGIN_WRITES: ClassVar[Sequence[str]] = ("BEGIN ISOLATION LEVEL READ COMMITTED", "SET CONSTRAINTS ALL IMMEDIATE")
+    """A deferred constraint would fail at COMMIT, after every statement looked right."""
+    OVERRIDES_IDENTITY: ClassVar[str] = "OVERRIDING SYSTEM VALUE "
     STAGING_TABLE = "UNLOGGED TABLE"
+    TARGET_TYPE_BY_KIND = {"json": "JSON"}
+    """JSONB writes numbers in its own way: 1e20 as 100000000000000000000. https://www.postgresql.org/docs/current/datatype-json.html"""
 
     MAX_DECIMAL_DIGITS = 1000
     UNSUPPORTED_VALUES = {"NUL in text": "text refuses the character U+0000"}
@@ -217,8 +240,11 @@ class Postgres(Dialect):
     def bytewise(self, c: str) -> str:
         return f'({c} COLLATE "C")'
 
+    def utf8(self, text: str) -> str:
+        return f"CONVERT_TO({text}, 'UTF8')"
+
     def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
-        data = f"CONVERT_TO({text}, 'UTF8')"
+        data = self.utf8(text)
         return f"MD5({data})" if algorithm == "md5" else f"ENCODE(SHA256({data}), 'hex')"
 
     def row_word(self, text: str, algorithm: HashAlgorithm) -> str:
@@ -249,6 +275,10 @@ class Postgres(Dialect):
         # Infinity has no day index: like NULL, it belongs to no partition.
         # https://www.postgresql.org/docs/18/functions-datetime.html
         return f"(CASE WHEN ISFINITE({c}) THEN CAST({c} AS DATE) - DATE '1970-01-01' END)"
+
+    def year(self, c: str) -> str:
+        # 1 BC is -1. https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-EXTRACT
+        return f"(EXTRACT(YEAR FROM {c}) + CASE WHEN EXTRACT(YEAR FROM {c}) < 0 THEN 1 ELSE 0 END)"
 
     def _load_measure(self, session: Session, name: str, own: int) -> float:
         if name == "active_sessions":
@@ -317,59 +347,15 @@ class Postgres(Dialect):
             connection.autocommit = True
             return connection
 
-        driver = Driver(str(url), patience, log_in, lambda connection: int(connection.fileno()), _translate_error)
+        driver = Driver(str(url), patience, log_in, lambda connection: int(connection.fileno()), translate_error)
         connection = driver.connect()
         dialect = self.for_database(connection.info.parameter_status("server_encoding") or "UTF8")
         session = PostgresSession(dialect, f"PostgreSQL {connection.info.server_version // 10000}", connection, driver)
         with session.closed_on_error():
             FLOOR.check(connection.info.parameter_status("server_version") or "", str(url))
-            with session.waiting():
-                refuse_lent_sessions(connection, driver.connect, str(url), patience / 2)
-            session.pin(statement_timeout, lock_timeout)
             session.read_process_id()
+            with session.waiting():
+                refuse_lent_sessions(connection, connection.info.backend_pid, session.process_id, PROBE, driver)
+            session.pin(statement_timeout, lock_timeout)
         session.wait_for_statements(statement_timeout)
         return session
-
-
-ERROR_BY_SQLSTATE: dict[str, type[errors.AuditorError]] = {
-    "28": errors.AccessDenied, "42501": errors.AccessDenied, "3D000": errors.NoSuchObject, "3F000": errors.NoSuchObject,
-    "42P01": errors.NoSuchObject, "42703": errors.NoSuchObject, "08": errors.ConnectionLost, "57P": errors.ConnectionLost,
-    "53300": errors.Unreachable, "55P03": errors.LockTimeout, "40001": errors.SerializationConflict, "57014": errors.StatementCancelled,
-}  # fmt: skip
-"""Error class by SQLSTATE or its first characters. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
-
-
-BYTES_ARE_NO_TEXT = "22021"
-"""SQLSTATE of text that cannot be converted to UTF-8, as in a database of SQL_ASCII, which checks nothing that it stores."""
-
-
-def error_class(state: str, text: str) -> type[errors.AuditorError]:
-    """Return the error class of an SQLSTATE; timeout and cancellation share 57014 and differ only in the message."""
-    if state == "57014" and "timeout" in text:
-        return errors.StatementTimeout
-    matches = [known for start, known in ERROR_BY_SQLSTATE.items() if state.startswith(start)]
-    return matches[0] if matches else errors.StatementRefused
-
-
-def _translate_error(error: BaseException, where: str = "") -> errors.AuditorError | None:
-    """Return the error of ``dialects.errors`` for an exception of psycopg2, or None; ``where`` names the URL while connecting."""
-    import psycopg2
-
-    if not isinstance(error, psycopg2.Error):
-        return None
-    prefix = f"{where}: " if where else ""
-    text = " ".join((error.diag.message_primary or str(error)).split())
-    if error.pgcode == BYTES_ARE_NO_TEXT:
-        text += ": the database holds bytes that are no UTF-8; exclude the column, or compare it by columns: override: ... expr:"
-    if error.pgcode:
-        return error_class(error.pgcode, text)(f"{prefix}{text} (SQLSTATE {error.pgcode})")
-    if where and isinstance(error, psycopg2.ProgrammingError):
-        return errors.BadUrl(f"{prefix}{text}")
-    if where:
-        denied = "password" in text or "authentication" in text
-        missing = "does not exist" in text
-        kind = errors.AccessDenied if denied else errors.NoSuchObject if missing else errors.Unreachable
-        return kind(f"{prefix}{text}")
-    if isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError):
-        return errors.ConnectionLost(text or None)
-    return errors.StatementRefused(text)

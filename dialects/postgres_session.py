@@ -17,9 +17,6 @@ from dialects.session import DriverSession, fetch_through_cursor
 class PostgresSession(DriverSession):
     """A session of PostgreSQL, or of an engine derived from it."""
 
-    process_id = 0
-    """Number of the session's process on the server."""
-
     _reads_at_once = False
     """Whether the rows of a summary are received at once, instead of through a cursor."""
 

@@ -8,18 +8,21 @@ Redshift is derived from PostgreSQL 8.0.2: whatever is not stated here is as in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from dialects import errors
 from dialects.base import Dialect, Session
 from dialects.canonical_text import WHOLE_NUMBER_KINDS
-from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, Table
-from dialects.kinds import Kind
+from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, ServerTimes, Table
+from dialects.hashes import PIECE_BYTES
+from dialects.kinds import Kind, parse_native
 from dialects.postgres import APPLICATION_NAME, Postgres
 from dialects.redshift_login import check_options, place_of, sign_in_options
-from dialects.redshift_session import RedshiftSession, close_sockets_of_failed_login, translate_error
+from dialects.redshift_session import DATE_STYLE, RedshiftSession, close_sockets_of_failed_login, translate_error
+from dialects.redshift_unload import unloading
 from dialects.session import Driver
 from dialects.time_text import BC
 from dialects.url import Url
@@ -30,6 +33,14 @@ class Redshift(Postgres):
 
     name = "redshift"
     LOADS = ""  # rows come by COPY from files on S3
+    ENFORCES_KEYS = False
+    WRITE_SETTINGS = ("SET timezone TO 'UTC'", "SET datestyle TO 'ISO, YMD'", "SET enable_case_sensitive_identifier TO true")
+    BEGIN_WRITES = ("BEGIN",)
+    LOCK_TABLE = "LOCK {table}"
+    """Rows have no locks, and keys are not enforced. https://docs.aws.amazon.com/redshift/latest/dg/r_LOCK.html"""
+    OVERRIDES_IDENTITY = ""
+    UNTRIED_VALUES = {"nan": "the manual does not say how NaN and infinities are written"}
+    TARGET_TYPE_BY_KIND = {}  # documents are SUPER
     schemes = ("redshift", "redshift+redshift_connector", "redshift+psycopg2")
     DEFAULT_PORT = 5439
     sqlglot_dialect = "redshift"
@@ -53,6 +64,8 @@ class Redshift(Postgres):
     https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html#r_Character_types-significance-of-trailing-blanks"""
     LOAD_MEASURES = ("queued",)
     MAX_DECIMAL_DIGITS = 38
+    MAX_TEXT_BYTES = 65_535
+    """https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html#r_Character_types-storage-and-ranges"""
     UNSUPPORTED_VALUES = {
         "NUL in text": "text ends at, or refuses, the character U+0000",
         "interval": "EXTRACT of an INTERVAL column is not documented for all parts",
@@ -93,6 +106,14 @@ class Redshift(Postgres):
     def binary_literal(self, value: bytes) -> str:
         return f"TO_VARBYTE('{value.hex()}', 'hex')"
 
+    def document(self, literal: str) -> str:
+        return f"JSON_PARSE({literal})"
+
+    def written_time(self, text: str) -> str:
+        if "infinity" in text:
+            raise LookupError("an infinite date or time")
+        return super().written_time(text)
+
     def typed_value(self, value: str, kind: Kind) -> str:
         # A cast of text to SUPER is one string, whatever it holds. https://docs.aws.amazon.com/redshift/latest/dg/JSON_PARSE.html
         return f"JSON_PARSE({value})" if kind.name == "json" and value != "NULL" else super().typed_value(value, kind)
@@ -126,7 +147,14 @@ class Redshift(Postgres):
             return [f"this user may not see whether policies hide rows or mask values of {table.sql}; the role sys:secadmin may"]
 
     def kind(self, native: str) -> Kind | None:
-        return None if native.startswith("interval") or native.endswith(("]", ">")) else super().kind(native)
+        if native.startswith("interval") or native.endswith(("]", ">")):
+            return None
+        found, parsed = super().kind(native), parse_native(native)
+        if found is None or parsed is None or found.name not in ("text", "char", "binary"):
+            return found
+        # Lengths are of bytes; that of a binary column says nothing of its values' width, as that of a BINARY(16) elsewhere does.
+        stated = parsed.number(0, 0) or None
+        return replace(found, bytes=stated, digits=None if found.name == "binary" else found.digits)
 
     def as_text(self, c: str) -> str:
         return f"CAST({c} AS VARCHAR(41))"
@@ -181,8 +209,8 @@ class Redshift(Postgres):
 
     def json_text(self, c: str, native: Kind) -> str:
         # JSON_SERIALIZE prints no whitespace between tokens. https://docs.aws.amazon.com/redshift/latest/dg/JSON_SERIALIZE.html
-        if native.name == "json":
-            return f"JSON_SERIALIZE({c})"
+        if native.name == "json":  # and of NULL the text null
+            return f"CASE WHEN {c} IS NOT NULL THEN JSON_SERIALIZE({c}) END"
         # Back-references in the replacement are not documented, nor whether literals take backslashes as escapes: so white space is found
         # by what follows it, an even number of quotation marks, while control characters, which JSON's texts cannot hold, stand for
         # escaped ones. https://docs.aws.amazon.com/redshift/latest/dg/REGEXP_REPLACE.html
@@ -208,8 +236,31 @@ class Redshift(Postgres):
     def exact_text(self, c: str) -> str:
         # Comparisons of VARCHAR ignore trailing blanks, and a collation can ignore case.
         # https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html#r_Character_types-significance-of-trailing-blanks
+        return self.utf8(c)
+
+    def utf8(self, text: str) -> str:
         # https://docs.aws.amazon.com/redshift/latest/dg/r_TO_VARBYTE.html
-        return f"TO_VARBYTE({c}, 'utf8')"
+        return f"TO_VARBYTE({text}, 'utf8')"
+
+    # A SUPER and a VARBYTE hold up to 16 MB, while SHA2 takes a VARCHAR alone: what is longer than one is read as bytes, in pieces.
+    # https://docs.aws.amazon.com/redshift/latest/dg/JSON_SERIALIZE_TO_VARBYTE.html, r_json_size.html, and varbyte-functions.html
+
+    def byte_count(self, kind: Kind, c: str, native: Kind) -> str:
+        if native.name == "json":
+            return f"CASE WHEN {c} IS NOT NULL THEN JSON_SIZE({c}) END"
+        return super().byte_count(kind, c, native)
+
+    def short_text(self, kind: Kind, c: str, native: Kind, most: int) -> str:
+        if native.name not in ("json", "binary"):
+            return super().short_text(kind, c, native, most)
+        # The inner CASE keeps a long value from the function even where that is computed for rows whose branch is not taken.
+        short = f"CASE WHEN {self.byte_count(kind, c, native)} <= {most} THEN {c} END"
+        return f"CASE WHEN {self.byte_count(kind, c, native)} <= {most} THEN {self.canonical_text(kind, f'({short})', native)} END"
+
+    def hexadecimal_pieces(self, kind: Kind, c: str, native: Kind, pieces: int) -> list[str]:
+        data = f"JSON_SERIALIZE_TO_VARBYTE({c})" if native.name == "json" else self._data(kind, c, native)
+        held = f"CASE WHEN {self.byte_count(kind, c, native)} <= {pieces * PIECE_BYTES} THEN {data} END"
+        return [self.hex_text(f"SUBSTRING({held}, {1 + number * PIECE_BYTES}, {PIECE_BYTES})") for number in range(pieces)]
 
     def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
         return f"MD5({text})" if algorithm == "md5" else f"SHA2({text}, 256)"
@@ -253,6 +304,11 @@ class Redshift(Postgres):
     def day_index(self, c: str) -> str:
         return f"(CAST({c} AS DATE) - DATE '1970-01-01')"  # Redshift has no infinite dates
 
+    def year(self, c: str) -> str:
+        # What EXTRACT yields before Christ is not documented, so such dates are moved by 4,800 years, after which the calendar repeats.
+        moved = f"EXTRACT(YEAR FROM CAST({c} AS DATE) + {12 * 146_097}) - 4800"
+        return f"CASE WHEN {self.is_common_era(c)} THEN EXTRACT(YEAR FROM {c}) ELSE {moved} END"
+
     def _load_measure(self, session: Session, name: str, own: int) -> float:
         # Queued statements of the auditor itself are counted: they too show that the queues are full. A user without
         # SYSLOG ACCESS UNRESTRICTED sees only its own statements, and the view does not show that any are hidden.
@@ -261,6 +317,11 @@ class Redshift(Postgres):
         if name != "queued":
             raise LookupError(f"{self.name} does not report {name}")
         return float(session.query(self._catalogue_query("queued", {}))[0][0])
+
+    def server_times(self, session: Session, process_ids: Collection[int], seconds: float) -> ServerTimes | None:
+        holes = {"sessions": ", ".join(map(str, sorted(process_ids))), "seconds": str(math.ceil(seconds))}
+        statements, *micros = session.query(self._catalogue_query("query_history", holes))[0]
+        return ServerTimes(int(statements), *(float(number) / 1e6 for number in micros))
 
     def seconds_since(self, c: str) -> str:
         return f"EXTRACT(EPOCH FROM GETDATE()) - EXTRACT(EPOCH FROM {c})"
@@ -278,7 +339,7 @@ class Redshift(Postgres):
         # https://docs.aws.amazon.com/redshift/latest/dg/cm_chap_ConfigurationRef.html
         return [
             "SET timezone TO 'UTC'",
-            "SET datestyle TO 'ISO, YMD'",
+            f"SET datestyle TO '{DATE_STYLE}'",
             # Else quoted names are folded: https://docs.aws.amazon.com/redshift/latest/dg/r_enable_case_sensitive_identifier.html
             "SET enable_case_sensitive_identifier TO true",
             f"SET statement_timeout TO {max(1, round(statement_timeout * 1000))}",
@@ -313,7 +374,9 @@ class Redshift(Postgres):
             return connection
 
         driver = Driver(str(url), patience, log_in, lambda connection: int(connection._usock.fileno()), translate_error)
+        unloaded = unloading(url)
         session = RedshiftSession(self, "Amazon Redshift", driver.connect(), driver)
+        session.unloading = unloaded
         with session.closed_on_error():
             session.pin(statement_timeout, lock_timeout)
             if group := url.options.get("query_group"):  # https://docs.aws.amazon.com/redshift/latest/dg/r_query_group.html

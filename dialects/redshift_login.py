@@ -34,6 +34,7 @@ FLAGS = frozenset({"iam", "auto_create", "force_lowercase", "iam_disable_cache",
 
 OWN = frozenset(
     {"sslmode", "connect_timeout", "application_name", "query_group", "workgroup", "serverless_work_group", "role_arn", "db_groups"}
+    | {"unload_to", "unload_role"}
 )
 
 SESSION_NAME = "auditor"
@@ -81,7 +82,9 @@ def check_options(url: Url) -> None:
         if url.option("sslmode", "verify-ca") == "disable":
             raise BadUrl(f"{url}: iam=true needs TLS; remove sslmode=disable")
         return
-    needless = sorted({"cluster_identifier", "workgroup", "serverless_work_group", "role_arn", "profile", "db_user"} & set(url.options))
+    for_iam = {"cluster_identifier", "workgroup", "serverless_work_group", "role_arn", "db_user"}
+    for_iam |= set() if "unload_to" in url.options else {"profile"}  # by which unloaded files are read
+    needless = sorted(for_iam & set(url.options))
     if needless:
         raise BadUrl(f"{url}: {needless[0]} is for signing in by IAM; add iam=true")
     if not url.host:

@@ -5,19 +5,23 @@ https://docs.aws.amazon.com/redshift/latest/mgmt/python-driver.html
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from dialects import errors
-from dialects.base import Session
-from dialects.postgres import error_class
+from dialects import errors, redshift_unload
+from dialects.base import ColumnBatch, Session
+from dialects.postgres_errors import error_class
 from dialects.postgres_session import PostgresSession
+from dialects.redshift_unload import Unloading
 from dialects.session import fetch_through_cursor
 
 SERIALIZATION_CONFLICT = "1023"
 """How the message begins where transactions form a cycle; its detail names the table.
 https://docs.aws.amazon.com/redshift/latest/dg/c_serial_isolation.html#c_serial_isolation-serializable-isolation-troubleshooting"""
+
+DATE_STYLE = "ISO, YMD"
+"""The style of dates that sessions are pinned to."""
 
 CLOCKS_DIFFER_BY = 0.9
 """Share of the time limit after which a statement that nobody here cancelled counts as having exceeded it."""
@@ -25,6 +29,11 @@ CLOCKS_DIFFER_BY = 0.9
 
 class RedshiftSession(PostgresSession):
     """A session of Redshift."""
+
+    unloading: Unloading | None = None
+    """Where large results are unloaded; None if they come through a cursor."""
+
+    _unloaded_bytes = 0
 
     def explain_cancelled(self, error: errors.StatementCancelled, seconds: float) -> errors.AuditorError:
         # A statement that took too long is reported in the words of one that was cancelled: Query (150) cancelled on user's request.
@@ -42,6 +51,16 @@ class RedshiftSession(PostgresSession):
         super().begin()
         self.read_process_id()  # the one that is cancelled must be this session's own
 
+    def read_process_id(self) -> None:
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_CURRENT_SETTING.html; the default is ISO, MDY
+        process, style = self.query("SELECT pg_backend_pid(), CURRENT_SETTING('datestyle')")[0]
+        self.process_id = int(process)
+        if style != DATE_STYLE:
+            raise errors.SessionNotKept(
+                f"{self.driver.where}: the session lost the settings that were made when it began: a pooler lends this connection another"
+                " one for each transaction, or resets it; connect to the cluster itself"
+            )
+
     def terminate_statement(self) -> str:
         # A statement inside a transaction may not be cancelled. https://docs.aws.amazon.com/redshift/latest/dg/PG_CANCEL_BACKEND.html
         return f"SELECT pg_terminate_backend({self.process_id})"
@@ -53,6 +72,21 @@ class RedshiftSession(PostgresSession):
         # The driver loads a whole result into memory. A single-node cluster allows a fetch size of at most 1,000 rows.
         # https://docs.aws.amazon.com/redshift/latest/dg/fetch.html
         yield from fetch_through_cursor(self.connection.cursor(), sql, rows_at_once=1000)
+
+    def stream_many(self, sql: str, rows: int) -> Iterator[ColumnBatch]:
+        if self.unloading is None or rows < redshift_unload.ROWS:
+            return self.stream(sql)
+        return self.unloading.fetch(sql, self.execute, self._count_unloaded, self._add_unloaded)
+
+    def _count_unloaded(self) -> int:
+        # https://docs.aws.amazon.com/redshift/latest/dg/PG_LAST_UNLOAD_COUNT.html
+        return int(self.query("SELECT PG_LAST_UNLOAD_COUNT()")[0][0])
+
+    def _add_unloaded(self, size: int) -> None:
+        self._unloaded_bytes += size
+
+    def bytes_received(self) -> int:
+        return super().bytes_received() + self._unloaded_bytes
 
     def close(self) -> None:
         stream = self.connection._sock  # if the driver cannot send its Terminate message, it leaves this stream open

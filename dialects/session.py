@@ -184,6 +184,18 @@ class DriverSession(Session):
                     cursor.close()
         self.statements += 1
 
+    def write(self, sql: str) -> int:
+        with self.waiting():
+            cursor = self.connection.cursor()
+            try:
+                cursor.execute(sql)
+                changed = int(cursor.rowcount)
+            finally:
+                with suppress(Exception):
+                    cursor.close()
+        self.statements += 1
+        return changed
+
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
         batches = self.fetch_batches(sql)
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from dialects.errors import StatementRefused
@@ -13,8 +15,52 @@ Loads = Literal["side by side", "alone", ""]
 """Who loads rows into one table: several sessions at once, the one session that may write, or nobody, because ``load`` is missing."""
 
 
+BEFORE_CHRIST = " BC"
+"""What a canonical date or time before the year 1 ends with."""
+
+HazardKind = Literal["view", "storage", "trigger", "cascade", "generated", "identity", "on update", "default", "required", "unique"]
+"""What a table has that decides what a write does to it; see ``Hazard``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """Something of a table that decides what a write does to it.
+
+    ``view``: it is none that stores rows itself. ``storage``: its storage engine ``name`` knows no transactions. ``trigger``: a trigger or
+    rule ``name`` acts on writes. ``cascade``: rows of the table ``name`` change with its rows. ``generated``, ``identity``, ``on update``,
+    ``default``, ``required``: its column ``name`` is computed, is numbered by the server even if a value is given, changes by itself with
+    an update, has a default, or needs a value. ``unique``: its unique index ``name`` has this ``column``.
+    """
+
+    kind: HazardKind
+    name: str
+    column: str = ""
+
+
 class Writing:
     """The part of a dialect that is about writing."""
+
+    PATCHES: ClassVar[bool] = False
+    """Whether single rows of a table can be inserted, updated and deleted in a transaction."""
+
+    WRITE_SETTINGS: ClassVar[Sequence[str]] = ()
+    """Statements that fix the settings on which writing statements and the digests in them depend, for scripts and writing sessions."""
+
+    BEGIN_WRITES: ClassVar[Sequence[str]] = ("BEGIN",)
+    """Statements that begin a transaction whose constraints are checked by each statement."""
+
+    LOCK_TABLE: ClassVar[str] = ""
+    """The statement that keeps other writers off the ``{table}`` until the transaction ends; empty where keys and rows are locked by the
+    server itself."""
+
+    OVERRIDES_IDENTITY: ClassVar[str] = ""
+    """What an INSERT needs before VALUES to give a value to a column that the server numbers."""
+
+    UNTRIED_VALUES: ClassVar[Mapping[str, str]] = {}
+    """Values that could be stored, but that no manual says how to write: ``nan``, and the reason."""
+
+    LONG_CLOCKS: ClassVar[bool] = False
+    """Whether a time of day may be negative, or of more than 24 hours."""
 
     LOADS: ClassVar[Loads] = ""
     """How rows are loaded into a staging table of this engine."""
@@ -25,13 +71,30 @@ class Writing:
     ENFORCES_KEYS: ClassVar[bool] = True
     """Whether a primary key is a constraint, so that it is declared where a table is made."""
 
+    TARGET_TYPE_BY_KIND: ClassVar[Mapping[str, str]] = {}
+    """Types of columns that a pipeline makes, of kinds of which the usual type would not keep a value's text."""
+
     def write_url(self, url: Url) -> Url:
         """Return the URL with which a session may write."""
         return url
 
+    def written_time(self, text: str) -> str:
+        """Return how a literal writes a date or timestamp given as canonical text. Raises LookupError, with why, if none does."""
+        if re.search(r"-00\b", text.partition(" ")[0]):
+            raise LookupError("a date without a month or day, which only MySQL and MariaDB store")
+        return text
+
+    def document(self, literal: str) -> str:
+        """A literal of the text of a JSON document, as a column of documents takes it."""
+        return literal
+
 
 class Loading:
-    """The part of a session that loads rows."""
+    """The part of a session that writes rows."""
+
+    def write(self, sql: str) -> int:
+        """Run a statement that writes, and return how many rows it changed. Raises EngineError."""
+        raise StatementRefused("this engine's rows cannot be written one by one")
 
     def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
         """Insert the rows of an Arrow table of texts into a table with these columns; ``table`` is its name as SQL text.

@@ -49,11 +49,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--slow", action="store_true", help="also run the tests that are marked slow")
     group.addoption("--update-golden", action="store_true", help="write the golden SQL anew instead of comparing it")
     group.addoption("--deep", action="store_true", help="let hypothesis look for counterexamples much longer")
+    group.addoption("--chaos", action="store_true", help="run the tests that kill everything a pipeline consists of, and no others")
+    group.addoption("--chaos-events", type=int, default=500_000, help="changes that each of these tests replicates (default: %(default)s)")
+    group.addoption("--chaos-kills", type=int, default=30, help="kills, of which one at each named step (default: %(default)s)")
+    group.addoption("--chaos-seed", type=int, default=15, help="seed of the changes and of the kills (default: %(default)s)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers, so that a misspelt one is an error."""
     config.addinivalue_line("markers", "slow: takes long; runs only with --slow")
+    config.addinivalue_line("markers", "chaos: kills what a pipeline consists of, for minutes; runs only with --chaos")
     config.addinivalue_line("markers", "slow_on(engine): as slow where it runs on this engine, whose part other tests prove in less time")
     config.addinivalue_line("markers", "clock: watches other processes against the clock; runs once more where it fails")
     config.addinivalue_line("markers", "alone: changes or measures a whole server, which no other worker may use meanwhile")
@@ -112,7 +117,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the slow tests without --slow, and let those that watch the clock run twice where they fail."""
+    """Deselect slow tests without --slow, and chaos or the rest by --chaos; let those that watch the clock run twice where they fail."""
+    is_chaos = config.getoption("--chaos")
+    config.hook.pytest_deselected(items=[item for item in items if bool(item.get_closest_marker("chaos")) != is_chaos])
+    items[:] = [item for item in items if bool(item.get_closest_marker("chaos")) == is_chaos]
     if not config.getoption("--slow"):
         config.hook.pytest_deselected(items=[item for item in items if _is_slow(item)])
         items[:] = [item for item in items if not _is_slow(item)]

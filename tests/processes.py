@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -21,7 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from tests.forking import Forked
+
 CONFIG = "auditor.yaml"
 PATIENCE = 60.0
 """Seconds after which a test stops waiting and fails."""
@@ -50,15 +49,7 @@ class Process:
         self.stderr_lines: list[str] = []
         self.stdout = ""
         self._changed = threading.Condition()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.processes", json.dumps(settings), *arguments],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self._process = Forked("tests.processes", [json.dumps(settings), *arguments], folder, stderr=True)
         self._threads = [threading.Thread(target=self._listen, daemon=True), threading.Thread(target=self._read, daemon=True)]
         for thread in self._threads:
             thread.start()

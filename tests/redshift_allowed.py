@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import sqlglot
 from sqlglot import Token, TokenType, exp
 
-from tests.servers import redshift_strict
+from tests.servers import redshift_strict, redshift_unload
 
 MANUAL = "https://docs.aws.amazon.com/redshift/latest/dg/"
 
@@ -28,7 +28,9 @@ FUNCTIONS: Mapping[str, str] = {
     "COLLATE": "r_COLLATE.html", "CHARINDEX": "r_CHARINDEX.html",
     "UPPER": "r_UPPER.html", "TRANSLATE": "r_TRANSLATE.html", "TRIM": "r_TRIM.html", "RTRIM": "r_RTRIM.html", "CHR": "r_CHR.html",
     "CHAR_LENGTH": "r_CHAR_LENGTH.html", "TO_CHAR": "r_TO_CHAR.html", "REGEXP_REPLACE": "REGEXP_REPLACE.html",
-    "JSON_SERIALIZE": "JSON_SERIALIZE.html", "FROM_VARBYTE": "r_FROM_VARBYTE.html", "TO_VARBYTE": "r_TO_VARBYTE.html",
+    "JSON_SERIALIZE": "JSON_SERIALIZE.html", "JSON_SIZE": "r_json_size.html",
+    "JSON_SERIALIZE_TO_VARBYTE": "JSON_SERIALIZE_TO_VARBYTE.html", "OCTET_LENGTH": "r_OCTET_LENGTH.html",
+    "FROM_VARBYTE": "r_FROM_VARBYTE.html", "TO_VARBYTE": "r_TO_VARBYTE.html",
     # numbers and dates
     "ABS": "r_ABS.html", "FLOOR": "r_FLOOR.html", "ROUND": "r_ROUND.html", "MOD": "r_MOD.html", "LN": "r_LN.html",
     "DATEADD": "r_DATEADD_function.html",
@@ -46,6 +48,7 @@ CATALOGUE_FUNCTIONS: Mapping[str, str] = {
     "ANY": "c_join_PG.html",
     "CURRENT_SCHEMA": "r_CURRENT_SCHEMA.html",
     "CURRENT_DATABASE": "r_CURRENT_DATABASE.html",
+    "CURRENT_SETTING": "r_CURRENT_SETTING.html",
 }
 """Functions of the leader node, allowed in statements that read only the catalogue or no table. The manual has CURRENT_SCHEMA;
 Amazon's SQLAlchemy dialect uses all of them to read the catalogue. https://github.com/sqlalchemy-redshift/sqlalchemy-redshift"""
@@ -62,13 +65,13 @@ KEYWORDS: Mapping[str, str] = {
     **dict.fromkeys(("LIKE", "ESCAPE"), "r_patternmatching_condition_like.html"),
     "GROUP BY": "r_GROUP_BY_clause.html", 
     "LIMIT": "r_ORDER_BY_clause.html", "DESC": "r_ORDER_BY_clause.html",
-    "HAVING": "r_HAVING_clause.html", "ORDER BY": "r_ORDER_BY_clause.html",
+    "HAVING": "r_HAVING_clause.html", **dict.fromkeys(("UNION", "ALL"), "r_UNION.html"), "ORDER BY": "r_ORDER_BY_clause.html",
     **dict.fromkeys(("JOIN", "ON"), "r_Join_examples.html"),
     **dict.fromkeys(("AND", "OR", "NOT"), "r_logical_condition.html"), "IN": "r_in_condition.html",
     **dict.fromkeys(("IS", "NULL"), "r_null_condition.html"),
     **dict.fromkeys(("CASE", "WHEN", "THEN", "ELSE", "END"), "r_CASE_function.html"), "BOTH": "r_TRIM.html",
     **dict.fromkeys(("DATE", "TIMESTAMP", "INTEGER"), "r_Date_and_time_literals.html"), "VARBYTE": "r_VARBYTE_OPERATORS.html",
-    **dict.fromkeys(("YEAR", "MONTH", "DAY", "HOUR", "EPOCH"), "r_Dateparts_for_datetime_functions.html"),
+    **dict.fromkeys(("YEAR", "MONTH", "DAY", "HOUR", "SECOND", "EPOCH"), "r_Dateparts_for_datetime_functions.html"),
     **dict.fromkeys(("BIGINT", "REAL", "DOUBLE PRECISION", "VARCHAR", "DECIMAL", "NUMERIC"), "c_Supported_data_types.html"),
 }  # fmt: skip
 """Words that are neither identifiers nor functions."""
@@ -91,6 +94,7 @@ STATEMENTS: Mapping[str, str] = {
     r"SET client_encoding TO 'UTF8'": "r_SET.html",
     r"FETCH FORWARD (1000|[1-9]\d{0,2}) FROM \w+": "fetch.html",  # a cluster of one node allows no more
     r"CLOSE \w+": "close.html",
+    r"SELECT PG_LAST_UNLOAD_COUNT\(\)": "PG_LAST_UNLOAD_COUNT.html",
 }
 """Patterns of whole statements that sqlglot does not parse."""
 
@@ -98,22 +102,40 @@ _DECLARE = re.compile(r"DECLARE \w+ CURSOR FOR (.*)", re.DOTALL)  # declare.html
 _TEXT = {TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER}
 
 
+WRITES: Mapping[str, str] = {
+    **dict.fromkeys(("CREATE", "TABLE", "IF", "EXISTS", "PRIMARY KEY"), "r_CREATE_TABLE_NEW.html"),
+    **dict.fromkeys(("INSERT", "INTO", "VALUES"), "r_INSERT_30.html"),
+    **dict.fromkeys(("UPDATE", "SET"), "r_UPDATE.html"),
+    "DELETE": "r_DELETE.html", "CHAR": "r_Character_types.html", "TRUE": "r_Boolean_type.html",
+}  # fmt: skip
+"""Words of statements that only patches send."""
+
+_CHANGES = (exp.Create, exp.Insert, exp.Update, exp.Delete)
+
+
+def script_violations(sql: str) -> list[str]:
+    """Return the same for statements that may also write, each ended by a semicolon and the end of its line."""
+    return [found for one in sql.strip().split(";\n") for found in _check_statement(one.rstrip(";"), writes=True)]
+
+
 def violations(sql: str) -> list[str]:
     """Return descriptions of the parts of a statement that are not on the lists."""
     whole = sql.strip().rstrip(";")
+    if whole.upper().startswith("UNLOAD"):
+        whole = redshift_unload.parse(whole)[0]
     if any(re.fullmatch(pattern, whole) for pattern in STATEMENTS):
         return []
     declared = _DECLARE.fullmatch(whole)
     return list(_check_statement(declared.group(1) if declared else whole))
 
 
-def _check_statement(sql: str) -> Iterator[str]:
+def _check_statement(sql: str, writes: bool = False) -> Iterator[str]:
     try:
         tree = sqlglot.parse_one(sql, dialect="redshift")
     except sqlglot.errors.SqlglotError as error:
         yield f"cannot be parsed: {error}"
         return
-    if not isinstance(tree, exp.Select):
+    if not isinstance(tree, (exp.Select, exp.Union, *(_CHANGES if writes else ()))):
         yield f"a statement of the kind {type(tree).__name__}"
         return
     tables = [table for table in tree.find_all(exp.Table) if table.name]
@@ -123,16 +145,17 @@ def _check_statement(sql: str) -> Iterator[str]:
     if all(table.db == "pg_catalog" for table in tables):
         functions |= set(CATALOGUE_FUNCTIONS)
     yield from _doubts(tree)
+    keywords = set(KEYWORDS) | (set(WRITES) if writes else set())
     names = {name.name.upper() for name in tree.find_all(exp.Identifier) if not name.args.get("quoted")}
     # What sqlglot parses as a function without parentheses, or as a type, is not an identifier.
     names -= {word.upper() for node in tree.find_all(exp.Anonymous) for word in [node.name]}
     yield from (f"a cast to {kind}" for kind in _cast_types(tree) if kind not in TYPES)
     tokens = sqlglot.tokenize(sql, dialect="redshift")
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
-        yield from _check_token(token, following, functions, names)
+        yield from _check_token(token, following, functions, keywords, names)
 
 
-def _doubts(tree: exp.Expression) -> Iterator[str]:
+def _doubts(tree: exp.Expr) -> Iterator[str]:
     """Yield what is documented to be otherwise than on PostgreSQL, or not documented, and can be written so that it does not matter."""
     for rest in tree.find_all(exp.Mod):
         if any(isinstance(one.unnest(), exp.Literal) for one in (rest.this, rest.expression)):
@@ -145,12 +168,12 @@ def _doubts(tree: exp.Expression) -> Iterator[str]:
             yield "a back-reference in REGEXP_REPLACE"  # REGEXP_REPLACE.html
 
 
-def _cast_types(tree: exp.Expression) -> Iterator[str]:
+def _cast_types(tree: exp.Expr) -> Iterator[str]:
     for node in tree.find_all(exp.Cast):
         yield str(node.to.sql(dialect="redshift")).split("(")[0].upper()
 
 
-def _check_token(token: Token, following: Token | None, functions: set[str], names: set[str]) -> Iterator[str]:
+def _check_token(token: Token, following: Token | None, functions: set[str], keywords: set[str], names: set[str]) -> Iterator[str]:
     if token.token_type in _TEXT:
         return
     word = " ".join(token.text.upper().split())
@@ -158,7 +181,7 @@ def _check_token(token: Token, following: Token | None, functions: set[str], nam
         if word not in OPERATORS:
             yield f"the operator {word}"
     elif following is not None and following.token_type == TokenType.L_PAREN:
-        if word not in functions | set(KEYWORDS):
+        if word not in functions | keywords:
             yield f"the function {word}"
-    elif word not in KEYWORDS and word not in names:
+    elif word not in keywords | names:
         yield f"the word {word}"

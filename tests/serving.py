@@ -11,7 +11,6 @@ import datetime as dt
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -20,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from tests.forking import Forked
 
 
 class Serving:
@@ -28,14 +27,7 @@ class Serving:
 
     def __init__(self, config: Path, workers: int = 2, grace: float = 5.0, settings: Mapping[str, Any] = {}, clock: Any = None) -> None:
         arguments = [json.dumps(settings), str(config), str(workers), str(grace), *([json.dumps(clock)] if clock else [])]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.serving", *arguments],
-            cwd=config.parent,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self.process = Forked("tests.serving", arguments, config.parent)
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"
 

@@ -37,8 +37,8 @@ that `x-scope` names. The scopes `run` and `repair` include `read`; `define` inc
 Errors are problem details (RFC 9457) in the schema `Problem`.
 
 Requests name configured audits, or define audits by the names of configured connections, tables and columns. They cannot contain SQL,
-hosts, URLs or paths. The auditor does not write to the tables it compares, and the API offers neither patch nor bootstrap:
-a repair is a record of what somebody did elsewhere to correct a target.
+hosts, URLs or paths. The service does not write to the tables it compares, and the API offers neither patch nor bootstrap:
+a repair is a record of what somebody did elsewhere, or on the command line, to correct a target.
 
 HEAD is answered wherever GET is, without the body.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, cast
-from urllib.parse import unquote, urlsplit
 
 from fastapi import Depends, Request
 
@@ -41,17 +40,3 @@ async def get_app_state(request: Request) -> AppState:
 
 
 App = Annotated[AppState, Depends(get_app_state)]
-
-
-def find_secrets(settings: Settings) -> list[str]:
-    """Return the texts of a configuration that logs must not show: passwords, and the URLs of notification channels."""
-    urls = [one.url for one in settings.connections.values()] + ([settings.store.url] if settings.store else [])
-    urls += [one.write.url for one in settings.connections.values() if one.write]
-    found = [one.url for one in settings.notify.channels.values()]
-    for url in urls:
-        try:
-            password = urlsplit(url).password or ""
-        except ValueError:  # not a URL: hide all of it
-            password = url
-        found += [password, unquote(password)]
-    return [one for one in found if one]

@@ -17,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from auditor import telemetry
+from auditor.api import pipeline_metrics
 from auditor.api.dependencies import AppState
 from auditor.api.finished_runs import FinishedRuns
 from auditor.config import Threshold
@@ -61,7 +62,7 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all metric families; if the store cannot be read, only ``auditor_store_up`` (0) and the counters of this process."""
         try:
-            families = [*self._audits(), *self._queue(), *self._ended()]
+            families = [*self._audits(), *self._queue(), *self._ended(), *pipeline_metrics.collect(self._app)]
             store_up = 1
         except StoreError:
             families, store_up = [], 0

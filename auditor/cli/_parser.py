@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
 
     _add_audit_commands(command)
     _add_run_commands(command)
+    _add_patch_command(command)
     _add_service_commands(command)
     _add_pipeline_commands(command)
     _add_offline_commands(command)
@@ -147,6 +148,32 @@ def _add_run_commands(command: AddCommand) -> None:
     _with_config(command("prune", _lazy("_runs", "prune"), "Delete runs, events and ended tokens beyond the limits in keep:"))
 
 
+def _add_patch_command(command: AddCommand) -> None:
+    about = "Print the statements that make a target's rows equal its source's, or apply or undo them"
+    more = "Rows are read anew from both sides. Nothing is written without --apply, which needs write: {url: ...} on the connection."
+    patch = _with_config(command("patch", _lazy("_patch", "patch"), about, more))
+    patch.add_argument("run", nargs="?", metavar="RUN", help="run id, its first characters, or an audit (its last run)")
+    action = patch.add_mutually_exclusive_group()
+    action.add_argument("--apply", action="store_true", help="write the patch into the target, in small transactions, and audit it again")
+    action.add_argument("--dry-run", action="store_true", help="execute the patch in the target, and roll every batch back")
+    action.add_argument("--undo", metavar="PATCH", help="write the rows of an applied patch back as they were")
+    patch.add_argument("--format", choices=("sql", "json", "csv"), help="output format of a printed patch (default: sql)")
+    patch.add_argument("--output", metavar="FILE", help="write to this file, readable by its owner alone, instead of standard output")
+    patch.add_argument("--keys", type=_keys, metavar="FROM..TO", help="patch only these keys, both ends included; either end may be empty")
+    patch.add_argument("--columns", type=_names, default=(), metavar="COLUMN,..", help="patch only these columns, of changed rows alone")
+    patch.add_argument("--only", choices=("missing", "changed", "extra"), help="patch only rows of this kind")
+    patch.add_argument("--limit", type=_count, metavar="N", help="patch at most the first N differences")
+    patch.add_argument("--delete-extra", action="store_true", help="also delete the rows that only the target has")
+    patch.add_argument(
+        "--accept",
+        action="append",
+        choices=("triggers", "cascades", "identity", "defaults"),
+        default=[],
+        help="patch although the target's triggers, cascading foreign keys, numbered columns or defaults then do more than is printed",
+    )
+    _add_quiet_option(patch)
+
+
 def _add_service_commands(command: AddCommand) -> None:
     serve = _with_config(command("serve", _lazy("_serving", "serve"), "Serve the HTTP API and pages, and run scheduled audits"))
     serve.add_argument("--host", metavar="ADDRESS", help="address to listen on (default: host in service:)")
@@ -173,9 +200,9 @@ def _add_service_commands(command: AddCommand) -> None:
 
 def _add_pipeline_commands(command: AddCommand) -> None:
     pipeline = command("pipeline", _lazy("_pipeline", "pipeline"), "Replicate tables from a change stream into targets, on Spark")
-    actions = pipeline.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do; each takes the pipeline's name")
+    actions = pipeline.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do; all but demo take a name")
     about = {
-        "init": "print the audits that compare a pipeline's source with its targets",
+        "init": "write the audits that compare a pipeline's source with its targets into the configuration",
         "check": "connect, and report every missing right, setting and unsupported column with what mends it",
         "run": "replicate until a signal, which ends it after the batch",
         "status": "show what was staged, and what each target holds and lacks",
@@ -188,7 +215,11 @@ def _add_pipeline_commands(command: AddCommand) -> None:
         one.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline")
     for name in ("check", "status"):
         added[name].add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
-    added["run"].add_argument("--target", metavar="TARGET", help="only load this target from what another process stages")
+    added["run"].add_argument(
+        "--target", metavar="TARGET", help="only load this target from what another process stages; start it before that one"
+    )
+    demo = "replicate from a private server into PostgreSQL and DuckDB, audit both, break them, and audit them again"
+    actions.add_parser("demo", help=demo, description=f"{demo}.")
     added["reset"].add_argument("--name-again", metavar="PIPELINE", help="the name again, instead of being asked for it")
 
 
@@ -234,6 +265,16 @@ def _keys(text: str) -> dict[str, int]:
 def _times(text: str) -> dict[str, str]:
     """Split a range of times such as ``2026-11-01..2026-12-01``; the times are parsed when the run is requested."""
     return _range_ends(text, r"[^.]+(?:\.\d+[^.]*)?")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows; write 1 or more")
+    return int(text)
 
 
 def _range_ends(text: str, pattern: str) -> dict[str, str]:

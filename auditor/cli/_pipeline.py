@@ -1,4 +1,4 @@
-"""The command ``auditor pipeline``: init, check, run, status, pause, unpause and reset."""
+"""The command ``auditor pipeline``: init, check, run, status, pause, unpause, reset and demo."""
 
 from __future__ import annotations
 
@@ -20,22 +20,31 @@ def pipeline(options: argparse.Namespace) -> int:
 def _init(options: argparse.Namespace) -> int:
     import yaml
 
+    from auditor import config
+    from auditor.errors import ConfigError
     from auditor.service import pipelines
 
-    with settings_and_store(options) as (configured, _):
-        audits = pipelines.propose_audits(configured, options.pipeline)
-    print("# Add these to audits: in the configuration.")
-    print(yaml.safe_dump({"audits": audits}, sort_keys=False, allow_unicode=True), end="")
+    path = config.find_file(options.config)
+    audits = pipelines.propose_audits(config.load(path), options.pipeline)
+    try:
+        added = config.add_audits(path, audits)
+    except ConfigError:
+        print(yaml.safe_dump({"audits": audits}, sort_keys=False, allow_unicode=True), end="")
+        raise
+    for name in audits:
+        print(f"{name}: {'added' if name in added else 'is there already, and stays as it is'}")
+    print(f"{len(added)} audits were written into {path}; run them with: auditor run NAME, and see: auditor check", file=sys.stderr)
     return 0
 
 
 def _check(options: argparse.Namespace) -> int:
     import dataclasses
 
+    from auditor import config
     from auditor.service import pipelines
 
     with settings_and_store(options) as (configured, store):
-        found = pipelines.check(configured, store, options.pipeline)
+        found = pipelines.check(configured, config.find_file(options.config), store, options.pipeline)
     if options.format == "json":
         print_json([dataclasses.asdict(one) for one in found])
     else:
@@ -54,42 +63,54 @@ def _run(options: argparse.Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     with settings_and_store(options) as (configured, store):
-        urls = [one.write.url for one in configured.connections.values() if one.write]
-        telemetry.configure_logging("console" if sys.stderr.isatty() else "json", "info", urls)
+        telemetry.configure_logging("console" if sys.stderr.isatty() else "json", "info", config.find_secrets(configured))
         pipelines.run(configured, config.find_file(options.config), store, options.pipeline, options.target, stop)
     return 0
 
 
 def _status(options: argparse.Namespace) -> int:
-    from auditor.service import pipelines
+    from auditor.service.pipeline_status import status
 
     with settings_and_store(options) as (configured, store):
-        found = pipelines.status(configured, store, options.pipeline)
+        found = status(configured, store, options.pipeline)
     if options.format == "json":
         print_json(found)
     else:
-        console().print(_status_table(found))
-        if found["reason"]:
-            print(f"staging: {found['reason']}")
-        for target, state in found["targets"].items():
-            for table, report in state["tables"].items():
-                if report["reason"]:
-                    print(f"{target}: {table}: {report['state']}: {report['reason']}")
+        print_status(found)
     return 0
+
+
+def print_status(found: dict[str, Any]) -> None:
+    """Print how a pipeline stands, for people."""
+    how = "paused" if found["paused"] else "running" if found["running"] else "not running"
+    staged = f"{found['events']:,} events staged, up to {found['staged_time']}" if found["staged_time"] else "nothing was staged yet"
+    print(f"pipeline {found['pipeline']}: {how}; {staged}; {_lag(found)} behind the source")
+    console().print(_status_table(found))
+    for warning in found["warnings"]:
+        print(f"warning: {warning}")
+    if found["reason"]:
+        print(f"staging: {found['reason']}")
+    for target, state in found["targets"].items():
+        for table, report in state["tables"].items():
+            if report["reason"]:
+                print(f"{target}: {table}: {report['state']}: {report['reason']}")
+
+
+def _lag(found: dict[str, Any]) -> str:
+    size = "" if found.get("lag_bytes") is None else f" and {found['lag_bytes']:,} bytes"
+    return "not known how far" if found["lag_seconds"] is None else f"{found['lag_seconds']:,.0f} s{size}"
 
 
 def _status_table(found: dict[str, Any]) -> Any:
     from rich.table import Table
 
-    staged = f"staged up to {found['staged_time']}" if found["staged_time"] else "nothing was staged yet"
-    table = Table(title=f"pipeline {found['pipeline']}{' (paused)' if found['paused'] else ''}: {staged}", title_justify="left")
-    for column in ("target", "table", "holds up to", "events", "state"):
-        table.add_column(column)
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for column in ("target", "table", "holds up to", "events", "pending", "bytes", "behind", "state"):
+        table.add_column(column, justify="right" if column in ("events", "pending", "bytes", "behind") else "left")
     for target, state in found["targets"].items():
-        for name, report in state["tables"].items():
-            table.add_row(target, name, report["through"] or "", f"{report['events']:,}", report["state"])
-        lag = "unknown" if state["lag_seconds"] is None else f"{state['lag_seconds']:.0f} s"
-        table.add_row(target, "all", f"{lag} behind", f"{state['pending_events']:,} pending", f"{state['pending_bytes']:,} bytes")
+        for name, one in state["tables"].items():
+            counts = (f"{one['events']:,}", f"{one['pending_events']:,}", f"{one['pending_bytes']:,}", f"{one['lag_seconds']:,.0f} s")
+            table.add_row(target, name, one["through"] or "", *counts, one["state"])
     return table
 
 
@@ -118,4 +139,19 @@ def _reset(options: argparse.Namespace) -> int:
     return 0
 
 
-_ACTIONS = {"init": _init, "check": _check, "run": _run, "status": _status, "pause": _pause, "unpause": _pause, "reset": _reset}
+def _demo(_: argparse.Namespace) -> int:
+    from auditor.demo import pipeline
+
+    return pipeline.run(console())
+
+
+_ACTIONS = {
+    "demo": _demo,
+    "init": _init,
+    "check": _check,
+    "run": _run,
+    "status": _status,
+    "pause": _pause,
+    "unpause": _pause,
+    "reset": _reset,
+}

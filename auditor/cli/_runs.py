@@ -72,11 +72,14 @@ def show(options: argparse.Namespace) -> int:
     from auditor.report import history
     from auditor.report import repairs as as_text
     from auditor.service import repairs
+    from auditor.store import patches
 
     with settings_and_store(options) as (configured, store):
         found, standing = _find_run(configured, store, options.run)
         report = records.load_report(store, found.run)
         recorded = [dataclasses.asdict(repair) for repair in repairs.list_repairs(store, found.run, limit=as_text.MAX_SHOWN + 1)]
+        applied = patches.list_patches(store, found.run)
+        recorded = [one for one in recorded if not any(one["note"].startswith(f"patch {patch.patch[:12]}") for patch in applied)]
     if standing and options.format == "text":
         console().print(history.standing(found.audit, standing))
         console().print()
@@ -86,6 +89,10 @@ def show(options: argparse.Namespace) -> int:
         print_reports([report], options)
     if recorded and options.format == "text":
         console().print(as_text.text(recorded))
+    if applied and options.format == "text":
+        console().print(as_text.patches([dataclasses.asdict(patch) for patch in applied]))
+    if found.reason and options.format == "text":
+        console().print(as_text.reason(found.reason))
     return 0
 
 
@@ -95,7 +102,7 @@ def prune(options: argparse.Namespace) -> int:
 
     with settings_and_store(options) as (configured, store):
         keep = configured.keep
-        pruned = retention.prune(store, runs=keep.runs, days=keep.days, now=dt.datetime.now(dt.UTC))
+        pruned = retention.prune(store, runs=keep.runs, days=keep.days, now=dt.datetime.now(dt.UTC), journal=keep.journal)
     print(f"{pruned.runs:,} runs, {pruned.events:,} events and {pruned.tokens:,} ended tokens were deleted")
     return 0
 

@@ -43,7 +43,7 @@ def serve(options: argparse.Namespace) -> int:
 
     from auditor import telemetry
     from auditor.api import check_exposure, create_app
-    from auditor.api.dependencies import find_secrets
+    from auditor.config import find_secrets
     from auditor.service.scheduler import Ticker
     from auditor.service.workers import Workers
     from auditor.store import runs, tokens

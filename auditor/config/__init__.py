@@ -7,12 +7,14 @@ so that a password may contain any character.
 
 from __future__ import annotations
 
+from auditor.config._add_audits import add_audits
 from auditor.config._audit import Audit, Columns, Limits, Override, Partition, TableRef
 from auditor.config._base import DialectSql, PerSide, Sql, parse_duration
 from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, WriteSettings
 from auditor.config._load import find_file, load, validate_audit, validate_settings, validate_slice
 from auditor.config._pipeline import Pipeline, PipelineColumns, PipelineSource, PipelineTarget, Staging
 from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Settle, Threshold, Tolerance
+from auditor.config._secrets import find_secrets
 from auditor.config._service import Schedule, Service
 from auditor.config._settings import Channel, Notify, Occasion, Retention, Settings, Store
 from auditor.config._slice import KeyRange, SliceSettings, TimeRange
@@ -56,7 +58,9 @@ __all__ = [
     "TimeRange",
     "Tolerance",
     "WriteSettings",
+    "add_audits",
     "find_file",
+    "find_secrets",
     "load",
     "parse_duration",
     "validate_audit",

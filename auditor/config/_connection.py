@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 import dialects
-from auditor.config._base import Duration, Strict, Zone
+from auditor.config._base import Duration, Share, Strict, Zone
 from auditor.errors import BadUrl
 
 
@@ -85,6 +85,12 @@ class WriteSettings(Strict):
 
     url: str = Field(repr=False)
     """A URL whose user may write."""
+    max_rows: int = Field(1000, ge=1)
+    """Rows that one patch may change at most."""
+    max_share: Share = 0.1
+    """Share of a table's rows that one patch may change at most; ten rows are always allowed."""
+    max_age: Duration = 86400.0
+    """Age of a run beyond which no patch is made of it."""
 
 
 class ConnectionSettings(Strict):

@@ -28,6 +28,8 @@ class Retention(Strict):
 
     runs: int | None = Field(400, ge=1)
     days: float | None = Field(180, gt=0)
+    journal: Duration = 30 * 86400.0
+    """How long the rows of applied patches are stored, by which these can be undone."""
 
 
 class Channel(Strict):

@@ -86,6 +86,8 @@ class Connection:
         self._use = threading.RLock()
         """Held while the session is in use."""
         self._last_use = time.monotonic()
+        self.process_ids: set[int] = set()
+        """The sessions' processes on the server, where they are known."""
         self.server = ""
         """Name and version of the server; empty before the first connection."""
         self._lost_sessions = (0, 0)
@@ -120,6 +122,8 @@ class Connection:
                     session.close()
                     raise ConfigError(f"{error}; remove limits: parallel_workers from the connection {self.name}") from error
         self.server = self._session.server
+        if self._session.process_id:
+            self.process_ids.add(self._session.process_id)
 
     def open_first(self) -> None:
         """Connect behind the throttle, retrying transient errors as ``run`` does. Raises errors of the tree, with the side in front."""

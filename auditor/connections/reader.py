@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextvars
+import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from auditor.config import ConnectionSettings
@@ -15,8 +18,9 @@ from auditor.connections.connection import GOES_ON, Connection
 from auditor.connections.pauses import PauseWatch
 from auditor.errors import AuditorError, StatementCancelled
 from auditor.model import SIDES, Progress, Side, SideCost
-from dialects import Session
+from dialects import ServerTimes, Session
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CANCEL_PERIOD = 0.5
@@ -64,6 +68,9 @@ class Reader:
         }
         self._siblings: list[Connection] = []
         """Further connections that are open now."""
+        self._began = time.monotonic()
+        self._server_times: dict[Side, ServerTimes] = {}
+        """What the servers recorded of the run's statements, where they were asked."""
         self._closed_siblings: dict[Side, SideCost] = {side: SideCost() for side in SIDES}
         """What further connections cost that are closed."""
         self._on_progress = on_progress
@@ -132,6 +139,7 @@ class Reader:
             received = sibling.received()
             total += received
             main.retries += sibling.retries
+            main.process_ids |= sibling.process_ids
             main.snapshots_lost += sibling.snapshots_lost
             main.snapshots_given_up += sibling.snapshots_given_up
             cost = self._closed_siblings[side]
@@ -172,6 +180,17 @@ class Reader:
         """Return name and version of each server that was reached."""
         return {side: here.server for side, here in self.sides.items() if here.server}
 
+    def read_server_times(self) -> None:
+        """Ask the servers that record it how long the run's statements took there. A server that does not answer is logged."""
+        for side, here in self.sides.items():
+            try:
+                seconds = time.monotonic() - self._began
+                found = here.run_once(partial(_server_times, process_ids=here.process_ids, seconds=seconds))
+            except AuditorError as error:
+                log.info("the server's record of statements cannot be read: %s", error, extra={"action": "no_server_times", "side": side})
+            else:
+                self._server_times |= {side: found} if found else {}
+
     def costs(self) -> dict[Side, SideCost]:
         """Return what each side that was reached has cost so far."""
         return {side: self._cost(side, here) for side, here in self.sides.items() if here.server}
@@ -183,6 +202,7 @@ class Reader:
             bytes=main.received() + closed.bytes,
             scan_bytes=self.scan_bytes[side],
             seconds=self.scan_seconds[side],
+            server=self._server_times.get(side),
         )
 
     def _connections(self) -> list[Connection]:
@@ -192,6 +212,10 @@ class Reader:
         self.report(side, status)
         if status != GOES_ON:
             self._pauses.begin()
+
+
+def _server_times(session: Session, process_ids: Collection[int], seconds: float) -> ServerTimes | None:
+    return session.dialect.server_times(session, process_ids, seconds)
 
 
 def on_both_sides(work: Callable[[Side], T], cancel: Callable[[], None] | None = None) -> dict[Side, T]:

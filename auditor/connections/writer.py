@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import dialects
 from auditor.config import ConnectionSettings
-from auditor.errors import AuditorError, ConfigError
+from auditor.errors import AuditorError, BadUrl, ConfigError
 from dialects import Dialect, Session
 
 
@@ -19,6 +19,48 @@ def writing_dialect(name: str, connection: ConnectionSettings) -> Dialect:
     if not dialect.LOADS:
         raise ConfigError(f"the connection {name!r}: {dialect.name} is no target of pipelines yet; use one that is (postgresql, duckdb)")
     return dialect
+
+
+def patching_dialect(name: str, connection: ConnectionSettings) -> Dialect:
+    """Return the dialect of a connection whose rows are patched. Raises ConfigError without ``write``, or if its engine cannot."""
+    if connection.write is None:
+        raise ConfigError(f"the connection {name!r} may only read; add write: {{url: ...}} to it")
+    dialect = dialects.by_scheme(dialects.parse_url(connection.write.url).scheme)
+    if not dialect.PATCHES:
+        raise ConfigError(f"the connection {name!r}: the rows of {dialect.name}'s tables cannot be changed one by one; copy the range anew")
+    if connection.database != connection.model_copy(update={"url": connection.write.url}).database:
+        raise ConfigError(f"the connection {name!r}: write: url leads to another database than url; write the same one")
+    return dialect
+
+
+def open_patch_session(name: str, connection: ConnectionSettings) -> Session:
+    """Open a session that patches rows, which the caller closes. Raises ConfigError, BadUrl and EngineError."""
+    dialect = patching_dialect(name, connection)
+    assert connection.write
+    limits = connection.limits
+    session = dialect.connect(dialect.write_url(dialects.parse_url(connection.write.url)), limits.statement_timeout, limits.lock_timeout)
+    try:
+        for statement in dialect.WRITE_SETTINGS:
+            session.execute(statement)
+    except AuditorError:
+        session.close()
+        raise
+    return session
+
+
+def open_files_for_writing(connections: Mapping[str, ConnectionSettings], written: str) -> dict[str, ConnectionSettings]:
+    """Return the connections, of which those to the file of the connection ``written`` open it as its writer does.
+
+    A process that writes a file cannot open it a second time as one that only reads.
+    """
+    settings = connections[written]
+    dialect = patching_dialect(written, settings)
+    found = dict(connections)
+    for name, one in connections.items() if dialect.OPENS_FILES else ():
+        with suppress(BadUrl):  # reported when that connection is used
+            if one.database == settings.database:
+                found[name] = one.model_copy(update={"url": f"{one.url}{'&' if '?' in one.url else '?'}access_mode=read_write"})
+    return found
 
 
 @contextmanager

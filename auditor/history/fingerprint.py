@@ -71,4 +71,5 @@ def hash_layout(plan: Plan, settings: str) -> str:
     layout: list[object] = [settings, str(plan.partitioning), plan.partitioning.size, plan.key]
     layout += [(plan.sides[side].connection, plan.sides[side].table) for side in SIDES]
     layout += [(c.name, str(c.kind), *(c.expression[side] for side in SIDES)) for c in plan.columns]
+    layout += [(c.name, c.pieces) for c in plan.columns if c.digest]
     return hashlib.sha256(repr(layout).encode()).hexdigest()[:16]

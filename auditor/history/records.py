@@ -140,7 +140,7 @@ def save_result(store: Store, outcome: Outcome, limits: Retention) -> None:
     # Pruning reads all runs of all audits, too slow to do after every run.
     if time.monotonic() - _last_pruned.get(store, -PRUNE_INTERVAL) >= PRUNE_INTERVAL:
         _last_pruned[store] = time.monotonic()
-        retention.prune(store, runs=limits.runs, days=limits.days, now=dt.datetime.now(dt.UTC))
+        retention.prune(store, runs=limits.runs, days=limits.days, now=dt.datetime.now(dt.UTC), journal=limits.journal)
 
 
 def _read_moment(store: Store, report: Report, plan: Plan) -> dt.datetime:

@@ -22,6 +22,7 @@ from auditor.model._found import (
     Step,
 )
 from auditor.model._measure import Measure
+from auditor.model._part import Part
 from auditor.model._plan import (
     NULL_PARTITION,
     SIDES,
@@ -66,6 +67,7 @@ __all__ = [
     "NotCompared",
     "Overdue",
     "OverdueRange",
+    "Part",
     "Partitioning",
     "Plan",
     "Prescan",

@@ -12,6 +12,7 @@ from typing import Literal
 from auditor.model._measure import Measure
 from auditor.model._plan import Method, Plan, Side, State, Verdict
 from auditor.model._slice import Slice
+from dialects import ServerTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +255,8 @@ class SideCost:
     """Bytes of the summaries alone, without connecting, planning and naming."""
     seconds: float = 0.0
     """Duration of the scan in seconds, over all levels of a ladder."""
+    server: ServerTimes | None = None
+    """What the server itself recorded of the statements; None where it keeps no record, or showed none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,6 +141,13 @@ class ColumnPlan:
     zones: dict[Side, str] = field(default_factory=dict)
     """The side whose times are those of UTC and are taken to a zone, with the zone; empty where both sides' are of one zone."""
 
+    digest: bool = False
+    """Whether the column's SHA-256 stands in the row text instead of its canonical text, because a side's engine builds no row text that
+    is long enough for both sides' longest values."""
+    pieces: int = 0
+    """Of a column with a digest: of how many pieces at most a long value is hashed, as ``Dialect.digest_of_pieces`` says; 0 if its text is
+    hashed as it is."""
+
     def unrounded(self, side: Side) -> ColumnPlan:
         """Return this column for fetching one side's unrounded values, without its tolerance; itself if it has none."""
         return replace(self, kind=self.fine[side], tolerance=None, fine={}) if self.fine else self

@@ -9,5 +9,6 @@ How an event travels:
 
 `run` does this until it is stopped; `check` says before what is missing.
 
-`events` defines what they hand to each other. No row passes the driver.
+`events` defines what they hand to each other. No row passes the driver: executors decode, stage and load, and a target that one session
+alone may load has a loader in a process of its own.
 """

@@ -17,8 +17,8 @@ integers, ``BIT``                decimal digits, with ``-`` before negative numb
 ``TIME``                         ``-838:59:59`` with a fraction likewise; ``YEAR``: ``2024`` or ``0000``
 ``CHAR``, ``VARCHAR``, ``TEXT``  the characters
 ``BINARY``, ``BLOB`` and such    hexadecimal digits, ``BINARY(n)`` with all its n bytes; spatial values: their SRID in four bytes, the
-                                 lowest first, and WKB. MariaDB's ``UUID``, ``INET4`` and ``INET6`` are logged as ``BINARY``; a
-                                 ``UUID``'s bytes are its digits in their order
+                                 lowest first, and WKB
+``UUID``, ``INET4``, ``INET6``   as PostgreSQL prints them, if the table still has such a column: MariaDB logs them as ``BINARY``
 ``ENUM``, ``SET``                the label; the labels separated by commas; an invalid ``ENUM`` is the empty text
 ``JSON``                         the document as the server prints it; MariaDB logs it as ``LONGTEXT``, as it was written
 ===============================  ====================================================================================

@@ -29,6 +29,9 @@ def holds(target: Kind, source: Kind) -> bool:
             ("timestamp", "timestamptz"),
             ("timestamptz", "timestamp"),
             ("float32", "float64"),
+            ("json", "text"),
+            ("network", "text"),
+            ("uuid", "text"),
         }
     if source.name == "integer":
         return target.unsigned or not source.unsigned

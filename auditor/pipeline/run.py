@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 import threading
@@ -14,12 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auditor.config import Settings
+from auditor.connections.writer import writing_dialect
 from auditor.errors import AuditorError, SourceTaken, StoreError
 from auditor.pipeline import retention, spark
+from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.merge.loader import FIRST_WAIT, LONGEST_WAIT, Loader
+from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.table_merge import Where
+from auditor.pipeline.stage_task import TableRules
 from auditor.pipeline.staged_parts import make_folder, sweep
-from auditor.pipeline.staging import Staging, TableRules
+from auditor.pipeline.staging import Staging
+from auditor.pipeline.watch import Watch, source_of
 from auditor.store import Store, leases, parts, pipelines, runs, salt
 
 if TYPE_CHECKING:
@@ -43,6 +49,9 @@ RETENTION = 60.0
 SERVER_IDS = range(1 << 23, 1 << 24)
 """The server ids of pipelines: other readers of a log take larger ones, and people smaller ones."""
 
+JOIN = 5.0
+"""Seconds to wait for the end of a look at the source."""
+
 COMMIT_WAIT = 5.0
 """Seconds that Spark has, after a batch was staged, to commit it before the query is stopped."""
 
@@ -56,7 +65,7 @@ class Run:
     store: Store
     name: str
     targets: Sequence[str]
-    """The targets that this process loads."""
+    """The targets that this process loads; where it stages, but for those that another process loads already."""
     stages: bool = True
     """Whether this process reads the source."""
     source: str = "mysql_binlog"
@@ -74,56 +83,91 @@ class Run:
         root = Path(pipeline.staging.path)
         make_folder(root)
         with ExitStack() as held:
-            wanted = [lease_of_source(self.settings, self.name)] if self.stages else []
-            for lease in [*wanted, *(f"{self.name}/{target}" for target in self.targets)]:
-                held.enter_context(self._lease(lease))
+            if self.stages:
+                held.enter_context(self._lease(lease_of_source(self.settings, self.name)))
+            self.targets = [target for target in self.targets if self._is_ours(target, held)]
+            log.info("%s: %sloads %s", self.name, "stages and " * self.stages, ", ".join(self.targets) or "none", extra={"action": "began"})
             if self.stages:
                 orphans = sweep(root, parts.list_paths(self.store, self.name))
                 log.info("%s: %d files of unfinished batches were removed", self.name, len(orphans), extra={"action": "swept"})
-            session = spark.start_session(pipeline.master)
+            watch = Watch(self.store, self.settings, self.name) if self.stages else None
+            if watch:
+                watching = threading.Thread(target=watch.run, args=(self.stop,), name="watch", daemon=True)
+                held.callback(watching.join, JOIN)
+                held.callback(self.stop.set)
+                watching.start()
+            session = spark.start_session(pipeline.master) if self._needs_spark() else None
             self._loaders(session, root, held)
-            self._watch(session, root)
+            try:
+                self._keep_running(session, root, watch)
+            except Exception as error:  # of Python or of Java
+                raise spark.translate(error) from error
         if self._lost:
             raise self._lost[0]
+        log.info("%s: stopped after the batch", self.name, extra={"action": "stopped"})
 
-    def _loaders(self, session: SparkSession, root: Path, held: ExitStack) -> None:
+    def _is_ours(self, target: str, held: ExitStack) -> bool:
+        """Hold the lease of a target; return False if another process loads it. Raises SourceTaken if this one was to do nothing else."""
+        try:
+            held.enter_context(self._lease(f"{self.name}/{target}"))
+        except SourceTaken as error:
+            if not self.stages:
+                raise
+            log.info("%s: target %s is not loaded here: %s", self.name, target, error, extra={"action": "loaded_elsewhere"})
+            return False
+        return True
+
+    def _needs_spark(self) -> bool:
+        """Return whether anything here runs on executors: a target that one session loads needs none."""
+        pipeline = self.settings.pipeline(self.name)
+        connections = [pipeline.targets[target].connection for target in self.targets]
+        return self.stages or any(writing_dialect(one, self.settings.connections[one]).LOADS == "side by side" for one in connections)
+
+    def _loaders(self, session: SparkSession | None, root: Path, held: ExitStack) -> None:
         pipeline = self.settings.pipeline(self.name)
         for target in self.targets:
-            chosen = pipeline.targets[target]
-            about = (str(self.config_file), chosen.connection, chosen.schema_, str(root))
-            loader = Loader(
-                Where(self.store, self.name, *about, spark.on_executors(session)), target, self.settings.connections[chosen.connection]
-            )
             self._staged[target] = threading.Event()
-            arguments = (chosen.every, self.stop, self._staged[target], self._paused)
-            thread = threading.Thread(target=loader.run, args=arguments, name=f"loader {target}", daemon=True)
+            arguments = (pipeline.targets[target].every, self.stop, self._staged[target], self._paused)
+            thread = threading.Thread(target=self._loader(session, root, target).run, args=arguments, name=f"loader {target}", daemon=True)
             held.callback(thread.join)
             held.callback(self.stop.set)
             thread.start()
 
-    def _watch(self, session: SparkSession, root: Path) -> None:
+    def _loader(self, session: SparkSession | None, root: Path, target: str) -> Loader | LoaderProcess:
+        chosen = self.settings.pipeline(self.name).targets[target]
+        connection = self.settings.connections[chosen.connection]
+        if writing_dialect(chosen.connection, connection).LOADS == "alone":
+            return LoaderProcess(str(self.config_file), self.name, target)
+        about = (str(self.config_file), chosen.connection, chosen.schema_, str(root))
+        return Loader(Where(self.store, self.name, *about, spark.on_executors(session)), target, connection)
+
+    def _keep_running(self, session: SparkSession | None, root: Path, watch: Watch | None) -> None:
         """Keep the query running, and start it again with growing waits when it failed for a reason that may pass."""
         rules = TableRules(self.settings.pipeline(self.name), salt.get_salt(self.store))
-        staging = Staging(self.store, self.name, root, rules, root / spark.CHECKPOINT, self._wake, self.stop.is_set)
+        staging = Staging(self.store, self.name, root, rules, root / spark.CHECKPOINT, self._wake, self.stop.is_set, watch=watch)
         query: StreamingQuery | None = None
         wait, next_start, next_retention = FIRST_WAIT, 0.0, 0.0
-        if self.stages:
+        if session and self.stages:
             (self.register or _register)(session)
         try:
             while not self.stop.is_set():
                 now = time.monotonic()
                 self._look_for_pause()
+                if session:
+                    spark.check_alive(session)
                 if query is not None and not query.isActive:
                     error = staging.failure or spark.translate(query.exception() or RuntimeError("without an error"))
                     query, next_start, wait = None, now + wait, min(LONGEST_WAIT, 2 * wait)
                     self._report(error)
-                    if not error.retryable:
-                        raise error
                 elif query is not None and self._paused.is_set():
                     _stop(query, staging)
                     query = None
-                elif query is None and self.stages and not self._paused.is_set() and now >= next_start:
-                    query = spark.start_query(session, self._options(root), root, staging, TRIGGER, self.source)
+                elif session and query is None and self.stages and not self._paused.is_set() and now >= next_start:
+                    try:
+                        query = spark.start_query(session, self._options(root), root, staging, TRIGGER, self.source)
+                    except AuditorError as error:
+                        next_start, wait = now + wait, min(LONGEST_WAIT, 2 * wait)
+                        self._report(error)
                 elif query is not None and query.lastProgress:
                     wait = FIRST_WAIT
                 if now >= next_retention:
@@ -136,15 +180,30 @@ class Run:
                 _stop(query, staging)
 
     def _options(self, root: Path) -> dict[str, str]:
-        """Return the options of the source: names, never URLs; and after a lost checkpoint the offset to go on from."""
+        """Return the options of the source: names, never URLs; and without a checkpoint the offset to begin at. Raises AuditorError."""
         source = self.settings.pipeline(self.name).source
         options = {"connection": source.connection, "config": str(self.config_file), "tables": ",".join(source.tables)}
         options["server_id"] = str(server_id(self.settings, self.name))
-        offset = pipelines.get_pipeline(self.store, self.name).source_offset
-        if offset is not None and not (root / spark.CHECKPOINT / "offsets").exists():
-            options["start"] = f"{offset['file']}:{offset['position']}"
-            log.warning("%s: the checkpoint is gone; it goes on from the last batch in the store", self.name, extra={"action": "resumed"})
+        # Until its first batch is committed, Spark asks the source again where it begins.
+        is_committed = any((root / spark.CHECKPOINT / "commits").glob("[0-9]*"))
+        if not is_committed and (offset := self._offset()):
+            options["start"] = json.dumps(offset)
         return options
+
+    def _offset(self) -> Any:
+        """Return the offset at the end of the last batch in the store; of a new pipeline where the log ends now, which is stored first.
+
+        So nothing is lost of what is committed from now on, even if this process ends before its first batch.
+        """
+        offset = pipelines.get_pipeline(self.store, self.name).source_offset
+        if offset is not None:
+            log.warning("%s: there is no checkpoint; it goes on from the last batch in the store", self.name, extra={"action": "resumed"})
+        elif self.register is None:
+            offset = end_of_log(source_of(self.settings, self.name))
+            parts.record_batch(self.store, self.name, [], {}, offset)
+            place = f"{offset['file']}:{offset['position']}"
+            log.info("%s: it begins at %s, where the log ends now", self.name, place, extra={"action": "begun", "pipeline": self.name})
+        return offset
 
     def _wake(self) -> None:
         for staged in self._staged.values():
@@ -156,9 +215,13 @@ class Run:
             (self._paused.set if paused else self._paused.clear)()
 
     def _report(self, error: AuditorError) -> None:
-        log.warning("%s: staging failed: %s", self.name, error, extra={"action": "staging_failed", "again": error.retryable})
+        """Report why staging failed; raise the error if it does not pass by itself."""
+        goes_on = "it is tried again, and nothing is lost" if error.retryable else "the pipeline ends"
+        log.warning("%s: staging failed; %s: %s", self.name, goes_on, error, extra={"action": "staging_failed", "again": error.retryable})
         with suppress(StoreError):  # it is logged
             pipelines.set_reason(self.store, self.name, str(error))
+        if not error.retryable:
+            raise error
 
     def _prune(self, root: Path) -> None:
         try:
@@ -169,14 +232,14 @@ class Run:
     @contextmanager
     def _lease(self, name: str) -> Iterator[None]:
         """Hold a lease for the block, and stop the run if another process takes it over. Raises SourceTaken."""
-        holder, about, done = secrets.token_hex(16), str(runs.this_process()), threading.Event()
-        leases.take_lease(self.store, name, holder, about, LEASE)
+        holder, owner, done = secrets.token_hex(16), runs.this_process(), threading.Event()
+        leases.take_lease(self.store, name, holder, owner, LEASE)
         renewed = [time.monotonic()]
 
         def renew() -> None:
             while not done.wait(LEASE / 6):
                 try:
-                    leases.take_lease(self.store, name, holder, about, LEASE)
+                    leases.take_lease(self.store, name, holder, owner, LEASE)
                     renewed[0] = time.monotonic()
                 except SourceTaken as error:
                     self._lost.append(error)
@@ -214,9 +277,9 @@ def _stop(query: StreamingQuery, staging: Staging) -> None:
     with staging.working:
         pass
     deadline = time.monotonic() + COMMIT_WAIT
-    while query.isActive and _is_committing(query) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    with suppress(Exception):  # it ends by itself
+    with suppress(Exception):  # it ends by itself, and with Spark's Java process at the latest
+        while query.isActive and _is_committing(query) and time.monotonic() < deadline:
+            time.sleep(0.02)
         query.stop()
 
 

@@ -31,11 +31,12 @@ https://spark.apache.org/docs/latest/api/python/tutorial/sql/python_data_source.
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -48,6 +49,7 @@ from auditor.pipeline.binlog.dump import Patience, Request, Source, first_place,
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, as_offset, from_offset
 from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.binlog.server import check_server, identify_server
 from dialects.mysql import MySQL
 from dialects.url import parse_url
 
@@ -55,6 +57,8 @@ try:
     from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 except ImportError as error:
     raise PackageMissing("the change source needs PySpark 4.2 or later; pip install 'pyspark>=4.2'") from error
+
+Answer = TypeVar("Answer")
 
 _TEXTS = ArrayType(StringType(), containsNull=True)
 EVENT_TYPE = StructType(
@@ -78,9 +82,10 @@ class MySQLBinlog(DataSource):
     """The change source.
 
     Options: ``connection``, ``tables`` (names and patterns, separated by commas), ``config``, ``start`` (``latest``, ``earliest`` or
-    ``FILE:POS``, the end of a transaction), of a batch ``end`` (``latest`` or ``FILE:POS``), ``max_bytes`` (of the log in a batch of a
-    stream), ``range_bytes`` (of the log that a task decodes), ``server_id`` (a stream ends an older one that has the same; by default a
-    number of its own), ``patience`` (seconds for which a source that went away is waited for).
+    ``FILE:POS``, the end of a transaction; of a stream also the JSON of an offset, as Spark logs it), of a batch ``end`` (``latest`` or
+    ``FILE:POS``), ``max_bytes`` (of the log in a batch of a stream), ``range_bytes`` (of the log that a task decodes), ``server_id`` (a
+    stream ends an older one that has the same; by default a number of its own), ``patience`` (seconds for which a source that went away
+    is waited for).
     """
 
     @classmethod
@@ -157,9 +162,21 @@ def _parse(given: Mapping[str, str], end_allowed: bool) -> _Options:
             raise ConfigError(f"mysql_binlog needs the option {name}")
     values["tables"] = tuple(part.strip() for part in values["tables"].split(",") if part.strip())
     for name in ("start", "end"):
-        if values.get(name, "latest") not in ("latest", "earliest"):
+        if values.get(name, "latest") not in ("latest", "earliest") and (end_allowed or not _offset(values[name])):
             Place.parse(values[name])
     return _Options(**{"config": None, **values})
+
+
+def _offset(text: str) -> dict[str, Any] | None:
+    """Return the offset that a text is the JSON of, or None if it is something else. Raises ConfigError for JSON of anything else."""
+    if not text.startswith("{"):
+        return None
+    try:
+        found: dict[str, Any] = json.loads(text)
+        from_offset(found)
+        return found if isinstance(found["epoch"], int) else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ConfigError(f"start of mysql_binlog is no offset: {text}; give one as Spark logs it, or FILE:POS") from None
 
 
 @dataclass(frozen=True)
@@ -204,6 +221,8 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._last_start: Place | None = None
         self._stop_at: Place | None = None
         self._planned: tuple[Place, Place, list[LogRange]] | None = None
+        self._server = ""
+        self._is_checked = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a task needs: no socket."""
@@ -215,9 +234,12 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a stream without a checkpoint begins."""
+        if given := _offset(self._options.start):
+            return given
         if self._initial is None:
             self._initial = Mark(self._ask(lambda connection: self._resolve(self._options.start, connection)))
-        return as_offset(self._initial, epoch=0)
+            self._server = self._ask(identify_server)
+        return as_offset(self._initial, epoch=0) | {"server": self._server}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return how much a batch brings at most; a single transaction may be larger."""
@@ -234,11 +256,13 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return where the next batch ends: at a transaction end, after so many bytes of the log, or where the log ends now.
 
-        Raises OffsetWentBack if an earlier batch began later, PositionLost if the log does not reach so far.
+        Raises OffsetWentBack if an earlier batch began later, PositionLost if the log does not reach so far, and SourceReplaced if it is
+        the log of another server.
         """
         mark = from_offset(start)
         self._check_forward(mark.place)
         end = self._stop_at or self._log_end()
+        self._check_server(start)
         if end.order < mark.place.order:
             raise PositionLost(
                 f"{mark.place} lies beyond the end of the source's binary log, {end}: the log was reset, or the source replaced by another;"
@@ -247,7 +271,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         ranges = self._log_from(mark).advance(end, limit.max_bytes if isinstance(limit, ReadMaxBytes) else None)
         assert self._log is not None
         self._planned = mark.place, self._log.mark.place, ranges
-        return as_offset(self._log.mark, start["epoch"])
+        return as_offset(self._log.mark, start["epoch"]) | {"server": self._server}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the ranges of a batch, the same whenever it is planned; after a crash, nothing was planned before.
@@ -260,6 +284,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if self._planned and self._planned[:2] == (first.place, last.place):
             ranges = self._planned[2]
         else:
+            self._check_server(start)
             log = self._log_from(first)
             ranges = log.advance(last.place)
             if log.mark.place != last.place:
@@ -282,6 +307,13 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             raise OffsetWentBack(f"a batch would begin at {start}, but an earlier one began at {self._last_start}; restart the query")
         self._last_start = start
 
+    def _check_server(self, start: dict[str, Any]) -> None:
+        """Check once for each connection that it leads to the server of the offset. Raises SourceReplaced."""
+        if not self._is_checked:
+            known, mark = start.get("server", ""), from_offset(start)
+            self._server = self._ask(lambda connection: check_server(connection, self._options.connection, known, mark))
+            self._is_checked = True
+
     def _log_from(self, mark: Mark) -> LogScan:
         """Return a scan that stands at the mark: the one that is open, if it does."""
         if self._log and self._log.mark.place != mark.place:
@@ -293,14 +325,15 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _log_end(self) -> Place:
         return self._ask(lambda connection: log_status(connection).end)
 
-    def _ask(self, question: Any) -> Place:
+    def _ask(self, question: Callable[[Any], Answer]) -> Answer:
         """Return what the source answers, after connecting again if need be."""
         patience = Patience(self._options.patience)
         while True:
             try:
-                self._control = self._control or self._options.source().connect()
-                answer: Place = question(self._control)
-                return answer
+                if self._control is None:
+                    self._is_checked = False
+                    self._control = self._options.source().connect()
+                return question(self._control)
             except AuditorError as error:
                 self._control = None
                 patience.wait(error)

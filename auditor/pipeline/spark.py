@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import dialects
 from auditor import errors
-from auditor.errors import AuditorError, PipelineFailed
+from auditor.errors import AuditorError, PackageMissing, PipelineFailed
 from auditor.pipeline.merge.load import LoadTask
 from auditor.pipeline.staging import Staging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+DRIVER_PACKAGES = ("pyspark", "pandas")
+"""What Spark needs in this Python: its ``mapInArrow`` asks for pandas, and uses only Arrow."""
 
 CHECKPOINT = "checkpoint"
 """The folder of the streaming query's checkpoint, below that of the staging."""
@@ -27,19 +31,32 @@ _KNOWN_ERROR = re.compile(r"(?:auditor|dialects)\.errors\.(\w+): (.+)")
 
 
 def start_session(master: str) -> SparkSession:
-    """Start Spark, or join the one of this process. Raises EngineError, which says what is missing."""
+    """Start Spark, or join the one of this process. Raises EngineError and PackageMissing, which say what is missing."""
+    if missing := [name for name in DRIVER_PACKAGES if find_spec(name) is None]:
+        raise PackageMissing(f"pipelines need {' and '.join(missing)}, which this Python lacks; pip install 'auditor[pipeline]'")
     options = {"master": master}
     if not master.startswith("local"):  # executors on other hosts call the driver
         options |= {"spark.driver.bindAddress": "0.0.0.0", "spark.driver.host": socket.getfqdn()}
     session: Any = dialects.connect(f"spark://local?{urlencode(options)}")
     spark: SparkSession = session.spark
+    spark.sparkContext.setLogLevel("ERROR")  # its warnings of slow batches, several a second on a busy host, hide the pipeline's own lines
     return spark
 
 
-def on_executors(spark: SparkSession) -> Callable[[Callable[[LoadTask], Any], Sequence[LoadTask]], list[Any]]:
-    """Return a function that runs a function on tasks, side by side on the executors, and returns its results in order."""
+def check_alive(spark: SparkSession) -> None:
+    """Raise PipelineFailed if Spark's Java process has ended: nothing can be run in this process from then on."""
+    try:
+        spark.sparkContext._jsc.sc().isStopped()
+    except Exception as error:  # py4j's own, or of the socket
+        raise PipelineFailed("Spark's Java process ended; start the pipeline again, which goes on where it stopped") from error
+
+
+def on_executors(spark: SparkSession | None) -> Callable[[Callable[[LoadTask], Any], Sequence[LoadTask]], list[Any]]:
+    """Return a function that runs a function on tasks and returns its results in order: side by side on the executors, or here without."""
 
     def run(function: Callable[[LoadTask], Any], tasks: Sequence[LoadTask]) -> list[Any]:
+        if spark is None:
+            return [function(task) for task in tasks]
         try:
             return list(spark.sparkContext.parallelize(tasks, len(tasks)).map(function).collect())
         except Exception as error:  # of Python or of Java

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from auditor.errors import PartDamaged, StagingFailed, StagingFull
+from auditor.model import Part
 from auditor.pipeline.events import ARROW_SCHEMA
-from auditor.store.parts import Part
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 

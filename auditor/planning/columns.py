@@ -211,7 +211,8 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
     if rule.round is not None:
         requested = Kind("rounded", scale=rule.round)
     if rule.expr is not None and requested:
-        written = {side: f"({translate_sql(rule.expr, f'expr of {name}', ends, names, side)})" for side in SIDES}
+        said = {side: translate_sql(rule.expr, f"expr of {name}", ends, names, side) for side in SIDES}
+        written = {side: f"({user_sql.typed(sql, ends[side].dialect, requested)})" for side, sql in said.items()}
         return ColumnPlan(
             name=name,
             kind=requested,

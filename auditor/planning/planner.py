@@ -16,7 +16,7 @@ from auditor.compare import tolerance
 from auditor.config import Audit
 from auditor.errors import ColumnRefused, HashMissing, NoSuchObject, PlanError
 from auditor.model import SIDES, Chunk, ColumnPlan, Method, NotCompared, Partitioning, Plan, Side, SidePlan
-from auditor.planning import counts_settings, filters, not_compared
+from auditor.planning import counts_settings, filters, long_columns, not_compared
 from auditor.planning.columns import Endpoint, NameResolver, column_plan
 from auditor.planning.cost import choose_method
 from auditor.planning.filters import Clock
@@ -95,11 +95,12 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
     if problems:
         listed = "\n".join(f"  - {problem}" for problem in dict.fromkeys(problems))
         raise ColumnRefused(f"audit {name} cannot run as it is:\n{listed}")
+    settled = long_columns.hash_long_columns(columns, ends) if audit.encoding == "injective" else tuple(columns)
     return Plan(
         audit=name,
         method=method,
         sides=sides,
-        columns=tuple(columns),
+        columns=settled,
         key=len(key),
         partitioning=Partitioning(strategy="hash", buckets=1),
         hash=audit.algorithm,
@@ -111,7 +112,7 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
         snapshot=audit.snapshot or ("whole" if max((end.table.estimate or 0) for end in ends.values()) <= SNAPSHOT_ROWS else "per_chunk"),
         not_compared=(*chosen.assumed, *_not_compared(audit, names, columns)),
         now=chosen.now,
-        notes=(*(note for side in SIDES for note in ends[side].notes), *chosen.notes),
+        notes=(*(note for side in SIDES for note in ends[side].notes), *chosen.notes, *long_columns.notes(settled)),
         version=canonical.VERSION,
     )
 

@@ -199,12 +199,20 @@ def _cost(report: Report) -> CostJson:
 
 
 def _side_cost(cost: SideCost) -> SideCostJson:
-    return {
+    found: SideCostJson = {
         "statements": cost.statements,
         "bytes_received": cost.bytes,
         "summary_bytes": cost.scan_bytes,
         "seconds": round(cost.seconds, 3),
     }
+    if here := cost.server:
+        found["server"] = {
+            "statements": here.statements,
+            "seconds": round(here.elapsed, 3),
+            "queued_seconds": round(here.queued, 3),
+            "executing_seconds": round(here.executing, 3),
+        }
+    return found
 
 
 def plan(plan: Plan) -> PlanJson:

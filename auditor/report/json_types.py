@@ -168,6 +168,15 @@ class PlanJson(TypedDict):
     partition_ranges: list[list[int]]
 
 
+class ServerTimesJson(TypedDict):
+    """What a server recorded of a run's statements."""
+
+    statements: int
+    seconds: float
+    queued_seconds: float
+    executing_seconds: float
+
+
 class SideCostJson(TypedDict):
     """What one side of a run cost."""
 
@@ -175,6 +184,7 @@ class SideCostJson(TypedDict):
     bytes_received: int
     summary_bytes: int
     seconds: float
+    server: NotRequired[ServerTimesJson]
 
 
 class CostJson(TypedDict):

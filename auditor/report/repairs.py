@@ -27,3 +27,28 @@ def _line(repair: Mapping[str, Any]) -> Text:
     by = repair["recorded_by"] or "an unknown person"
     line = f"repair ({repair['kind']}{rows}), recorded by {by} on {formatting.moment(at)}: {repair['note']}"
     return Text(f"  {formatting.sentence(line)}")
+
+
+WRITTEN = ("updated", "inserted", "deleted", "left", "taken back", "equal")
+"""What became of a patch's rows, in the order in which it is told."""
+
+
+def patches(applied: Sequence[Mapping[str, Any]]) -> Text:
+    """Return one line per patch, the oldest first; each is a mapping of its stored fields."""
+    return Text("\n").join(_patch_line(one) for one in applied)
+
+
+def _patch_line(patch: Mapping[str, Any]) -> Text:
+    detail = patch["detail"]
+    rows = ", ".join(f"{detail[name]:,} {name}" for name in WRITTEN if detail.get(name)) or "nothing written"
+    name = f"{'undo' if patch['undoes'] else 'patch'} {patch['patch'][:12]}"
+    what = f"{name} of patch {patch['undoes'][:12]}" if patch["undoes"] else name
+    after = f"; run {detail['after'][:12]} looked again" if detail.get("after") else ""
+    why = f"; {detail['why']}" if detail.get("why") else ""
+    line = f"{what}, begun on {formatting.moment(patch['at'])}, {patch['state']}: {rows}{after}{why}"
+    return Text(f"  {formatting.sentence(line)}")
+
+
+def reason(text: str) -> Text:
+    """Return the line that says why a run was asked for."""
+    return Text(f"  {formatting.sentence(f'asked for: {text}')}")

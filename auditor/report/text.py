@@ -175,6 +175,11 @@ def _costs(report: Report) -> Iterator[str]:
                 f"{side} ({report.servers.get(side, '')}): {cost.statements} statements, {cost.bytes:,} bytes received,"
                 f" of which {cost.scan_bytes:,} are summaries{average}, {cost.seconds:.2f} s"
             )
+            if here := cost.server:
+                yield (
+                    f"{side}, as the server recorded it: {here.statements} statements took {here.elapsed:.2f} s,"
+                    f" of which {here.queued:.2f} s in queues and {here.executing:.2f} s being executed"
+                )
 
 
 def plan(plan: Plan) -> RenderableType:

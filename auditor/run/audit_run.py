@@ -145,6 +145,7 @@ class AuditRun:
         try:
             with self.checkpoint.keep_alive(self.reader.stop, self.reader.statements), self.reader.open():
                 self._try_methods()
+                self.reader.read_server_times()
             if self.findings:
                 found, exit_code, reasons = self.findings.verdict, self.findings.verdict.exit_code, self._reasons(self.findings)
         except AuditorError as error:

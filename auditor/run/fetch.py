@@ -103,7 +103,7 @@ class Fetcher:
 
     def of_range(self, span: RangeDifference) -> Iterator[Row]:
         """Yield the rows of a range as they are now; with texts only where tolerances need them."""
-        yield from self._rows(self._range_condition(span), texts=self.plan.is_tolerant)
+        yield from self._rows(self._range_condition(span), texts=self.plan.is_tolerant, expected=span.rows)
 
     def by_place(self, places: Sequence[Place]) -> Iterator[Row]:
         """Yield the rows at these positions of partitions by hash or time, with the texts of all columns.
@@ -122,16 +122,18 @@ class Fetcher:
     def all_rows(self) -> Iterator[Row]:
         """Yield all rows that meet the plan's conditions, whatever their partition, in one scan."""
         anywhere = dataclasses.replace(self.plan, partitioning=Partitioning(strategy="hash", buckets=1))
-        yield from dataclasses.replace(self, plan=anywhere)._rows("", texts=False)
+        expected = self.plan.sides[self.side].estimate or 0
+        yield from dataclasses.replace(self, plan=anywhere)._rows("", texts=False, expected=expected)
 
-    def by_partition(self, partitions: Sequence[int], texts: bool = False) -> Iterator[Row]:
-        """Yield the rows of these partitions: key ranges through the key's index, others in one scan."""
+    def by_partition(self, partitions: Sequence[int], texts: bool = False, expected: int = 0) -> Iterator[Row]:
+        """Yield the rows of these partitions, about ``expected``: key ranges through the key's index, others in one scan."""
         numbers = sorted(p for p in partitions if p != NULL_PARTITION)
         if len(numbers) < len(partitions):
             yield from self._rows(self._without_partition(), texts)
         if numbers:
             for where in render.partition_conditions(self.plan, self.side, self.session.dialect, numbers, RANGES_PER_STATEMENT):
-                yield from self._rows(where, texts)
+                share = min(len(numbers), RANGES_PER_STATEMENT) / len(numbers) if self.plan.partitioning.strategy == "range" else 1
+                yield from self._rows(where, texts, expected=round(expected * share))
 
     def of_part(self, partition: int, buckets: int) -> Iterator[Row]:
         """Yield the rows of a partition whose key lies in the first of ``buckets`` buckets; with texts only where tolerances need them."""
@@ -220,12 +222,12 @@ class Fetcher:
         id_ = key_number.partition(dataclasses.replace(self.plan, partitioning=how), self.side, self.session.dialect)
         return f"{id_} >= {first} AND {id_} <= {last}"
 
-    def _rows(self, where: str, texts: bool, more: Sequence[str] = ()) -> Iterator[Row]:
+    def _rows(self, where: str, texts: bool, more: Sequence[str] = (), expected: int = 0) -> Iterator[Row]:
         dialect, key = self.session.dialect, self.plan.key
         columns = [row_text.text(column, self.side, dialect) for column in self.plan.key_columns]
         columns += [self._text(column, dialect) for column in self.plan.columns[key:]] if texts else []
         columns += more
-        for batch in self.session.stream(render.rows(self.plan, self.side, dialect, where, columns)):
+        for batch in self.session.stream_many(render.rows(self.plan, self.side, dialect, where, columns), expected):
             for partition, digits, *found in zip(*batch, strict=True):
                 number = None if partition is None or partition != partition else int(partition)  # noqa: PLR0124 - Arrow's NULL
                 yield Row(number, str(digits), tuple(found[:key]), tuple(found[key:]))

@@ -1,8 +1,7 @@
-"""Check, run, show, pause and reset pipelines, and propose the audits that match them."""
+"""Check, run, pause and reset pipelines, and propose the audits that match them."""
 
 from __future__ import annotations
 
-import datetime as dt
 import secrets
 import shutil
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from auditor.config import Settings
-from auditor.errors import ConfigError
+from auditor.errors import AuditorError, ConfigError
 from auditor.pipeline import check as checks
 from auditor.store import leases, parts, pipelines, runs, salt
 
@@ -21,9 +20,20 @@ if TYPE_CHECKING:
     from auditor.store import Store
 
 
-def check(settings: Settings, store: Store, name: str) -> list[Finding]:
-    """Return everything that keeps a pipeline from running. Raises UnknownPipeline and StoreError."""
-    return checks.check(settings, name, salt.get_salt(store))
+def check(settings: Settings, config_file: Path, store: Store, name: str) -> list[Finding]:
+    """Return everything that keeps a pipeline from running; starts Spark to look at its executors.
+
+    Raises UnknownPipeline and StoreError.
+    """
+    from auditor.pipeline.check import Finding
+    from auditor.pipeline.executors import check_executors
+
+    found = checks.check(settings, name, salt.get_salt(store))
+    about = f"Spark at {settings.pipeline(name).master}"
+    try:
+        return found + [Finding("error", about, sentence) for sentence in check_executors(settings, config_file.resolve(), name)]
+    except AuditorError as error:
+        return [*found, Finding("error", about, str(error))]
 
 
 def run(settings: Settings, config_file: Path, store: Store, name: str, target: str | None, stop: Event) -> None:
@@ -37,45 +47,6 @@ def run(settings: Settings, config_file: Path, store: Store, name: str, target: 
     Run(settings, config_file.resolve(), store, name, targets, stages=target is None, stop=stop).run()
 
 
-def status(settings: Settings, store: Store, name: str) -> dict[str, Any]:
-    """Return how a pipeline stands, as plain values: what was staged, and of each target what it holds and lacks. Raises StoreError."""
-    pipeline = settings.pipeline(name)
-    state, merges, tables = pipelines.get_pipeline(store, name), pipelines.list_merges(store, name), parts.list_tables(store, name)
-    targets = {}
-    for target in pipeline.targets:
-        reports = merges.get(target, {})
-        positions = {table: report.position for table, report in reports.items()}
-        rows, size = parts.count_pending(store, name, positions)
-        behind = [table for table, staged in tables.items() if positions.get(table, 0) < staged.staged_through]
-        times = [report.through_time for table, report in reports.items() if table in behind and report.through_time]
-        lag = (dt.datetime.now(dt.UTC) - min(times)).total_seconds() if times else None if behind else 0.0
-        targets[target] = {
-            "pending_events": rows,
-            "pending_bytes": size,
-            "lag_seconds": lag,
-            "tables": {
-                table: {
-                    "position": report.position,
-                    "through": report.through_time.isoformat() if report.through_time else None,
-                    "events": report.events,
-                    "state": report.state,
-                    "reason": report.reason,
-                }
-                for table, report in sorted(reports.items())
-            },
-        }
-    return {
-        "pipeline": name,
-        "paused": state.paused,
-        "reason": state.reason,
-        "staged_through": state.staged_through,
-        "staged_time": state.staged_time.isoformat() if state.staged_time else None,
-        "staged_at": state.staged_at.isoformat() if state.staged_at else None,
-        "tables": len(tables),
-        "targets": targets,
-    }
-
-
 def set_paused(settings: Settings, store: Store, name: str, paused: bool) -> None:
     """Pause a pipeline, or let it go on. Raises UnknownPipeline and StoreError."""
     settings.pipeline(name)
@@ -86,7 +57,8 @@ def describe_reset(settings: Settings, store: Store, name: str) -> list[str]:
     """Return what a reset will forget, a line each. Raises UnknownPipeline and StoreError."""
     pipeline = settings.pipeline(name)
     tables = parts.list_tables(store, name)
-    rows, size = parts.count_pending(store, name, {})
+    piles = parts.sum_parts(store, name, {}).values()
+    rows, size = sum(pile.rows for pile in piles), sum(pile.bytes for pile in piles)
     return [
         f"the staged parts below {pipeline.staging.path}: {rows:,} events, {size:,} bytes",
         f"the position in the change stream of {pipeline.source.connection}, and the checkpoint",
@@ -100,12 +72,12 @@ def reset(settings: Settings, store: Store, name: str) -> None:
     from auditor.pipeline.run import lease_of_source
 
     pipeline = settings.pipeline(name)
-    holder, about = secrets.token_hex(16), str(runs.this_process())
+    holder, owner = secrets.token_hex(16), runs.this_process()
     names = [lease_of_source(settings, name), *(f"{name}/{target}" for target in pipeline.targets)]
     held = []
     try:
         for lease in names:
-            leases.take_lease(store, lease, holder, f"a reset by {about}", 600)
+            leases.take_lease(store, lease, holder, owner, 600)
             held.append(lease)
         for target in pipeline.targets:
             forget_positions(settings, name, target)

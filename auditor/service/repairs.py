@@ -1,4 +1,4 @@
-"""Record and list repairs made by people; the auditor itself does not write to a target."""
+"""Record and list repairs made by people, and those that a patch made."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from auditor.history.masking import Digest
 from auditor.model import SIDES, Chunk, Differences, Measure, Plan, Report
 from auditor.planning.masks import are_mentioned, masked_columns
 from auditor.report.redact import redact_plan
-from auditor.store import Store, runs, salt, scrubbing
+from auditor.store import Store, patches, runs, salt, scrubbing
 from auditor.store.runs import StoredRun
 
 PAGE = 200
@@ -70,6 +70,7 @@ def _scrub_run(settings: Settings, store: Store, run: StoredRun, digest: Digest)
         store, run.run, report=_REPORT.dump_json(hidden), reasons=hidden.reasons, details=details, keep_map=not plan.hides_ranges
     )
     scrubbing.replace_repaired_keys(store, run.run, keys, MASK)
+    patches.drop_rows(store, run=run.run)
     return True
 
 

@@ -31,12 +31,20 @@ def _row_columns(column: ColumnPlan, side: Side, dialect: Dialect, index: int, t
     kind, expression = family(column), column.expression[side]
     if kind == "text":
         counted = text if column.null_as is not None else expression
-        return [f"{counted} AS v{index}", f"{dialect.length(text)} AS d{index}"]
+        return [f"{counted} AS v{index}", f"{_length(column, side, dialect, text)} AS d{index}"]
     if kind == "truth":
         return [f"{expression} AS v{index}", f"CASE WHEN {text} = '1' THEN 1 ELSE 0 END AS d{index}"]
     value = dialect.as_number(expression, column.native[side]) if kind == "number" else expression
     summed = addend(column, side, dialect, text) if "sum" in column_measures(column) else expression
     return [f"{value} AS v{index}", *([f"{summed} AS d{index}"] if summed != expression else [])]
+
+
+def _length(column: ColumnPlan, side: Side, dialect: Dialect, text: str) -> str:
+    """Return SQL of a text's characters; of a document that may be too long to be built its bytes, of such bytes their digits."""
+    if not column.pieces:
+        return dialect.length(text)
+    count = dialect.byte_count(column.kind, column.expression[side], column.native[side])
+    return f"2 * {count}" if column.kind.name == "binary" else count
 
 
 def addend(column: ColumnPlan, side: Side, dialect: Dialect, text: str) -> str:

@@ -98,10 +98,22 @@ def row_text(plan: Plan, side: Side, dialect: Dialect) -> str:
         null = dialect.string_literal("NULL")
         return dialect.concat([_mark_null(column, side, operand(column, side, dialect), null, dialect) for column in plan.columns])
     null = dialect.string_literal(canonical.NULL)
-    texts = [_mark_null(column, side, escaped(column, side, dialect), null, dialect) for column in plan.columns]
+    texts = [_mark_null(column, side, _in_row(column, side, dialect), null, dialect) for column in plan.columns]
     between = dialect.string_literal(canonical.SEPARATOR)
     pieces = [piece for text in texts for piece in (between, text)]
     return dialect.concat([dialect.string_literal(plan.salt + canonical.SEPARATOR), *pieces[1:]] if plan.salt else pieces[1:])
+
+
+def _in_row(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of what stands for a column in an injective row text: its escaped text, or its digest, which holds no bar."""
+    return digest(column, side, dialect) if column.digest else escaped(column, side, dialect)
+
+
+def digest(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of the 64 hexadecimal digits that stand for a column's canonical text."""
+    if column.pieces:
+        return dialect.digest_of_pieces(column.kind, column.expression[side], column.native[side], column.pieces)
+    return dialect.row_hash(text(column, side, dialect), "sha256")
 
 
 def key_text(plan: Plan, side: Side, dialect: Dialect) -> str:
@@ -118,6 +130,8 @@ def shortened_text(column: ColumnPlan, side: Side, dialect: Dialect, length: int
 
     Equal texts yield equal results. A masked column yields its SHA-256 in hexadecimal.
     """
+    if column.pieces:
+        return _short_or_digest(column, side, dialect, length)
     sql = text(column, side, dialect)
     if column.masked:
         return dialect.row_hash(sql, "sha256")
@@ -125,3 +139,13 @@ def shortened_text(column: ColumnPlan, side: Side, dialect: Dialect, length: int
         return sql
     cut = dialect.concat([f"LEFT({sql}, {length})", dialect.string_literal("... sha256 "), f"LEFT({dialect.row_hash(sql, 'sha256')}, 16)"])
     return f"CASE WHEN {dialect.length(sql)} > {length} THEN {cut} ELSE {sql} END"
+
+
+def _short_or_digest(column: ColumnPlan, side: Side, dialect: Dialect, length: int) -> str:
+    """Return ``shortened_text`` of a column whose texts may be too long to be built: without their beginning where they are long."""
+    hashed = digest(column, side, dialect)
+    if column.masked:
+        return hashed
+    most = length // 2 if column.kind.name == "binary" else length
+    short = dialect.short_text(column.kind, column.expression[side], column.native[side], most)
+    return f"COALESCE({short}, {dialect.concat([dialect.string_literal('... sha256 '), f'LEFT({hashed}, 16)'])})"

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from auditor.errors import BadExpression
-from dialects import Dialect
+from dialects import Dialect, Kind
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -39,6 +39,22 @@ def translate(sql: str, read: Dialect, write: Dialect, columns: Mapping[str, str
     if isinstance(tree, exp.Column):  # the root cannot be replaced in place
         tree = exp.column(exp.to_identifier(columns[tree.name.lower()], quoted=True))
     return str(tree.sql(dialect=write.sqlglot_dialect, identify=True, comments=False))
+
+
+def typed(sql: str, dialect: Dialect, kind: Kind) -> str:
+    """Return an expression with the type of a kind, if it is nothing but a text or NULL, which has no type of its own.
+
+    As a column of a derived table it would need one: PostgreSQL gives it the type text, and Redshift refuses it.
+    """
+    from sqlglot import exp
+
+    tree = _parse(sql, dialect, sql).unnest()
+    if not (isinstance(tree, exp.Null) or (isinstance(tree, exp.Literal) and tree.is_string)):
+        return sql
+    try:
+        return dialect.typed_value(sql, kind)
+    except LookupError:
+        return sql
 
 
 CLOCKS = frozenset({

@@ -11,7 +11,7 @@ from sqlalchemy import Boolean, Column, ForeignKey, ForeignKeyConstraint, Index,
 
 from auditor.store._types import Json, Moment, Real, Words, blob, name, number
 
-HEAD = "0007"
+HEAD = "0009"
 """The revision of the newest migration."""
 
 VERSION_TABLE = "auditor_version"
@@ -300,10 +300,12 @@ pipelines = Table(
     Column("staged_at", Moment()),
     Column("source_offset", Json()),
     Column("reason", Words(), nullable=False),
+    Column("event_count", number()),
+    Column("progress", Json()),
     **MYSQL,
 )
-"""What a pipeline staged: up to which position, when its source committed that, when it was staged, and the offset of the stream's last
-batch, as its source writes it; and why it is stopped."""
+"""What a pipeline staged: up to which position, when its source committed that, when it was staged, the offset of the stream's last batch,
+as its source writes it, and how many events; why it is stopped; and what its process last saw of source and staging."""
 
 parts = Table(
     "auditor_parts",

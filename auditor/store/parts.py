@@ -7,28 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, insert, select, update
+from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
 
+from auditor.model import Part
 from auditor.store import pipelines
 from auditor.store._schema import parts, staged_tables, table_schemas
 from auditor.store._store import Store, database_time
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A file with the events of one table and schema from one position to another, both inclusive."""
-
-    table: str
-    """Database and table, with a point between."""
-    first: int
-    last: int
-    rows: int
-    bytes: int
-    schema_id: str
-    path: str
-    """Relative to the folder of the staging."""
-    time: dt.datetime
-    """When the source committed its last event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +36,11 @@ def record_batch(store: Store, pipeline: str, batch: Sequence[Part], schemas: Ma
         for schema_id, body in schemas.items():
             if connection.execute(select(table_schemas.c.schema_id).where(_schema(pipeline, schema_id))).one_or_none() is None:
                 connection.execute(insert(table_schemas).values(pipeline=pipeline, schema_id=schema_id, body=body))
-        for part in batch:
-            _write_part(connection, pipeline, part, at)
+        events = sum([_write_part(connection, pipeline, part, at) for part in batch])
         for table in {part.table for part in batch}:
             _note_table(connection, pipeline, table, "staged_through", max(part.last for part in batch if part.table == table))
         newest = max(batch, key=lambda part: part.last, default=None)
-        pipelines.note_staged(connection, pipeline, (newest.last, newest.time) if newest else None, at, offset)
+        pipelines.note_staged(connection, pipeline, (newest.last, newest.time) if newest else None, at, offset, events)
 
     store.write(work)
 
@@ -89,12 +72,28 @@ def get_schema(store: Store, pipeline: str, schema_id: str) -> Any:
         return connection.execute(select(table_schemas.c.body).where(_schema(pipeline, schema_id))).scalar()
 
 
-def count_pending(store: Store, pipeline: str, positions: Mapping[str, int]) -> tuple[int, int]:
-    """Return how many rows and bytes the parts hold that end behind these positions, by table. Raises StoreError."""
+@dataclass(frozen=True, slots=True)
+class Pile:
+    """How much parts hold together."""
+
+    parts: int = 0
+    rows: int = 0
+    bytes: int = 0
+    oldest: dt.datetime | None = None
+    """When the source committed the last event of the oldest part; None if there is no part."""
+
+
+def sum_parts(store: Store, pipeline: str, positions: Mapping[str, int]) -> dict[str, Pile]:
+    """Return how much the parts of each table hold that end behind its position; 0 for a table without one. Raises StoreError."""
+    sums = (func.count(), func.sum(parts.c.row_count), func.sum(parts.c.byte_count), func.min(parts.c.last_time))
+    found: dict[str, Pile] = {}
     with store.reading() as connection:
-        rows = connection.execute(select(parts).where(parts.c.pipeline == pipeline)).all()
-    found = [row for row in rows if row.last_position > positions.get(row.table_name, 0)]
-    return sum(row.row_count for row in found), sum(row.byte_count for row in found)
+        names = connection.execute(select(staged_tables.c.table_name).where(staged_tables.c.pipeline == pipeline)).scalars().all()
+        for table in names:
+            behind = (parts.c.pipeline == pipeline, parts.c.table_name == table, parts.c.last_position > positions.get(table, 0))
+            number, rows, size, oldest = connection.execute(select(*sums).where(*behind)).one()
+            found[table] = Pile(number, int(rows or 0), int(size or 0), oldest)
+    return found
 
 
 def delete_passed(store: Store, pipeline: str, passed: Mapping[str, int], keep: float) -> list[Part]:
@@ -133,17 +132,20 @@ def _schema(pipeline: str, schema_id: str) -> Any:
     return and_(table_schemas.c.pipeline == pipeline, table_schemas.c.schema_id == schema_id)
 
 
-def _write_part(connection: Connection, pipeline: str, part: Part, at: dt.datetime) -> None:
+def _write_part(connection: Connection, pipeline: str, part: Part, at: dt.datetime) -> int:
+    """List a part, and return how many more rows are staged than before."""
     same = and_(parts.c.pipeline == pipeline, parts.c.table_name == part.table, parts.c.first_position == part.first)
     values = {
         "last_position": part.last, "row_count": part.rows, "byte_count": part.bytes, "schema_id": part.schema_id, "path": part.path,
         "last_time": part.time,
     }  # fmt: skip
-    if connection.execute(select(parts.c.number).where(same)).one_or_none() is not None:
+    replaced = connection.execute(select(parts.c.row_count).where(same)).scalar()
+    if replaced is not None:
         connection.execute(update(parts).where(same).values(**values))
-        return
+        return part.rows - int(replaced)
     names = {"pipeline": pipeline, "table_name": part.table, "first_position": part.first}
     connection.execute(insert(parts).values(**names, staged_at=at, **values))
+    return part.rows
 
 
 def _note_table(connection: Connection, pipeline: str, table: str, column: str, position: int) -> None:

@@ -27,6 +27,10 @@ class PipelineState:
     """The offset at the end of the batch staged last, as the source wrote it; None if it is not known."""
     reason: str = ""
     """Why staging is stopped or delayed; empty while it goes on."""
+    events: int = 0
+    """Events staged since the pipeline began."""
+    progress: Any = None
+    """What its process last saw of source and staging, as `auditor.pipeline.watch` makes it; None if it never ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,8 @@ def get_pipeline(store: Store, pipeline: str) -> PipelineState:
         row = connection.execute(select(pipelines).where(pipelines.c.pipeline == pipeline)).one_or_none()
     if row is None:
         return PipelineState()
-    return PipelineState(row.paused, row.staged_through, row.staged_time, row.staged_at, row.source_offset, row.reason)
+    staged = (row.staged_through, row.staged_time, row.staged_at, row.source_offset)
+    return PipelineState(row.paused, *staged, row.reason, row.event_count or 0, row.progress)
 
 
 def set_paused(store: Store, pipeline: str, paused: bool) -> None:
@@ -64,9 +69,22 @@ def set_reason(store: Store, pipeline: str, reason: str) -> None:
     store.write(lambda connection: _write(connection, pipeline, reason=reason))
 
 
-def note_staged(connection: Connection, pipeline: str, newest: tuple[int, dt.datetime] | None, at: dt.datetime, offset: Any) -> None:
-    """Record within a transaction that a batch was staged: its last event's position and time, if it has one, and its end's offset."""
-    staged = {"staged_through": newest[0], "staged_time": newest[1], "staged_at": at} if newest else {}
+def set_progress(store: Store, pipeline: str, progress: Any) -> None:
+    """Record what a pipeline's process sees of source and staging. Raises StoreError."""
+    store.write(lambda connection: _write(connection, pipeline, progress=progress))
+
+
+def note_staged(
+    connection: Connection, pipeline: str, newest: tuple[int, dt.datetime] | None, at: dt.datetime, offset: Any, events: int
+) -> None:
+    """Record within a transaction that a batch was staged: its last event's position and time, if it has one, and its end's offset.
+
+    ``events`` is how many more events are staged than before.
+    """
+    staged: dict[str, Any] = {"staged_through": newest[0], "staged_time": newest[1], "staged_at": at} if newest else {}
+    if events:
+        before = connection.execute(select(pipelines.c.event_count).where(pipelines.c.pipeline == pipeline)).scalar() or 0
+        staged["event_count"] = before + events
     ended = {"source_offset": offset} if offset is not None else {}
     _write(connection, pipeline, reason="", **staged, **ended)
 

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, or_, 
 
 from auditor.errors import StoreFull
 from auditor.model import State
+from auditor.store import patches
 from auditor.store._errors import translate_errors
 from auditor.store._rows import OWN_SETTINGS, ad_hoc_audit
 from auditor.store._schema import audits, claims, events, runs, standing, stretches, tokens
@@ -47,13 +48,13 @@ class Pruned:
     bytes: int | None
 
 
-def prune(store: Store, *, runs: int | None, days: float | None, now: dt.datetime) -> Pruned:
+def prune(store: Store, *, runs: int | None, days: float | None, now: dt.datetime, journal: float | None = None) -> Pruned:
     """Delete each run that is not among the newest ``runs`` of its audit, or is older than ``days``. None is no limit.
 
     Exceptions: the newest done run of each audit's whole table, pending, running and resumable runs, and those that a rolling audit
     refers to. All ad-hoc runs count as runs of one audit, without a newest run to preserve; their definitions are deleted with them.
     Repairs outlive their runs. Events older than ``days`` are deleted, and tokens that ended longer ago; sessions are deleted as
-    soon as they have ended. Raises StoreError.
+    soon as they have ended. The rows of patches are dropped after ``journal`` seconds. Raises StoreError.
     """
     oldest = None if days is None else now - dt.timedelta(days=days)
     with store.reading() as connection:
@@ -61,6 +62,8 @@ def prune(store: Store, *, runs: int | None, days: float | None, now: dt.datetim
     before = _file_size(store)
     deleted = _delete_in_steps(store, rows)
     _delete_claims(store, now)
+    if journal is not None:
+        patches.drop_rows(store, before=now - dt.timedelta(seconds=journal))
     events_deleted = _delete_events(store, oldest) if oldest else 0
     tokens_deleted = _delete_tokens(store, oldest, now)
     if before is not None:

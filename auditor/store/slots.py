@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+from contextlib import nullcontext
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, exc, insert, select, update
 
@@ -42,7 +43,8 @@ def take_slot(store: Store, connection: str, limit: int, holder: str, seconds: f
         waiting = and_(_held_by(connection, holder), slots.c.slot < 0)
         if not database.execute(update(slots).where(waiting).values(until=at + WAITER_TIMEOUT)).rowcount:
             database.execute(delete(slots).where(slots.c.connection == connection, slots.c.slot < 0, slots.c.until <= at))
-            database.execute(insert(slots).values(connection=connection, slot=last_place, holder=holder, until=at + WAITER_TIMEOUT))
+            # Where another holder takes this place concurrently, the next call takes the one after it.
+            _write_slot(database, connection, last_place, None, {"holder": holder, "until": at + WAITER_TIMEOUT})
         return False
 
     return store.write(work)
@@ -69,12 +71,14 @@ def _held_by(connection: str, holder: str) -> ColumnElement[bool]:
 
 
 def _write_slot(database: Connection, connection: str, slot: int, before: str | None, values: dict[str, object]) -> bool:
-    """Write a free slot, or one that expired under the holder ``before``; returns False if another process took it concurrently."""
+    """Write a free slot or place, or a slot that expired under ``before``; returns False if another process took it concurrently."""
     if before is not None:
         same = and_(_held_by(connection, before), slots.c.slot == slot)
         return bool(database.execute(update(slots).where(same).values(**values)).rowcount)
+    # A failed statement ends a transaction of PostgreSQL alone; MySQL drops the savepoint after a deadlock, which would hide that.
+    guard = database.begin_nested() if database.dialect.name == "postgresql" else nullcontext()
     try:
-        with database.begin_nested():
+        with guard:
             database.execute(insert(slots).values(connection=connection, slot=slot, **values))
     except exc.IntegrityError:
         return False

@@ -35,6 +35,10 @@ docs/client-connection-string.md; those that begin with x- become headers, as Da
 ANSI = "TYPEOF(COALESCE(1, '1')) = 'bigint'"
 """True in ANSI mode alone, in which a number beside a text makes a number. https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html"""
 
+MICROSECONDS = "DATE_FORMAT(TIMESTAMP_NTZ'2001-02-03 04:05:06.000007', 'SSSSSS')"
+"""``000007``, but ``000000`` under the legacy policy of formatting times.
+https://spark.apache.org/docs/latest/sql-ref-datetime-pattern.html"""
+
 NOT_SETTABLE = re.compile("CONFIG_NOT_AVAILABLE|CANNOT_MODIFY_CONFIG")
 """How a service refuses to change a setting."""
 
@@ -85,13 +89,16 @@ class ConnectSession(Session):
                     self.close()
                     raise
         odd = "\\ '\"${x}"
-        zone, text, ansi = self.query(f"SELECT CURRENT_TIMEZONE(), {self.dialect.string_literal(odd)}, {ANSI}")[0]
-        if (zone, text, ansi) != ("UTC", odd, True):
+        asked = f"CURRENT_TIMEZONE(), {self.dialect.string_literal(odd)}, {ANSI}, {MICROSECONDS}"
+        zone, text, ansi, micros = self.query(f"SELECT {asked}")[0]
+        if (zone, text, ansi, micros) != ("UTC", odd, True, "000007"):
             self.close()
             raise errors.StatementRefused(
                 f"{self.where}: the server keeps settings on which results depend: time zone {zone}, text literals"
-                f" {'as they must be' if text == odd else 'changed'}, ANSI mode {'on' if ansi else 'off'}; there, set"
-                " spark.sql.session.timeZone = UTC, spark.sql.parser.escapedStringLiterals = false and spark.sql.ansi.enabled = true"
+                f" {'as they must be' if text == odd else 'changed'}, ANSI mode {'on' if ansi else 'off'}, microseconds"
+                f" {'printed' if micros == '000007' else 'lost'}; there, set spark.sql.session.timeZone = UTC,"
+                " spark.sql.parser.escapedStringLiterals = false, spark.sql.variable.substitute = false, spark.sql.ansi.enabled = true and"
+                " spark.sql.legacy.timeParserPolicy = CORRECTED"
             )
         self.statements = 0
 

@@ -210,6 +210,9 @@ class Spark(Dialect):
     def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
         return f"MD5({text})" if algorithm == "md5" else f"SHA2({text}, 256)"
 
+    def utf8(self, text: str) -> str:
+        return f"ENCODE({text}, 'UTF-8')"
+
     def concat(self, parts: Sequence[str]) -> str:
         return f"CONCAT({', '.join(parts)})" if len(parts) > 1 else parts[0]
 

@@ -17,7 +17,7 @@ import pytest
 
 from auditor import telemetry
 from auditor.api import middleware
-from auditor.api.dependencies import find_secrets
+from auditor.config import find_secrets
 from auditor.errors import Unauthorised
 from auditor.service.workers import Workers
 from auditor.store import tokens

@@ -170,6 +170,7 @@ def ensure_table(engine: LiveEngine, drawn: list[list[Any]]) -> None:
         _CREATED.add((engine.name, len(drawn)))
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.parametrize("how", [{}, {"size": 1000}, {"strategy": "hash"}, {"column": "at", "unit": "month"}])
 def test_measures_of_empty_tables_and_null_columns(engine: LiveEngine, how: dict[str, Any]) -> None:
     all_null = [[n, *[None] * (len(COLUMNS) - 1)] for n in range(3)]

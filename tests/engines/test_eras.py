@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 import dialects
-from dialects import Kind
+from dialects import Kind, TimeUnit
 from tests.live import LiveEngine, engine_params
 
 DATE, STAMP = Kind("date"), Kind("timestamp", scale=6)
@@ -62,3 +62,23 @@ def test_eras_have_one_text(engine: LiveEngine) -> None:
         texts = ", ".join(session.dialect.canonical_text(kind, "d" if native == DATE else "t", native) for native, kind in CASES)
         got = session.query(f"SELECT n, {texts} FROM ({rows}) eras ORDER BY n")
     assert {name: list(found) for name, (_, *found) in zip(literals, got, strict=True)} == {name: EXPECTED[name] for name in literals}
+
+
+INDICES = {
+    "44 BC": (-17643830, -735160, -24154), "1 BC": (-17259889, -719163, -23629), "44": (-16881182, -703383, -23110),
+    "12024": (88133338, 3672222, 120650),
+}  # fmt: skip
+"""Hours, days and months from 1970-01-01 to the timestamps."""
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres", "redshift", "duckdb", "spark"), indirect=True)
+def test_eras_have_one_time_index(engine: LiveEngine) -> None:
+    """The year before the first is 1 BC, which engines number differently."""
+    url = engine.url if engine.dialect != "duckdb" else "duckdb:///:memory:"
+    with closing(dialects.connect(url)) as session:
+        times = [LITERALS[engine.name][name][1] for name in INDICES]
+        rows = " UNION ALL ".join(f"SELECT {n} AS n, {time} AS t" for n, time in enumerate(times))
+        units: tuple[TimeUnit, ...] = ("hour", "day", "month")
+        indices = ", ".join(session.dialect.time_index("t", unit) for unit in units)
+        found = session.query(f"SELECT n, {indices} FROM ({rows}) eras ORDER BY n")
+    assert {name: tuple(row) for name, (_, *row) in zip(INDICES, found, strict=True)} == INDICES

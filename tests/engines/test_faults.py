@@ -33,11 +33,7 @@ SERVERS = ("mysql", "mariadb", "postgres", "redshift")
 """Engines with hosts, ports, accounts and connections that can fail."""
 
 ACCOUNTS = {
-    "mysql": (
-        f"DROP USER IF EXISTS {READER}",
-        f"CREATE USER {READER} IDENTIFIED BY '{SECRET}'",
-        f"GRANT ALL ON *.* TO {READER}",
-    ),
+    "mysql": (f"DROP USER IF EXISTS {READER}", f"CREATE USER {READER} IDENTIFIED BY '{SECRET}'", f"GRANT ALL ON *.* TO {READER}"),
     "postgres": (f"DROP ROLE IF EXISTS {READER}", f"CREATE ROLE {READER} SUPERUSER LOGIN PASSWORD '{SECRET}'"),
 }
 ACCOUNTS["redshift"] = ACCOUNTS["postgres"]

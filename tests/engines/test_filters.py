@@ -17,7 +17,7 @@ from tests import filters, tables
 from tests.filters import COLUMNS, NOW, Filter
 from tests.live import ENGINES, LiveEngine
 
-EXAMPLES, DEEP = 1_000, 10_000
+EXAMPLES, DEEP = 400, 10_000
 AT_ONCE = 100
 """Filters in one statement, a column each."""
 BY_WHERE = 12

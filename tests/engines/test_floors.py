@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from typing import Any
 
 import pytest
 
 import dialects
 from auditor.errors import ServerTooOld, SessionNotKept
-from dialects import duckdb, mysql, postgres
+from dialects import duckdb, mysql, mysql_session, postgres
 from dialects.floors import Floor
+from dialects.pooler import refuse_lent_sessions
+from dialects.session import Driver, DriverSession
 from dialects.spark import dialect as spark
 from tests.live import Engines, LiveEngine, engine_params
 from tests.servers import mysql_old, pgbouncer
@@ -41,6 +46,59 @@ def test_pool_of_one_session_serves(engine: LiveEngine, engines: Engines) -> Non
     pooled = engines.companion("pgbouncer-single", pgbouncer.starter(engine.url, "session", size=1))
     with closing(dialects.connect(f"{pooled.url}?connect_timeout=2")) as session:
         assert session.query("SELECT 1") == [(1,)]
+
+
+class Pooled:
+    """A client's connection to a pooler that lends it one of two server sessions for each statement, or always the same."""
+
+    def __init__(self, sessions: Sequence[Any], keeps: bool) -> None:
+        self._sessions: Iterator[Any] = itertools.repeat(sessions[0]) if keeps else itertools.cycle(sessions)
+
+    def cursor(self) -> Any:
+        return next(self._sessions).cursor()
+
+    def close(self) -> None:
+        """Give nothing back: the sessions are the pool's."""
+
+
+class Resetting(Pooled):
+    """One that resets the session before each statement."""
+
+    def cursor(self) -> Any:
+        cursor = super().cursor()
+        cursor.execute("SET auditor.session TO ''" if "psycopg2" in type(cursor).__module__ else "SET @auditor_session = NULL")
+        return cursor
+
+
+PROBES = {"mysql": mysql_session.PROBE, "mariadb": mysql_session.PROBE, "postgres": postgres.PROBE}
+
+
+@pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "postgres"), indirect=True)
+def test_any_pooler_is_known_by_its_sessions(engine: LiveEngine) -> None:
+    """One that lends two server sessions in turn, one that resets what it lends, one that keeps them, and none."""
+    with ExitStack() as opened:
+        opened_sessions = [opened.enter_context(closing(dialects.connect(engine.url))) for _ in range(3)]
+        sessions = [one for one in opened_sessions if isinstance(one, DriverSession)]
+        first, second, third = (one.connection for one in sessions)
+        probe, file = PROBES[engine.name], sessions[0].driver.file_descriptor
+
+        def driver(other: Pooled) -> Driver:
+            return Driver("shop", 10.0, lambda: other, lambda _: file(third), lambda error, where: None)
+
+        def check(own: Pooled, other: Pooled, told: int = 999_999_999) -> None:
+            refuse_lent_sessions(own, told, 1, probe, driver(other))
+
+        check(Pooled([first], True), Pooled([second], True))
+        check(Pooled([first, second], False), Pooled([first], True), told=1)  # the server itself
+        for own, other in (
+            (Pooled([first, second], False), Pooled([third], True)),
+            (Pooled([first], True), Pooled([first], True)),
+            (Pooled([first], True), Pooled([second, third], False)),
+        ):
+            with pytest.raises(SessionNotKept, match=f"shop: a pooler lends .* {probe.remedy}"):
+                check(own, other)
+        with pytest.raises(SessionNotKept, match="a pooler lends"):
+            check(Resetting([first], True), Pooled([second], True))
 
 
 def test_old_mysql_is_refused_in_one_sentence(engines: Engines) -> None:
@@ -79,3 +137,14 @@ def test_floor_is_checked_before_duckdb_is_opened(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("duckdb.__version__", "1.4.9")
     with pytest.raises(ServerTooOld, match="to_arrow_reader"):
         dialects.connect("duckdb:///:memory:")
+
+
+@pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
+def test_redshift_session_that_lost_its_settings_is_refused(engine: LiveEngine) -> None:
+    """Its server tells no process when a connection is made, so that each snapshot asks whether the session is still the pinned one."""
+    with closing(dialects.connect(engine.url)) as session:
+        session.begin()
+        session.end()
+        session.execute("SET datestyle TO 'ISO, MDY'")
+        with pytest.raises(SessionNotKept, match=r"lost the settings .* connect to the cluster itself"):
+            session.begin()

@@ -43,6 +43,7 @@ def fold(found: Summaries, width: int) -> dict[int, tuple[Any, ...]]:
     return folded
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.parametrize(("key", "partition"), [("id", {"size": 16}), ("code", {"buckets": 9}), ("id", {"strategy": "hash", "buckets": 9})])
 def test_a_stretch_is_the_sum_of_its_partitions(engine: LiveEngine, key: str, partition: Mapping[str, Any]) -> None:
     name = tables.shared_table(engine, COLUMNS, ROWS)

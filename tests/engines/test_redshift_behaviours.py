@@ -55,6 +55,7 @@ DIFFERENCES: dict[str, tuple[str, Any, Any]] = {
     "sum": ("SELECT SUM(9223372036854775790 + id) FROM behaviours WHERE id > 7", "bigint out of range", 2**64 - 19),
     "blanks": ("SELECT COUNT(*) FROM behaviours WHERE name = 'a'", 2, 1),
     "case": ("SELECT COUNT(*) FROM behaviours WHERE name = 'a'", 3, 1),
+    "long": ("SELECT LEFT(SHA2(REPEAT('xy', 32768), 256), 8)", "Value too long for character type", "f35f95dd"),
     "float_round": ("SELECT ROUND(9007199254740993 + id * 0, 0) FROM behaviours WHERE id = 9", 9007199254740992, 9007199254740993),
     "capitals": ("SELECT FROM_VARBYTE(TO_VARBYTE('ab', 'hex'), 'hex')", "AB", "ab"),
     "no_groups": ("SELECT REGEXP_REPLACE('ab', '(a)b', '$1', 1, 'p')", "a back-reference", "a"),
@@ -340,3 +341,14 @@ def test_policies_on_rows_and_values_are_told(stand_in: StandIn, engine: LiveEng
         tables.execute(engine, "DROP VIEW svv_rls_attached_policy")
     assert report.verdict == "match" and report.plan
     assert any("may not see whether policies hide rows or mask values" in note for note in report.plan.notes)
+
+
+@pytest.mark.parametrize("written", ["'x'", "NULL", "('x')", "CASE WHEN id > 3 THEN 'x' END"])
+def test_literal_of_an_audit_has_a_type(stand_in: StandIn, engine: LiveEngine, written: str) -> None:
+    """As a column of a derived table it needs one, under every method."""
+    rows = [(number,) for number in range(9)]
+    tables.make(engine, "literal", [("id", Kind("integer"))], rows, key=["id"])
+    settings: dict[str, Any] = {"columns": {"override": {"note": {"expr": written, "kind": "text"}}}}
+    for method in METHODS:
+        report = auditor.audit((engine.url, "literal"), (engine.url, "literal"), method=method, **settings)
+        assert report.verdict == "match", (method, report.reasons)

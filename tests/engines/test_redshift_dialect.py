@@ -21,12 +21,13 @@ import dialects
 import sql_templates
 from auditor import canonical, service
 from auditor.model import ColumnPlan
+from auditor.report import render as render_report
 from auditor.sql import render, row_text
 from dialects import Kind, Place
 from dialects.postgres_session import PostgresSession
 from tests import redshift_allowed, tables
 from tests.live import Engines, LiveEngine, engine_params
-from tests.redshift_allowed import violations
+from tests.redshift_allowed import script_violations, violations
 from tests.servers.redshift import StandIn
 from tests.unit.test_golden import METHODS, STRATEGIES, plan_of, render_statements
 
@@ -64,6 +65,7 @@ def test_every_console_script_is_allowed(method: str, strategy: str) -> None:
 
 def test_every_template_is_allowed() -> None:
     whole = {name: sql for name, sql in render_statements(DIALECT).items() if name != "console"}
+    assert script_violations(whole.pop("patch")) == []
     assert {name: found for name, sql in whole.items() if (found := violations(sql))} == {}
 
 
@@ -219,7 +221,7 @@ def test_sql_that_redshift_lacks_is_detected(forbidden: str) -> None:
 
 
 def test_every_list_entry_names_its_manual_page() -> None:
-    lists = ("FUNCTIONS", "CATALOGUE_FUNCTIONS", "TYPES", "KEYWORDS", "OPERATORS", "STATEMENTS")
+    lists = ("FUNCTIONS", "CATALOGUE_FUNCTIONS", "TYPES", "KEYWORDS", "OPERATORS", "STATEMENTS", "WRITES")
     for name in lists:
         for entry, page in getattr(redshift_allowed, name).items():
             assert page.endswith(".html") and "/" not in page, f"{name}: {entry}"
@@ -259,3 +261,28 @@ def test_rows_are_estimated_without_those_that_are_deleted(engine: LiveEngine) -
 def _estimate(engine: LiveEngine) -> int | None:
     with closing(dialects.connect(engine.url)) as session:
         return session.dialect.describe(session, dialects.Place(("estimated",)))[0].estimate
+
+
+@pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
+def test_report_tells_what_the_server_recorded_of_a_run(engine: LiveEngine) -> None:
+    """By SYS_QUERY_HISTORY: the statements of the run's own sessions since it began, and no others."""
+    tables.make(engine, "recorded", [("id", Kind("integer"))], [(n,) for n in range(20)], key=["id"])
+    times = "2500000 AS elapsed_time, 500000 AS queue_time, 1500000 AS execution_time"
+    rows = f"SELECT {{}} AS session_id, {{}} AS start_time, {times}"
+    own, now = "pg_backend_pid()", "CAST(GETDATE() AS TIMESTAMP)"
+    found = [(own, now), (own, f"{now} - INTERVAL '1 day'"), ("0", now)]
+    tables.execute(engine, f"CREATE VIEW sys_query_history AS {' UNION ALL '.join(rows.format(*one) for one in found)}")
+    try:
+        report = auditor.audit((engine.url, "recorded"), (engine.url, "recorded"))
+    finally:
+        tables.execute(engine, "DROP VIEW sys_query_history")
+    assert report.verdict == "match" and report.cost["target"].server == dialects.ServerTimes(1, 2.5, 0.5, 1.5)
+    assert '"queued_seconds": 0.5' in render_report.run(report, None, "json")
+    assert "1 statements took 2.50 s, of which 0.50 s in queues" in render_report.run(report, None, "text")
+    refused = "CREATE VIEW sys_query_history AS SELECT 1 AS session_id"
+    tables.execute(engine, refused)
+    try:
+        report = auditor.audit((engine.url, "recorded"), (engine.url, "recorded"))
+    finally:
+        tables.execute(engine, "DROP VIEW sys_query_history")
+    assert report.verdict == "match" and report.cost["target"].server is None

@@ -22,7 +22,9 @@ from auditor.service.selftest._texts import check_texts
 from auditor.sql import user_sql
 from dialects.duckdb import DuckDB
 from tests import tables
-from tests.live import LiveEngine, engine_params, quick_on
+from tests.live import Engines, LiveEngine, engine_params, quick_on
+from tests.servers.redshift import StandIn
+from tests.servers.redshift_strict import STRICT
 
 LEAST_CHECKS = 150
 """Checks that every engine passes at least."""
@@ -71,6 +73,20 @@ def test_every_engine_passes(engine: LiveEngine) -> None:
     assert found.tables.startswith("temporary tables")
     assert all(check.detail for check in found.checks if check.outcome == "not run")
     assert ("the description of a table", "passed") in [(check.name, check.outcome) for check in found.checks]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("manner", [frozenset(), STRICT | {"case"}], ids=["as PostgreSQL", "without case"])
+@pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
+def test_stand_in_passes_in_other_manners(engine: LiveEngine, engines: Engines, manner: frozenset[str]) -> None:
+    """In its strict one it passes above."""
+    server = engines.server(engine.name)
+    if not isinstance(server, StandIn):
+        pytest.skip(f"{engine.name}: {server.how}, whose behaviour is its own")
+    with server.behaving(manner):
+        found = run(engine.url)
+    assert not found.failed, found.failed[:5]
+    assert sum(check.outcome == "passed" for check in found.checks) >= LEAST_CHECKS
 
 
 @pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)

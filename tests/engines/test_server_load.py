@@ -12,7 +12,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from typing import Any
@@ -25,6 +25,7 @@ from auditor.config import ConnectionSettings
 from auditor.connections import throttle
 from auditor.errors import AccessDenied, DatabaseBusy, PlanError
 from dialects import Kind, Place, Session
+from dialects.mysql import MySQL
 from dialects.session import DriverSession
 from tests import tables
 from tests.live import LiveEngine, engine_params
@@ -173,6 +174,33 @@ def test_aurora_tells_the_lag_of_its_readers(engine: LiveEngine, here: str, lag:
         tables.execute(engine, "DROP FUNCTION aurora_db_instance_identifier()", "DROP FUNCTION aurora_replica_status()")
 
 
+@only("mysql")
+@pytest.mark.parametrize(("here", "lag"), [("reader", 2.5), ("writer", 0.0), ("joining", math.inf)])
+def test_aurora_for_mysql_tells_the_lag_of_its_readers(engine: LiveEngine, here: str, lag: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a table in the place of the server's own, which nobody can create elsewhere, with the columns and values of the manual."""
+    columns = "server_id VARCHAR(100), session_id VARCHAR(100), replica_lag_in_milliseconds DOUBLE"
+    rows = "('writer', 'MASTER_SESSION_ID', 77), ('reader', '6ab1', 2500), ('other', '6ab2', 90000)"
+    tables.execute(
+        engine, "DROP TABLE IF EXISTS host_status", f"CREATE TABLE host_status ({columns})", f"INSERT INTO host_status VALUES {rows}"
+    )
+    places = {
+        "information_schema.replica_host_status": "host_status",
+        "@@aurora_server_id": f"'{here}'",
+        "LIKE 'aurora_server_id'": "LIKE 'server_id'",
+    }
+    assert probe_load(engine, "lag") == {"lag": 0.0}
+    rendered = MySQL._catalogue_query
+
+    def on_aurora(dialect: MySQL, name: str, fragments: Mapping[str, str]) -> str:
+        sql = rendered(dialect, name, fragments)
+        for real, stand_in in places.items():
+            sql = sql.replace(real, stand_in)
+        return sql
+
+    monkeypatch.setattr(MySQL, "_catalogue_query", on_aurora)
+    assert probe_load(engine, "lag") == {"lag": lag}
+
+
 class FakeReplica(DriverSession):
     """A session that answers SHOW REPLICA STATUS with the given rows."""
 
@@ -181,6 +209,8 @@ class FakeReplica(DriverSession):
         self.names, self.rows, self.sent = names, rows, ""
 
     def _fetch(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        if sql.startswith("SHOW GLOBAL VARIABLES"):
+            return [], []
         self.sent = sql
         return list(self.names), [tuple(row) for row in self.rows]
 

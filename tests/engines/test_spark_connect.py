@@ -28,7 +28,8 @@ from auditor.run import audit_run
 from auditor.service.selftest import selftest
 from dialects import session as limits
 from dialects.spark import java
-from dialects.spark.connect import ConnectSession, connection_string
+from dialects.spark.connect import MICROSECONDS, ConnectSession, connection_string
+from tests.live import LiveEngine, engine_params
 from tests.proxy import proxied
 from tests.servers._process import free_port
 
@@ -240,9 +241,10 @@ def test_options_are_understood_by_the_client() -> None:
 class ServerlessSpark:
     """A Spark session of a service that lets nobody change most settings."""
 
-    def __init__(self, zone: str = "UTC") -> None:
+    def __init__(self, zone: str = "UTC", micros: str = "000007") -> None:
         self.client = self
         self.zone = zone
+        self.micros = micros
         self.set: list[str] = []
 
     def sql(self, statement: str) -> Any:
@@ -255,7 +257,7 @@ class ServerlessSpark:
         return self
 
     def collect(self) -> list[tuple[Any, ...]]:
-        return [(self.zone, "\\ '\"${x}", True)]
+        return [(self.zone, "\\ '\"${x}", True, self.micros)]
 
     def release_session(self) -> None: ...
 
@@ -268,3 +270,16 @@ def test_settings_that_a_service_keeps_are_checked_instead() -> None:
     assert len(spark.set) == 2
     with pytest.raises(StatementRefused, match="time zone Europe/Berlin"):
         ConnectSession(dialects.get("spark"), ServerlessSpark("Europe/Berlin"), "sc://h/", 5.0).pin(10.0, 1.0)
+    with pytest.raises(StatementRefused, match="microseconds lost"):
+        ConnectSession(dialects.get("spark"), ServerlessSpark(micros="000000"), "sc://h/", 5.0).pin(10.0, 1.0)
+
+
+@pytest.mark.parametrize("engine", engine_params("spark"), indirect=True)
+def test_microseconds_tell_the_policy_of_formatting(engine: LiveEngine) -> None:
+    with closing(dialects.connect(engine.url)) as session:
+        assert session.query(f"SELECT {MICROSECONDS}") == [("000007",)]
+        session.execute("SET spark.sql.legacy.timeParserPolicy = LEGACY")
+        try:
+            assert session.query(f"SELECT {MICROSECONDS}") == [("000000",)]
+        finally:
+            session.execute("SET spark.sql.legacy.timeParserPolicy = CORRECTED")

@@ -103,7 +103,7 @@ def test_tables_without_settled_rows_are_not_considered_empty(engine: LiveEngine
 
 @on_most_engines
 def test_all_rows_of_the_day_of_the_watermark_are_in_flight_for_date_columns(engine: LiveEngine) -> None:
-    today, tomorrow = (future_time().date() + dt.timedelta(days=days) for days in (0, 1))
+    today, tomorrow = (dt.datetime.now(dt.UTC).date() + dt.timedelta(days=days) for days in (0, 1))
     old: dict[int, tuple[str, Any]] = {number: (text, LONG_AGO.date()) for number, (text, _) in ROWS.items()}
     report = run_audit(engine, {"source": {**old, 60: ("new", today), 61: ("new", tomorrow)}, "target": old}, "date")
     assert report.verdict is Verdict.MATCH and report.plan and report.plan.watermark.endswith("00:00:00.000000"), report.reasons
@@ -111,6 +111,7 @@ def test_all_rows_of_the_day_of_the_watermark_are_in_flight_for_date_columns(eng
     assert named(report) == [("missing", "60", "confirmed")]
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.parametrize(
     ("engine", "method"),
     [

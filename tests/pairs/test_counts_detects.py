@@ -90,6 +90,7 @@ def ensure_table(engine: LiveEngine, table: str, rows: list[Row]) -> None:
         _CREATED.add((engine.name, table))
 
 
+@pytest.mark.slow_on("spark")
 def test_each_change_is_reported_by_the_measures_it_affects(engine: LiveEngine, request: pytest.FixtureRequest) -> None:
     """One change of a column at a time; changes of several columns are made together, since each is reported under its column's name.
 
@@ -116,6 +117,7 @@ def test_each_change_is_reported_by_the_measures_it_affects(engine: LiveEngine, 
         assert not any(one.allowed for one in found), "each of them alone is a mismatch"
 
 
+@pytest.mark.slow_on("spark")
 def test_histogram_detects_a_shift_that_measures_miss(engine: LiveEngine) -> None:
     """Two prices move towards each other; the count, sum, minimum and maximum stay the same."""
     ensure_table(engine, "spread_same", ROWS)
@@ -207,6 +209,7 @@ def test_only_the_most_frequent_classes_are_compared(pair: LivePair) -> None:
     assert (result[0], result[2][0].allowed, result[1][-1]) == (Verdict.MATCH, True, reasons[-1])
 
 
+@pytest.mark.slow_on("spark")
 def test_long_class_names_are_truncated(engine: LiveEngine) -> None:
     texts = ["é" * 300 + "a", "é" * 300 + "b", "é" * 300 + "b", "é" * 200]
     tables.make(engine, "classes_long", COLUMNS[:2], list(enumerate(texts)))
@@ -239,6 +242,7 @@ def test_histograms_of_extreme_values_are_equal(pair: LivePair) -> None:
             assert len(shares) == {"one": 1, "none_": 0}.get(column.name, 9), (column.name, shares)
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.parametrize("allow_empty", [True, False])
 def test_empty_tables_match_only_if_allowed(engine: LiveEngine, allow_empty: bool) -> None:
     tables.make(engine, "spread_empty", COLUMNS, [])

@@ -199,6 +199,7 @@ FIXED: dict[str, tuple[list[Row], list[int]]] = {
 """The target's rows in place of ROWS_SMALL, and the partitions of four keys that differ."""
 
 
+@pytest.mark.slow_on("spark")
 def test_fixed_changes_are_detected_on_every_engine(engine: LiveEngine) -> None:
     """All cases share one table, each with its own range of keys; it has no primary key, so that a row can occur twice."""
     sides = {

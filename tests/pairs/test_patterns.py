@@ -61,6 +61,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("patterns")
 
 
+@pytest.mark.slow_on("spark")
 def test_the_pattern_of_each_fault_of_the_demo_is_told(pair: LivePair, directory: Path) -> None:
     whole, table, faults = damaged_flights()
     ends = load_once(pair.source, "patterns_whole", whole, "id", directory), load_once(pair.target, "patterns_copy", table, None, directory)

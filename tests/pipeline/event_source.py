@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,12 @@ class EventFiles(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         del schema
-        return _Reader(Path(self.options["config"]).parent / "events", self.options.get("start", "x:0"))
+        return _Reader(Path(self.options["config"]).parent / "events", json.loads(self.options.get("start", '{"position": 0}')))
 
 
 class _Reader(DataSourceStreamReader):
-    def __init__(self, folder: Path, start: str) -> None:
-        self.folder, self.start = folder, int(start.rpartition(":")[2])
+    def __init__(self, folder: Path, start: dict[str, Any]) -> None:
+        self.folder, self.start = folder, int(start["position"])
 
     def initialOffset(self) -> dict[str, Any]:
         return {"file": "x", "position": self.start}

@@ -1,7 +1,8 @@
-"""A process whose children merge and kill themselves: ``python -m tests.pipeline.killed CONFIG SCHEMA``.
+"""A process whose children stage or merge and kill themselves: ``python -m tests.pipeline.killed CONFIG SCHEMA``.
 
-It reads the name of a step from each line, forks a child that merges until that step and then kills itself as ``kill -9`` does, and
-prints how the child ended. It imports first and starts no thread, so that forking is safe and quick.
+It reads from each line the name of a step, and of a file with events if they are to be staged; it forks a child that goes on until that
+step and then kills itself as ``kill -9`` does, and prints how the child ended. It imports first and starts no thread, so that forking is
+safe and quick.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,8 +27,15 @@ class Killed:
 
     def merge_until(self, step: str) -> str:
         """Merge in a process that is killed when it reaches this step; return ``killed``, or how it ended otherwise."""
+        return self._ask(step)
+
+    def stage_until(self, step: str, events: Path) -> str:
+        """Stage the events of a file in a process that is killed when it reaches this step; return the same."""
+        return self._ask(f"{step} {events}")
+
+    def _ask(self, line: str) -> str:
         assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(f"{step}\n")
+        self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
         return self.process.stdout.readline().strip()
 
@@ -52,16 +62,47 @@ def _merge(config_file: Path, schema: str, fatal: str) -> None:
     Loader(where, "wh", settings.connections["warehouse"], step).merge_all()
 
 
+def _stage(config_file: Path, fatal: str, events: Path) -> None:
+    import pyarrow.parquet as pq
+
+    from auditor import config
+    from auditor.pipeline.stage_task import TableRules, read_entry, stage_task
+    from auditor.pipeline.staging import Staging
+    from auditor.store import open_store
+    from tests.pipeline.road import PIPELINE
+
+    def step(name: str) -> None:
+        if name == fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def write_table(*given: Any, **more: Any) -> None:
+        _write_table(*given, **more)
+        step("part unfinished")
+
+    _write_table, pq.write_table = pq.write_table, write_table
+    settings = config.load(config_file)
+    assert settings.store
+    root = Path(settings.pipelines[PIPELINE].staging.path)
+    rules = TableRules(settings.pipelines[PIPELINE], b"salt")
+    entries = list(stage_task(str(root), rules, pq.read_table(events).to_batches()))
+    step("parts written")
+    staging = Staging(open_store(settings.store.url), PIPELINE, root, rules)
+    staging._list([read_entry(row) for one in entries for row in one.to_pylist()], None)
+    step("parts listed")
+
+
 def _main() -> None:
-
-    import dialects.duckdb
-    import dialects.postgres  # noqa: F401
-
+    for module in ("auditor.pipeline.merge.loader", "auditor.pipeline.staging", "dialects.duckdb", "dialects.postgres"):
+        import_module(module)
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
             try:
-                _merge(Path(sys.argv[1]), sys.argv[2], line.strip())
+                step, slash, events = line.strip().partition(" /")
+                if events:
+                    _stage(Path(sys.argv[1]), step, Path(slash.strip() + events))
+                else:
+                    _merge(Path(sys.argv[1]), sys.argv[2], step)
             finally:
                 os._exit(1)
         _, status = os.waitpid(child, 0)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from auditor import config
 from auditor.connections.writer import open_writer
+from auditor.model import Part
 from auditor.pipeline.merge.load import LoadTask, close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.table_merge import Where
@@ -56,7 +57,7 @@ pipelines:
         with open_writer("warehouse", self.settings.connections["warehouse"]) as session:
             session.execute(f"DROP SCHEMA IF EXISTS {session.dialect.quote(self.schema)} CASCADE")
 
-    def stage(self, *batches: pa.RecordBatch) -> list[parts.Part]:
+    def stage(self, *batches: pa.RecordBatch) -> list[Part]:
         """Stage batches, each of one table, as one batch of the stream."""
         written = [one for batch in batches for one in write_parts(self.root, pa.Table.from_batches([batch]))]
         found = [one.part for one in written if one.part.rows]

@@ -6,12 +6,15 @@ import subprocess
 import sys
 from decimal import Decimal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from auditor.errors import EngineError
 from auditor.pipeline.merge import load, table_merge
 from auditor.pipeline.merge.staged_rows import staged_rows
-from auditor.store import pipelines
+from auditor.pipeline.staged_parts import sweep
+from auditor.store import parts, pipelines
 from tests.live import engine_params
 from tests.pipeline.killed import Killed
 from tests.pipeline.road import PIPELINE, Road
@@ -51,6 +54,29 @@ def test_killed_at_each_step(road: Road, steps: tuple[str, ...]) -> None:
         assert amounts(road) == held, step
     killed.close()
     assert pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"].position == position + 2
+
+
+@pytest.mark.parametrize("engine", engine_params("duckdb"), indirect=True)
+def test_killed_while_it_stages(road: Road) -> None:
+    killed, events, held = Killed(road.config_file, road.schema), road.folder / "events.parquet", dict[int, int]()
+    for round_, step in enumerate(("part unfinished", "parts written", "parts listed")):
+        changes = batch(announce(ORDERS, 10 * round_ + 1), insert(ORDERS, 10 * round_ + 2, order(round_, 7)))
+        pq.write_table(pa.Table.from_batches([changes]), events)
+        assert killed.stage_until(step, events) == "killed", step
+        assert len(parts.list_paths(road.store, PIPELINE)) == round_ + (step == "parts listed"), step
+        left = sweep(road.root, parts.list_paths(road.store, PIPELINE))
+        assert len(left) == (step != "parts listed"), step
+        road.loader().merge_all()
+        assert amounts_if_any(road) == (held | {round_: 7} if step == "parts listed" else held), step
+        road.stage(changes)  # as Spark replays a batch that it has not committed
+        road.loader().merge_all()
+        held[round_] = 7
+        assert amounts(road) == held, step
+    killed.close()
+
+
+def amounts_if_any(road: Road) -> dict[int, int]:
+    return amounts(road) if parts.list_tables(road.store, PIPELINE) else {}
 
 
 def amounts(road: Road) -> dict[int, int]:

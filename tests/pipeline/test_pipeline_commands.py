@@ -42,15 +42,18 @@ def test_status_says_what_a_target_holds_and_lacks(duck: Road, capsys: pytest.Ca
     duck.loader().merge_all()
     assert command(duck, "status", PIPELINE, "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["paused"] is False and found["staged_through"] == 10 and found["tables"] == 2
+    assert found["paused"] is False and found["staged_through"] == 10 and found["events"] == 2
+    assert {table: staged["parts"] for table, staged in found["tables"].items()} == {"shop.log": 1, "shop.orders": 1}
     target = found["targets"]["wh"]
-    assert (target["pending_events"], target["lag_seconds"]) == (1, None)
+    assert target["pending_events"] == 1 and target["lag_seconds"] >= target["tables"]["shop.log"]["lag_seconds"] > 0
     assert target["tables"]["shop.orders"]["state"] == "merged" and target["tables"]["shop.log"]["state"] == "stopped"
+    assert target["tables"]["shop.orders"]["lag_seconds"] == 0 and not found["running"]
+    assert found["warnings"][0].startswith("the source cannot be looked at: ")
     assert command(duck, "pause", PIPELINE) == 0 and pipelines.get_pipeline(duck.store, PIPELINE).paused
     capsys.readouterr()
     assert command(duck, "status", PIPELINE) == 0
     text = capsys.readouterr().out
-    assert "pipeline shop (paused): staged up to 2026-11-01" in text and "wh: shop.log: stopped: shop.log has no primary key" in text
+    assert "pipeline shop: paused; 2 events staged, up to 2026-11-01" in text and "wh: shop.log: stopped: shop.log has no primary" in text
     assert command(duck, "unpause", PIPELINE) == 0 and not pipelines.get_pipeline(duck.store, PIPELINE).paused
     assert command(duck, "status", "other") == 2
 
@@ -103,7 +106,9 @@ pipelines:
 
 
 @pytest.mark.parametrize("name", engine_params("mysql", "mariadb"))
-def test_check_says_everything_that_is_missing_at_once(name: str, engines: Engines, tmp_path: Path) -> None:
+def test_check_says_everything_that_is_missing_at_once_and_init_writes_audits(
+    name: str, engines: Engines, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     url = engines.live(name).url
     with mysql.connect(url) as connection, connection.cursor() as cursor:
         for statement in (
@@ -136,6 +141,13 @@ def test_check_says_everything_that_is_missing_at_once(name: str, engines: Engin
     }
     with open_writer("warehouse", settings.connections["warehouse"]) as session:
         assert session.query("SELECT COUNT(*) FROM duckdb_tables()") == [(0,)], "checking makes nothing"
+    path = tmp_path / "auditor.yaml"
+    assert main(["pipeline", "init", PIPELINE, "--config", str(path)]) == 0
+    told, written = capsys.readouterr(), config.load(path)
+    assert "shop_piped: added" in told.out and "were written into" in told.err
+    assert written.audits["shop_piped"].where == "country = 'DE'" and written.pipelines == settings.pipelines
+    assert main(["pipeline", "init", PIPELINE, "--config", str(path)]) == 0
+    assert "shop_piped: is there already, and stays as it is" in capsys.readouterr().out
 
 
 def test_check_says_which_settings_of_the_source_are_wrong() -> None:

@@ -13,11 +13,11 @@ import pytest
 
 from auditor.config import Pipeline
 from auditor.errors import PartDamaged, StagingFailed, StagingFull, StoreUnavailable
+from auditor.model import Part
 from auditor.pipeline import retention
+from auditor.pipeline.stage_task import TableRules, stage_task
 from auditor.pipeline.staged_parts import read_part, sweep, write_parts
-from auditor.pipeline.staging import TableRules, stage_task
 from auditor.store import parts, pipelines
-from auditor.store.parts import Part
 from tests.pipeline.conftest import TARGETS
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, table

@@ -93,6 +93,16 @@ class StandIn(Server):
             switches.unlink()
             _compare_text(self.behind_database, redshift_strict.STRICT)
 
+    @contextmanager
+    def unloading_to(self, endpoint: str) -> Iterator[None]:
+        """Let UNLOAD in connections to this database write to S3 at that URL in the block."""
+        place = self.log.with_suffix(".s3")
+        place.write_text(endpoint)
+        try:
+            yield
+        finally:
+            place.unlink()
+
     @property
     def behind_database(self) -> str:
         """The URL of this database on the PostgreSQL behind the front."""

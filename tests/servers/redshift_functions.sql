@@ -8,6 +8,12 @@ create schema redshift_functions;
 grant usage on schema redshift_functions to public;
 set search_path = redshift_functions, pg_catalog;
 
+-- The longest VARCHAR -------------------------------------------------------------------------------------------
+
+-- A text as it is; that of the schema redshift_long refuses one of more than 65,535 bytes. What hashes or makes long texts calls it by its
+-- name alone, so that a session's search_path decides. The results of || and REPLACE pass it where they are hashed.
+create function fits(value text) returns text language sql immutable parallel safe as $$ select value $$;
+
 -- Numbers and hashes --------------------------------------------------------------------------------------------
 
 -- An audit calls these two for every row. PostgreSQL puts a function's one expression in place of its call only if it uses each
@@ -24,8 +30,10 @@ create function strtol(digits text, base int) returns bigint language sql stable
 
 -- 0 means 256.
 create function sha2(value text, bits int) returns text language sql stable parallel safe as $$
-  select encode(sha256(convert_to(value, 'UTF8')),
+  select encode(sha256(convert_to(fits(value), 'UTF8')),
                 case when bits in (0, 256) then 'hex' else redshift_functions.refuse('SHA2 with other than 256 bits') end) $$;
+
+create function md5(value text) returns text language sql stable parallel safe as $$ select pg_catalog.md5(fits(value)) $$;
 
 -- Bytes ---------------------------------------------------------------------------------------------------------
 
@@ -33,9 +41,9 @@ create function to_varbyte(value text, format text) returns bytea language sql i
   select case lower(format) when 'hex' then decode(value, 'hex') when 'base64' then decode(value, 'base64')
          when 'utf8' then convert_to(value, 'UTF8') when 'utf-8' then convert_to(value, 'UTF8') end $$;
 create function from_varbyte(value bytea, format text) returns text language sql immutable strict as $$
-  select case lower(format) when 'hex' then encode(value, 'hex')
+  select fits(case lower(format) when 'hex' then encode(value, 'hex')
          when 'base64' then translate(encode(value, 'base64'), chr(10), '')
-         when 'utf8' then convert_from(value, 'UTF8') when 'utf-8' then convert_from(value, 'UTF8') end $$;
+         when 'utf8' then convert_from(value, 'UTF8') when 'utf-8' then convert_from(value, 'UTF8') end) $$;
 create function from_hex(digits text) returns bytea language sql immutable strict as $$ select decode(digits, 'hex') $$;
 create function to_hex(value bytea) returns text language sql immutable strict as $$ select encode(value, 'hex') $$;
 
@@ -121,16 +129,27 @@ create function is_valid_json(value text) returns boolean language sql immutable
 create function is_valid_json_array(value text) returns boolean language sql immutable strict as $$
   select case when redshift_functions.can_json_parse(value) then jsonb_typeof(value::jsonb) = 'array' else false end $$;
 -- Without the blanks that PostgreSQL prints.
-create function json_serialize(value jsonb) returns text language sql immutable strict as $$
+create function json_text(value jsonb) returns text language sql immutable strict as $$
   select case jsonb_typeof(value)
-    when 'object' then '{' || coalesce((select string_agg(to_json(k)::text || ':' || redshift_functions.json_serialize(v), ',' order by i)
+    when 'object' then '{' || coalesce((select string_agg(to_json(k)::text || ':' || redshift_functions.json_text(v), ',' order by i)
                                         from jsonb_each(value) with ordinality as member(k, v, i)), '') || '}'
-    when 'array' then '[' || coalesce((select string_agg(redshift_functions.json_serialize(v), ',' order by i)
+    when 'array' then '[' || coalesce((select string_agg(redshift_functions.json_text(v), ',' order by i)
                                        from jsonb_array_elements(value) with ordinality as item(v, i)), '') || ']'
     else value::text end $$;
+-- Never NULL. https://docs.aws.amazon.com/redshift/latest/dg/JSON_SERIALIZE.html
+create function json_serialize(value jsonb) returns text language sql immutable
+  as $$ select fits(coalesce(redshift_functions.json_text(value), 'null')) $$;
+create function json_serialize_to_varbyte(value jsonb) returns bytea language sql immutable
+  as $$ select convert_to(coalesce(redshift_functions.json_text(value), 'null'), 'UTF8') $$;
+create function json_size(value jsonb) returns int language sql immutable
+  as $$ select octet_length(coalesce(redshift_functions.json_text(value), 'null')) $$;
 create function json_extract_path_text(value text, variadic path text[]) returns text language sql immutable
   as $$ select value::jsonb #>> path $$;
 create function json_array_length(value text) returns int language sql immutable strict as $$ select jsonb_array_length(value::jsonb) $$;
+
+-- Rows of the session's last UNLOAD: redshift_unload.py has its program write them beside the server's data.
+create function pg_last_unload_count() returns bigint language sql volatile
+  as $$ select pg_read_file('unload_count_' || pg_backend_pid())::bigint $$;
 
 -- What the server says of itself and of its tables --------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.servers import redshift_strict
 from tests.servers.redshift_front import Front, Manner
+from tests.servers.redshift_unload import Unloading, Unloads
 
 
 class StrictFront(Front):
@@ -23,13 +24,19 @@ class StrictFront(Front):
     def __init__(self, upstream: tuple[str, int], logs: Path) -> None:
         super().__init__(upstream, logs)
         self._switches = logs
+        self._unloads = Unloads()
+
+    async def listen(self, port: int) -> None:
+        """Converse with whoever connects, and receive what is unloaded."""
+        await self._unloads.listen()
+        await super().listen(port)
 
     def _manner(self, database: str) -> Manner:
         file = self._switches / f"{Path(database).name}.switches"
         on = frozenset(file.read_text().split()) if file.exists() else redshift_strict.STRICT
         return Manner(
             parameters={"options": f"-c search_path={redshift_strict.search_path(on)}"},
-            statement=_Strictness(on).statement,
+            statement=_Strictness(on, Unloading(self._unloads, file.with_suffix(".s3"))).statement,
             answer=redshift_strict.in_amazons_words if redshift_strict.MESSAGES in on else bytes,
         )
 
@@ -37,19 +44,31 @@ class StrictFront(Front):
 class _Strictness:
     """What becomes of the statements of one session."""
 
-    def __init__(self, on: frozenset[str]) -> None:
+    def __init__(self, on: frozenset[str], unloading: Unloading) -> None:
         self._on = on
+        self._unloading = unloading
         self._folds_names = redshift_strict.NAMES in on
 
     def statement(self, sql: str) -> str:
         """The statement, or one that fails as Redshift refuses it, so that the transaction fails as well."""
         if re.match(r"\s*set\s+enable_case_sensitive_identifier\s+to\s+true", sql, re.IGNORECASE):
             self._folds_names = False
+        try:
+            unloaded = self._unloading.in_place_of(sql)
+        except ValueError as error:
+            return _failure("0A000", str(error))
+        if unloaded:
+            query, wrapped = unloaded
+            return wrapped.replace("{query}", self.statement(query))
         refused = redshift_strict.refusal(sql, self._on)
         if refused is None:
             return redshift_strict.folded(sql) if self._folds_names else sql
-        state, message = (text.replace("'", "''") for text in refused)
-        return f"SELECT redshift_functions.fail('{state}', '{message}')"
+        return _failure(*refused)
+
+
+def _failure(state: str, message: str) -> str:
+    message = message.replace("'", "''")
+    return f"SELECT redshift_functions.fail('{state}', '{message}')"
 
 
 def main() -> None:

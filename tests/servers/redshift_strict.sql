@@ -28,7 +28,18 @@ create function redshift_float_round.round(c bigint) returns bigint language sql
   as $$ select pg_catalog.round(c::double precision)::bigint $$;
 create schema redshift_capitals;
 create function redshift_capitals.from_varbyte(value bytea, format text) returns text language sql immutable strict parallel safe as $$
-  select case lower(format) when 'hex' then upper(encode(value, 'hex')) else redshift_functions.from_varbyte(value, format) end $$;
+  select case lower(format) when 'hex' then upper(fits(encode(value, 'hex'))) else redshift_functions.from_varbyte(value, format) end $$;
+
+-- A VARCHAR ends at 65,535 bytes. https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html#r_Character_types-storage-and-ranges
+create schema redshift_long;
+create function redshift_long.fits(value text) returns text language plpgsql immutable parallel safe as $$
+begin
+  if octet_length(value) > 65535 then
+    raise exception 'Value too long for character type' using errcode = 'XX000',
+      detail = 'code: 8001, context: Value too long for type character varying(65535)';
+  end if;
+  return value;
+end $$;
 
 -- Not documented: back-references in the replacement of REGEXP_REPLACE.
 create schema redshift_no_groups;
@@ -161,7 +172,7 @@ do $do$
 declare
   name text;
 begin
-  foreach name in array array['mod', 'sum', 'float_round', 'capitals', 'no_groups', 'ieee', 'blanks', 'case'] loop
+  foreach name in array array['mod', 'sum', 'long', 'float_round', 'capitals', 'no_groups', 'ieee', 'blanks', 'case'] loop
     execute format('grant usage on schema redshift_%s to public', name);
   end loop;
 end $do$;

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import ROOT
 from tests.store.full_disk import REPORT, RUNS
 
+ROOT = Path(__file__).parents[2]
 MOUNT = 'mount -t tmpfs -o size=32m tmpfs "$0" && exec "$1" -m tests.store.full_disk "$0"'
 
 

@@ -9,10 +9,13 @@ from dataclasses import replace
 import pytest
 
 from auditor.errors import SourceTaken
+from auditor.model import Part
 from auditor.store import Store, leases, parts, pipelines
-from auditor.store.parts import Part, StagedTable
+from auditor.store._process import Owner, this_process
+from auditor.store.parts import Pile, StagedTable
 
 T0 = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
+ONE, OTHER = Owner("one", 1, ""), Owner("one", 2, "")
 _numbers = itertools.count()
 
 
@@ -35,16 +38,23 @@ def test_a_replayed_batch_is_listed_once(store: Store, pipeline: str) -> None:
     assert parts.list_parts(store, pipeline, "shop.orders", 5) == [batch[1]] and parts.list_parts(store, pipeline, "shop.orders", 9) == []
     assert parts.list_tables(store, pipeline) == {"shop.orders": StagedTable(9, 0), "shop.items": StagedTable(4, 0)}
     assert parts.get_schema(store, pipeline, "abc") == {"table": "orders"} and parts.get_schema(store, pipeline, "xyz") is None
-    assert parts.count_pending(store, pipeline, {"shop.orders": 5}) == (20, 2000)
+    assert parts.sum_parts(store, pipeline, {"shop.orders": 5}) == {
+        "shop.orders": Pile(1, 10, 1000, T0 + dt.timedelta(seconds=9)), "shop.items": Pile(1, 10, 1000, T0 + dt.timedelta(seconds=4)),
+    }  # fmt: skip
+    assert parts.sum_parts(store, pipeline, {"shop.orders": 9, "shop.items": 4})["shop.items"] == Pile()
     state = pipelines.get_pipeline(store, pipeline)
     assert (state.staged_through, state.staged_time) == (9, T0 + dt.timedelta(seconds=9)) and state.staged_at
     assert state.source_offset == {"file": "binlog.000001", "offset": 9}
+    assert state.events == 30, "events that are staged again count once"
+    pipelines.set_progress(store, pipeline, {"lag_bytes": 7})
+    assert pipelines.get_pipeline(store, pipeline).progress == {"lag_bytes": 7}
 
 
 def test_a_part_that_was_cut_otherwise_replaces_the_one_that_begins_alike(store: Store, pipeline: str) -> None:
     parts.record_batch(store, pipeline, [part(1, 9)], {})
     parts.record_batch(store, pipeline, [replace(part(1, 5), rows=4)], {})
     assert [(one.first, one.last, one.rows) for one in parts.list_parts(store, pipeline, "shop.orders", 0)] == [(1, 5, 4)]
+    assert pipelines.get_pipeline(store, pipeline).events == 4
 
 
 def test_parts_are_deleted_once_they_are_passed_and_old(store: Store, pipeline: str) -> None:
@@ -72,13 +82,21 @@ def test_reports_of_targets_are_added_up(store: Store, pipeline: str) -> None:
 
 def test_a_lease_is_held_by_one(store: Store, pipeline: str) -> None:
     source = pipeline
-    leases.take_lease(store, source, "a", "process 1 on one", 60)
-    leases.take_lease(store, source, "a", "process 1 on one", 60)
+    leases.take_lease(store, source, "a", ONE, 60)
+    leases.take_lease(store, source, "a", ONE, 60)
     with pytest.raises(SourceTaken, match=r"it is taken by process 1 on one until \d\d:\d\d:\d\d UTC; stop that process"):
-        leases.take_lease(store, source, "b", "process 2 on one", 60)
+        leases.take_lease(store, source, "b", OTHER, 60)
     leases.release_lease(store, source, "b")
     with pytest.raises(SourceTaken):
-        leases.take_lease(store, source, "b", "process 2 on one", 60)
+        leases.take_lease(store, source, "b", OTHER, 60)
     leases.release_lease(store, source, "a")
-    leases.take_lease(store, source, "b", "process 2 on one", -1)
-    leases.take_lease(store, source, "a", "process 1 on one", 60)
+    leases.take_lease(store, source, "b", OTHER, -1)
+    leases.take_lease(store, source, "a", ONE, 60)
+
+
+def test_a_lease_whose_process_has_ended_is_free(store: Store, pipeline: str) -> None:
+    alive = this_process()
+    leases.take_lease(store, pipeline, "a", replace(alive, started=f"{alive.started}0"), 60)
+    leases.take_lease(store, pipeline, "b", alive, 60)
+    with pytest.raises(SourceTaken, match=f"it is taken by process {alive.pid} on"):
+        leases.take_lease(store, pipeline, "c", alive, 60)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
+from sqlalchemy import Delete, Table, delete
 
-from auditor.store import Store, open_store, slots
+from auditor.store import Store, _store, open_store, slots
 from tests.store.samples import new_audit_name
 
 pytestmark = pytest.mark.clock
@@ -83,3 +86,24 @@ def test_concurrent_holders_of_two_engines(store: Store, url: str) -> None:
         thread.join()
     stores[1].close()
     assert done == [24] and highest == [most]
+
+
+def test_holders_that_queue_at_once_get_places_or_ask_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have seen the same last place before either takes it; who comes second is told to ask again, and gets the next one."""
+    name, holders = new_audit_name(), [uuid.uuid4().hex for _ in range(2)]
+    assert slots.take_slot(store, name, 1, "first", 30.0)
+    together = threading.Barrier(len(holders))
+
+    def delete_together(table: Table) -> Delete:
+        with suppress(threading.BrokenBarrierError):  # SQLite lets one in at a time
+            together.wait(1.0)
+        return delete(table)
+
+    monkeypatch.setattr(slots, "delete", delete_together)
+    monkeypatch.setattr(_store, "_retry_conflicts", lambda write, work: write(work))  # it gives up after some attempts
+    with ThreadPoolExecutor(len(holders)) as pool:
+        assert list(pool.map(lambda holder: slots.take_slot(store, name, 1, holder, 30.0), holders)) == [False, False]
+    monkeypatch.undo()
+    assert not any(slots.take_slot(store, name, 1, holder, 30.0) for holder in holders)
+    slots.release_slot(store, name, "first")
+    assert sum(slots.take_slot(store, name, 1, holder, 30.0) for holder in holders) == 1

@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.forking import Forked
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,8 +23,7 @@ class Worker:
     """A worker process, as seen by the test."""
 
     def __init__(self, what: str, url: str, *arguments: str) -> None:
-        command = [sys.executable, "-m", "tests.store.worker", what, url, *arguments]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = Forked("tests.store.worker", [what, url, *arguments], ROOT)
 
     def read_line(self) -> str:
         """Return its next line; '' after its end."""

@@ -23,6 +23,7 @@ from auditor import canonical, service
 from auditor.model import SIDES, Chunk, ColumnPlan, Method, Partitioning, Plan, Prescan, SidePlan
 from auditor.planning.prescan import plan_of_stretches
 from auditor.sql import distributions, filter, render, row_text
+from auditor.sql.changes import MarkStatements, RowStatements
 from auditor.sql.filter import FilterColumn
 from auditor.sql.merge import MergeStatements, Positions
 from dialects import Column, Dialect, Kind
@@ -34,7 +35,7 @@ STRATEGIES = ("range", "hash", "time")
 CATALOGUE = sorted(
     {path.stem for path in TEMPLATES.glob("*/*.sql")} - {path.stem for path in TEMPLATES.glob("*.sql")} - {"merge_stage_lock"}
 )
-CHANGES = ("CREATE", "DELETE", "INSERT", "DROP", "TRUNCATE")
+CHANGES = ("CREATE", "DELETE", "INSERT", "UPDATE", "DROP", "TRUNCATE")
 """How statements begin that change something and return nothing."""
 
 CHUNK = Chunk(first=1024, end=4096)
@@ -132,6 +133,8 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
     found.update(_render_distributions(dialect))
     age = {"age": dialect.seconds_since(f"MAX({dialect.quote('at')})"), "table": dialect.table("shop", "heartbeat")}
     found["heartbeat_age"] = sql_templates.fill(dialect.template("heartbeat_age"), age)
+    if dialect.PATCHES:
+        found["patch"] = ";\n".join(_patch_statements(dialect, exact))
     if dialect.LOADS:
         found["merge"] = ";\n".join(_merge_statements(dialect))
     for name in CATALOGUE:
@@ -140,6 +143,7 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
         except LookupError:
             continue
         values = {"database": dialect.literal("live"), "schema": dialect.literal("shop"), "table": dialect.literal("orders")}
+        values |= {"sessions": "41, 42", "seconds": "60"}
         found[name] = sql_templates.fill(template, {hole: values[hole] for hole in sql_templates.holes(template)})
     return found
 
@@ -168,6 +172,15 @@ def _merge_statements(dialect: Dialect) -> list[str]:
     before = [positions.create(), positions.list(), table.create_target(types), *table.create_stage()]
     inside = [*table.lock_stage(), table.count_staged("a1"), *table.merge("a1"), *positions.write("shop.orders", 4096, "0123456789ab")]
     return [*before, *inside]
+
+
+def _patch_statements(dialect: Dialect, plan: Plan) -> list[str]:
+    """Return the statements of one batch of a patch, with its mark."""
+    rows = RowStatements(plan, dialect)
+    old, new = ["7", "draft", "1.50", "0", "2026-11-22 10:30:00", "1"], ["7", "sent", None, "0", "2026-11-22 10:30:00", "1"]
+    marks = MarkStatements(dialect, "shop", "0123456789abcdef0123456789abcdef")
+    changes = [rows.insert(new), rows.update(old, new, "ab" * 32, ["name", "price"]), rows.delete(old, "ab" * 32)]
+    return [marks.create(), marks.insert(1), *changes, marks.count(1), marks.delete()]
 
 
 def _render_filters(dialect: Dialect, plan: Plan) -> str:
@@ -211,10 +224,16 @@ def test_rendered_sql_equals_the_golden_file(engine_name: str, name: str) -> Non
     assert path.read_text(encoding="utf-8") == sql, f"{path} differs; if the new SQL is right, run pytest --update-golden"
 
 
+@cache
+def parsed_once(sql: str, sqlglot_name: str) -> exp.Expr:
+    """Return the tree of a statement, which several tests look at and none changes."""
+    return sqlglot.parse_one(sql, dialect=sqlglot_name)
+
+
 def selects(dialect: Dialect, name: str) -> list[str]:
     """Return the statements that return rows, of a script the one among others."""
     sql = render_statements(dialect)[name]
-    statements = sql_templates.body(sql).split(";\n") if name in ("console", "merge") else [sql]
+    statements = sql_templates.body(sql).split(";\n") if name in ("console", "merge", "patch") else [sql]
     return [statement for statement in statements if statement.startswith(("SELECT", "SHOW", "WITH"))]
 
 
@@ -223,11 +242,11 @@ def test_every_statement_is_complete_and_parsable(engine_name: str, name: str) -
     """No hole is left unfilled, no parameter is bound, and sqlglot can parse it."""
     dialect = dialects.get(engine_name)
     assert "${" not in render_statements(dialect)[name]
-    parsed = [sqlglot.parse_one(statement, dialect=dialect.sqlglot_dialect) for statement in selects(dialect, name)]
+    parsed = [parsed_once(statement, dialect.sqlglot_dialect) for statement in selects(dialect, name)]
     assert len(parsed) == (2 if name == "merge" else 1)
     every = render_statements(dialect)[name].split(";\n")
-    changes = [sqlglot.parse_one(one, dialect=dialect.sqlglot_dialect) for one in every if one.startswith(CHANGES)]
-    assert bool(changes) == (name == "merge")
+    changes = [parsed_once(one, dialect.sqlglot_dialect) for one in every if one.startswith(CHANGES)]
+    assert bool(changes) == (name in ("merge", "patch"))
     assert not any(statement.find(exp.Placeholder, exp.Parameter) for statement in [*parsed, *changes])
 
 
@@ -240,7 +259,7 @@ def test_every_column_of_a_derived_table_has_a_type(engine_name: str, name: str)
 
 def untyped_columns(sql: str, dialect: Dialect) -> list[str]:
     """Return the columns of derived tables that are a bare NULL or text."""
-    derived = sqlglot.parse_one(sql, dialect=dialect.sqlglot_dialect).find_all(exp.Subquery, exp.CTE)
+    derived = parsed_once(sql, dialect.sqlglot_dialect).find_all(exp.Subquery, exp.CTE)
     values = [one.unalias().unnest() for table in derived for select in table.this.find_all(exp.Select) for one in select.expressions]
     return [one.sql() for one in values if isinstance(one, exp.Null) or (isinstance(one, exp.Literal) and one.is_string)]
 
@@ -258,7 +277,7 @@ def test_every_template_documents_its_rows(path: Path) -> None:
     if sql_templates.body(text).startswith(("SELECT", "SHOW", "WITH")):
         assert sql_templates.comment(text).startswith(("One row", "One row per")), path
     else:
-        assert path.stem.startswith("merge_") and sql_templates.body(text).startswith((*CHANGES, "LOCK")), path
+        assert path.stem.startswith(("merge_", "patch_")) and sql_templates.body(text).startswith((*CHANGES, "LOCK")), path
         assert re.match("[A-Z][a-z]+s ", sql_templates.comment(text)), f"{path} does not begin with what it does"
 
 

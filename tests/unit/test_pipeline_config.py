@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from auditor import config
-from auditor.api.dependencies import find_secrets
+from auditor.config import find_secrets
 from auditor.connections import writer
 from auditor.errors import ConfigError, EngineError, UnknownPipeline
 

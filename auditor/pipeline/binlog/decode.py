@@ -45,7 +45,7 @@ class Reading:
         A batch with the schema comes before the first of a table. Raises LogRefused, PositionLost, AccessDenied, and ConnectionLost or
         Unreachable when the patience is at its end.
         """
-        rows = RowEvents(self.selection, self.project)
+        rows = RowEvents(self.selection, self.project, self.source)
         yield from _RangeReader(self, log_range, rows).read()
         yield from rows.flush()
 

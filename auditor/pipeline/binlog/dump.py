@@ -12,7 +12,7 @@ import re
 import struct
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,8 @@ import pymysql
 
 from auditor.errors import AccessDenied, AuditorError, ChangeStreamError, ConnectionLost, PositionLost, ReaderReplaced, Unreachable
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
-from dialects.mysql import MySQL, translate_error
+from dialects.mysql import MySQL
+from dialects.mysql_errors import translate_error
 from dialects.mysql_session import open_connection, server_version
 from dialects.url import parse_url
 
@@ -65,6 +66,13 @@ class Source:
         except Exception as error:
             known = translate_error(error, f"connection {self.name}")
             raise known or error from error
+
+    def name_types(self, database: str, table: str) -> dict[str, str]:
+        """Return the types of a table's columns as they are now, by name. Raises errors of ``auditor.errors``."""
+        literal = MySQL().string_literal
+        wanted = f"table_schema = {literal(database)} AND table_name = {literal(table)}"
+        with closing(self.connect()) as connection:
+            return dict(query(connection, f"SELECT column_name, data_type FROM information_schema.columns WHERE {wanted}"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@ nothing else: https://dev.mysql.com/doc/dev/mysql-server/latest/classbinary__log
 
 from __future__ import annotations
 
+import socket
 import struct
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +59,14 @@ _COMMON: dict[str, Any] = {
     "json_text": json_text,
     "uncompressed": uncompressed_column,
 }
+
+
+HIDDEN_TEXTS: Mapping[str, Callable[[bytes], str]] = {
+    "uuid": lambda data: str(uuid.UUID(bytes=data.ljust(16, b"\0"))),
+    "inet4": lambda data: socket.inet_ntop(socket.AF_INET, data.ljust(4, b"\0")),
+    "inet6": lambda data: socket.inet_ntop(socket.AF_INET6, data.ljust(16, b"\0")),
+}
+"""Texts of the types that the log describes as BINARY."""
 
 
 @dataclass
@@ -169,6 +179,8 @@ def _code(number: int, column: Column) -> _Code:  # a table of types
             return _variable(number, meta, f"v{number}.hex()")
         case types.VECTOR:
             raise LogRefused(f"column {column.name} is a VECTOR, which is not replicated; leave the table out")
+    if column.hidden_type:
+        return _hidden(number, column)
     if column.type in types.CHARACTER_TYPES:
         return _characters(number, column)
     raise LogRefused(f"column {column.name} has the type {column.type}, which is not known; leave the table out")
@@ -234,6 +246,14 @@ def _variable(number: int, size_bytes: int, value: str) -> _Code:
     """Decode a value after its length, which takes so many bytes."""
     length = {1: "b[o]", 2: "b[o] | b[o + 1] << 8"}.get(size_bytes, f"integer(b[o:o + {size_bytes}], 'little')")
     return _Code(value, lines=(f"o += {size_bytes} + (n := {length})", f"v{number} = b[o - n:o]"))
+
+
+def _hidden(number: int, column: Column) -> _Code:
+    """Decode a value of a type that the log describes as BINARY; its trailing zero bytes are left out there."""
+    name = f"{column.hidden_type}_text"
+    code = _variable(number, 1, f"{name}(v{number})")
+    code.names[name] = HIDDEN_TEXTS[column.hidden_type]
+    return code
 
 
 def _characters(number: int, column: Column) -> _Code:

@@ -13,10 +13,11 @@ from auditor.errors import AuditorError, LogRefused
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import Project, RowBuffer
 from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
+from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.row_decoder import Decoder, make_decoder
 from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.binlog.table_map import TableMap, parse_table_map, table_name
+from auditor.pipeline.binlog.table_map import HIDDEN_TYPES, TableMap, is_fixed_binary, parse_table_map, table_name, with_hidden_types
 from auditor.pipeline.events import EventKind, Position
 
 MAX_TABLES = 2_000
@@ -24,8 +25,8 @@ MAX_TABLES = 2_000
 MAX_BUFFERED = 32 << 20
 """Bytes of the log, of all tables, after which all buffered rows are handed on."""
 
-_decoders: dict[tuple[bytes, bool], tuple[TableMap, Decoder]] = {}
-"""Tables and their decoders by table map, and by whether MariaDB wrote it. A worker of Spark keeps them from one task to the next."""
+_decoders: dict[tuple[bytes, bool, Source], tuple[TableMap, Decoder]] = {}
+"""Tables and their decoders by table map, whether MariaDB wrote it, and source. A worker of Spark keeps them from one task to the next."""
 
 
 @dataclass(slots=True)
@@ -44,9 +45,10 @@ class Stamp:
 class RowEvents:
     """Rows of the chosen tables, decoded and not yet handed on."""
 
-    def __init__(self, selection: Selection, project: Project) -> None:
+    def __init__(self, selection: Selection, project: Project, source: Source) -> None:
         self._selection = selection
         self._project = project
+        self._source = source
         self._mariadb = False
         self._buffers: dict[bytes, RowBuffer | None] = {}
         self._tables: dict[int, RowBuffer | None] = {}
@@ -66,7 +68,7 @@ class RowEvents:
             is_chosen = self._selection.has(*table_name(described))
             buffer = None
             if is_chosen:
-                buffer = RowBuffer(*_known(described, self._mariadb, Place(file, offset)), self._project)
+                buffer = RowBuffer(*_known(described, self._mariadb, self._source, Place(file, offset)), self._project)
             self._buffers[described] = buffer
         self._tables[int.from_bytes(data[:6], "little")] = buffer
 
@@ -145,9 +147,9 @@ def _place(file: str, position: int) -> Place:
     return Place(file, Position.unpack(position).offset)
 
 
-def _known(described: bytes, mariadb: bool, place: Place) -> tuple[TableMap, Decoder]:
-    """Return the table of a table map and its decoder."""
-    known = _decoders.get((described, mariadb))
+def _known(described: bytes, mariadb: bool, source: Source, place: Place) -> tuple[TableMap, Decoder]:
+    """Return the table of a table map and its decoder. Raises LogRefused, and errors of a connection."""
+    known = _decoders.get((described, mariadb, source))
     if known is None:
         table = parse_table_map(described, mariadb)
         if not table.is_full:
@@ -155,11 +157,13 @@ def _known(described: bytes, mariadb: bool, place: Place) -> tuple[TableMap, Dec
                 f"{place}: {table.name} is logged without the names of its columns; SET GLOBAL binlog_row_metadata = 'FULL', then"
                 " bootstrap the tables again"
             )
+        if mariadb and any(is_fixed_binary(column, size) for column in table.columns for size in set(HIDDEN_TYPES.values())):
+            table = with_hidden_types(table, source.name_types(table.database, table.table))
         try:
             known = table, make_decoder(table)
         except AuditorError as error:
             raise LogRefused(f"{place}: {table.name}: {error}") from error
         if len(_decoders) >= MAX_TABLES:
             _decoders.clear()
-        _decoders[described, mariadb] = known
+        _decoders[described, mariadb, source] = known
     return known

@@ -6,7 +6,7 @@ https://dev.mysql.com/doc/dev/mysql-server/latest/classbinary__log_1_1Table__map
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -20,6 +20,10 @@ T = TypeVar("T")
 SIGNEDNESS, DEFAULT_CHARSET, COLUMN_CHARSET, COLUMN_NAME, SET_VALUES, ENUM_VALUES, GEOMETRY_TYPE = 1, 2, 3, 4, 5, 6, 7
 SIMPLE_PRIMARY_KEY, PRIMARY_KEY_WITH_PREFIX, LABEL_DEFAULT_CHARSET, LABEL_COLUMN_CHARSET, VISIBILITY, VECTOR_SIZE = 8, 9, 10, 11, 12, 13
 """Fields of the optional metadata that binlog_row_metadata=FULL writes. What is not among them is skipped."""
+
+HIDDEN_TYPES: Mapping[str, int] = {"uuid": 16, "inet4": 4, "inet6": 16}
+"""Types of MariaDB that the log describes as BINARY, with their bytes.
+https://mariadb.com/kb/en/uuid-data-type/ https://mariadb.com/kb/en/inet6/"""
 
 _GEOMETRY = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection")
 
@@ -39,6 +43,8 @@ class Column:
     labels: tuple[str, ...] = ()
     """Labels of ENUM and SET."""
     geometry: int = 0
+    hidden_type: str = ""
+    """``uuid``, ``inet4`` or ``inet6``, which MariaDB logs as BINARY; '' for every other column."""
 
     @property
     def charset(self) -> str | None:
@@ -127,6 +133,22 @@ def parse_table_map(data: bytes, mariadb: bool) -> TableMap:
     return TableMap(database, table, columns, tuple(key), len(names) == count)
 
 
+def with_hidden_types(table: TableMap, named: Mapping[str, str]) -> TableMap:
+    """Return the table with the types that its log hides, which the server names by column: ``uuid``, ``inet4``, ``inet6``."""
+    columns = tuple(
+        replace(column, hidden_type=named[column.name])
+        if named.get(column.name) in HIDDEN_TYPES and is_fixed_binary(column, HIDDEN_TYPES[named[column.name]])
+        else column
+        for column in table.columns
+    )
+    return replace(table, columns=columns)
+
+
+def is_fixed_binary(column: Column, size: int) -> bool:
+    """Return whether the log says of a column that it is a BINARY of so many bytes."""
+    return column.type == types.STRING and not column.is_text and column.meta == size
+
+
 def _metadata(codes: bytes, data: bytes) -> Iterator[int]:
     at = 0
     for code in codes:
@@ -201,6 +223,8 @@ def type_text(column: Column) -> str:
     """Return the type as ``information_schema.columns.column_type`` prints it, as far as the log tells."""
     if column.type in types.INTEGER_NAMES:
         return types.INTEGER_NAMES[column.type] + (" unsigned" if column.unsigned else "")
+    if column.hidden_type:
+        return column.hidden_type
     per_character = BYTES_PER_CHARACTER.get(column.charset or "", 1)
     match column.type:
         case types.FLOAT | types.DOUBLE:

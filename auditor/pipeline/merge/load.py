@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 from auditor import config
 from auditor.connections.writer import open_session
 from auditor.errors import AuditorError
+from auditor.model import Part
 from auditor.pipeline.merge.staged_rows import staged_rows
 from auditor.pipeline.merge.target_table import TargetTable
 from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import CHANGE_COLUMNS
-from auditor.store.parts import Part
 from dialects import Session
 
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from auditor.connections.writer import transaction
 from auditor.errors import MergeFailed, NoSuchObject, PartsGone
+from auditor.model import Part
 from auditor.pipeline.events import Position, TableSchema
 from auditor.pipeline.merge.load import LoadTask, RunTasks, load_part, load_side_by_side
 from auditor.pipeline.merge.target_table import TargetTable, prepare
 from auditor.sql.merge import Positions
 from auditor.store import Store, parts
-from auditor.store.parts import Part, StagedTable
+from auditor.store.parts import StagedTable
 from dialects import Session
 
 MOST_ROWS = 500_000

@@ -74,7 +74,7 @@ def _native(dialect: Dialect, table: str, column: ColumnSchema) -> str:
             f"{table}.{column.name} is {column.type}, and {dialect.name} holds {dialect.MAX_DECIMAL_DIGITS} digits at most; {way_out}"
         )
     try:
-        return dialect.native_type(kind)
+        return dialect.TARGET_TYPE_BY_KIND.get(kind.name) or dialect.native_type(kind)
     except LookupError as error:
         raise ColumnRefused(f"{table}.{column.name} is {column.type}: {error}; {way_out}") from error
 

@@ -140,7 +140,10 @@ def _list_batch(work: Work, batch: Sequence[int]) -> list[OneSidedRows]:
     """Add the differences of these partitions; return neighbouring rows that one side lacks."""
     plan, tolerant = work.plan, work.plan.is_tolerant
     numbers = [int(work.aligned.partition[index]) for index in batch]
-    rows = work.reader.ask(lambda side, session: list(work.fetcher(side, session).by_partition(numbers, texts=tolerant)))
+    expected = {side: sum(int(work.aligned.rows[side][index]) for index in batch) for side in SIDES}
+    rows = work.reader.ask(
+        lambda side, session: list(work.fetcher(side, session).by_partition(numbers, texts=tolerant, expected=expected[side]))
+    )
     grouped = group_by_partition(work, batch, rows)
     one_sided: list[OneSidedRows] = []
     equal: set[int] = set()

@@ -5,7 +5,7 @@ SELECT
   column_name,
   data_type || CASE
     WHEN data_type = 'numeric' THEN COALESCE('(' || numeric_precision || ',' || numeric_scale || ')', '')
-    WHEN data_type IN ('character', 'character varying') THEN COALESCE('(' || character_maximum_length || ')', '')
+    WHEN data_type IN ('character', 'character varying', 'binary varying') THEN COALESCE('(' || character_maximum_length || ')', '')
     ELSE ''
   END,
   is_nullable IS NULL OR UPPER(is_nullable) <> 'NO'

@@ -1,0 +1,92 @@
+"""Metrics of pipelines, from the store: the same whichever process reports them. docs/pipelines.md lists them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, get_args
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from auditor.api.dependencies import AppState
+from auditor.service.pipeline_status import status
+from auditor.store.pipelines import MergeState
+
+STATES = ("waiting", *get_args(MergeState))
+"""What a table of a target stands at: nothing was merged yet, or what its loader reported last."""
+
+Samples = Sequence[tuple[tuple[str, ...], float | None]]
+
+
+def collect(app: AppState) -> Iterator[Metric]:
+    """Yield the metrics of all configured pipelines. Raises StoreError."""
+    found = [status(app.configured, app.store, name, look=False) for name in sorted(app.configured.pipelines)]
+    yield from _pipelines(found)
+    yield from _tables(found)
+
+
+def _pipelines(found: list[dict[str, Any]]) -> Iterator[Metric]:
+    def each(name: str, help: str, value: Callable[[dict[str, Any]], float | None], kind: Any = GaugeMetricFamily) -> Metric:
+        return _family(f"auditor_pipeline_{name}", help, ["pipeline"], [((one["pipeline"],), value(one)) for one in found], kind)
+
+    yield each("running", "1 if a process reported on the pipeline within the last 30 s, else 0.", lambda one: float(one["running"]))
+    yield each("paused", "1 if the pipeline is paused, else 0.", lambda one: float(one["paused"]))
+    yield each("staging_failed", "1 while staging is stopped or retried after an error, else 0.", lambda one: float(bool(one["reason"])))
+    yield each("warnings", "Warnings of the last look at source and staging.", lambda one: float(len(one["warnings"])))
+    yield each("source_lag_seconds", "Seconds since the source's log ended where staging stands.", lambda one: one["lag_seconds"])
+    yield each("source_lag_bytes", "Bytes of the source's log that are not staged, at the last look.", lambda one: one["lag_bytes"])
+    yield each("log_expires_seconds", "Seconds after which the source deletes its log.", lambda one: one["log_expires"])
+    yield each("staging_free_bytes", "Free bytes on the disk of the staging's folder, at the last look.", lambda one: one["free_bytes"])
+    yield each(
+        "staged_timestamp_seconds", "Unix time of the last batch that had events; 0 if none had.", lambda one: _time(one["staged_at"])
+    )
+    yield each("staged_events", "Events staged since the pipeline began.", lambda one: one["events"], CounterMetricFamily)
+    yield each("batch_events", "Events of the last batch that had any.", lambda one: one["batch"].get("events"))
+    yield each("batch_duration_seconds", "Seconds that the last batch with events took.", lambda one: one["batch"].get("seconds"))
+
+
+def _tables(found: list[dict[str, Any]]) -> Iterator[Metric]:
+    staged = [((one["pipeline"], table), values) for one in found for table, values in one["tables"].items()]
+    for name, help, key in (
+        ("parts", "Parts of a table in the staging's folder.", "parts"),
+        ("parts_bytes", "Bytes of the parts of a table.", "bytes"),
+    ):
+        yield _family(f"auditor_pipeline_{name}", help, ["pipeline", "table"], [(labels, values[key]) for labels, values in staged])
+    merged = [
+        ((one["pipeline"], target, table), values)
+        for one in found
+        for target, state in one["targets"].items()
+        for table, values in state["tables"].items()
+    ]
+
+    def each(name: str, help: str, value: Callable[[dict[str, Any]], float | None], kind: Any = GaugeMetricFamily) -> Metric:
+        samples = [(labels, value(values)) for labels, values in merged]
+        return _family(f"auditor_pipeline_{name}", help, ["pipeline", "target", "table"], samples, kind)
+
+    yield each(
+        "target_lag_seconds", "Age of the oldest part that the target lacks of a table; 0 if it lacks none.", lambda one: one["lag_seconds"]
+    )
+    yield each("target_pending_bytes", "Bytes of staged parts that the target lacks.", lambda one: one["pending_bytes"])
+    yield each("target_pending_events", "Staged events that the target lacks.", lambda one: one["pending_events"])
+    yield each("merged_events", "Events merged since the pipeline began.", lambda one: one["events"], CounterMetricFamily)
+    yield each(
+        "merged_through_timestamp_seconds",
+        "Unix time at which the source committed the last event that the target holds; 0 if it holds none.",
+        lambda one: _time(one["through"]),
+    )
+    states = [((*labels, state), float(values["state"] == state)) for labels, values in merged for state in STATES]
+    help = "1 for what a target's table stands at, 0 for the others."
+    yield _family("auditor_pipeline_target_state", help, ["pipeline", "target", "table", "state"], states)
+
+
+def _time(text: str | None) -> float:
+    return dt.datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def _family(name: str, help: str, labels: list[str], samples: Samples, kind: Any = GaugeMetricFamily) -> Metric:
+    """Return a family of the samples that are known."""
+    family: Metric = kind(name, help, labels=labels)
+    for label, value in samples:
+        if value is not None:
+            family.add_metric(list(label), value)  # type: ignore[attr-defined]
+    return family

@@ -1,0 +1,124 @@
+"""The command patch: print a patch, apply it, or undo one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from auditor.cli._output import current_user, print_reports, settings_and_store
+
+if TYPE_CHECKING:
+    from auditor.repair.keys import Selection
+    from auditor.service.patches import PatchResult
+
+LEFT = 1
+"""Exit code of a patch after which rows still differ, or that was stopped before its end."""
+
+
+def patch(options: argparse.Namespace) -> int:
+    """Print the patch of a run, apply it, or undo one."""
+    from auditor.errors import ConfigError
+
+    if bool(options.run) == bool(options.undo):
+        raise ConfigError("name either a run or audit to patch from, or with --undo the patch to undo")
+    if options.undo or options.apply or options.dry_run:
+        return _write(options)
+    return _print(options)
+
+
+def _print(options: argparse.Namespace) -> int:
+    from auditor.cli._progress import watching
+    from auditor.service import patches
+
+    with settings_and_store(options) as (configured, store), watching(options.quiet) as watch:
+        pieces = patches.print_patch(
+            configured, store, options.run, _selection(options), options.format or "sql", accepted=options.accept, on_progress=watch
+        )
+        if not options.output:
+            sys.stdout.writelines(pieces)
+            return 0
+        path = Path(options.output)
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.writelines(pieces)
+    print(f"wrote {path}", file=sys.stderr)
+    return 0
+
+
+def _write(options: argparse.Namespace) -> int:
+    from auditor.cli._progress import watching
+    from auditor.errors import ConfigError
+    from auditor.service import patches
+
+    if options.format or options.output:
+        raise ConfigError("--format and --output print a patch; leave them out with --apply, --dry-run and --undo")
+    with settings_and_store(options) as (configured, store), watching(options.quiet) as watch, _stopped_by_signals() as stopped:
+        followed = patches.Followed(current_user(), tuple(options.accept), stopped, watch)
+        if options.undo:
+            result = patches.undo_patch(configured, store, options.undo, followed)
+        else:
+            result = patches.apply_patch(configured, store, options.run, _selection(options), followed, dry_run=options.dry_run)
+    _print_result(result, options)
+    if result.after:
+        code = print_reports([result.after], argparse.Namespace(format="text", verbose=False))
+        return 0 if options.undo else code
+    return LEFT if result.patched.stopped else 0
+
+
+def _print_result(result: PatchResult, options: argparse.Namespace) -> None:
+    from auditor.service.patches import describe_counts
+
+    for sentence in result.settled:
+        print(sentence)
+    counts = describe_counts(result.patched.counts)
+    if options.dry_run:
+        print(f"dry run: {counts}, and rolled back; numbers that sequences and AUTO_INCREMENT gave out are not given back")
+        return
+    what = f"undone by patch {result.patched.patch}" if options.undo else f"patch {result.patched.patch}"
+    print(f"{what}: {counts}" if result.patched.patch else f"nothing to patch: {counts}")
+    if result.patched.stopped:
+        print("it was stopped after a batch; the rows of later ones are as they were: run it again to go on")
+    if result.not_audited:
+        print(result.not_audited)
+    if result.patched.patch and not options.undo:
+        print(f"to take it back: auditor patch --undo {result.patched.patch[:12]}")
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """Yield an event that SIGINT or SIGTERM sets, so that the patch ends after its batch; a second one interrupts it."""
+    stopped = threading.Event()
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+        print("auditor: stopping after this batch; once more to interrupt it", file=sys.stderr)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _selection(options: argparse.Namespace) -> Selection:
+    from auditor.repair.keys import Selection
+
+    ends = options.keys or {}
+    return Selection(
+        only=options.only,
+        first=ends.get("from"),
+        last=ends.get("to"),
+        columns=tuple(options.columns),
+        limit=options.limit,
+        delete_extra=options.delete_extra,
+    )

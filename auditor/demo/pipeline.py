@@ -1,0 +1,295 @@
+"""The demonstration of a pipeline: from the binary log of a private server into PostgreSQL and DuckDB, audited, damaged, audited again."""
+
+from __future__ import annotations
+
+import logging
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+import dialects
+from auditor import config, service
+from auditor.config import Settings
+from auditor.connections.writer import open_writer
+from auditor.demo.servers import start_postgres, start_source
+from auditor.errors import AuditorError
+from auditor.model import Report, Verdict
+from auditor.report import text
+from auditor.service import pipelines
+from auditor.service.pipeline_status import status
+from auditor.store import Store, open_store
+from auditor.store import pipelines as stored
+
+PIPELINE, TARGETS = "shop", ("duck", "pg")
+
+WRITING = 12.0
+"""Seconds during which the writer writes at least; it goes on until each target holds something."""
+
+PAUSE = 0.2
+"""Seconds between the writer's transactions."""
+
+PROGRESS = 4.0
+"""Seconds between two lines about the progress."""
+
+PATIENCE = 600.0
+"""Seconds after which a pipeline that has not caught up counts as failed: a busy machine needs minutes for what takes seconds."""
+
+TABLES = (
+    "CREATE TABLE orders (id BIGINT PRIMARY KEY, customer INT NOT NULL, item VARCHAR(40), price DECIMAL(10,2), placed DATETIME(6),"
+    " KEY (customer)) CHARACTER SET utf8mb4",
+    "CREATE TABLE customers (id INT PRIMARY KEY, name VARCHAR(60), email VARCHAR(80), password VARCHAR(40), country CHAR(2))"
+    " CHARACTER SET utf8mb4",
+)
+
+CONFIGURATION = """\
+connections:
+  source: {{url: "{source}"}}
+  pg: {{url: "{postgres}", write: {{url: "{postgres}"}}}}
+  duck: {{url: "duckdb:///{folder}/warehouse.duckdb", write: {{url: "duckdb:///{folder}/warehouse.duckdb"}}}}
+audits: {{}}
+pipelines:
+  shop:
+    source: {{connection: source, tables: [orders, customers]}}
+    columns: {{customers: {{exclude: [password], mask: [email], rename: {{name: full_name}}, where: "country <> 'XX'"}}}}
+    staging: {{path: "{folder}/staging"}}
+    targets:
+      pg: {{connection: pg, schema: shop, every: 1s}}
+      duck: {{connection: duck, schema: shop, every: 1s}}
+"""
+
+DAMAGE = {
+    "pg": ("UPDATE shop.orders SET price = price + 0.01 WHERE id = 7", "DELETE FROM shop.orders WHERE id = 11"),
+    "duck": ("UPDATE shop.orders SET item = 'mangled' WHERE id = 13",),
+}
+"""What is broken in each target."""
+
+EXPECTED = {"pg": {("changed", "7"), ("missing", "11")}, "duck": {("changed", "13")}}
+"""The differences that the audits of the damaged targets must name, and no others."""
+
+
+@dataclass(slots=True)
+class Demonstration:
+    """The demonstration, as it prints what it does."""
+
+    console: Console
+    folder: Path
+    kept: list[str] = field(default_factory=list)
+    """What was promised and came true."""
+    broken: list[str] = field(default_factory=list)
+    """What was promised and did not come true."""
+
+    def run(self) -> None:
+        """Do everything, in order. Raises AuditorError if it cannot be done."""
+        with ExitStack() as held:
+            path = self._start_servers(held)
+            settings = config.load(path)
+            assert settings.store
+            store = held.enter_context(closing(open_store(settings.store.url)))
+            self._check(settings, path, store)
+            with _running(settings, path, store):
+                self._wait_for_start(store)
+                self._write(settings, store)
+                self._catch_up(settings, store)
+            self._say("The pipeline was stopped; it ended after its batch.")
+            added = config.add_audits(path, pipelines.propose_audits(settings, PIPELINE))
+            self._say(f"auditor pipeline init shop: wrote the audits {', '.join(added)}")
+            settings = config.load(path)
+            self._audit_equal(settings)
+            self._damage(settings)
+            self._audit_damaged(settings)
+
+    def _start_servers(self, held: ExitStack) -> Path:
+        self._say("Starting a private source and a PostgreSQL ...")
+        with ThreadPoolExecutor(2) as pool:
+            starts = [start_source(self.folder), start_postgres(self.folder)]
+            found = [pool.submit(held.enter_context, one) for one in starts]
+        source, postgres = (one.result() for one in found)
+        with closing(dialects.connect(source.url, 60.0, 10.0)) as session:
+            for statement in TABLES:
+                session.execute(statement)
+        path = self.folder / "auditor.yaml"
+        path.write_text(CONFIGURATION.format(source=source.url, postgres=postgres.url, folder=self.folder))
+        self._say(f"{source.name} is the source; PostgreSQL and DuckDB are the targets. The pipeline:")
+        self.console.print(
+            "\n".join(f"    {line}" for line in path.read_text().splitlines()[5:]), style="dim", highlight=False, markup=False
+        )
+        return path
+
+    def _check(self, settings: Settings, path: Path, store: Store) -> None:
+        self._say("auditor pipeline check shop: looks at source, targets and Spark's executors ...")
+        found = pipelines.check(settings, path, store, PIPELINE)
+        for one in found:
+            self._say(f"auditor pipeline check shop: {one.severity}: {one.about}: {one.sentence}")
+        self._promise("nothing is missing", not any(one.severity == "error" for one in found))
+
+    def _wait_for_start(self, store: Store) -> None:
+        self._say("auditor pipeline run shop ...")
+        _wait(lambda: stored.get_pipeline(store, PIPELINE).source_offset is not None, "did not start")
+
+    def _write(self, settings: Settings, store: Store) -> None:
+        self._say("A writer inserts, updates and deletes rows, and gives some another key, in transactions of 1 to 2,000 rows:")
+        stop, writer = threading.Event(), _Writer(settings.connections["source"].url)
+        with ThreadPoolExecutor(1) as pool:
+            done = pool.submit(writer.run, stop)
+            try:
+                began, has_arrived = time.monotonic(), False
+                while not done.done() and not (has_arrived and time.monotonic() > began + WRITING) and time.monotonic() < began + PATIENCE:
+                    time.sleep(PROGRESS)
+                    has_arrived = self._show_progress(settings, store)
+            finally:
+                stop.set()
+            done.result()
+        self._say(f"It committed {writer.transactions:,} transactions.")
+
+    def _catch_up(self, settings: Settings, store: Store) -> None:
+        def has_caught_up() -> bool:
+            found = status(settings, store, PIPELINE)
+            return found["lag_bytes"] == 0 and not any(one["pending_events"] for one in found["targets"].values())
+
+        seen = stored.get_pipeline(store, PIPELINE).progress
+        _wait(lambda: stored.get_pipeline(store, PIPELINE).progress != seen, "reported nothing")
+        _wait(has_caught_up, "did not catch up")
+        self._show_progress(settings, store)
+
+    def _show_progress(self, settings: Settings, store: Store) -> bool:
+        """Print how far the pipeline is, and return whether each target holds something."""
+        found = status(settings, store, PIPELINE)
+        merged = {name: sum(one["events"] for one in found["targets"][name]["tables"].values()) for name in TARGETS}
+        held = ", ".join(f"{name} holds {events:,}" for name, events in merged.items())
+        size = "" if found["lag_bytes"] is None else f" and {found['lag_bytes']:,} bytes"
+        self._say(f"  {found['events']:>9,} events staged, {found['lag_seconds'] or 0:.0f} s{size} behind the source; {held}")
+        for sentence in (found["reason"], *found["warnings"]):
+            if sentence:
+                self._say(f"  {sentence}")
+        return all(merged.values())
+
+    def _audit_equal(self, settings: Settings) -> None:
+        for name in sorted(settings.audits):
+            report = service.run_audit(settings, name)
+            rows = report.comparison.rows["source"] if report.comparison else 0
+            line = f"auditor run {name}: {report.verdict.value.upper()}, {rows:,} rows equal, by the method {report.method}"
+            self._promise(line, report.verdict is Verdict.MATCH and rows > 0)
+
+    def _damage(self, settings: Settings) -> None:
+        for target, statements in DAMAGE.items():
+            with open_writer(target, settings.connections[target]) as session:
+                for statement in statements:
+                    self._say(f"Breaking {target}: {statement}")
+                    session.execute(statement)
+
+    def _audit_damaged(self, settings: Settings) -> None:
+        for target, expected in EXPECTED.items():
+            report = service.run_audit(settings, f"{PIPELINE}_orders_{target}")
+            self.console.print(text.report(report))
+            named = ", ".join(f"{kind} order {key}" for kind, key in sorted(expected))
+            self._promise(f"the audit of {target} names exactly what was broken: {named}", _named(report) == expected)
+
+    def _promise(self, line: str, is_kept: bool) -> None:
+        (self.kept if is_kept else self.broken).append(line)
+        self._say(f"{'[green]as promised[/green]' if is_kept else '[bold red]not as promised[/bold red]'}  {line}")
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, highlight=False, soft_wrap=True)
+
+
+def run(console: Console) -> int:
+    """Run the demonstration in a folder that is removed afterwards; return 0 if all was as promised, else 1. Raises AuditorError."""
+    logging.getLogger("auditor").setLevel(logging.ERROR)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="auditor-pipeline-demo-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o711)  # a server with an account of its own passes through it
+        demonstration = Demonstration(console, Path(folder))
+        demonstration.run()
+    kept, broken = len(demonstration.kept), len(demonstration.broken)
+    how = f"all {kept} promises were kept" if not broken else f"{broken} of {kept + broken} promises were not kept"
+    console.print(f"\n{how}, in {time.monotonic() - began:.0f} s; everything that was started is gone again", highlight=False)
+    return 1 if broken else 0
+
+
+@contextmanager
+def _running(settings: Settings, path: Path, store: Store) -> Iterator[None]:
+    """Run the pipeline for the block. Raises the error with which it ended."""
+    stop, failed = threading.Event(), []
+
+    def work() -> None:
+        try:
+            pipelines.run(settings, path, store, PIPELINE, None, stop)
+        except AuditorError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work, name="pipeline")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def _wait(reached: Any, otherwise: str) -> None:
+    """Wait until something is so. Raises AuditorError if that takes longer than PATIENCE."""
+    deadline = time.monotonic() + PATIENCE
+    while not reached():
+        if time.monotonic() > deadline:
+            raise AuditorError(f"the pipeline {otherwise} within {PATIENCE:.0f} s; see its log by: auditor pipeline run")
+        time.sleep(0.2)
+
+
+def _named(report: Report) -> set[tuple[str, str]]:
+    """Return the kinds and keys of the differences that a report names."""
+    return {(one.kind, str(one.key["id"])) for one in report.differences.named} if report.differences else set()
+
+
+class _Writer:
+    """Writes to the source: transactions of one row up to 2,000, drawn alike in every demonstration."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.transactions = 0
+        self._random = random.Random(1)
+        self._next = 1
+
+    def run(self, stop: threading.Event) -> None:
+        """Write until ``stop`` is set."""
+        with closing(dialects.connect(self.url, 60.0, 10.0)) as session:
+            customers = [f"({n}, 'Näme {n}', 'mail{n}@shop', 'hush', '{('DE', 'FR', 'XX')[n % 3]}')" for n in range(1, 501)]
+            self._commit(session, f"INSERT INTO customers VALUES {', '.join(customers)}")
+            self._commit(session, self._orders(100))
+            while not stop.wait(PAUSE):
+                self._commit(session, self._orders(self._random.choice((1, 1, 5, 50, 2000))))
+                for statement in self._random.sample(_changes(self._random.randrange(20, self._next)), 2):
+                    self._commit(session, statement)
+
+    def _orders(self, count: int) -> str:
+        first, self._next = self._next, self._next + count
+        rows = [
+            f"({n}, {n % 500 + 1}, 'item {n % 97}', {n % 1000}.25, '2026-03-01 12:00:00.{n % 1000000:06d}')"
+            for n in range(first, self._next)
+        ]
+        return f"INSERT INTO orders VALUES {', '.join(rows)}"
+
+    def _commit(self, session: dialects.Session, statement: str) -> None:
+        session.execute(statement)
+        self.transactions += 1
+
+
+def _changes(low: int) -> list[str]:
+    """Return statements of which each is a transaction; none touches the first orders, which are broken later."""
+    return [
+        f"UPDATE orders SET price = price + 1, item = 'changed' WHERE id BETWEEN {low} AND {low + 30}",
+        f"DELETE FROM orders WHERE id BETWEEN {low} AND {low + 3}",
+        f"UPDATE orders SET id = id + 1000000000 WHERE id BETWEEN {low} AND {low + 2}",
+        f"UPDATE customers SET country = 'XX', email = NULL WHERE id = {low % 500 + 1}",
+        f"UPDATE customers SET country = 'DE', email = 'new{low}@shop' WHERE id = {low % 500 + 1}",
+    ]

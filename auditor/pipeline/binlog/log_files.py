@@ -1,0 +1,45 @@
+"""The files of a server's binary log, how far a place lies behind their end, and how long the server keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from auditor.errors import ChangeStreamError
+from auditor.pipeline.binlog.dump import query
+from auditor.pipeline.binlog.place import Place
+
+
+@dataclass(frozen=True, slots=True)
+class LogFiles:
+    """What a server has of its binary log."""
+
+    sizes: Mapping[str, int]
+    """Bytes of each file, the oldest first."""
+    expiry: int | None
+    """Seconds after which the server deletes a file that it no longer writes; None if it never does."""
+
+    @property
+    def end(self) -> Place:
+        """Where the log ends."""
+        return Place(*list(self.sizes.items())[-1])
+
+    def bytes_behind(self, place: Place) -> int | None:
+        """Return how many bytes of the log lie behind a place; None if its file is gone."""
+        if place.file not in self.sizes:
+            return None
+        later = [size for file, size in self.sizes.items() if Place(file, 0).file_number > place.file_number]
+        return max(0, self.sizes[place.file] - place.offset) + sum(later)
+
+
+def read_log_files(connection: Any) -> LogFiles:
+    """Return the files that the server behind a connection has. Raises ChangeStreamError if it keeps no log, and AccessDenied."""
+    rows = query(connection, "SHOW BINARY LOGS")
+    if not rows:
+        raise ChangeStreamError("the source keeps no binary log; start it with log_bin")
+    # MariaDB before 10.6 and old settings count days. https://mariadb.com/kb/en/replication-and-binary-log-system-variables/
+    limits = query(connection, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_expire_logs_seconds', 'expire_logs_days')")
+    found = {str(name): float(value or 0) for name, value in limits}
+    expiry = found.get("binlog_expire_logs_seconds") or found.get("expire_logs_days", 0) * 86400
+    return LogFiles({str(row[0]): int(row[1]) for row in rows}, int(expiry) or None)

@@ -1,0 +1,66 @@
+"""Tell servers apart, so that another one behind the same connection is found out before its log is taken for the first one's."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+from auditor.errors import SourceReplaced
+from auditor.pipeline.binlog.dump import Source, log_status, query
+from auditor.pipeline.binlog.ranges import Mark, as_offset
+from dialects.mysql_session import server_version
+
+
+def end_of_log(source: Source) -> dict[str, Any]:
+    """Return where a source's log ends now, as an offset of a stream. Raises ChangeStreamError and EngineError."""
+    with closing(source.connect()) as connection:
+        return as_offset(Mark(log_status(connection).end), epoch=0) | {"server": identify_server(connection)}
+
+
+def identify_server(connection: Any) -> str:
+    """Return what identifies a server: MySQL's server_uuid; of MariaDB, which has none, its server id and its domain of global ids.
+
+    https://dev.mysql.com/doc/refman/9.4/en/replication-options.html#sysvar_server_uuid
+    """
+    if _is_mariadb(connection):
+        [(number, domain)] = query(connection, "SELECT @@GLOBAL.server_id, @@GLOBAL.gtid_domain_id")
+        return f"server id {number}, domain {domain}"
+    return str(query(connection, "SELECT @@GLOBAL.server_uuid")[0][0])
+
+
+def check_server(connection: Any, name: str, known: str, mark: Mark) -> str:
+    """Return what identifies the server of connection ``name``, which must be ``known`` ('' for any) and have written what is at the mark.
+
+    A restored copy of a server has its identity, but not the global id of the last transaction before the mark. Raises SourceReplaced.
+    """
+    found = identify_server(connection)
+    way_out = (
+        "let the connection lead to the first one again, or forget its positions with: auditor pipeline reset, and copy the tables again"
+    )
+    if known and found != known:
+        raise SourceReplaced(f"connection {name} leads to another server ({found}) than the one that was read ({known}); {way_out}")
+    if mark.gtid and not _has_written(connection, mark):
+        raise SourceReplaced(
+            f"connection {name} leads to a server whose log has no transaction {mark.gtid} before {mark.place}: it was reset, or restored"
+            f" from a copy; {way_out}"
+        )
+    return found
+
+
+def _has_written(connection: Any, mark: Mark) -> bool:
+    """Return whether the server wrote the transaction before the mark; True if it does not say, because the file of its log is gone."""
+    if _is_mariadb(connection):
+        # https://mariadb.com/kb/en/binlog_gtid_pos/
+        [(state,)] = query(connection, f"SELECT BINLOG_GTID_POS('{mark.place.file}', {mark.place.offset})")
+        return not state or mark.gtid in _text(state).split(",")
+    # https://dev.mysql.com/doc/refman/9.4/en/gtid-functions.html
+    [(is_executed,)] = query(connection, f"SELECT GTID_SUBSET('{mark.gtid}', @@GLOBAL.gtid_executed)")
+    return bool(is_executed)
+
+
+def _is_mariadb(connection: Any) -> bool:
+    return "mariadb" in server_version(connection).lower()
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,220 @@
+"""Look at what a running pipeline depends on, and report what will stop it before it does.
+
+A look yields plain values, which the store keeps and `auditor pipeline status`, metrics and the log show:
+
+``at``             when it was made (ISO 8601, UTC)
+``log_end``        where the source's binary log ends, ``FILE:POS``
+``log_expires``    seconds after which the source deletes a file of its log; null if never
+``lag_bytes``      bytes of the log behind the last batch; null before the first one
+``current_at``     when the log last ended where staging stands now: its lag in seconds is the time since then
+``free_bytes``     free on the disk of the staging's folder, and ``needed_bytes``: below it a warning is reported
+``batch``          events, bytes and seconds of the last batch that had any
+``warnings``       a sentence each
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import shutil
+import threading
+from collections import deque
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from auditor.config import Settings
+from auditor.errors import AuditorError, StoreError
+from auditor.pipeline.binlog.dump import Source
+from auditor.pipeline.binlog.log_files import LogFiles, read_log_files
+from auditor.pipeline.binlog.place import Place
+from auditor.store import Store, pipelines
+from auditor.store.pipelines import PipelineState
+
+log = logging.getLogger(__name__)
+
+POLL = 2.0
+"""Seconds between two looks."""
+
+LEAST_FREE_BYTES = 256 << 20
+"""Free bytes on the staging's disk below which a warning is reported, whatever a batch needs."""
+
+BATCHES_TO_SPARE = 4
+"""Batches, as large as the largest one so far, for which the staging's disk must have room, or a warning is reported."""
+
+EXPIRY_SHARE = 0.5
+"""Share of the time for which the source keeps its log after which standing still is reported."""
+
+MOST_SAMPLES = 10_000
+"""Remembered looks: some five hours of a pipeline that lags behind all the time."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """Looks at a running pipeline every POLL seconds, and stores what it saw."""
+
+    store: Store
+    settings: Settings
+    name: str
+    batch: dict[str, Any] = field(default_factory=dict)
+    """Events, bytes and seconds of the last batch; set by staging."""
+    largest: int = 0
+    """Bytes of the largest batch so far."""
+    _files: LogFiles | None = None
+    _samples: deque[tuple[dt.datetime, Place]] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
+    _current: dt.datetime | None = None
+    """When the log last ended where staging stands, at the last look."""
+    _told: frozenset[str] = frozenset()
+    _connection: Any = None
+
+    def run(self, stopped: threading.Event) -> None:
+        """Look until ``stopped`` is set. A source or store that is not reached is a warning in the log, and looked at again."""
+        while not stopped.is_set():
+            try:
+                pipelines.set_progress(self.store, self.name, self.look())
+            except StoreError as error:
+                self._report([f"the store cannot be reached; staging and merges wait for it, and nothing is lost: {error}"])
+            except AuditorError as error:
+                self._report([str(error)])
+            stopped.wait(POLL)
+        self._close()
+
+    def look(self) -> dict[str, Any]:
+        """Return what is seen now. Raises StoreError."""
+        state = pipelines.get_pipeline(self.store, self.name)
+        warnings = []
+        try:
+            self._files = self._read_source()
+        except AuditorError as error:
+            warnings.append(f"the source cannot be looked at: {error}")
+        found = assess(state, self._files, self._current_at(state), self._disk(), dt.datetime.now(dt.UTC))
+        self._current = dt.datetime.fromisoformat(found["current_at"]) if found["current_at"] else None
+        found["batch"] = self.batch or (state.progress or {}).get("batch", {})
+        found["warnings"] = [*warnings, *found["warnings"]]
+        self._report(found["warnings"])
+        return found
+
+    def bytes_behind(self, offset: Any) -> int | None:
+        """Return how many bytes of the log lay behind an offset at the last look; None if that is not known."""
+        place = _place(offset)
+        return self._files.bytes_behind(place) if self._files and place else None
+
+    def note_batch(self, events: int, size: int, seconds: float) -> None:
+        """Remember a batch that was staged."""
+        self.batch = {"events": events, "bytes": size, "seconds": round(seconds, 3)}
+        self.largest = max(self.largest, size)
+
+    def _current_at(self, state: PipelineState) -> dt.datetime | None:
+        """Return when the log last ended at or before the place where staging stands, as far as earlier looks tell."""
+        place, now = _place(state.source_offset), dt.datetime.now(dt.UTC)
+        if self._files:
+            self._samples.append((now, self._files.end))
+        current = None
+        while place and self._samples and self._samples[0][1].order <= place.order:
+            current = self._samples.popleft()[0]
+        return current or self._current or known_current_at(state)
+
+    def _disk(self) -> tuple[int, int] | None:
+        return disk_room(Path(self.settings.pipeline(self.name).staging.path), self.largest)
+
+    def _read_source(self) -> LogFiles:
+        try:
+            self._connection = self._connection or source_of(self.settings, self.name).connect()
+            return read_log_files(self._connection)
+        except AuditorError:
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection:
+            with suppress(Exception):  # it may be lost
+                connection.close()
+
+    def _report(self, warnings: list[str]) -> None:
+        """Log warnings that are new, once each until they go."""
+        for sentence in warnings:
+            if _kind(sentence) not in self._told:
+                log.warning("%s: %s", self.name, sentence, extra={"action": "pipeline_warning", "pipeline": self.name})
+        self._told = frozenset(_kind(sentence) for sentence in warnings)
+
+
+def look_once(settings: Settings, name: str, state: PipelineState) -> dict[str, Any]:
+    """Return what is seen of a pipeline that no process runs. A source that is not reached is one of the warnings."""
+    files, warnings = None, []
+    try:
+        with closing(source_of(settings, name).connect()) as connection:
+            files = read_log_files(connection)
+    except AuditorError as error:
+        warnings.append(f"the source cannot be looked at: {error}")
+    disk = disk_room(Path(settings.pipeline(name).staging.path), int((state.progress or {}).get("batch", {}).get("bytes", 0)))
+    found = assess(state, files, known_current_at(state), disk, dt.datetime.now(dt.UTC))
+    return {**found, "batch": (state.progress or {}).get("batch", {}), "warnings": [*warnings, *found["warnings"]]}
+
+
+def assess(
+    state: PipelineState, files: LogFiles | None, current_at: dt.datetime | None, disk: tuple[int, int] | None, now: dt.datetime
+) -> dict[str, Any]:
+    """Return a look without its ``batch``, from what staging recorded, the source's log, and the free and needed bytes of the disk."""
+    place, warnings = _place(state.source_offset), []
+    behind = files.bytes_behind(place) if files and place else None
+    current_at = now if behind == 0 else current_at
+    if files and place and behind is None:
+        warnings.append(
+            f"{place.file}, where staging stands, is gone from the source's binary log: forget the pipeline's positions with"
+            " auditor pipeline reset, and copy its tables again"
+        )
+    elif files and files.expiry and behind and current_at and (now - current_at).total_seconds() > EXPIRY_SHARE * files.expiry:
+        lost_at = current_at + dt.timedelta(seconds=files.expiry)
+        warnings.append(
+            f"staging stands at {place} since {current_at:%Y-%m-%d %H:%M:%S} UTC, and the source may delete what follows from"
+            f" {lost_at:%Y-%m-%d %H:%M:%S} UTC on, because binlog_expire_logs_seconds is {files.expiry}; let the pipeline go on, or raise"
+            " that setting"
+        )
+    if disk and disk[0] < disk[1]:
+        warnings.append(
+            f"the disk of the staging's folder has {disk[0] >> 20:,} MiB left, and fewer than {disk[1] >> 20:,} MiB may not do for the"
+            " next batches; free some space there: staging waits while it is full"
+        )
+    return {
+        "at": now.isoformat(),
+        "log_end": str(files.end) if files else None,
+        "log_expires": files.expiry if files else None,
+        "lag_bytes": behind,
+        "current_at": current_at.isoformat() if current_at else None,
+        "free_bytes": disk[0] if disk else None,
+        "needed_bytes": disk[1] if disk else None,
+        "warnings": warnings,
+    }
+
+
+def known_current_at(state: PipelineState) -> dt.datetime | None:
+    """Return when the log last ended where staging stood, as the store has it."""
+    text = (state.progress or {}).get("current_at")
+    return dt.datetime.fromisoformat(text) if text else state.staged_at
+
+
+def disk_room(root: Path, largest: int) -> tuple[int, int] | None:
+    """Return the free bytes of the disk of a folder and those that batches need; None if the folder is not on this host."""
+    try:
+        return shutil.disk_usage(root).free, max(LEAST_FREE_BYTES, BATCHES_TO_SPARE * largest)
+    except OSError:
+        return None
+
+
+def source_of(settings: Settings, name: str) -> Source:
+    """Return the source of a pipeline. Raises UnknownPipeline."""
+    connection = settings.pipeline(name).source.connection
+    return Source(settings.connections[connection].url, connection)
+
+
+def _place(offset: Mapping[str, Any] | None) -> Place | None:
+    """Return the place of a stream's offset; None if there is none."""
+    return Place(offset["file"], int(offset["position"])) if offset and "." in str(offset.get("file")) else None
+
+
+def _kind(sentence: str) -> str:
+    """Return a warning without the numbers in it, which change from look to look."""
+    return "".join(character for character in sentence if not character.isdigit())

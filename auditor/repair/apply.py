@@ -1,0 +1,150 @@
+"""Apply a patch: batch by batch, each journalled before it is written, and its inserted rows compared with the source once more after."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from auditor.compare.accounting import Key
+from auditor.connections.connection import GOES_ON
+from auditor.errors import EngineError, LockTimeout, PatchFailed, SerializationConflict, StatementRefused
+from auditor.repair.batch import Writer, Written
+from auditor.repair.journal import DONE, to_rows
+from auditor.repair.proposal import BATCH_ROWS, Proposal
+from auditor.repair.rows import ExactRow, RowChange
+from auditor.store import Store, patches
+from auditor.store.patches import BatchState
+
+ATTEMPTS = 3
+"""How often a batch is tried whose rows others change at the same time."""
+
+
+NOT_COMMITTED = (StatementRefused, SerializationConflict, LockTimeout)
+"""Errors of a COMMIT after which it is certain that nothing was committed."""
+
+
+@dataclass(slots=True)
+class Application:
+    """A patch that is being applied."""
+
+    store: Store
+    patch: str
+    proposal: Proposal
+    writer: Writer
+    is_of_source: bool
+    """Whether the rows are the source's, not those that an undo writes back."""
+    stopped: threading.Event
+    """Set once no further batch may begin."""
+    total: int
+    """Rows that are to be changed, for the progress."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Rows by what became of them."""
+    keys: list[int] = field(default_factory=list)
+    """The least and the greatest key of the written rows, where keys have an order; empty before the first."""
+    number: int = 0
+    """The number of the last batch."""
+    in_doubt: bool = False
+    """Whether it is not known if the last batch was committed, or its inserted rows were not compared once more: left to the next start."""
+
+    def run(self) -> None:
+        """Write all batches of the proposal, until ``stopped`` is set. Raises errors of the tree; batches that were committed stay."""
+        for keys in self.proposal.keys.batches(BATCH_ROWS):
+            if self.stopped.is_set():
+                return
+            self.write(lambda keys=keys: self.proposal.read_changes(keys), len(keys))  # type: ignore[misc]
+
+    def write(self, read: Callable[[], Sequence[RowChange]], rows: int, others: str = "equal") -> None:
+        """Read the changes of a batch of so many ``rows``, and write them; again where others change the rows meanwhile.
+
+        ``others`` says what the rows are that need no change.
+        """
+        before: Sequence[RowChange] | None = None
+        for attempt in range(ATTEMPTS):
+            changes = read()
+            self.counts[others] += rows - len(changes) if attempt == 0 else 0
+            if not changes:
+                return
+            try:
+                self._write(changes)
+            except (StatementRefused, LockTimeout, SerializationConflict, PatchFailed) as error:
+                is_same = list(changes) == list(before or ())
+                if attempt == ATTEMPTS - 1 or (is_same and not isinstance(error, LockTimeout | SerializationConflict)):
+                    raise _as_failure(error) from error
+                before = changes
+            else:
+                self._report()
+                return
+
+    def _write(self, changes: Sequence[RowChange]) -> None:
+        self.number += 1
+        self._journal("prepared", changes)
+        self.writer.step("prepared")
+        try:
+            written = self.writer.write(self.number, changes)
+        except BaseException as error:
+            self.in_doubt = self.writer.at_commit and not isinstance(error, NOT_COMMITTED)
+            if not self.in_doubt:
+                self._journal("void", changes)
+            raise
+        self.in_doubt = not self.writer.is_dry
+        self._journal("committed", changes, written)
+        self.writer.step("noted")
+        taken = self._recheck(changes, written)
+        self._journal("applied", changes, written, taken)
+        self.in_doubt = False
+        self._count(changes, written, taken)
+
+    def _recheck(self, changes: Sequence[RowChange], written: Written) -> set[Key]:
+        """Take back the inserted rows that the source no longer has as they were inserted, and return their keys.
+
+        The source may have deleted or changed a row between its read and the commit, and its event may have found nothing to change.
+        """
+        inserted = {change.key: change.new for change in changes if change.kind == "missing" and written.get(change.key)}
+        if self.writer.is_dry or not self.is_of_source:
+            return set()
+        return take_back_ghosts(self.proposal, self.writer, inserted, written)
+
+    def _journal(
+        self, state: BatchState, changes: Sequence[RowChange], written: Written | None = None, taken: Collection[Key] = ()
+    ) -> None:
+        if not self.writer.is_dry:
+            patches.write_batch(self.store, self.patch, self.number, state, to_rows(self.proposal, changes, written, taken))
+
+    def _count(self, changes: Sequence[RowChange], written: Written, taken: Collection[Key]) -> None:
+        for change in changes:
+            if change.key in taken:
+                self.counts["taken back"] += 1
+            elif change.key in written:
+                self.counts[DONE[change.kind]] += 1
+            else:
+                self.counts["left"] += 1
+        if self.proposal.transfer.plan.has_integer_key:
+            numbers = [*self.keys, *(int(change.key[0] or 0) for change in changes)]
+            self.keys = [min(numbers), max(numbers)]
+
+    def _report(self) -> None:
+        done = sum(self.counts[name] for name in (*DONE.values(), "left", "taken back"))
+        doing = "patching, to be rolled back" if self.writer.is_dry else "patching"
+        self.proposal.reader.report("target", doing if done < self.total else GOES_ON, done, self.total)
+
+
+def take_back_ghosts(proposal: Proposal, writer: Writer, inserted: Mapping[Key, ExactRow | None], written: Written) -> set[Key]:
+    """Delete the inserted rows whose source differs by now from what was inserted, and return their keys.
+
+    ``written`` are the rows as they were read back; of one that changed since, nothing is deleted.
+    """
+    if not inserted:
+        return set()
+    source = proposal.read_source(list(inserted))
+    ghosts: dict[Key, ExactRow] = {}
+    for key, meant in inserted.items():
+        now, row = source.get(key), written.get(key)
+        if row and meant and (now is None or now.digest != meant.digest):
+            ghosts[key] = row
+    return writer.take_back(ghosts) if ghosts else set()
+
+
+def _as_failure(error: EngineError | PatchFailed) -> EngineError | PatchFailed:
+    return PatchFailed(f"the target refused a batch, which was rolled back: {error}") if isinstance(error, StatementRefused) else error

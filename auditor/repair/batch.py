@@ -1,0 +1,152 @@
+"""Write one batch of a patch: in one transaction with its mark, each statement guarded, and read back before the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from auditor.compare.accounting import MASK, Key
+from auditor.errors import AuditorError, PatchFailed, PatchRefused
+from auditor.repair.facts import TargetFacts, unwritten_columns
+from auditor.repair.ordering import Step, order_steps
+from auditor.repair.proposal import Proposal
+from auditor.repair.rows import ExactRow, RowChange, describe_key, meant_texts, read_rows
+from auditor.sql.changes import MarkStatements
+from dialects import Session
+
+Written = Mapping[Key, ExactRow | None]
+"""The rows that a batch wrote, as they were read back; None for a row that it deleted. What it left is not among them."""
+
+
+@dataclass(slots=True)
+class Writer:
+    """What writes the batches of one patch."""
+
+    proposal: Proposal
+    session: Session
+    marks: MarkStatements
+    is_dry: bool
+    """Whether every batch is rolled back in the end."""
+    step: Callable[[str], None]
+    """Called with the name of each step before it begins."""
+    at_commit: bool = False
+    """Whether the last batch came as far as its commit, and it is not known whether that was done."""
+
+    def write(self, number: int, changes: Sequence[RowChange]) -> Written:
+        """Write a batch, or nothing of it: in a dry run everything is rolled back in the end.
+
+        Returns what was written. A row that changed on the target since it was read is left. Raises PatchFailed where a row read back is
+        not as it was meant, or a statement hit several rows, and EngineError; the batch is rolled back then, unless the connection was
+        lost during the commit.
+        """
+        steps = order_steps(changes, self.proposal.transfer.names, unique_places(self.proposal))
+        self._check_splits(steps)
+        statements = [(step, self._statement(step)) for step in steps]
+        try:
+            self._begin(number)
+            left = self._run(statements)
+            self.step("written")
+            written = self._read_back([change for change in changes if change.key not in left])
+        except BaseException:
+            with suppress(AuditorError):  # the connection may be lost, and with it the transaction
+                self.session.execute("ROLLBACK")
+            raise
+        self.step("commit")
+        self.at_commit = not self.is_dry
+        self.session.execute("ROLLBACK" if self.is_dry else "COMMIT")
+        self.at_commit = False
+        self.step("committed")
+        return written
+
+    def take_back(self, ghosts: Mapping[Key, ExactRow]) -> set[Key]:
+        """Delete rows that this patch inserted, as far as they still are as they were read back; return the keys of those."""
+        taken: set[Key] = set()
+        for statement in self.proposal.target.BEGIN_WRITES:
+            self.session.execute(statement)
+        try:
+            for key, row in ghosts.items():
+                if self.session.write(self.proposal.statements.delete(row.texts, row.digest)):
+                    taken.add(key)
+        except BaseException:
+            with suppress(AuditorError):
+                self.session.execute("ROLLBACK")
+            raise
+        self.session.execute("COMMIT")
+        return taken
+
+    def _begin(self, number: int) -> None:
+        dialect = self.proposal.target
+        for statement in dialect.BEGIN_WRITES:
+            self.session.execute(statement)
+        if dialect.LOCK_TABLE:
+            for table in (*([] if self.is_dry else [self.marks.table]), self.proposal.table.sql):
+                self.session.execute(dialect.LOCK_TABLE.format(table=table))
+        self.step("begun")
+        if not self.is_dry:
+            self.session.execute(self.marks.insert(number))
+        self.step("marked")
+
+    def _run(self, statements: Sequence[tuple[Step, str]]) -> set[Key]:
+        """Run a batch's statements and return the keys of the rows that were no longer as they were read."""
+        left: set[Key] = set()
+        for step, sql in statements:
+            if step.change.key in left:
+                continue  # the second part of a row whose first part found it changed
+            count = self.session.write(sql)
+            if count == 0:
+                left.add(step.change.key)
+            elif count > 1:
+                where = describe_key(self.proposal.transfer.plan, step.change.key)
+                raise PatchFailed(f"{where}: the {step.action} hit {count:,} rows instead of one; the batch was rolled back")
+        return left
+
+    def _statement(self, step: Step) -> str:
+        change = step.change
+        if step.action == "insert" and change.kind == "changed":
+            return self.proposal.statements.insert(meant_texts(self.proposal.transfer.names, change))
+        if step.action == "delete":
+            assert change.old
+            return self.proposal.statements.delete(change.old.texts, change.old.digest)
+        return self.proposal.statement(change)
+
+    def _check_splits(self, steps: Sequence[Step]) -> None:
+        """Raise PatchRefused if a row that swaps unique values cannot be deleted and inserted without loss."""
+        facts = self.proposal.facts
+        for step in steps:
+            if step.action != "delete" or step.change.kind != "changed":
+                continue
+            lost = unwritten_columns(facts, self.proposal.written)
+            if lost or facts.named("cascade"):
+                why = f"would lose {', '.join(lost)}" if lost else f"would reach {', '.join(facts.named('cascade'))}"
+                where = describe_key(self.proposal.transfer.plan, step.change.key)
+                raise PatchRefused(f"{where}: rows swap unique values, and to delete and insert one of them {why}; mend these by hand")
+
+    def _read_back(self, changes: Sequence[RowChange]) -> Written:
+        """Return the rows of these changes as the transaction sees them. Raises PatchFailed where one is not as it was meant."""
+        plan, names = self.proposal.transfer.plan, self.proposal.transfer.names
+        found = read_rows(plan, "target", self.session, [change.key for change in changes])
+        for change in changes:
+            meant, row = (meant_texts(names, change) if change.new else None), found.get(change.key)
+            if (row.texts if row else None) == meant:
+                continue
+            where = describe_key(plan, change.key)
+            if row is None or meant is None:
+                raise PatchFailed(
+                    f"{where}: the row {'is not there' if meant else 'is still there'} after its statement; it was rolled back"
+                )
+            name, wanted, got = next((n, a, b) for n, a, b in zip(names, meant, row.texts, strict=True) if a != b)
+            shown = (MASK, MASK) if name in self.proposal.transfer.masked else (wanted, got)
+            raise PatchFailed(
+                f"{where}: the column {name!r} holds {shown[1]!r} after its statement, not {shown[0]!r}; the batch was rolled back:"
+                " look for triggers, and for what the column's type cuts or rounds"
+            )
+        return {change.key: found.get(change.key) for change in changes}
+
+
+def unique_places(proposal: Proposal) -> list[list[int]]:
+    """Return the places in a row of the columns of each unique index that is made of compared columns alone, the key's left out."""
+    places = {name: place for place, name in enumerate(proposal.written)}
+    key = frozenset(proposal.written[: proposal.transfer.plan.key])
+    facts: TargetFacts = proposal.facts
+    return [[places[name] for name in sorted(index)] for index in facts.unique if index != key and index <= set(places)]

@@ -1,0 +1,84 @@
+"""A patch's journal: rows as they were and as they are meant to be, stored before they are written, and what became of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from auditor import canonical
+from auditor.compare.accounting import Key
+from auditor.errors import PatchRefused
+from auditor.repair.batch import Written
+from auditor.repair.proposal import Proposal
+from auditor.repair.rows import ExactRow, RowChange, meant_texts
+from auditor.store.patches import Batch
+
+Outcome = Literal["", "written", "left", "taken back"]
+"""What became of a row: not known yet, written, left as it had changed on the target, or deleted again as the source's had changed."""
+
+DONE = {"missing": "inserted", "changed": "updated", "extra": "deleted"}
+"""What became of a written row, by the kind of its change."""
+
+
+def to_rows(
+    proposal: Proposal, changes: Sequence[RowChange], written: Written | None = None, taken: Collection[Key] = ()
+) -> list[dict[str, Any]]:
+    """Return changes as the journal stores them, without the texts of masked columns.
+
+    ``written`` are the rows of a batch that was committed, ``taken`` those that were taken back.
+    """
+    names, masked = proposal.transfer.names, proposal.transfer.masked
+    rows = []
+    for change in changes:
+        outcome: Outcome = ""
+        if written is not None:
+            outcome = "taken back" if change.key in taken else "written" if change.key in written else "left"
+        after = written[change.key] if written is not None and change.key in written else meant_row(names, change)
+        shown = {"old": _texts(change.old, names, masked), "new": _texts(after, names, masked)}
+        rows.append({"kind": change.kind, "key": list(change.key), **shown, "columns": list(change.columns), "outcome": outcome})
+    return rows
+
+
+def meant_row(names: Sequence[str], change: RowChange) -> ExactRow | None:
+    """Return a row as it should be once its change is written; None if there should be none."""
+    if change.new is None:
+        return None
+    texts = meant_texts(names, change)
+    return ExactRow(texts, canonical.row_hash(canonical.row_text(texts)))
+
+
+def _texts(row: ExactRow | None, names: Sequence[str], masked: Collection[str]) -> dict[str, Any] | None:
+    if row is None:
+        return None
+    return {"texts": [None if name in masked else text for name, text in zip(names, row.texts, strict=True)], "digest": row.digest}
+
+
+def to_undo(rows: Sequence[Mapping[str, Any]]) -> list[RowChange]:
+    """Return what takes back the written rows of a batch: each change the other way round, in its reverse order."""
+    found = []
+    for row in reversed(rows):
+        if row["outcome"] != "written":
+            continue
+        new, old = row_of(row["old"]), row_of(row["new"])
+        kind: Any = {"missing": "extra", "extra": "missing", "changed": "changed"}[row["kind"]]
+        found.append(RowChange(kind, tuple(row["key"]), new, old, tuple(row["columns"])))
+    return found
+
+
+def count_outcomes(batches: Iterable[Batch]) -> Counter[str]:
+    """Return how many rows of a patch's batches were written, left and taken back."""
+    rows = [row for batch in batches if batch.state in ("committed", "applied") for row in batch.rows or ()]
+    return Counter(DONE[row["kind"]] if row["outcome"] == "written" else row["outcome"] for row in rows)
+
+
+def require_rows(rows: list[dict[str, Any]] | None, patch: str) -> list[dict[str, Any]]:
+    """Return a batch's rows. Raises PatchRefused if they were dropped."""
+    if rows is None:
+        raise PatchRefused(f"the rows of patch {patch} were dropped from the journal, so that it cannot be undone; patch again instead")
+    return rows
+
+
+def row_of(stored: Mapping[str, Any] | None) -> ExactRow | None:
+    """Return a row as the journal has it; its masked texts are None."""
+    return ExactRow(tuple(stored["texts"]), stored["digest"]) if stored else None

@@ -1,0 +1,223 @@
+"""Apply a patch, undo one, and settle those whose process died: the sessions, the checks before, and the journal around the batches."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import dialects
+from auditor.config import Audit, ConnectionSettings, WriteSettings
+from auditor.connections.reader import OnProgress
+from auditor.connections.writer import open_files_for_writing, open_patch_session, patching_dialect
+from auditor.errors import AuditorError, PatchRefused
+from auditor.model import Report
+from auditor.repair.apply import Application
+from auditor.repair.batch import Writer
+from auditor.repair.facts import unwritten_columns
+from auditor.repair.keys import Selection
+from auditor.repair.marks import prepare_marks
+from auditor.repair.proposal import Proposal, count_changes, propose, unnamed
+from auditor.repair.recovery import recover_patch
+from auditor.repair.undo import undo_batches
+from auditor.sql.changes import MarkStatements
+from auditor.store import Store, patches
+from auditor.store.patches import Patch
+
+log = logging.getLogger(__name__)
+
+ALWAYS_ALLOWED = 10
+"""Rows that a patch may change however small the table is."""
+
+NO_KEYS = Selection(limit=0, delete_extra=True)
+"""Selects nothing of a run: for what is read from the journal."""
+
+
+def ignore_step(_: str) -> None:
+    """Ignore the steps of a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a patch works with: its run, the audit and connections, who asked for it, and how it is followed and stopped."""
+
+    store: Store
+    report: Report
+    audit: Audit
+    connections: Mapping[str, ConnectionSettings]
+    who: str
+    accepted: Collection[str]
+    stopped: threading.Event
+    on_progress: OnProgress
+    step: Callable[[str], None] = ignore_step
+    """Called with the name of each step of a batch before it begins."""
+
+    @property
+    def target(self) -> str:
+        """The name of the connection that is written to."""
+        return self.audit.target.connection
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """What a patch did: its id (empty for a dry run), rows by what became of them, and the least and greatest key that it touched."""
+
+    patch: str
+    counts: Counter[str]
+    keys: tuple[int, int] | None
+    stopped: bool
+    """Whether it was stopped after a batch, before its end."""
+
+
+def apply_patch(job: Job, selection: Selection, *, dry_run: bool = False) -> Patched:
+    """Apply the patch of a run, or with ``dry_run`` execute it and roll every batch back.
+
+    Every row is read, and every statement made, before the first is written. Raises PatchRefused, PatchFailed and errors of the tree.
+    """
+    if job.report.differences and (why := unnamed(job.report.differences)):
+        raise PatchRefused(f"{why}: a patch would leave the target half mended; copy the table anew, or run {job.report.audit} again")
+    with _opened(job, selection) as (proposal, write):
+        planned = count_changes(proposal)
+        _check_size(planned, job.report, write)
+        if not planned:
+            _refuse_repeated(job)
+            return Patched("", Counter(equal=0), None, False)
+        return _write(job, proposal, lambda application: application.run(), planned, dry_run=dry_run)
+
+
+def undo_patch(job: Job, original: Patch) -> Patched:
+    """Write the rows of a patch back as they were. Raises PatchRefused if it cannot be undone, and errors of the tree."""
+    if original.state == "running":
+        raise PatchRefused(f"patch {original.patch} is at work; wait for its end")
+    if original.state == "undone":
+        raise PatchRefused(f"patch {original.patch} was undone already")
+    if not original.undoable:
+        raise PatchRefused(f"patch {original.patch} cannot be undone: its journal has not all rows (a masked column, or they were dropped)")
+    with _opened(job, NO_KEYS) as (proposal, _):
+        if original.target != _target_id(job, proposal):
+            raise PatchRefused(f"patch {original.patch} is of another table than {proposal.facts.table}")
+        total = Counter(rows=sum(original.detail.get(name, 0) for name in ("inserted", "updated", "deleted")))
+        return _write(job, proposal, lambda application: undo_batches(application, original), total, undoes=original.patch)
+
+
+def settle_patch(job: Job, dead: Patch) -> Counter[str]:
+    """Find out what became of a patch whose process died, and store it. Raises errors of the tree."""
+    with _opened(job, NO_KEYS) as (proposal, _):
+        marks = _marks(proposal, dead.patch)
+        with _writer(job, proposal, marks, dry_run=False) as writer:
+            prepare_marks(writer.session, marks)
+            counts = recover_patch(job.store, dead, writer)
+            writer.session.execute(marks.delete())
+    log.info("a patch whose process died was settled", extra={"action": "patch_settled", "patch": dead.patch})
+    return counts
+
+
+@contextmanager
+def _opened(job: Job, selection: Selection) -> Iterator[tuple[Proposal, WriteSettings]]:
+    """Yield the proposal of a run whose target may be written to, and how."""
+    settings = job.connections[job.target]
+    patching_dialect(job.target, settings)
+    assert settings.write is not None
+    connections = open_files_for_writing(job.connections, job.target)
+    with propose(job.store, job.report, job.audit, connections, selection, job.accepted, job.on_progress) as proposal:
+        yield proposal, settings.write
+
+
+def _write(
+    job: Job,
+    proposal: Proposal,
+    work: Callable[[Application], None],
+    planned: Counter[str],
+    *,
+    dry_run: bool = False,
+    undoes: str | None = None,
+) -> Patched:
+    patch = uuid.uuid4().hex
+    marks = _marks(proposal, patch)
+    with _writer(job, proposal, marks, dry_run) as writer:
+        application = Application(job.store, patch, proposal, writer, undoes is None, job.stopped, planned.total())
+        if dry_run:
+            work(application)
+            return _patched(application, "")
+        prepare_marks(writer.session, marks)
+        about = {"run": job.report.run, "audit": job.report.audit, "target": _target_id(job, proposal), "who": job.who}
+        undoable = _is_undoable(proposal, planned)
+        patches.begin_patch(job.store, patch=patch, undoes=undoes, undoable=undoable, detail={"planned": planned.total()}, **about)
+        try:
+            work(application)
+        except BaseException as error:
+            why = type(error).__name__ if proposal.transfer.masked else str(error)  # a server's message may show values
+            if not application.in_doubt:
+                patches.end_patch(job.store, patch, "failed", {**application.counts, "why": why})
+            elif isinstance(error, AuditorError):
+                with suppress(AuditorError):  # what cannot be found out now, the next start finds out
+                    _settle_at_once(job, proposal, patch, why)
+            raise
+        patches.end_patch(job.store, patch, "done", dict(application.counts))
+        with suppress(AuditorError):  # marks that remain do no harm
+            writer.session.execute(marks.delete())
+        return _patched(application, patch)
+
+
+def _settle_at_once(job: Job, proposal: Proposal, patch: str, why: str) -> None:
+    """Find out, over a new session, what became of the last batch of a patch whose connection was lost."""
+    marks = _marks(proposal, patch)
+    with _writer(job, proposal, marks, dry_run=False) as writer:
+        recover_patch(job.store, patches.get_patch(job.store, patch), writer, why)
+        writer.session.execute(marks.delete())
+
+
+def _is_undoable(proposal: Proposal, planned: Counter[str]) -> bool:
+    """Return whether the journal will have all that the changed rows hold: a deleted row also has columns that are not compared."""
+    is_whole = not proposal.transfer.unwritable and not unwritten_columns(proposal.facts, proposal.written)
+    return not proposal.transfer.masked and (is_whole or not planned["extra"])
+
+
+def _patched(application: Application, patch: str) -> Patched:
+    first_and_last = (application.keys[0], application.keys[1]) if application.keys else None
+    return Patched(patch, +application.counts, first_and_last, application.stopped.is_set())
+
+
+@contextmanager
+def _writer(job: Job, proposal: Proposal, marks: MarkStatements, dry_run: bool) -> Iterator[Writer]:
+    session = open_patch_session(job.target, job.connections[job.target])
+    try:
+        yield Writer(proposal, session, marks, dry_run, job.step)
+    finally:
+        session.close()
+
+
+def _marks(proposal: Proposal, patch: str) -> MarkStatements:
+    return MarkStatements(proposal.target, proposal.table.names[-2], patch)
+
+
+def _target_id(job: Job, proposal: Proposal) -> str:
+    """Return what identifies the patched table: its database and its name, hashed."""
+    database = dialects.database_id(job.connections[job.target].url)
+    return hashlib.sha256(f"{database}\n{proposal.table.sql}".encode()).hexdigest()
+
+
+def _check_size(planned: Counter[str], report: Report, write: WriteSettings) -> None:
+    total = planned.total()
+    if total > write.max_rows:
+        raise PatchRefused(
+            f"{total:,} rows are to be changed, and one patch may change {write.max_rows:,}; use --limit or --keys, raise max_rows under"
+            " write:, or copy the range anew"
+        )
+    rows = report.comparison.rows["target"] if report.comparison else 0
+    if total > max(ALWAYS_ALLOWED, write.max_share * rows):
+        raise PatchRefused(
+            f"{total:,} of {rows:,} rows are to be changed, and one patch may change {write.max_share:.3g} of a table; copy it anew, or"
+            " raise max_share under write:"
+        )
+
+
+def _refuse_repeated(job: Job) -> None:
+    done = [one for one in patches.list_patches(job.store, job.report.run) if one.state == "done" and one.undoes is None]
+    if done:
+        raise PatchRefused(f"run {job.report.run} was patched already, by patch {done[-1].patch}, and nothing differs by now")

@@ -1,0 +1,121 @@
+"""Print a patch: as an SQL script with a header and batches in transactions, as JSON lines, or as CSV. Nothing of it is kept in memory."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+from auditor import canonical
+from auditor.errors import PatchRefused
+from auditor.model import Side
+from auditor.repair.facts import unwritten_columns
+from auditor.repair.proposal import Proposal, unnamed
+from auditor.repair.rows import ExactRow, RowChange, meant_texts
+
+Format = Literal["sql", "json", "csv"]
+
+VERBS = {"missing": "insert", "changed": "update", "extra": "delete"}
+"""What is done with rows of each kind."""
+
+
+def print_patch(proposal: Proposal, form: Format, made: str) -> Iterator[str]:
+    """Yield the text of a patch, piece by piece; ``made`` is when, for the header.
+
+    Raises PatchRefused where a masked column would be printed, and ValueRefused for a value that cannot be written exactly.
+    """
+    if masked := sorted(proposal.transfer.masked):
+        raise PatchRefused(f"the column {masked[0]!r} is masked, and a masked column is never printed; write --apply")
+    match form:
+        case "sql":
+            yield from _sql(proposal, made)
+        case "json":
+            yield from (json.dumps(_as_json(proposal, change), ensure_ascii=False) + "\n" for change in _all(proposal))
+        case "csv":
+            yield from _csv(proposal)
+
+
+def _all(proposal: Proposal) -> Iterator[RowChange]:
+    for changes in proposal.changes():
+        yield from changes
+
+
+def _sql(proposal: Proposal, made: str) -> Iterator[str]:
+    yield "".join(f"-- {line}\n" for line in _header(proposal, made))
+    yield "".join(f"{statement};\n" for statement in proposal.target.WRITE_SETTINGS)
+    counts: Counter[str] = Counter()
+    for changes in proposal.changes():
+        if not changes:
+            continue
+        begin = list(proposal.target.BEGIN_WRITES)
+        if lock := proposal.target.LOCK_TABLE:
+            begin.append(lock.format(table=proposal.table.sql))
+        yield "\n" + "".join(f"{statement};\n" for statement in begin)
+        for change in changes:
+            counts[change.kind] += 1
+            yield proposal.statement(change) + ";\n"
+        yield "COMMIT;\n"
+    yield f"\n-- {_counted(counts)}\n"
+
+
+def _header(proposal: Proposal, made: str) -> Iterator[str]:
+    report, plan, transfer = proposal.report, proposal.transfer.plan, proposal.transfer
+    began = f"{report.began:%Y-%m-%d %H:%M:%S} UTC" if report.began else "an unknown time"
+    labels: dict[Side, str] = {side: here.label for side, here in plan.sides.items()}
+    yield f"Patch of {report.audit}, from run {report.run} of {began}; made by auditor on {made}."
+    yield f"It makes rows of the target ({labels['target']}) equal those of the source ({labels['source']}), as both were when it was made."
+    yield "Each statement must affect exactly one row. One that affects none found its row changed since: leave it, and audit again."
+    yield "An INSERT cannot notice that the source has deleted its row meanwhile: audit again after it."
+    if why := unnamed(report.differences) if report.differences else "":
+        yield f"Not all: {why}."
+    if report.differences and report.differences.extra and not proposal.selection.delete_extra:
+        yield "Rows that only the target has are left: write --delete-extra to delete them."
+    if left := unwritten_columns(proposal.facts, proposal.written):
+        yield f"Columns that are not written: {', '.join(left)}."
+    if transfer.unwritable:
+        yield f"Columns that cannot be written: {', '.join(transfer.unwritable)}."
+
+
+def _counted(counts: Counter[str]) -> str:
+    if not counts:
+        return "Nothing to change: every row is equal by now, or was not selected."
+    parts = [f"{counts[kind]:,} to {verb}" for kind, verb in VERBS.items() if counts[kind]]
+    total = sum(counts.values())
+    return f"{total:,} {'row' if total == 1 else 'rows'}: {', '.join(parts)}."
+
+
+def _as_json(proposal: Proposal, change: RowChange) -> dict[str, Any]:
+    key = proposal.transfer.plan.key_columns
+    return {
+        "kind": change.kind,
+        "key": {column.name: text for column, text in zip(key, change.key, strict=True)},
+        "columns": list(change.columns),
+        "source": _by_name(proposal, change.new),
+        "target": _by_name(proposal, change.old),
+        "sql": proposal.statement(change),
+    }
+
+
+def _by_name(proposal: Proposal, row: ExactRow | None) -> dict[str, str | None] | None:
+    return dict(zip(proposal.transfer.names, _readable(proposal, row.texts), strict=True)) if row else None
+
+
+def _csv(proposal: Proposal) -> Iterator[str]:
+    """Yield a line for each change: its kind, then the row as it should be; of an extra row as it is. NULL is an empty field, unquoted."""
+    names = proposal.transfer.names
+    yield _csv_line(["auditor_change", *names])
+    for change in _all(proposal):
+        proposal.statement(change)  # refuses what cannot be written
+        row = change.old if change.kind == "extra" else None
+        texts = row.texts if row else meant_texts(names, change)
+        yield _csv_line([VERBS[change.kind], *_readable(proposal, texts)])
+
+
+def _csv_line(fields: Sequence[str | None]) -> str:
+    return ",".join("" if one is None else '"' + one.replace('"', '""') + '"' for one in fields) + "\n"
+
+
+def _readable(proposal: Proposal, texts: Iterable[str | None]) -> list[str | None]:
+    columns = proposal.transfer.plan.columns
+    return [canonical.readable(column.kind, text) for column, text in zip(columns, texts, strict=True)]

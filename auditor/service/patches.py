@@ -1,0 +1,211 @@
+"""Patch a target from a run's differences: print the patch, apply it, undo it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from auditor.config import Audit, Settings
+from auditor.connections.reader import OnProgress, ignore_progress
+from auditor.errors import AuditorError, PatchRefused, RunOutdated, StoreUnavailable, UnknownRun
+from auditor.history import records
+from auditor.model import Report
+from auditor.repair import patching, proposal, script
+from auditor.repair.facts import ACCEPTABLE, Accepted
+from auditor.repair.keys import Selection
+from auditor.repair.patching import Job, Patched
+from auditor.repair.script import Format
+from auditor.service import audits, proxies, running
+from auditor.service.definitions import definition_of_run
+from auditor.store import patches, repairs, runs
+from auditor.store.patches import Patch
+
+if TYPE_CHECKING:
+    from auditor.store import Store
+    from auditor.store.runs import StoredRun
+
+
+def print_patch(
+    settings: Settings,
+    store: Store,
+    what: str,
+    selection: Selection,
+    form: Format,
+    *,
+    accepted: Sequence[Accepted] = (),
+    on_progress: OnProgress = ignore_progress,
+) -> Iterator[str]:
+    """Yield the text of the patch of a run, or of the last run of an audit, piece by piece. Nothing is written.
+
+    Raises UnknownRun, PatchRefused, RunOutdated, ValueRefused, PlanError and EngineError.
+    """
+    audit, report = find_run(settings, store, what)
+    with proposal.propose(store, report, audit, settings.connections, selection, accepted, on_progress) as found:
+        made = f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M:%S} UTC"
+        yield from script.print_patch(found, form, made)
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """How a patch is asked for, followed and stopped."""
+
+    who: str = ""
+    accepted: Sequence[Accepted] = ()
+    stopped: threading.Event = field(default_factory=threading.Event)
+    """Set once no further batch may begin."""
+    on_progress: OnProgress = ignore_progress
+    step: Callable[[str], None] = patching.ignore_step
+    """Called with the name of each step of a batch before it begins."""
+
+
+NOBODY = Followed()
+"""A patch that nobody follows or stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchResult:
+    """What a patch or its undo did, and the run that looked at its rows afterwards (None after a dry run, or where nothing was changed)."""
+
+    patched: Patched
+    after: Report | None
+    settled: tuple[str, ...]
+    """Sentences about earlier patches whose process had died, and what was found of them."""
+    not_audited: str = ""
+    """Why no run looked at the rows afterwards."""
+
+
+def apply_patch(
+    settings: Settings, store: Store, what: str, selection: Selection, followed: Followed = NOBODY, *, dry_run: bool = False
+) -> PatchResult:
+    """Apply the patch of a run, or of the last run of an audit, and audit the touched rows again; a dry run rolls everything back.
+
+    Raises UnknownRun, PatchRefused, RunOutdated, ValueRefused and ConfigError with nothing written; PatchFailed and EngineError, after
+    which the batches before stay and are journalled.
+    """
+    settled = settle_dead(settings, store, followed)
+    audit, report = find_run(settings, store, what)
+    patched = patching.apply_patch(_job(settings, store, audit, report, followed), selection, dry_run=dry_run)
+    after, why = _audit_again(settings, store, report, patched, followed) if patched.patch else (None, "")
+    return PatchResult(patched, after, settled, why)
+
+
+def undo_patch(settings: Settings, store: Store, patch: str, followed: Followed = NOBODY) -> PatchResult:
+    """Write the rows of a patch back as they were, and audit them again. Raises UnknownPatch, and what `apply_patch` raises."""
+    settled = settle_dead(settings, store, followed)
+    original = patches.get_patch(store, patch)
+    audit, report = _load_run(settings, store, original.run)
+    patched = patching.undo_patch(_job(settings, store, audit, report, followed), original)
+    after, why = _audit_again(settings, store, report, patched, followed)
+    return PatchResult(patched, after, settled, why)
+
+
+def settle_dead(settings: Settings, store: Store, followed: Followed = NOBODY) -> tuple[str, ...]:
+    """Find out what became of patches whose process died; return a sentence of each. Raises StoreError.
+
+    One that cannot be settled now stays at work in the store, so that its table is not patched before it is.
+    """
+    found = []
+    for dead in patches.list_dead(store):
+        try:
+            audit, report = _load_run(settings, store, dead.run)
+            counts = patching.settle_patch(_job(settings, store, audit, report, replace(followed, accepted=ACCEPTABLE)), dead)
+        except StoreUnavailable:
+            raise
+        except AuditorError as error:
+            found.append(f"patch {dead.patch} of {dead.audit} was killed, and what became of it cannot be found out now: {error}")
+        else:
+            found.append(f"patch {dead.patch} of {dead.audit} was killed: {describe_counts(counts)}; audit it again")
+    return tuple(found)
+
+
+def list_patches(store: Store, run: str) -> list[Patch]:
+    """Return the patches of a run, oldest first."""
+    return patches.list_patches(store, run)
+
+
+def describe_counts(counts: Mapping[str, int]) -> str:
+    """Return numbers of rows for a person: ``3 updated, 1 left``."""
+    names = ("updated", "inserted", "deleted", "left", "taken back", "equal")
+    return ", ".join(f"{counts[name]:,} {name}" for name in names if counts.get(name)) or "nothing was written"
+
+
+def find_run(settings: Settings, store: Store, what: str) -> tuple[Audit, Report]:
+    """Return the run with this id, or the last one of the audit of this name, and its audit.
+
+    Raises UnknownRun, PatchRefused for one that found nothing to patch, and RunOutdated.
+    """
+    stored = _stored_run(store, what)
+    audit, report = _load_run(settings, store, stored.run)
+    settings = proxies.settings_for_run(audits.with_defined_audits(settings, store), stored)
+    if definition_of_run(settings, audit) != stored.definition:
+        raise RunOutdated(
+            f"the settings of {stored.audit}, or the databases of its connections, changed since run {stored.run}; run it again"
+        )
+    write = settings.connections[audit.target.connection].write
+    age = (dt.datetime.now(dt.UTC) - (stored.ended or stored.started)).total_seconds()
+    most = write.max_age if write else DEFAULT_MAX_AGE
+    if age > most:
+        raise RunOutdated(
+            f"run {stored.run} is {age / 3600:.0f} hours old, and patches are made of runs of the last {most / 3600:g} hours;"
+            f" run {stored.audit} again"
+        )
+    return audit, report
+
+
+DEFAULT_MAX_AGE = 86400.0
+"""Seconds beyond which a run is too old to print a patch from, where the target's connection has no ``write``."""
+
+
+def _load_run(settings: Settings, store: Store, run: str) -> tuple[Audit, Report]:
+    stored = runs.get_run(store, run)
+    settings = proxies.settings_for_run(audits.with_defined_audits(settings, store), stored)
+    audit = proxies.audit(settings, stored.audit)
+    if audit.via or stored.audit not in settings.audits:
+        raise PatchRefused(f"{stored.audit} compares a dump, which is older than its source; audit the source itself, and patch from that")
+    report = records.load_report(store, stored.run)
+    if report is None or stored.ended is None:
+        raise PatchRefused(f"run {stored.run} has not ended; wait for it, or start another one")
+    return audit, report
+
+
+def _stored_run(store: Store, what: str) -> StoredRun:
+    latest = runs.list_runs(store, audit=what, state="done", limit=1)
+    if latest:
+        return latest[0]
+    try:
+        return runs.get_run(store, what)
+    except UnknownRun as error:
+        raise UnknownRun(f"{what!r} is neither a run nor an audit that was run; list runs with: auditor runs") from error
+
+
+def _job(settings: Settings, store: Store, audit: Audit, report: Report, followed: Followed) -> Job:
+    return Job(
+        store, report, audit, settings.connections, followed.who, followed.accepted, followed.stopped, followed.on_progress, followed.step
+    )
+
+
+def _audit_again(settings: Settings, store: Store, report: Report, patched: Patched, followed: Followed) -> tuple[Report | None, str]:
+    """Audit the touched keys again, or the whole table where keys have no order; let run, patch and result point at each other."""
+    if not patched.counts.total() - patched.counts["equal"]:
+        return None, ""
+    keys = {"keys": {"from": patched.keys[0], "to": patched.keys[1]}} if patched.keys else {}
+    try:
+        after = running.run_audit(
+            settings,
+            report.audit,
+            followed.on_progress,
+            store,
+            reason=f"after patch {patched.patch} of run {report.run}",
+            requested_by=followed.who,
+            overrides=keys,
+        )
+    except AuditorError as error:
+        return None, f"the patched rows were not audited again: {error}"
+    patches.add_detail(store, patched.patch, {"after": after.run})
+    note = f"patch {patched.patch[:12]}: {describe_counts(patched.counts)}; run {after.run[:12]} looked again: {after.verdict.value}"
+    rows = patched.counts.total() - patched.counts["equal"] - patched.counts["left"]
+    repairs.record_repair(store, run=report.run, audit=report.audit, kind="patch", note=note, who=followed.who, rows=rows)
+    return after, ""

@@ -1,0 +1,86 @@
+"""How a pipeline stands: what was staged, how far that lies behind the source, and what each target holds and lacks."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from auditor.config import Settings
+from auditor.pipeline import watch
+from auditor.store import Store, parts, pipelines
+from auditor.store.parts import Pile
+from auditor.store.pipelines import MergeReport, PipelineState
+
+FRESH = 30.0
+"""Seconds for which a look of the pipeline's own process counts as present; without one, no process runs."""
+
+
+def status(settings: Settings, store: Store, name: str, look: bool = True) -> dict[str, Any]:
+    """Return how a pipeline stands, as plain values that docs/pipelines.md explains.
+
+    With ``look`` the source is looked at if no process runs that does. Raises UnknownPipeline and StoreError.
+    """
+    pipeline, now = settings.pipeline(name), dt.datetime.now(dt.UTC)
+    state, merges = pipelines.get_pipeline(store, name), pipelines.list_merges(store, name)
+    is_running = _is_fresh(state, now)
+    seen = watch.look_once(settings, name, state) if look and not is_running else state.progress or {}
+    piles = parts.sum_parts(store, name, {})
+    source_lag = _source_lag(seen, state, is_running or look, now)
+    return {
+        "pipeline": name,
+        "running": is_running,
+        "paused": state.paused,
+        "reason": state.reason,
+        "staged_through": state.staged_through,
+        "staged_time": state.staged_time.isoformat() if state.staged_time else None,
+        "staged_at": state.staged_at.isoformat() if state.staged_at else None,
+        "events": state.events,
+        "lag_seconds": source_lag,
+        "lag_bytes": seen.get("lag_bytes"),
+        "log_end": seen.get("log_end"),
+        "log_expires": seen.get("log_expires"),
+        "seen_at": (state.progress or {}).get("at"),
+        "free_bytes": seen.get("free_bytes"),
+        "batch": seen.get("batch") or {},
+        "warnings": seen.get("warnings", []),
+        "tables": {table: {"parts": pile.parts, "events": pile.rows, "bytes": pile.bytes} for table, pile in sorted(piles.items())},
+        "targets": {target: _target(store, name, merges.get(target, {}), source_lag, now) for target in pipeline.targets},
+    }
+
+
+def _is_fresh(state: PipelineState, now: dt.datetime) -> bool:
+    at = (state.progress or {}).get("at")
+    return at is not None and (now - dt.datetime.fromisoformat(at)).total_seconds() < FRESH
+
+
+def _source_lag(seen: dict[str, Any], state: PipelineState, is_present: bool, now: dt.datetime) -> float | None:
+    """Return the seconds since the source's log ended where staging stands; None if nothing is known of it."""
+    if is_present and seen.get("lag_bytes") == 0:
+        return 0.0
+    current_at = dt.datetime.fromisoformat(seen["current_at"]) if seen.get("current_at") else watch.known_current_at(state)
+    return (now - current_at).total_seconds() if current_at else None
+
+
+def _target(store: Store, name: str, reports: dict[str, MergeReport], source_lag: float | None, now: dt.datetime) -> dict[str, Any]:
+    pending = parts.sum_parts(store, name, {table: report.position for table, report in reports.items()})
+    tables = {table: _table(reports.get(table), pending.get(table, Pile()), now) for table in sorted({*reports, *pending})}
+    lags = [table["lag_seconds"] for table in tables.values() if table["pending_events"]]
+    return {
+        "pending_events": sum(table["pending_events"] for table in tables.values()),
+        "pending_bytes": sum(table["pending_bytes"] for table in tables.values()),
+        "lag_seconds": max([*lags, source_lag]) if source_lag is not None else None,
+        "tables": tables,
+    }
+
+
+def _table(report: MergeReport | None, pile: Pile, now: dt.datetime) -> dict[str, Any]:
+    return {
+        "position": report.position if report else 0,
+        "through": report.through_time.isoformat() if report and report.through_time else None,
+        "events": report.events if report else 0,
+        "state": report.state if report else "waiting",
+        "reason": report.reason if report else "",
+        "pending_events": pile.rows,
+        "pending_bytes": pile.bytes,
+        "lag_seconds": max(0.0, (now - pile.oldest).total_seconds()) if pile.oldest else 0.0,
+    }

@@ -1,0 +1,42 @@
+"""The current tables of patches; the others are in ``_schema``."""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, Table
+
+from auditor.store._schema import MYSQL, metadata
+from auditor.store._types import Json, Moment, Words, blob, name, number
+
+patches = Table(
+    "auditor_patches",
+    metadata,
+    Column("patch", name(64), primary_key=True),
+    Column("run", name(64), nullable=False),
+    Column("audit", name(), nullable=False),
+    Column("undoes", name(64)),
+    Column("target", name(64), nullable=False),
+    Column("requested_by", Words(), nullable=False),
+    Column("at", Moment(), nullable=False),
+    Column("state", name(16), nullable=False),
+    Column("undoable", Boolean(), nullable=False),
+    Column("detail", Json(), nullable=False),
+    Column("host", name(), nullable=False),
+    Column("pid", number(), nullable=False),
+    Column("process", name(64), nullable=False),
+    Column("heartbeat", Moment(), nullable=False),
+    Index("auditor_patches_run_at", "run", "at"),
+    **MYSQL,
+)
+"""Patches that were or are applied. ``target`` is a hash of the patched table; ``run`` no foreign key, as a patch outlives its run."""
+
+patch_batches = Table(
+    "auditor_patch_batches",
+    metadata,
+    Column("patch", name(64), ForeignKey("auditor_patches.patch", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer(), primary_key=True, autoincrement=False),
+    Column("state", name(16), nullable=False),
+    Column("at", Moment(), nullable=False),
+    Column("body", blob()),
+    **MYSQL,
+)
+"""The journal: for each batch of a patch its rows as they were and as they should be, packed; null once that was dropped."""

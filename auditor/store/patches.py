@@ -1,0 +1,185 @@
+"""Patches and their journal: what was meant before a batch was written, and what became of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, and_, delete, insert, select, update
+
+from auditor.errors import PatchRefused, UnknownPatch
+from auditor.store import events
+from auditor.store._patch_schema import patch_batches, patches
+from auditor.store._process import Owner, has_ended, this_process
+from auditor.store._store import Store, database_time
+
+PatchState = Literal["running", "done", "failed", "undone"]
+"""``running`` until it ends; ``failed`` if a batch could not be written; ``undone`` once another patch took it back."""
+
+BatchState = Literal["prepared", "committed", "applied", "void"]
+"""``prepared``: about to be written. ``committed``: the target has it. ``applied``: and the source was read again. ``void``: it was not
+written, and will not be."""
+
+SILENT = dt.timedelta(minutes=10)
+"""How long a patch of a process that cannot be looked at is silent before its process counts as dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """A patch that was applied, or is. ``undoes`` is the patch that it takes back; ``target`` identifies the patched table."""
+
+    patch: str
+    run: str
+    audit: str
+    undoes: str | None
+    target: str
+    requested_by: str
+    at: dt.datetime
+    state: PatchState
+    undoable: bool
+    """Whether its journal has all rows as they were."""
+    detail: dict[str, Any]
+    """The numbers of rows by what became of them, the run after it, and why it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch of a patch's journal. ``rows`` is None once they were dropped."""
+
+    number: int
+    state: BatchState
+    rows: list[dict[str, Any]] | None
+
+
+def begin_patch(
+    store: Store, *, patch: str, run: str, audit: str, undoes: str | None, target: str, who: str, undoable: bool, detail: Mapping[str, Any]
+) -> None:
+    """Store that a patch begins, and its event. Raises PatchRefused while another process patches the same table, and StoreError.
+
+    An earlier patch of the table whose process died must have been settled before: see ``list_dead``.
+    """
+    owner = this_process()
+
+    def work(connection: Connection) -> None:
+        busy = connection.execute(select(patches).where(patches.c.target == target, patches.c.state == "running")).first()
+        if busy is not None:
+            raise PatchRefused(f"patch {busy.patch} of this table is at work ({_owner(busy)}); wait for its end")
+        now = database_time(connection)
+        process = {"host": owner.host, "pid": owner.pid, "process": owner.started}
+        about = {"patch": patch, "run": run, "audit": audit, "undoes": undoes, "target": target, "requested_by": who, "at": now}
+        connection.execute(
+            insert(patches).values(**about, state="running", undoable=undoable, detail=dict(detail), heartbeat=now, **process)
+        )
+        what = "undo begun" if undoes else "patch begun"
+        events.insert_event(connection, who=who, what=what, subject=patch, detail={"run": run, "audit": audit})
+
+    store.write(work)
+
+
+def write_batch(store: Store, patch: str, number: int, state: BatchState, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Store a batch and its state, durably, in place of what was stored of it. Raises StoreError."""
+    body = zlib.compress(json.dumps(list(rows)).encode())
+
+    def work(connection: Connection) -> None:
+        now = database_time(connection)
+        same = and_(patch_batches.c.patch == patch, patch_batches.c.number == number)
+        connection.execute(delete(patch_batches).where(same))
+        connection.execute(insert(patch_batches).values(patch=patch, number=number, state=state, at=now, body=body))
+        connection.execute(update(patches).where(patches.c.patch == patch).values(heartbeat=now))
+
+    store.write(work)
+
+
+def end_patch(store: Store, patch: str, state: PatchState, detail: Mapping[str, Any]) -> None:
+    """Store how a patch ended, and its event; one that undoes another marks that as undone. Raises UnknownPatch and StoreError."""
+
+    def work(connection: Connection) -> None:
+        row = _fetch(connection, patch)
+        connection.execute(update(patches).where(patches.c.patch == patch).values(state=state, detail={**row.detail, **detail}))
+        if row.undoes and state == "done":
+            connection.execute(update(patches).where(patches.c.patch == row.undoes).values(state="undone"))
+        counts = {name: value for name, value in detail.items() if isinstance(value, int)}
+        what = "undo ended" if row.undoes else "patch ended"
+        events.insert_event(connection, who=row.requested_by, what=what, subject=patch, detail={"state": state, **counts})
+
+    store.write(work)
+
+
+def add_detail(store: Store, patch: str, detail: Mapping[str, Any]) -> None:
+    """Add to what is stored of a patch. Raises UnknownPatch and StoreError."""
+
+    def work(connection: Connection) -> None:
+        row = _fetch(connection, patch)
+        connection.execute(update(patches).where(patches.c.patch == patch).values(detail={**row.detail, **detail}))
+
+    store.write(work)
+
+
+def get_patch(store: Store, patch: str) -> Patch:
+    """Return the patch whose id is, or begins with, ``patch``. Raises UnknownPatch."""
+    with store.reading() as connection:
+        return _to_patch(_fetch(connection, patch))
+
+
+def list_patches(store: Store, run: str) -> list[Patch]:
+    """Return the patches of a run, oldest first."""
+    with store.reading() as connection:
+        rows = connection.execute(select(patches).where(patches.c.run == run).order_by(patches.c.at, patches.c.patch))
+        return [_to_patch(row) for row in rows]
+
+
+def list_dead(store: Store) -> list[Patch]:
+    """Return the patches that are at work by the store, and whose process has ended."""
+    with store.reading() as connection:
+        now = database_time(connection)
+        return [_to_patch(row) for row in connection.execute(select(patches).where(patches.c.state == "running")) if _is_dead(row, now)]
+
+
+def list_batches(store: Store, patch: str) -> list[Batch]:
+    """Return the batches of a patch in their order."""
+    with store.reading() as connection:
+        rows = connection.execute(select(patch_batches).where(patch_batches.c.patch == patch).order_by(patch_batches.c.number)).all()
+    return [Batch(row.number, row.state, None if row.body is None else json.loads(zlib.decompress(row.body))) for row in rows]
+
+
+def drop_rows(store: Store, *, before: dt.datetime | None = None, run: str | None = None) -> int:
+    """Drop the journalled rows of patches that ended, begun ``before`` or of this ``run``, which cannot be undone then; return how many."""
+    chosen = [patches.c.state != "running", patch_batches.c.body.is_not(None)]
+    chosen += [patches.c.at < before] if before is not None else []
+    chosen += [patches.c.run == run] if run is not None else []
+
+    def work(connection: Connection) -> int:
+        joined = patches.join(patch_batches, patch_batches.c.patch == patches.c.patch)
+        found = list(connection.execute(select(patches.c.patch).select_from(joined).where(*chosen).distinct()).scalars())
+        connection.execute(update(patch_batches).where(patch_batches.c.patch.in_(found)).values(body=None))
+        connection.execute(update(patches).where(patches.c.patch.in_(found)).values(undoable=False))
+        return len(found)
+
+    return store.write(work)
+
+
+def _fetch(connection: Connection, patch: str) -> Row[Any]:
+    begins = select(patches).where(patches.c.patch >= patch, patches.c.patch < f"{patch}\U0010ffff").limit(2)
+    rows = connection.execute(begins).all() if patch else []
+    if len(rows) != 1:
+        what = f"more than one patch begins with {patch!r}" if rows else f"there is no patch {patch!r}"
+        raise UnknownPatch(f"{what}; list the patches of a run with: auditor show RUN")
+    return rows[0]
+
+
+def _is_dead(row: Row[Any], now: dt.datetime) -> bool:
+    ended = has_ended(_owner(row))
+    return now - row.heartbeat > SILENT if ended is None else ended
+
+
+def _owner(row: Row[Any]) -> Owner:
+    return Owner(row.host, row.pid, row.process)
+
+
+def _to_patch(row: Row[Any]) -> Patch:
+    names = ("patch", "run", "audit", "undoes", "target", "requested_by", "at", "state", "undoable", "detail")
+    return Patch(**{name: getattr(row, name) for name in names})

@@ -1,0 +1,67 @@
+"""SQL of hashes: of rows, and of texts that an engine cannot build at once.
+
+``c`` is SQL text of an expression, ``native`` the canonical kind of its own type, ``kind`` the kind as which it is compared. The SQL
+yields NULL where ``c`` is NULL.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from dialects.catalogue import HashAlgorithm
+from dialects.hex_numbers import HexNumbers
+from dialects.kinds import Kind
+
+PIECE_BYTES = 32_000
+"""Bytes of a piece of a long value: twice as many hexadecimal digits fit into the shortest of the longest texts, Redshift's 65,535."""
+
+NO_END = 1 << 30
+"""More characters than a text has."""
+
+
+class Hashes(HexNumbers):
+    """The part of a dialect that hashes texts."""
+
+    MAX_TEXT_BYTES: ClassVar[int | None] = None
+    """The most bytes of a text that the engine builds; None where no table comes near it, or the server's setting decides."""
+
+    @abstractmethod
+    def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
+        """The hash of a text's UTF-8 bytes as lower-case hexadecimal digits: 64 for sha256, 32 for md5."""
+
+    def row_word(self, text: str, algorithm: HashAlgorithm) -> str:
+        """The first 60 bits of a text's hash as a signed 64-bit integer, equal to ``word(row_hash(text, algorithm), 1, 15)``."""
+        return self.word(self.row_hash(text, algorithm), 1, 15)
+
+    @abstractmethod
+    def utf8(self, text: str) -> str:
+        """The UTF-8 bytes of a text, of the engine's binary type."""
+
+    def digest_of_pieces(self, kind: Kind, c: str, native: Kind, pieces: int) -> str:
+        """64 lower-case hexadecimal digits that stand for a canonical text, also for one that is too long to be built at once.
+
+        The SHA-256 of ``0`` and the text, if it has at most PIECE_BYTES bytes; else of ``1`` and the SHA-256 of each piece, a piece being
+        PIECE_BYTES bytes in hexadecimal digits, and the last of ``pieces`` pieces all that is left. Of a binary value its own bytes
+        count, not the digits that are its canonical text. NULL where an engine cannot build the last piece.
+        """
+        short = self.concat(["'0'", self.short_text(kind, c, native, PIECE_BYTES)])
+        hashed = [self.row_hash(piece, "sha256") for piece in self.hexadecimal_pieces(kind, c, native, pieces)]
+        long = self.concat(["'1'", *hashed])
+        return f"COALESCE({self.row_hash(short, 'sha256')}, {self.row_hash(long, 'sha256')})"
+
+    def short_text(self, kind: Kind, c: str, native: Kind, most: int) -> str:
+        """The canonical text of a value of at most so many bytes, its own if it is binary; NULL for longer ones."""
+        return f"CASE WHEN {self.byte_count(kind, c, native)} <= {most} THEN {self.canonical_text(kind, c, native)} END"
+
+    def byte_count(self, kind: Kind, c: str, native: Kind) -> str:
+        """The bytes of a canonical text, or of a binary value itself."""
+        return f"OCTET_LENGTH({self._data(kind, c, native)})"
+
+    def hexadecimal_pieces(self, kind: Kind, c: str, native: Kind, pieces: int) -> list[str]:
+        """The pieces of ``digest_of_pieces``, those beyond the end of a value empty."""
+        digits, size = self.hex_text(self._data(kind, c, native)), 2 * PIECE_BYTES
+        return [f"SUBSTRING({digits}, {1 + number * size}, {size if number + 1 < pieces else NO_END})" for number in range(pieces)]
+
+    def _data(self, kind: Kind, c: str, native: Kind) -> str:
+        return c if kind.name == "binary" else self.utf8(self.canonical_text(kind, c, native))

@@ -1,0 +1,47 @@
+"""What PostgreSQL's SQLSTATEs mean, which Redshift shares."""
+
+from __future__ import annotations
+
+from dialects import errors
+
+ERROR_BY_SQLSTATE: dict[str, type[errors.AuditorError]] = {
+    "28": errors.AccessDenied, "42501": errors.AccessDenied, "3D000": errors.NoSuchObject, "3F000": errors.NoSuchObject,
+    "42P01": errors.NoSuchObject, "42703": errors.NoSuchObject, "08": errors.ConnectionLost, "57P": errors.ConnectionLost,
+    "53300": errors.Unreachable, "55P03": errors.LockTimeout, "40001": errors.SerializationConflict, "57014": errors.StatementCancelled,
+}  # fmt: skip
+"""Error class by SQLSTATE or its first characters. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
+
+BYTES_ARE_NO_TEXT = "22021"
+"""SQLSTATE of text that cannot be converted to UTF-8, as in a database of SQL_ASCII, which checks nothing that it stores."""
+
+
+def error_class(state: str, text: str) -> type[errors.AuditorError]:
+    """Return the error class of an SQLSTATE; timeout and cancellation share 57014 and differ only in the message."""
+    if state == "57014" and "timeout" in text:
+        return errors.StatementTimeout
+    matches = [known for start, known in ERROR_BY_SQLSTATE.items() if state.startswith(start)]
+    return matches[0] if matches else errors.StatementRefused
+
+
+def translate_error(error: BaseException, where: str = "") -> errors.AuditorError | None:
+    """Return the error of ``dialects.errors`` for an exception of psycopg2, or None; ``where`` names the URL while connecting."""
+    import psycopg2
+
+    if not isinstance(error, psycopg2.Error):
+        return None
+    prefix = f"{where}: " if where else ""
+    text = " ".join((error.diag.message_primary or str(error)).split())
+    if error.pgcode == BYTES_ARE_NO_TEXT:
+        text += ": the database holds bytes that are no UTF-8; exclude the column, or compare it by columns: override: ... expr:"
+    if error.pgcode:
+        return error_class(error.pgcode, text)(f"{prefix}{text} (SQLSTATE {error.pgcode})")
+    if where and isinstance(error, psycopg2.ProgrammingError):
+        return errors.BadUrl(f"{prefix}{text}")
+    if where:
+        denied = "password" in text or "authentication" in text
+        missing = "does not exist" in text
+        kind = errors.AccessDenied if denied else errors.NoSuchObject if missing else errors.Unreachable
+        return kind(f"{prefix}{text}")
+    if isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError):
+        return errors.ConnectionLost(text or None)
+    return errors.StatementRefused(text)

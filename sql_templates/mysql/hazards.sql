@@ -1,0 +1,46 @@
+-- One row per thing of a table that decides what a write does to it: its kind, its name, and a column of a unique index.
+SELECT 'view', TABLE_NAME, NULL
+FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = ${table} AND TABLE_TYPE <> 'BASE TABLE'
+UNION ALL
+SELECT 'storage', t.ENGINE, NULL
+FROM information_schema.TABLES t
+LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
+WHERE t.TABLE_SCHEMA = ${schema} AND t.TABLE_NAME = ${table} AND t.TABLE_TYPE = 'BASE TABLE' AND COALESCE(e.TRANSACTIONS, 'NO') <> 'YES'
+UNION ALL
+SELECT 'trigger', TRIGGER_NAME, NULL
+FROM information_schema.TRIGGERS
+WHERE EVENT_OBJECT_SCHEMA = ${schema} AND EVENT_OBJECT_TABLE = ${table}
+UNION ALL
+SELECT 'cascade', TABLE_NAME, NULL
+FROM information_schema.REFERENTIAL_CONSTRAINTS
+WHERE UNIQUE_CONSTRAINT_SCHEMA = ${schema}
+  AND REFERENCED_TABLE_NAME = ${table}
+  AND (DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION') OR UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION'))
+UNION ALL
+SELECT 'generated', COLUMN_NAME, NULL
+FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = ${table} AND COALESCE(GENERATION_EXPRESSION, '') <> ''
+UNION ALL
+SELECT 'on update', COLUMN_NAME, NULL
+FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = ${table} AND EXTRA LIKE '%on update%'
+UNION ALL
+SELECT 'default', COLUMN_NAME, NULL
+FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA = ${schema}
+  AND TABLE_NAME = ${table}
+  AND ((COLUMN_DEFAULT IS NOT NULL AND COLUMN_DEFAULT <> 'NULL') OR EXTRA LIKE '%auto_increment%')
+UNION ALL
+SELECT 'required', COLUMN_NAME, NULL
+FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA = ${schema}
+  AND TABLE_NAME = ${table}
+  AND IS_NULLABLE = 'NO'
+  AND COLUMN_DEFAULT IS NULL
+  AND EXTRA NOT LIKE '%auto_increment%'
+  AND COALESCE(GENERATION_EXPRESSION, '') = ''
+UNION ALL
+SELECT 'unique', INDEX_NAME, COLUMN_NAME
+FROM information_schema.STATISTICS
+WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = ${table} AND NON_UNIQUE = 0

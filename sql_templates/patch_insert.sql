@@ -1,0 +1,2 @@
+-- Inserts one row.
+INSERT INTO ${target} (${columns}) ${overriding}VALUES (${values})

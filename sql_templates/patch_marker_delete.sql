@@ -1,0 +1,3 @@
+-- Removes the marks of a patch.
+DELETE FROM ${markers}
+WHERE patch = ${patch}

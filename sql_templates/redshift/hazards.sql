@@ -1,0 +1,12 @@
+-- One row per thing of a table that decides what a write does to it: its kind, its name, and no column.
+-- There are no triggers, and keys are declared and not enforced.
+SELECT 'view' AS kind, table_name AS name, '' AS field
+FROM svv_tables
+WHERE table_schema = ${schema} AND table_name = ${table} AND table_type <> 'BASE TABLE'
+UNION ALL
+SELECT
+  CASE WHEN column_default IS NULL THEN 'required' WHEN column_default LIKE '%identity%' THEN 'identity' ELSE 'default' END,
+  column_name,
+  ''
+FROM svv_columns
+WHERE table_schema = ${schema} AND table_name = ${table} AND (column_default IS NOT NULL OR UPPER(is_nullable) = 'NO')

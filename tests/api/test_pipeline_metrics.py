@@ -1,0 +1,79 @@
+"""Metrics of pipelines, from what their processes stored."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from auditor.api import pipeline_metrics
+from auditor.api.dependencies import AppState
+from auditor.store import open_store, pipelines
+from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline_events import announce, batch, insert, table
+
+ORDERS, LOG = table(id="bigint", item="varchar(40) null"), table("log", (), id="int")
+NAMES = (("pipeline", PIPELINE),)
+HELD = (*NAMES, ("table", "shop.orders"), ("target", "wh"))
+
+
+class Pipelines(Collector):
+    def __init__(self, app: AppState) -> None:
+        self.app = app
+
+    def collect(self) -> Iterator[Metric]:
+        return pipeline_metrics.collect(self.app)
+
+
+@pytest.fixture
+def road(tmp_path: Path) -> Iterator[Road]:
+    empty = tmp_path / "empty.db"
+    open_store(f"sqlite:///{empty}").close()
+    made = Road(tmp_path, f"duckdb:///{tmp_path}/warehouse.duckdb", empty)
+    yield made
+    made.close()
+
+
+def read(road: Road) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    registry = CollectorRegistry()
+    registry.register(Pipelines(AppState(road.settings, road.store)))
+    families = text_string_to_metric_families(generate_latest(registry).decode())
+    return {(one.name, tuple(sorted(one.labels.items()))): one.value for family in families for one in family.samples}
+
+
+def test_a_pipeline_that_never_ran_is_down(road: Road) -> None:
+    found = read(road)
+    assert found["auditor_pipeline_running", NAMES] == found["auditor_pipeline_staged_timestamp_seconds", NAMES] == 0
+    assert ("auditor_pipeline_source_lag_seconds", NAMES) not in found
+
+
+def test_what_was_staged_and_merged_and_how_far_behind_that_is(road: Road) -> None:
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"], ["2", "b"])), batch(announce(LOG, 2), insert(LOG, 3, ["1"])))
+    road.loader().merge_all()
+    now = dt.datetime.now(dt.UTC)
+    progress = {"at": now.isoformat(), "current_at": (now - dt.timedelta(minutes=2)).isoformat(), "lag_bytes": 777, "log_expires": 3600}
+    progress |= {"free_bytes": 5, "warnings": ["one"], "batch": {"events": 3, "bytes": 9, "seconds": 0.5}}
+    pipelines.set_progress(road.store, PIPELINE, progress)
+    found = read(road)
+    assert found["auditor_pipeline_running", NAMES] == found["auditor_pipeline_warnings", NAMES] == 1
+    assert found["auditor_pipeline_source_lag_bytes", NAMES] == 777 and found["auditor_pipeline_log_expires_seconds", NAMES] == 3600
+    assert found["auditor_pipeline_staged_events_total", NAMES] == found["auditor_pipeline_batch_events", NAMES] == 3
+    assert found["auditor_pipeline_source_lag_seconds", NAMES] >= 120
+    assert found["auditor_pipeline_parts", (*NAMES, ("table", "shop.orders"))] == 1
+    assert found["auditor_pipeline_merged_events_total", HELD] == 2 and found["auditor_pipeline_target_lag_seconds", HELD] == 0
+    assert found["auditor_pipeline_target_state", (*NAMES, ("state", "merged"), *HELD[1:])] == 1
+    stopped = (*NAMES, ("state", "stopped"), ("table", "shop.log"), ("target", "wh"))
+    assert found["auditor_pipeline_target_state", stopped] == 1, "it has no key"
+    assert found["auditor_pipeline_target_pending_events", (*NAMES, ("table", "shop.log"), ("target", "wh"))] == 1
+    assert found["auditor_pipeline_target_lag_seconds", (*NAMES, ("table", "shop.log"), ("target", "wh"))] > 0
+    # A process that reports no longer: what it saw last grows old.
+    old = (now - dt.timedelta(hours=1)).isoformat()
+    pipelines.set_progress(road.store, PIPELINE, {**progress, "at": old, "current_at": old, "lag_bytes": 0})
+    found = read(road)
+    assert found["auditor_pipeline_running", NAMES] == 0 and found["auditor_pipeline_source_lag_seconds", NAMES] >= 3600

@@ -1,0 +1,126 @@
+"""Named steps of a pipeline at which a process kills itself, once, if the test asked for that step.
+
+A file ``armed`` in the folder that the environment names has one step in it; the process that reaches the step renames the file to ``hit``,
+which one can do only, and kills itself as ``kill -9`` does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition
+
+from auditor.pipeline import run, source, staging
+from auditor.pipeline import stage_task as tasks
+from auditor.pipeline.merge import load
+from auditor.pipeline.merge.loader import Loader
+
+FOLDER = "AUDITOR_CHAOS"
+"""The environment variable with the folder, which the processes that Spark starts inherit."""
+
+STEPS = (
+    "planner: planned",
+    "planner: cut",
+    "worker: decoded",
+    "worker: written",
+    "driver: begun",
+    "driver: written",
+    "driver: listed",
+    "worker: loaded",
+)
+"""The planner has found the end of a batch; has cut it into ranges; a task has decoded a part of its range; has written its parts; the
+driver begins to stage a batch; has all its parts written, and none listed; has listed them, and Spark has not committed the batch; a task
+has loaded a part into a staging table."""
+
+LOADER_STEPS = ("stage", "load", "merge", "merged", "commit", "committed", "report")
+"""Before the staging table is made, before it is loaded, before and after the merge in its transaction, before and after its commit."""
+
+LOADERS = ("pg", "duck")
+
+
+def loader_step(target: str, step: str) -> str:
+    """Return the name of a step of a target's loader."""
+    return f"loader of {target}: {step}"
+
+
+def reach(step: str) -> None:
+    """Kill this process if the test asked for this step."""
+    folder = Path(os.environ[FOLDER])
+    with suppress(FileNotFoundError):
+        if (folder / "armed").read_text() == step:
+            (folder / "armed").rename(folder / "hit")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stage_task(*given: Any) -> Iterator[Any]:
+    """Stage a task's parts, and reach a step before the driver is told of them."""
+    found = list(_stage_task(*given))
+    reach("worker: written")
+    yield from found
+
+
+def load_task(task: load.LoadTask) -> Any:
+    """Load a part, and reach a step before the driver is told of it."""
+    found = _load_task(task)
+    reach("worker: loaded")
+    return found
+
+
+_stage_task, _load_task = tasks.stage_task, load.load_task
+
+
+class SteppedBinlog(source.MySQLBinlog):
+    """The change source with steps."""
+
+    def streamReader(self, schema: Any) -> source.BinlogStream:
+        return _SteppedStream(source._parse(self.options, end_allowed=False))
+
+
+class _SteppedStream(source.BinlogStream):
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
+        found = super().latestOffset(start, limit)
+        if found != start:
+            reach("planner: planned")
+        return found
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        found = super().partitions(start, end)
+        reach("planner: cut")
+        return found
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        for batch in super().read(partition):
+            yield batch
+            reach("worker: decoded")
+
+
+class _SteppedStaging(staging.Staging):
+    def _stage(self, batch: Any, batch_id: int) -> None:
+        reach("driver: begun")
+        super()._stage(batch, batch_id)
+        reach("driver: listed")
+
+    def _list(self, found: Any, offset: Any) -> None:
+        reach("driver: written")
+        super()._list(found, offset)
+
+
+def _loader(where: Any, target: str, settings: Any) -> Loader:
+    return Loader(where, target, settings, lambda step: reach(loader_step(target, step)))
+
+
+def install() -> None:
+    """Put the steps into the pipeline of this process, which passes them on to those of Spark."""
+    for module, name, replacement in (
+        (staging, "stage_task", stage_task),
+        (load, "load_task", load_task),
+        (run, "Staging", _SteppedStaging),
+        (run, "Loader", _loader),
+        (run, "_register", lambda session: session.dataSource.register(SteppedBinlog)),
+    ):
+        setattr(module, name, replacement)

@@ -1,0 +1,271 @@
+"""Whatever is killed, and whenever, each target ends up with what the source holds, and every event is applied once.
+
+It takes long, and runs with ``--chaos`` alone: ``make chaos``, or ``make chaos CHAOS='--chaos-events 50000 --chaos-kills 26'``.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auditor import config
+from auditor.config import Audit
+from auditor.connections.writer import open_writer
+from auditor.model import Score, Verdict
+from auditor.pipeline.binlog.dump import Source, log_status
+from auditor.pipeline.binlog.place import Place
+from auditor.run import audit_run
+from auditor.service import pipelines as service
+from auditor.store import open_store, parts, pipelines
+from tests.chaos.application import Application, kill
+from tests.chaos.steps import LOADER_STEPS, LOADERS, STEPS, loader_step
+from tests.chaos.writer import TABLES, Writer
+from tests.killable import Killable, killable
+from tests.servers import mysql, postgres
+
+pytestmark = pytest.mark.chaos
+
+PIPELINE, SCHEMA = "shop", "chaos"
+VICTIMS = ("driver", "planner", "worker", "JVM", "source", "target", "connection")
+BEAT = 1.0
+"""Seconds between two small changes while something is waited for."""
+
+LONGEST_PAUSE = 3.0
+"""Seconds at most between the beginning of a round's writes and its kill at a random moment."""
+
+EXPECTED_ENDS = {-9, 3}
+"""Exit codes of a driver that was killed, or that lost its Java process."""
+
+COUNT_APPLIED = f"""
+CREATE TABLE {SCHEMA}.applied (number BIGINT NOT NULL);
+CREATE FUNCTION {SCHEMA}.count_applied() RETURNS trigger LANGUAGE plpgsql AS
+  $$ BEGIN INSERT INTO {SCHEMA}.applied SELECT number FROM added; RETURN NULL; END $$;
+CREATE TRIGGER count_applied AFTER INSERT ON {SCHEMA}.ledger
+  REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION {SCHEMA}.count_applied()
+"""
+"""Counts how often each number reached the target's ledger, in the merge's own transaction."""
+
+
+class Chaos:
+    """A pipeline from a source into both targets, with everything that can be killed."""
+
+    def __init__(self, folder: Path, source: Killable, target: Killable, seed: int) -> None:
+        self.folder, self.source, self.target = folder, source, target
+        self.random = random.Random(seed)
+        self.writer = Writer(source.url, seed)
+        duckdb = f"duckdb:///{folder}/warehouse.duckdb"
+        (folder / "auditor.yaml").write_text(
+            f"""\
+connections:
+  source: {{url: "{source.url}"}}
+  pg: {{url: "{target.url}", write: {{url: "{target.url}"}}}}
+  duck: {{url: "{duckdb}", write: {{url: "{duckdb}"}}}}
+audits: {{}}
+pipelines:
+  {PIPELINE}:
+    source: {{connection: source, tables: [{", ".join(TABLES)}]}}
+    staging: {{path: "{folder}/staging", keep: 60s}}
+    targets:
+      pg: {{connection: pg, schema: {SCHEMA}, every: 0s}}
+      duck: {{connection: duck, schema: {SCHEMA}, every: 1s}}
+"""
+        )
+        self.settings = config.load(folder / "auditor.yaml")
+        assert self.settings.store
+        self.store = open_store(self.settings.store.url)
+        self.writer.create()
+        self.application = Application(folder, "pipeline", "run", PIPELINE)
+        self.kills: Counter[str] = Counter()
+
+    def close(self) -> None:
+        self.application.close()
+        self.store.close()
+
+    def positions(self) -> dict[str, int]:
+        """Where each target said that it stands with the ledger."""
+        merges = pipelines.list_merges(self.store, PIPELINE)
+        return {target: found["audit.ledger"].position for target, found in merges.items() if "audit.ledger" in found}
+
+    def begin(self) -> None:
+        """Wait until both targets have tables, and let PostgreSQL count what is applied to its ledger from then on."""
+        beat = self._beating(lambda: len(self.positions()) == 2)
+        self.application.until(beat, "the first merge", every=BEAT)
+        self.wait_for_end("the beginning")
+        self.first_counted = self._query_source("SELECT MAX(number) FROM ledger")[0][0] + 1
+        with closing(postgres.connect(self.target.url)) as connection, connection.cursor() as cursor:
+            cursor.execute(COUNT_APPLIED)
+
+    def go_on(self) -> None:
+        """Wait until both targets have merged something that was committed from now on."""
+        before = {"pg": 0, "duck": 0, **self.positions()}
+        progressed = lambda: all(found > before[target] for target, found in self.positions().items())  # noqa: E731
+        self.application.until(self._beating(progressed), "progress", every=BEAT)
+
+    def _beating(self, reached: Any) -> Any:
+        def look() -> bool:
+            self.writer.beat()
+            return bool(reached())
+
+        return look
+
+    def kill_at(self, step: str, events: int) -> None:
+        """Write, and let a process kill itself at a named step; prove that it did."""
+        hit = self.folder / "hit"
+        hit.unlink(missing_ok=True)
+        (self.folder / "armed").write_text(step)
+        if step == loader_step("pg", "stage"):  # which a loader takes once in a session
+            self._end_connections(every=True)
+        with self.writing(events):
+            self.application.until(self._beating(hit.exists), f"the step {step}", every=BEAT)
+        self.kills[step] += 1
+
+    def kill_one(self, victim: str, events: int) -> None:
+        """Write, and kill a victim at a random moment."""
+        with self.writing(events):
+            time.sleep(self.random.uniform(0, LONGEST_PAUSE))
+            self.application.until(lambda: self._kill(victim), f"a {victim} to kill")
+        self.kills[victim] += 1
+
+    def _kill(self, victim: str) -> bool:
+        if victim in ("source", "target"):
+            server = self.source if victim == "source" else self.target
+            server.kill()
+            time.sleep(self.random.uniform(0, LONGEST_PAUSE))
+            server.start()
+            return True
+        if victim == "connection":
+            return self._end_connections()
+        found = [self.application.process.pid] if victim == "driver" else self.application.find(victim)
+        return bool(found) and kill(self.random.choice(found))
+
+    def _end_connections(self, every: bool = False) -> bool:
+        """End one connection of a loader, or every one; return whether there was any."""
+        with closing(postgres.connect(self.target.url)) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                " AND backend_type = 'client backend'"
+            )
+            found = sorted(pid for (pid,) in cursor.fetchall())
+            for one in found if every else self.random.sample(found, min(1, len(found))):
+                cursor.execute("SELECT pg_terminate_backend(%s)", (one,))
+        return bool(found)
+
+    def writing(self, events: int) -> _Writing:
+        return _Writing(self.writer, events)
+
+    def wait_for_end(self, what: str) -> None:
+        """Wait until everything that is committed was staged, and merged into both targets."""
+        with closing(Source(self.source.url, "source").connect()) as connection:
+            end = log_status(connection).end
+
+        def arrived() -> bool:
+            offset = pipelines.get_pipeline(self.store, PIPELINE).source_offset
+            if offset is None or Place(offset["file"], offset["position"]).order < end.order:
+                return False
+            staged = parts.list_tables(self.store, PIPELINE)
+            merges = pipelines.list_merges(self.store, PIPELINE)
+            return all(
+                table in merges.get(target, {}) and merges[target][table].position >= found.staged_through
+                for table, found in staged.items()
+                for target in ("pg", "duck")
+            )
+
+        self.application.until(arrived, what)
+
+    def _query_source(self, sql: str) -> list[tuple[Any, ...]]:
+        with mysql.connect(self.source.url) as connection, connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    def query(self, target: str, sql: str) -> list[tuple[Any, ...]]:
+        with open_writer(target, self.settings.connections[target]) as session:
+            return session.query(sql)
+
+    def check_ledger(self) -> int:
+        """Compare the ledgers, and return how many events they have: none is lost, none was applied twice."""
+        numbers = [int(number) for (number,) in self._query_source("SELECT number FROM ledger ORDER BY number")]
+        for target in ("pg", "duck"):
+            found = [int(number) for (number,) in self.query(target, f"SELECT number FROM {SCHEMA}.ledger ORDER BY number")]
+            assert found == numbers, f"{target}: {len(found)} of {len(numbers)} events"
+        applied = self.query("pg", f"SELECT number, COUNT(*) FROM {SCHEMA}.applied GROUP BY number ORDER BY number")
+        assert [(int(number), int(count)) for number, count in applied] == [(one, 1) for one in numbers if one >= self.first_counted]
+        return len(numbers)
+
+    def check_tables(self) -> None:
+        """Audit every table of both targets by the exact method."""
+        proposed = service.propose_audits(self.settings, PIPELINE, TABLES)
+        assert len(proposed) == 2 * len(TABLES)
+        for name, definition in proposed.items():
+            report = audit_run.run(name, Audit.model_validate(definition), self.settings.connections)
+            assert (report.verdict, report.method) == (Verdict.MATCH, "exact"), (name, report.reasons)
+            assert report.jaccard and report.jaccard.score == Score(value=1, lower=1, upper=1), name
+
+
+class _Writing(threading.Thread):
+    """Writes during a block, and waits at its end until all is written."""
+
+    def __init__(self, writer: Writer, events: int) -> None:
+        super().__init__(name="writing")
+        self._writer, self._events = writer, events
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self._writer.write(self._events)
+        except Exception as error:
+            self._error = error
+
+    def __enter__(self) -> _Writing:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.join()
+        assert self._error is None, self._error
+
+
+@pytest.fixture
+def chaos(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Chaos]:
+    with killable(request.param, "--sync-binlog=1") as source, killable("postgres") as target:
+        made = Chaos(tmp_path, source, target, request.config.getoption("--chaos-seed"))
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def choose_kills(count: int, choice: random.Random) -> list[str]:
+    """Return one kill at each named step, of one target's loader or the other's, and the others at random moments, of each victim alike."""
+    steps = [*STEPS, *(loader_step(choice.choice(LOADERS), step) for step in LOADER_STEPS)]
+    at_random = [VICTIMS[number % len(VICTIMS)] for number in range(max(0, count - len(steps)))]
+    return choice.sample([*steps, *at_random], len(steps) + len(at_random))
+
+
+@pytest.mark.parametrize("chaos", ["mysql", "mariadb"], indirect=True)
+def test_every_event_arrives_once_whatever_is_killed(chaos: Chaos, request: pytest.FixtureRequest) -> None:
+    events, count = request.config.getoption("--chaos-events"), request.config.getoption("--chaos-kills")
+    began = time.monotonic()
+    chaos.begin()
+    kills = choose_kills(count, chaos.random)
+    for number, what in enumerate(kills, 1):
+        (chaos.kill_one if what in VICTIMS else chaos.kill_at)(what, events // len(kills))
+        chaos.go_on()
+        print(f"{time.monotonic() - began:6.0f} s: kill {number} of {len(kills)}: {what}; {chaos.writer.events:,} events", flush=True)
+    if (missing := events - chaos.writer.events) > 0:
+        chaos.writer.write(missing)
+    chaos.writer.beat()
+    chaos.wait_for_end("the end")
+    assert chaos.application.terminate() == 0, chaos.application.tail()
+    found = chaos.check_ledger()
+    chaos.check_tables()
+    assert found >= events and chaos.kills == Counter(kills) and set(chaos.application.ends) <= EXPECTED_ENDS, chaos.application.ends
+    total, ends = sum(chaos.kills.values()), dict(chaos.application.ends)
+    print(f"{time.monotonic() - began:6.0f} s: {found:,} events, {total} kills, ends of the driver by code {ends}")

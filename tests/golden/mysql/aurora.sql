@@ -1,0 +1,1 @@
+SHOW GLOBAL VARIABLES LIKE 'aurora_server_id'

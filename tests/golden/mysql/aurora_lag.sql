@@ -1,0 +1,3 @@
+SELECT MAX(CASE WHEN session_id = 'MASTER_SESSION_ID' THEN 0 ELSE replica_lag_in_milliseconds / 1000.0 END)
+FROM information_schema.replica_host_status
+WHERE server_id = @@aurora_server_id

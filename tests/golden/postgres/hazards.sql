@@ -1,0 +1,49 @@
+WITH found AS (
+  SELECT c.oid, c.relkind, c.relname
+  FROM pg_catalog.pg_class c
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  WHERE n.nspname = 'shop' AND c.relname = 'orders' AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
+),
+fields AS (
+  SELECT a.attname, a.attnotnull, a.atthasdef, a.attidentity, a.attgenerated
+  FROM found t
+  JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
+)
+SELECT 'view' AS kind, CAST(t.relname AS TEXT) AS name, NULL AS field
+FROM found t
+WHERE t.relkind NOT IN ('r', 'p')
+UNION ALL
+SELECT 'trigger', CAST(g.tgname AS TEXT), NULL
+FROM found t
+JOIN pg_catalog.pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgenabled <> 'D'
+UNION ALL
+SELECT 'trigger', CAST(r.rulename AS TEXT), NULL
+FROM found t
+JOIN pg_catalog.pg_rewrite r ON r.ev_class = t.oid AND t.relkind IN ('r', 'p')
+UNION ALL
+SELECT 'cascade', CAST(c.conrelid AS regclass)::TEXT, NULL
+FROM found t
+JOIN pg_catalog.pg_constraint c ON c.confrelid = t.oid AND c.contype = 'f'
+WHERE c.confdeltype NOT IN ('a', 'r') OR c.confupdtype NOT IN ('a', 'r')
+UNION ALL
+SELECT 'generated', CAST(f.attname AS TEXT), NULL
+FROM fields f
+WHERE f.attgenerated <> ''
+UNION ALL
+SELECT 'identity', CAST(f.attname AS TEXT), NULL
+FROM fields f
+WHERE f.attidentity = 'a'
+UNION ALL
+SELECT 'default', CAST(f.attname AS TEXT), NULL
+FROM fields f
+WHERE (f.atthasdef AND f.attgenerated = '') OR f.attidentity <> ''
+UNION ALL
+SELECT 'required', CAST(f.attname AS TEXT), NULL
+FROM fields f
+WHERE f.attnotnull AND NOT f.atthasdef AND f.attidentity = ''
+UNION ALL
+SELECT 'unique', CAST(x.indexrelid AS regclass)::TEXT, CASE WHEN i.indpred IS NULL THEN CAST(a.attname AS TEXT) ELSE '' END
+FROM found t
+JOIN pg_catalog.pg_index i ON i.indrelid = t.oid AND i.indisunique AND i.indisvalid
+CROSS JOIN LATERAL (SELECT i.indexrelid, UNNEST(i.indkey) AS attnum) x
+LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = x.attnum

@@ -1,0 +1,76 @@
+"""What a pipeline finds out of the executors of its Spark before it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auditor.errors import ConfigError, PackageMissing, StagingFailed
+from auditor.pipeline.executors import MARKER, Needs, check_executors, judge
+from auditor.pipeline.spark import start_session
+from tests.live import Engines
+from tests.pipeline.road import PIPELINE, Road
+
+NEEDS = Needs("3.11", {"auditor": "0.1.0", "pyarrow": "26.0.1"}, "/etc/auditor.yaml", "/staging", "of pipeline shop")
+GOOD = {
+    "host": "worker-1", "python": "3.11", "packages": dict(NEEDS.packages), "marker": "of pipeline shop", "marker_error": "",
+    "write_error": "", "config_error": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ({}, ""),
+        ({"python": "3.9"}, "the executor on worker-1 runs Python 3.9, and the driver 3.11; set PYSPARK_PYTHON to the same version there"),
+        (
+            {"packages": {"auditor": None, "pyarrow": None}, "config_error": "No module named 'auditor'"},
+            "the executor on worker-1 lacks the packages auditor, pyarrow; run there: pip install auditor pyarrow",
+        ),
+        ({"packages": {"auditor": "0.1.0", "pyarrow": "1"}}, "the executor on worker-1 has pyarrow 1, and the driver 26.0.1; install the"),
+        (
+            {"marker": None, "marker_error": "No such file", "write_error": "No such file"},
+            "the executor on worker-1 does not see the driver's staging folder /staging (No such file); give staging: path a folder",
+        ),
+        ({"marker": "of another"}, "the executor on worker-1 does not see the driver's staging folder /staging (another folder is there)"),
+        ({"write_error": "Permission denied"}, "the executor on worker-1 cannot write into the staging's folder /staging: Permission"),
+        ({"config_error": "$URL is not set"}, "the executor on worker-1 cannot load /etc/auditor.yaml: $URL is not set; put it"),
+    ],
+)  # fmt: skip
+def test_each_thing_that_an_executor_lacks_has_its_sentence(answer: dict[str, Any], sentence: str) -> None:
+    assert [one[: len(sentence)] for one in judge(NEEDS, {**GOOD, **answer})] == ([sentence] if sentence else [])
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_executors_of_this_process_lack_nothing_but_a_folder_that_they_reach(
+    engines: Engines, tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engines.live("spark")
+    road = Road(tmp_path, f"duckdb:///{tmp_path}/warehouse.duckdb", empty_store)
+    assert check_executors(road.settings, road.config_file, PIPELINE) == []
+    assert not (road.root / MARKER).exists() and list(road.root.iterdir()) == []
+    unreadable = tmp_path / "gone.yaml"
+    [sentence] = check_executors(road.settings, unreadable, PIPELINE)
+    assert f"cannot load {unreadable}: {unreadable} cannot be read" in sentence
+    context = start_session("local[2]").sparkContext
+    with (
+        monkeypatch.context() as patched,
+        pytest.raises(ConfigError, match=r"(?s)3\.9.*Set PYSPARK_PYTHON to the same version"),
+    ):
+        patched.setattr(context, "pythonVer", "3.9")
+        check_executors(road.settings, road.config_file, PIPELINE)
+    road.root.rmdir()
+    road.root.write_text("a file where the folder should be")
+    with pytest.raises(StagingFailed, match=f"the staging's folder {road.root} cannot be created"):
+        check_executors(road.settings, road.config_file, PIPELINE)
+    road.root.unlink()
+    road.close()
+
+
+def test_what_this_python_lacks_is_said_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auditor.pipeline.spark.DRIVER_PACKAGES", ("pandas", "pandas_of_nobody"))
+    with pytest.raises(PackageMissing, match=r"pipelines need pandas_of_nobody, which this Python lacks; pip install 'auditor"):
+        start_session("local[2]")

@@ -1,0 +1,74 @@
+"""The loader of DuckDB runs in a process of its own, which is started again when it was killed and ends with the driver."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auditor.pipeline.merge.loader_process import LoaderProcess
+from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline.running import PATIENCE
+from tests.pipeline_events import announce, batch, insert, table
+
+ORDERS = table(id="bigint", item="varchar(40) null")
+
+
+@pytest.fixture
+def road(tmp_path: Path, empty_store: Path) -> Iterator[Road]:
+    made = Road(tmp_path, f"duckdb:///{tmp_path}/warehouse.duckdb", empty_store)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
+    """The processes that are started."""
+    found: list[subprocess.Popen[str]] = []
+    start = subprocess.Popen
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        found.append(start(*arguments, **options))
+        return found[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    return found
+
+
+def test_a_killed_loader_is_started_again_and_ends_with_the_driver(road: Road, children: list[subprocess.Popen[str]]) -> None:
+    stopped, staged, paused = threading.Event(), threading.Event(), threading.Event()
+    loader = LoaderProcess(str(road.config_file), PIPELINE, "wh")
+    thread = threading.Thread(target=loader.run, args=(0.0, stopped, staged, paused))
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
+    thread.start()
+    try:
+        _until(lambda: _positions(road) == [10])
+        os.kill(children[0].pid, signal.SIGKILL)
+        road.stage(batch(announce(ORDERS, 11), insert(ORDERS, 20, ["2", "b"])))
+        staged.set()
+        _until(lambda: _positions(road) == [20])
+    finally:
+        stopped.set()
+        thread.join(PATIENCE)
+    assert road.rows() == [(1, "a"), (2, "b")]
+    assert [child.returncode for child in children] == [-signal.SIGKILL, 0], "it ends when its input does, as when the driver is killed"
+
+
+def _positions(road: Road) -> list[int]:
+    from auditor.store import pipelines
+
+    return [report.position for tables in pipelines.list_merges(road.store, PIPELINE).values() for report in tables.values()]
+
+
+def _until(reached: Any) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not reached():
+        assert time.monotonic() < deadline, "the loader did not get there"
+        time.sleep(0.05)
