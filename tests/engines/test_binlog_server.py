@@ -18,6 +18,7 @@ from auditor.store import open_store
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
 
+pytestmark = pytest.mark.alone  # places in the log are compared, and the log is the whole server's
 on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
 OTHERS = {"mysql": "11111111-2222-3333-4444-555555555555", "mariadb": "server id 77, domain 0"}
 
