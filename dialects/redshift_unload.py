@@ -57,24 +57,26 @@ class Unloading:
     ) -> Iterator[ColumnBatch]:
         """Unload the result of a SELECT and yield it in batches of columns; then delete its files.
 
-        ``execute`` runs a statement, ``count`` returns how many rows the last UNLOAD of the session wrote, and ``received`` is told the
-        bytes of each file. Raises UnloadFailed if the files cannot be read, or hold other rows than were written.
+        ``execute`` runs a statement, ``count`` returns how many rows the last UNLOAD of the session wrote, and ``received`` adds the
+        bytes of each file to what the session received. Raises UnloadFailed if the files cannot be read, or hold other rows than were
+        written, and what ``execute`` raises; an UNLOAD that fails or is cancelled may have written files, so these are deleted as well.
         """
         folder = f"{self.to.rstrip('/')}/{uuid.uuid4().hex}/"
-        execute(self.statement(sql, folder))
-        written, read = count(), 0
-        with self._failures(folder):
-            files = self._file_system()
-            try:
-                for path, size in _paths(files, folder):
+        try:
+            execute(self.statement(sql, folder))
+            written, read = count(), 0
+            with self._failures(folder):
+                files = self._file_system()
+                for path, size in _paths(files, folder) if written else ():  # without rows there may be no manifest
                     received(size)
                     for columns in _batches(files, path):
                         read += len(columns[0])
                         yield columns
-            except BaseException:
-                with suppress(Exception):  # why they cannot be read matters more
-                    self._delete(folder)
-                raise
+        except BaseException:
+            with suppress(Exception):  # the first failure matters more
+                self._delete(folder)
+            raise
+        with self._failures(folder):
             self._delete(folder)
         if read != written:
             raise UnloadFailed(f"{self.url}: Redshift unloaded {written:,} rows to {folder}, and its files held {read:,}; run it again")
@@ -111,8 +113,12 @@ class Unloading:
 
     def _delete(self, folder: str) -> None:
         """Delete the files of a folder; pyarrow would leave an empty object in the place of the folder above."""
+        from botocore.config import Config
+
         bucket, _, prefix = folder.removeprefix("s3://").partition("/")
-        client = self._credentials().client("s3")
+        patience = self.url.integer_option("connect_timeout", 10)
+        waits = Config(connect_timeout=patience, read_timeout=6 * patience, retries={"max_attempts": 2})
+        client = self._credentials().client("s3", config=waits)
         for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
             if objects := [{"Key": one["Key"]} for one in page.get("Contents", [])]:
                 client.delete_objects(Bucket=bucket, Delete={"Objects": objects})

@@ -83,11 +83,12 @@ def _mark_null(column: ColumnPlan, side: Side, sql: str, null: str, dialect: Dia
     """Return SQL of a text, or of the row encoding's mark for NULL.
 
     A column with null_as needs no mark, nor one that its catalogue says holds no NULL: one that comes nevertheless, from a view say,
-    makes the row text NULL, so that the row is counted as not hashed. COALESCE serves where only NULL has no text.
+    makes the row text NULL, so that the row is counted as not hashed. COALESCE serves where only NULL has no text; the digest of a value
+    with more bytes than its pieces hold is NULL, too.
     """
     if column.null_as is not None or side in column.never_null:
         return sql
-    if _is_changed(column) or dialect.can_fail(column.kind, column.native[side]):
+    if column.pieces or _is_changed(column) or dialect.can_fail(column.kind, column.native[side]):
         return _replace_null(column, side, sql, null)
     return f"COALESCE({sql}, {null})"
 

@@ -95,14 +95,16 @@ def test_rows_longer_than_a_text_of_redshift_are_compared(pair: LivePair) -> Non
 
 
 @pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
-def test_document_beyond_its_pieces_makes_the_verdict_unknown(engine: LiveEngine) -> None:
-    """On Redshift, whose documents have no declared length: such a row counts as not hashed."""
-    tables.make(
-        engine, "too_long", [("id", Kind("integer")), ("doc", DOCUMENT)], [(1, "[1]"), (2, json.dumps(["x" * 600_000]))], key=["id"]
-    )
-    report = auditor.audit((engine.url, "too_long"), (engine.url, "too_long"))
-    assert report.verdict == "unknown", report.reasons
-    assert "could not be hashed" in str(report.reasons) or "not hashed" in str(report.reasons), report.reasons
+@pytest.mark.parametrize(("kind", "short", "long"), [(DOCUMENT, "[1]", json.dumps(["x" * 600_000])), (BYTES, b"1", b"x" * 600_000)])
+def test_value_beyond_its_pieces_makes_the_verdict_unknown(engine: LiveEngine, kind: Kind, short: Any, long: Any) -> None:
+    """On Redshift, where no length is declared: such a row counts as not hashed, and is not taken for one that holds NULL."""
+    columns = [("id", Kind("integer")), ("value", kind)]
+    tables.make(engine, "too_long", columns, [(1, short), (2, long)], key=["id"])
+    tables.make(engine, "empty", columns, [(1, short), (2, None)], key=["id"])
+    for target in ("too_long", "empty"):
+        report = auditor.audit((engine.url, "too_long"), (engine.url, target))
+        assert report.verdict == "unknown", (target, report.reasons)
+        assert "could not be hashed" in str(report.reasons) or "not hashed" in str(report.reasons), report.reasons
 
 
 @pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)

@@ -73,6 +73,16 @@ def test_listed_rows_come_by_unload(engine: LiveEngine, bucket: StandIn) -> None
     assert left_behind() == []
 
 
+def cancelled(_: object) -> int:
+    """Stand for an UNLOAD that ended with an error after it had written files."""
+    raise EngineError("cancelled after it wrote files")
+
+
+def no_manifest(*_: object) -> Iterator[tuple[str, int]]:
+    """Stand for a folder in which Redshift wrote nothing."""
+    raise FileNotFoundError("manifest")
+
+
 @pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
 def test_result_without_rows_and_lost_files(engine: LiveEngine, bucket: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     tables.make(engine, "unload_few", [("id", Kind("integer"))], [(n,) for n in range(5)])
@@ -93,6 +103,14 @@ def test_result_without_rows_and_lost_files(engine: LiveEngine, bucket: StandIn,
                 list(session.stream_many("SELECT id FROM unload_few", 60))
         with pytest.raises(EngineError, match="LIMIT clause is not supported"):
             list(session.stream_many("SELECT id FROM unload_few LIMIT 3", 60))
+        with monkeypatch.context() as patch:
+            patch.setattr(type(session), "_count_unloaded", cancelled)
+            with pytest.raises(EngineError, match="cancelled after it wrote files"):
+                list(session.stream_many("SELECT id FROM unload_few", 60))
+        assert left_behind() == []
+        with monkeypatch.context() as patch:
+            patch.setattr(redshift_unload, "_paths", no_manifest)
+            assert list(session.stream_many("SELECT id FROM unload_few WHERE id > 9", 60)) == []
         monkeypatch.setattr(redshift_unload, "_paths", lambda files, folder: iter([(f"{BUCKET}/nothing.parquet", 1)]))
         with pytest.raises(UnloadFailed, match=r"cannot be read.*nothing.parquet.*remove unload_to"):
             list(session.stream_many("SELECT id FROM unload_few", 60))

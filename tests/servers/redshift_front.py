@@ -100,7 +100,7 @@ class Front:
         self._logs = logs
 
     async def listen(self, port: int) -> None:
-        """Converse with whoever connects."""
+        """Serve every connection."""
         server = await asyncio.start_server(self._converse, "127.0.0.1", port)
         await server.serve_forever()
 

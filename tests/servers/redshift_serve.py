@@ -27,7 +27,7 @@ class StrictFront(Front):
         self._unloads = Unloads()
 
     async def listen(self, port: int) -> None:
-        """Converse with whoever connects, and receive what is unloaded."""
+        """Serve every connection, and receive what is unloaded."""
         await self._unloads.listen()
         await super().listen(port)
 

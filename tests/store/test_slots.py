@@ -89,7 +89,7 @@ def test_concurrent_holders_of_two_engines(store: Store, url: str) -> None:
 
 
 def test_holders_that_queue_at_once_get_places_or_ask_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both have seen the same last place before either takes it; who comes second is told to ask again, and gets the next one."""
+    """Both have seen the same last place before either takes it; the second has to ask again, and gets the next one."""
     name, holders = new_audit_name(), [uuid.uuid4().hex for _ in range(2)]
     assert slots.take_slot(store, name, 1, "first", 30.0)
     together = threading.Barrier(len(holders))
