@@ -186,6 +186,12 @@ class PartDamaged(StagingFailed):
     """A part is not what the manifest says of it; it is read again once its batch was written again."""
 
 
+class SegmentFailed(AuditorError):
+    """A segment could not be written or read; check the folder or bucket under segment: path."""
+
+    retryable = True
+
+
 class PipelineFailed(AuditorError):
     """Spark ended a pipeline's query; see its log."""
 

@@ -208,16 +208,19 @@ def _add_pipeline_commands(command: AddCommand) -> None:
         "status": "show what was staged, and what each target holds and lacks",
         "pause": "let a running pipeline stand still",
         "unpause": "let a paused pipeline go on",
+        "segments": "list the segments of a pipeline's stream with their digests",
         "reset": "forget the staged parts and all positions; asks for the name again",
     }
     added = {name: _with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in about.items()}
     for one in added.values():
         one.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline")
-    for name in ("check", "status"):
+    for name in ("check", "status", "segments"):
         added[name].add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
     added["run"].add_argument(
         "--target", metavar="TARGET", help="only load this target from what another process stages; start it before that one"
     )
+    added["segments"].add_argument("--table", metavar="TABLE", help="of this table alone")
+    added["segments"].add_argument("--verify", action="store_true", help="read each file, and compare it with its digest")
     demo = "replicate from a private server into PostgreSQL and DuckDB, audit both, break them, and audit them again"
     actions.add_parser("demo", help=demo, description=f"{demo}.")
     added["reset"].add_argument("--name-again", metavar="PIPELINE", help="the name again, instead of being asked for it")

@@ -1,4 +1,4 @@
-"""The command ``auditor pipeline``: init, check, run, status, pause, unpause, reset and demo."""
+"""The command ``auditor pipeline``: init, check, run, status, pause, unpause, segments, reset and demo."""
 
 from __future__ import annotations
 
@@ -123,6 +123,25 @@ def _pause(options: argparse.Namespace) -> int:
     return 0
 
 
+def _segments(options: argparse.Namespace) -> int:
+    import dataclasses
+
+    from auditor.service import pipelines
+
+    with settings_and_store(options) as (configured, store):
+        found = pipelines.list_segments(configured, store, options.pipeline, options.table, options.verify)
+    if options.format == "json":
+        times = ({"began": one.began.isoformat(), "ended": one.ended.isoformat()} for one, _ in found)
+        print_json([{**dataclasses.asdict(one), **when, "wrong": wrong or None} for (one, wrong), when in zip(found, times, strict=True)])
+    else:
+        for one, wrong in found:
+            print(f"{one.table} {one.ended:%Y-%m-%dT%H:%M:%SZ} {one.rows:>9,} events  {one.sha256}  {wrong or one.path}")
+        bad = sum(1 for _, wrong in found if wrong)
+        told = f"; {len(found) - bad} of them hold what was hashed" if options.verify else ""
+        print(f"{len(found)} segments of {len({one.table for one, _ in found})} tables{told}", file=sys.stderr)
+    return 1 if any(wrong for _, wrong in found) else 0
+
+
 def _reset(options: argparse.Namespace) -> int:
     from auditor.errors import ConfigError
     from auditor.service import pipelines
@@ -153,5 +172,6 @@ _ACTIONS = {
     "status": _status,
     "pause": _pause,
     "unpause": _pause,
+    "segments": _segments,
     "reset": _reset,
 }

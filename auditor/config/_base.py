@@ -24,6 +24,22 @@ Duration = Annotated[float, BeforeValidator(parse_duration)]
 """Seconds."""
 
 
+_SIZES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def parse_size(value: Any) -> Any:
+    """Convert a size such as ``64MB``, ``1GiB`` or ``1000`` to bytes. Raises ValueError."""
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", str(value), re.IGNORECASE)
+    unit = _SIZES.get((match.group(2) or "B").upper()) if match else None
+    if not match or unit is None:
+        raise ValueError(f"{value!r} is not a size; write 64MB or 1GiB")
+    return int(match.group(1)) * unit
+
+
+Size = Annotated[int, BeforeValidator(parse_size)]
+"""Bytes."""
+
+
 def check_timezone(name: str) -> str:
     """Return the name of a time zone. Raises ValueError if there is none of that name."""
     try:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from auditor.config._base import Duration, Strict
+from auditor.config._base import Duration, Size, Strict
 
 
 class PipelineSource(Strict):
@@ -49,6 +49,28 @@ class Staging(Strict):
     """How long a part is kept at least, in seconds, so that a target that is added later can be built from it."""
 
 
+class SegmentSettings(Strict):
+    """How the stream is cut into segments, and where these are kept."""
+
+    path: str | None = None
+    """A folder, or ``s3://bucket/prefix``; None for the folder ``segments`` in that of the staging."""
+    format: Literal["parquet", "csv"] = "parquet"
+    rows: int = Field(10_000, ge=1)
+    """Events of a segment at most."""
+    bytes: Size = 64_000_000
+    """Bytes of its events' texts from which a segment ends."""
+    age: Duration = Field(60.0, ge=1)
+    """Seconds: segments of all tables end where the stream's commit time passes a multiple of it."""
+    kms_key: str | None = None
+    """The key of AWS KMS by which files on S3 are encrypted."""
+
+    @model_validator(mode="after")
+    def _key_of_s3(self) -> SegmentSettings:
+        if self.kms_key is not None and not (self.path or "").startswith("s3://"):
+            raise ValueError("kms_key encrypts files on S3; give a path such as s3://bucket/prefix, or remove it")
+        return self
+
+
 class PipelineTarget(Strict):
     """A target of a pipeline: a connection with ``write``, and a schema in its database."""
 
@@ -64,6 +86,8 @@ class Pipeline(Strict):
     source: PipelineSource
     columns: dict[str, PipelineColumns] = {}
     staging: Staging
+    segment: SegmentSettings | None = None
+    """None to keep no segments."""
     targets: dict[str, PipelineTarget] = Field(min_length=1)
     master: str = "local[2]"
     """The Spark master that runs it: local[N], or the URL of a cluster."""

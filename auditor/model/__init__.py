@@ -42,6 +42,7 @@ from auditor.model._plan import (
     Verdict,
     consecutive_ranges,
 )
+from auditor.model._segment import Segment
 from auditor.model._slice import PERMISSIONS, SLICES, Slice, describe_other_settings
 from auditor.model._time import parse_time
 
@@ -75,6 +76,7 @@ __all__ = [
     "RangeDifference",
     "Report",
     "Score",
+    "Segment",
     "Settling",
     "Side",
     "SideCost",

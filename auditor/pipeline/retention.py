@@ -8,7 +8,7 @@ from pathlib import Path
 from auditor.config import Pipeline
 from auditor.errors import StagingFailed
 from auditor.pipeline import staged_parts
-from auditor.store import Store, parts, pipelines
+from auditor.store import Store, parts, pipelines, segments
 
 log = logging.getLogger(__name__)
 
@@ -16,8 +16,9 @@ log = logging.getLogger(__name__)
 def prune(store: Store, name: str, pipeline: Pipeline, root: Path) -> int:
     """Delete what no target of a pipeline needs any more, and return the number of parts.
 
-    A part leaves the manifest first: a file that is left by a crash in between is swept when the pipeline starts. A target that never
-    reported has passed nothing. Raises StoreError, and StagingFailed if a file cannot be deleted.
+    Where segments are kept, the parts of open segments are needed as well. A part leaves the manifest first: a file that is left by a
+    crash in between is swept when the pipeline starts. A target that never reported has passed nothing. Raises StoreError, and
+    StagingFailed if a file cannot be deleted.
     """
     reports = pipelines.list_merges(store, name)
     tables = parts.list_tables(store, name)
@@ -25,6 +26,9 @@ def prune(store: Store, name: str, pipeline: Pipeline, root: Path) -> int:
         table: min(reports.get(target, {})[table].position if table in reports.get(target, {}) else 0 for target in pipeline.targets)
         for table in tables
     }
+    if pipeline.segment:
+        free = segments.get_cut(store, name).free
+        passed = {table: min(position, free.get(table, 0)) for table, position in passed.items()}
     deleted = parts.delete_passed(store, name, passed, pipeline.staging.keep)
     try:
         staged_parts.delete(root / part.path for part in deleted)

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,14 @@ from auditor.connections.writer import writing_dialect
 from auditor.errors import AuditorError, SourceTaken, StoreError
 from auditor.pipeline import retention, spark
 from auditor.pipeline.binlog.server import end_of_log
-from auditor.pipeline.merge.loader import FIRST_WAIT, LONGEST_WAIT, Loader
+from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.table_merge import Where
+from auditor.pipeline.segments.process import segment_process
 from auditor.pipeline.stage_task import TableRules
 from auditor.pipeline.staged_parts import make_folder, sweep
 from auditor.pipeline.staging import Staging
+from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT
 from auditor.pipeline.watch import Watch, source_of
 from auditor.store import Store, leases, parts, pipelines, runs, salt
 
@@ -73,7 +76,7 @@ class Run:
     """Registers ``source`` with Spark; by default the change source of the binary log."""
     stop: threading.Event = field(default_factory=threading.Event)
     """Set to end the run after the batch."""
-    _staged: dict[str, threading.Event] = field(default_factory=dict)
+    _staged: list[threading.Event] = field(default_factory=list)
     _paused: threading.Event = field(default_factory=threading.Event)
     _lost: list[AuditorError] = field(default_factory=list)
 
@@ -124,14 +127,26 @@ class Run:
         return self.stages or any(writing_dialect(one, self.settings.connections[one]).LOADS == "side by side" for one in connections)
 
     def _loaders(self, session: SparkSession | None, root: Path, held: ExitStack) -> None:
+        """Start what follows the staged parts: a loader for each target, and the process that cuts segments."""
         pipeline = self.settings.pipeline(self.name)
         for target in self.targets:
-            self._staged[target] = threading.Event()
-            arguments = (pipeline.targets[target].every, self.stop, self._staged[target], self._paused)
-            thread = threading.Thread(target=self._loader(session, root, target).run, args=arguments, name=f"loader {target}", daemon=True)
-            held.callback(thread.join)
-            held.callback(self.stop.set)
-            thread.start()
+            staged = self._new_event()
+            work = partial(self._loader(session, root, target).run, pipeline.targets[target].every, self.stop, staged, self._paused)
+            self._start(work, f"loader {target}", held)
+        if pipeline.segment and self.stages:
+            child = segment_process(str(self.config_file), self.name)
+            self._start(partial(child.run, self.stop, self._new_event(), self._paused), "segments", held)
+
+    def _new_event(self) -> threading.Event:
+        """Return an event that is set when something was staged."""
+        self._staged.append(threading.Event())
+        return self._staged[-1]
+
+    def _start(self, work: Callable[[], None], name: str, held: ExitStack) -> None:
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        held.callback(thread.join)
+        held.callback(self.stop.set)
+        thread.start()
 
     def _loader(self, session: SparkSession | None, root: Path, target: str) -> Loader | LoaderProcess:
         chosen = self.settings.pipeline(self.name).targets[target]
@@ -206,7 +221,7 @@ class Run:
         return offset
 
     def _wake(self) -> None:
-        for staged in self._staged.values():
+        for staged in self._staged:
             staged.set()
 
     def _look_for_pause(self) -> None:

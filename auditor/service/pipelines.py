@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from auditor.config import Settings
 from auditor.errors import AuditorError, ConfigError
 from auditor.pipeline import check as checks
-from auditor.store import leases, parts, pipelines, runs, salt
+from auditor.store import leases, parts, pipelines, runs, salt, segments
 
 if TYPE_CHECKING:
+    from auditor.model import Segment
     from auditor.pipeline.check import Finding
     from auditor.store import Store
 
@@ -62,6 +63,7 @@ def describe_reset(settings: Settings, store: Store, name: str) -> list[str]:
     return [
         f"the staged parts below {pipeline.staging.path}: {rows:,} events, {size:,} bytes",
         f"the position in the change stream of {pipeline.source.connection}, and the checkpoint",
+        *(["which segments there are; their files stay"] if segments.last_places(store, name) else []),
         *(f"the positions of {len(tables)} tables in target {target}, whose rows stay as they are" for target in pipeline.targets),
     ]
 
@@ -83,6 +85,7 @@ def reset(settings: Settings, store: Store, name: str) -> None:
             forget_positions(settings, name, target)
         parts.forget(store, name)
         pipelines.forget(store, name)
+        segments.forget(store, name)
         with suppress(FileNotFoundError):
             _empty(Path(pipeline.staging.path))
     finally:
@@ -120,6 +123,27 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
                 audit["where"] = rules.where
             audits[f"{name}_{table}" if len(pipeline.targets) == 1 else f"{name}_{table}_{target}"] = audit
     return audits
+
+
+def list_segments(settings: Settings, store: Store, name: str, table: str | None, verify: bool) -> list[tuple[Segment, str]]:
+    """Return a pipeline's segments in order, each with what is wrong with its file; '' for nothing, and without ``verify``.
+
+    Raises UnknownPipeline, ConfigError for a table that has no segment, and StoreError.
+    """
+    from auditor.pipeline.segments.writer import check_segment, folder_of
+
+    pipeline = settings.pipeline(name)
+    known = sorted(segments.last_places(store, name))
+    chosen = [one for one in known if table in (None, one, one.partition(".")[2])]
+    if table and not chosen:
+        raise ConfigError(f"pipeline {name!r} has no segments of {table!r}; it has of {', '.join(known) or 'no table yet'}")
+    found = []
+    for one in chosen:
+        after = (0, -1)
+        while page := segments.list_segments(store, name, one, after):
+            found += [(each, check_segment(folder_of(pipeline), each) if verify else "") for each in page]
+            after = (page[-1].last, page[-1].last_row)
+    return found
 
 
 def _empty(root: Path) -> None:

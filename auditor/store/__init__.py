@@ -26,6 +26,7 @@ from auditor.store import (
     salt,
     schedule_claims,
     scrubbing,
+    segments,
     slots,
     tokens,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "salt",
     "schedule_claims",
     "scrubbing",
+    "segments",
     "slots",
     "tokens",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from auditor.cli import main
 from auditor.config import Settings
 from auditor.connections.writer import open_writer
 from auditor.pipeline import check as checks
+from auditor.pipeline.segments.writer import open_writer as open_segment_writer
 from auditor.store import parts, pipelines
 from tests.live import Engines, engine_params
 from tests.pipeline.road import PIPELINE, Road
@@ -68,6 +69,28 @@ def test_reset_forgets_what_it_says_once_the_name_was_written_again(duck: Road, 
     assert command(duck, "reset", PIPELINE, "--name-again", PIPELINE) == 0
     assert not parts.list_tables(duck.store, PIPELINE) and not list(duck.root.rglob("*.parquet"))
     assert duck.query("SELECT * FROM shop.auditor_positions") == [] and duck.rows() == [(1, "a")]
+
+
+def test_segments_are_listed_and_verified(duck: Road, capsys: pytest.CaptureFixture[str]) -> None:
+    text = duck.config_file.read_text().replace("    targets:", "    segment: {rows: 2, format: csv}\n    targets:")
+    duck.config_file.write_text(text)
+    duck.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"], ["2", "b"], ["3", "c"], ["4", "d"])))
+    assert open_segment_writer(duck.store, PIPELINE, config.load(duck.config_file).pipeline(PIPELINE)).step()
+    assert command(duck, "segments", PIPELINE, "--verify") == 0
+    told = capsys.readouterr()
+    assert told.out.count("shop.orders 2026-11-01T00:00:10Z         2 events  ") == 2
+    assert "2 segments of 1 tables; 2 of them hold what was hashed" in told.err
+    [first, second] = sorted((duck.root / "segments").rglob("*.csv"))
+    assert first.read_text().splitlines()[1].endswith(',,"[""1"",""a""]"')
+    first.write_text(first.read_text().replace('""a""', '""b""'))
+    second.unlink()
+    assert command(duck, "segments", PIPELINE, "--table", "orders", "--verify", "--format", "json") == 1
+    wrong = [one["wrong"] for one in json.loads(capsys.readouterr().out)]
+    assert "does not hold the events that were hashed: it has 2 of 2" in wrong[0] and "is missing" in wrong[1]
+    assert command(duck, "segments", PIPELINE, "--table", "other") == 2
+    assert "has no segments of 'other'; it has of shop.orders" in capsys.readouterr().err
+    assert command(duck, "reset", PIPELINE, "--name-again", PIPELINE) == 0
+    assert "which segments there are; their files stay" in capsys.readouterr().out and first.exists()
 
 
 def test_a_target_that_is_added_later_is_built_from_kept_parts_or_says_what_it_lacks(duck: Road) -> None:

@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from auditor import config
+from auditor.cli import main
 from auditor.connections.writer import open_writer
 from auditor.errors import SourceTaken
 from auditor.pipeline.run import Run
-from auditor.store import Store, open_store, parts, pipelines
+from auditor.store import Store, open_store, parts, pipelines, segments
 from tests.live import Engines
 from tests.pipeline.event_source import EventFiles
 from tests.pipeline.running import Running
@@ -48,6 +49,7 @@ pipelines:
     source: {{connection: source, tables: [orders]}}
     columns: {{orders: {{exclude: [secret], mask: [mail], rename: {{item: thing}}}}}}
     staging: {{path: "{self.root}", keep: 0s}}
+    segment: {{rows: 1}}
     targets:
       pg: {{connection: pg, schema: spark_road, every: 0s}}
       duck: {{connection: duck, schema: spark_road, every: 0s}}
@@ -73,6 +75,10 @@ pipelines:
         """What a target has."""
         with open_writer(connection, self.settings.connections[connection]) as session:
             return session.query("SELECT id, thing FROM spark_road.orders ORDER BY 1")
+
+    def segmented(self) -> tuple[int, int] | None:
+        """Where the last segment ends."""
+        return segments.last_places(self.store, PIPELINE).get("shop.orders")
 
     def positions(self) -> dict[str, int]:
         """Where the targets said that they stand."""
@@ -118,9 +124,11 @@ def test_a_stream_reaches_both_targets_and_goes_on_after_it_was_stopped(stream: 
     (stream.root / "checkpoint").rmdir()
     stream.put(batch(announce(ORDERS, 22), insert(ORDERS, 30, order(2, "cap"))))
     with Running(stream.run()) as running:
-        running.until(lambda: stream.positions() == {"pg": 30, "duck": 30})
+        running.until(lambda: stream.positions() == {"pg": 30, "duck": 30} and stream.segmented() == (30, 0))
     assert running.error is None
     assert stream.rows("pg") == stream.rows("duck") == sorted([*wanted, (2, "cap")])
+    assert len(segments.list_segments(stream.store, PIPELINE, "shop.orders")) == 50 + 1 + 1 + 1
+    assert main(["pipeline", "segments", PIPELINE, "--verify", "--config", str(stream.path)]) == 0
     assert [part.first for part in parts.list_parts(stream.store, PIPELINE, "shop.orders", 0)] in ([30], [])
 
 

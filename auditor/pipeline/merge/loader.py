@@ -15,17 +15,12 @@ from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFaile
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.table_merge import Held, Merged, Where, describe, merge_next, read_positions
 from auditor.pipeline.merge.target_table import TargetTable
+from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
 from auditor.store import parts, pipelines
 from auditor.store.pipelines import MergeState
 from dialects import Session
 
 log = logging.getLogger(__name__)
-
-POLL = 0.5
-"""Seconds between two looks at the store for what another process staged."""
-
-FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
-"""Seconds before a table that failed is tried again the first time, and at most; each wait is twice the one before."""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,90 @@
+"""Processes beside a pipeline's driver, for work whose rows shall not pass the driver.
+
+Such a process reads lines from its standard input: ``staged``, ``paused`` or ``going``. It ends after the work under way when that input
+ends, which also happens when the driver is killed.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO
+
+from auditor import config, telemetry
+from auditor.config import Settings
+from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
+
+log = logging.getLogger(__name__)
+
+Work = Callable[[threading.Event, threading.Event, threading.Event], None]
+"""What a process does until its first argument is set; the second is set when events were staged, the third while it is to pause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """Starts and steers a process; one that was killed is started again."""
+
+    module: str
+    """Its main module, which calls `serve`."""
+    arguments: tuple[str, ...]
+    about: str
+    """What it is, for messages."""
+
+    def run(self, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> None:
+        """Keep the process running until ``stopped`` is set."""
+        level = logging.getLevelName(log.getEffectiveLevel())
+        command = [sys.executable, "-m", self.module, *self.arguments, level]
+        wait = FIRST_WAIT
+        while not stopped.is_set():
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
+            assert process.stdin
+            with suppress(BrokenPipeError), process.stdin:
+                while process.poll() is None and not stopped.is_set():
+                    _write(process.stdin, "paused" if paused.is_set() else "going")
+                    if staged.wait(POLL):
+                        staged.clear()
+                        _write(process.stdin, "staged")
+            code = process.wait()
+            if not stopped.is_set():
+                extra = {"action": "process_ended", "child": self.about, "exit_code": code, "again_in": wait}
+                log.warning("%s: its process ended with %d; it is started again", self.about, code, extra=extra)
+                stopped.wait(wait)
+                wait = min(LONGEST_WAIT, 2 * wait)
+
+
+def _write(stdin: IO[str], word: str) -> None:
+    stdin.write(f"{word}\n")
+    stdin.flush()
+
+
+def ignore_signals() -> None:
+    """Ignore the signals of a terminal or a supervisor, which reach the driver too: it says when this process ends."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def log_as_driver(settings: Settings, level: str) -> None:
+    """Log what has at least this level, as the driver does."""
+    telemetry.configure_logging("console" if sys.stderr.isatty() else "json", level, config.find_secrets(settings))
+
+
+def serve(name: str, work: Work) -> None:
+    """Do the work in a thread called ``name``, until standard input ends; call it as a process's main work."""
+    stopped, staged, paused = threading.Event(), threading.Event(), threading.Event()
+    thread = threading.Thread(target=work, args=(stopped, staged, paused), name=name)
+    thread.start()
+    for line in sys.stdin:
+        word = line.strip()
+        if word == "staged":
+            staged.set()
+        else:
+            (paused.set if word == "paused" else paused.clear)()
+    stopped.set()
+    staged.set()
+    thread.join()

@@ -1,0 +1,138 @@
+"""Files of segments: Parquet, or CSV of one dialect, in a folder or below an S3 URL. Each appears as a whole or not at all.
+
+The CSV is RFC 4180 in UTF-8 with a header and LF; every text stands in quotation marks, and NULL is an empty field without them. ``time``
+is ISO 8601 in UTC with six digits of the second; ``before`` and ``after`` are JSON arrays of texts and nulls.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+
+from auditor.errors import SegmentFailed
+from auditor.pipeline.events import ARROW_SCHEMA
+from auditor.pipeline.staged_parts import FILE_MODE, FOLDER_MODE, ROWS_PER_GROUP
+
+Format = Literal["parquet", "csv"]
+
+LISTS = ("before", "after")
+
+_CSV = pcsv.WriteOptions(include_header=True, quoting_style="all_valid")
+_TEXTS = {name: pa.string() for name in ARROW_SCHEMA.names}
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where segments are kept: a local folder, or ``s3://bucket/prefix``, whose files can be encrypted by a key of AWS KMS."""
+
+    url: str
+    kms_key: str | None = None
+
+    @property
+    def is_s3(self) -> bool:
+        """Return whether the files are objects of S3."""
+        return self.url.startswith("s3://")
+
+    def write(self, path: str, form: Format, batches: Iterable[pa.RecordBatch]) -> None:
+        """Write a file of events, replacing one of the same name. Raises SegmentFailed."""
+        with self._failures(path), tempfile.TemporaryDirectory(dir=None if self.is_s3 else self._made(path)) as temporary:
+            unfinished = Path(temporary) / "unfinished"
+            with os.fdopen(os.open(unfinished, os.O_CREAT | os.O_WRONLY, FILE_MODE), "wb") as handle:
+                (_write_parquet if form == "parquet" else _write_csv)(handle, batches)
+                handle.flush()
+                os.fsync(handle.fileno())
+            if self.is_s3:
+                self._upload(unfinished, path)
+            else:
+                unfinished.replace(Path(self.url) / path)
+
+    def read(self, path: str) -> pa.Table:
+        """Return the events of a file. Raises SegmentFailed if it is missing or damaged."""
+        with self._failures(path):
+            if not self.is_s3:
+                return _read(Path(self.url) / path)
+            with tempfile.TemporaryDirectory() as temporary:
+                found = Path(temporary, Path(path).name)
+                bucket, key = self._object(path)
+                self._client().download_file(bucket, key, str(found))
+                return _read(found)
+
+    def _made(self, path: str) -> Path:
+        """Create the folders of a local file, readable by their owner alone, and return the inmost."""
+        folder = Path(self.url)
+        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        (folder / path).parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        return (folder / path).parent
+
+    def _upload(self, file: Path, path: str) -> None:
+        bucket, key = self._object(path)
+        extra = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": self.kms_key} if self.kms_key else {}
+        self._client().upload_file(str(file), bucket, key, ExtraArgs=extra)
+
+    def _object(self, path: str) -> tuple[str, str]:
+        bucket, _, prefix = self.url.removeprefix("s3://").partition("/")
+        return bucket, "/".join(one for one in (prefix.strip("/"), path) if one)
+
+    def _client(self) -> Any:
+        import boto3  # which takes a while to import
+
+        return boto3.client("s3")
+
+    @contextmanager
+    def _failures(self, path: str) -> Iterator[None]:
+        """Raise what fails in the block as SegmentFailed, with the file's place."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise SegmentFailed(f"the segment {self.url}/{path} is missing; check that this process reaches its folder") from error
+        except (OSError, pa.ArrowException) as error:
+            raise SegmentFailed(f"the segment {self.url}/{path}: {error}") from error
+        except Exception as error:
+            if not self.is_s3 or type(error).__module__.partition(".")[0] not in ("botocore", "boto3"):
+                raise
+            raise SegmentFailed(f"the segment {self.url}/{path}: {error}; check the bucket, and the credentials of this process") from error
+
+
+def _write_parquet(handle: Any, batches: Iterable[pa.RecordBatch]) -> None:
+    with pq.ParquetWriter(handle, ARROW_SCHEMA, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch, row_group_size=ROWS_PER_GROUP)
+
+
+def _write_csv(handle: Any, batches: Iterable[pa.RecordBatch]) -> None:
+    with pcsv.CSVWriter(handle, pa.schema(_TEXTS), write_options=_CSV) as writer:
+        for batch in batches:
+            writer.write_batch(_as_texts(batch))
+
+
+def _as_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the events with every field as a text."""
+    texts = {name: batch[name].cast(pa.string()) for name in ARROW_SCHEMA.names if name not in LISTS and name != "time"}
+    texts["time"] = pc.strftime(batch["time"], format="%Y-%m-%dT%H:%M:%SZ")
+    for name in LISTS:
+        values = (None if row is None else json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in batch[name].to_pylist())
+        texts[name] = pa.array(values, pa.string())
+    return pa.RecordBatch.from_pydict({name: texts[name] for name in ARROW_SCHEMA.names})
+
+
+def _read(path: Path) -> pa.Table:
+    if path.suffix == ".parquet":
+        return pq.read_table(path, schema=ARROW_SCHEMA)
+    options = pcsv.ConvertOptions(column_types=_TEXTS, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""])
+    texts = pcsv.read_csv(path, parse_options=pcsv.ParseOptions(newlines_in_values=True), convert_options=options)
+    columns = {name: texts[name] for name in texts.column_names}
+    for name in LISTS:
+        rows = [None if row is None else json.loads(row) for row in texts[name].to_pylist()]
+        columns[name] = pa.chunked_array([pa.array(rows, ARROW_SCHEMA.field(name).type)])
+    return pa.Table.from_arrays([columns[field.name].cast(field.type) for field in ARROW_SCHEMA], schema=ARROW_SCHEMA)

@@ -1,0 +1,54 @@
+"""The process that cuts a pipeline's segments, beside its driver."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+from auditor import config
+from auditor.errors import AuditorError
+from auditor.pipeline.child import Child, ignore_signals, log_as_driver, serve
+from auditor.pipeline.segments.writer import SegmentWriter, open_writer
+from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
+from auditor.store import open_store
+
+log = logging.getLogger(__name__)
+
+
+def segment_process(config_file: str, pipeline: str) -> Child:
+    """Return the process that cuts a pipeline's segments."""
+    return Child(__name__, (config_file, pipeline), f"segments of {pipeline}")
+
+
+def keep_cutting(writer: SegmentWriter, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> None:
+    """Cut what is staged until ``stopped`` is set; what fails is tried again with growing waits."""
+    wait = FIRST_WAIT
+    while not stopped.is_set():
+        try:
+            if not paused.is_set() and writer.step():
+                wait = FIRST_WAIT
+                continue
+            staged.wait(POLL)
+            staged.clear()
+        except AuditorError as error:
+            extra = {"action": "segments_failed", "pipeline": writer.pipeline, "again_in": wait}
+            log.warning("%s: its segments wait, and nothing is lost: %s", writer.pipeline, error, extra=extra)
+            stopped.wait(wait)
+            wait = min(LONGEST_WAIT, 2 * wait)
+
+
+def _cut(config_file: Path, pipeline: str, level: str) -> None:
+    settings = config.load(config_file)
+    log_as_driver(settings, level)
+    assert settings.store
+    with closing(open_store(settings.store.url)) as store:
+        writer = open_writer(store, pipeline, settings.pipeline(pipeline))
+        serve("segments", lambda stopped, staged, paused: keep_cutting(writer, stopped, staged, paused))
+
+
+if __name__ == "__main__":
+    ignore_signals()
+    _cut(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -1,0 +1,242 @@
+"""Cut what a pipeline staged into segments, and write their files."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from auditor.config import Pipeline
+from auditor.errors import SegmentFailed
+from auditor.model import Part, Segment
+from auditor.pipeline.segments.cut import Numbers, Open, Rule, find_ends, find_ticks
+from auditor.pipeline.segments.event_text import VERSION, event_texts, text_bytes
+from auditor.pipeline.segments.files import Folder, Format
+from auditor.pipeline.staged_parts import read_part
+from auditor.store import Store, parts, pipelines, segments
+from auditor.store.segments import Cut
+
+log = logging.getLogger(__name__)
+
+STEP_EVENTS = 1_000_000
+"""Events of all tables that are cut before the manifest is written; their positions and times are held in memory."""
+
+Place = tuple[int, int]
+"""Position, and row within the transaction."""
+
+
+@dataclass(slots=True)
+class _Table:
+    """What is known of a table between two steps."""
+
+    counted: Place = (0, -1)
+    """Its last event that was counted, or that of its last segment."""
+    through: int = 0
+    """Up to which position all its events were counted."""
+    open: Open = field(default_factory=Open)
+    first: Place | None = None
+    """The first event of the open segment."""
+
+
+@dataclass(slots=True)
+class SegmentWriter:
+    """Cuts a pipeline's staged events; one process at a time. What it holds in memory is read again from the parts after a restart."""
+
+    store: Store
+    pipeline: str
+    root: Path
+    """The folder of the staging."""
+    folder: Folder
+    format: Format
+    rule: Rule
+    _tables: dict[str, _Table] = field(default_factory=dict)
+    _cut: Cut | None = None
+
+    def step(self) -> bool:
+        """Cut the next events that were staged, and return whether there were any.
+
+        All events up to a position that was staged are listed, because a batch is listed at once: so all tables are cut up to the same
+        position. Raises SegmentFailed, StagingFailed and StoreError; nothing is listed then, and the step can be repeated.
+        """
+        before = self._cut or self._begin()
+        staged = pipelines.get_pipeline(self.store, self.pipeline).staged_through or 0
+        if staged <= before.through:
+            return False
+        through, found = self._next_parts(before.through, staged)
+        ticks, clock = self._ticks(found, before, through)
+        ended: list[Segment] = []
+        try:
+            for table, listed in sorted(found.items()):
+                ended += [self._join(table, *places) for places in self._count(self._tables[table], listed, ticks, through)]
+            cut = Cut(through, clock, {name: _free(state, through) for name, state in self._tables.items()})
+            segments.record_cut(self.store, self.pipeline, ended, cut)
+        except BaseException:
+            self._cut = None  # what was counted is read again
+            raise
+        self._cut = cut
+        if ended:
+            rows, size = sum(one.rows for one in ended), sum(one.bytes for one in ended)
+            extra = {"pipeline": self.pipeline, "action": "segments_ended", "segments": len(ended), "events": rows, "bytes": size}
+            log.info("%s: %d segments with %d events ended", self.pipeline, len(ended), rows, extra=extra)
+        return True
+
+    def _begin(self) -> Cut:
+        """Return how far the stream was cut; what open segments have is counted again with the next step."""
+        places = segments.last_places(self.store, self.pipeline)
+        self._tables = {table: _Table(place, place[0] - 1) for table, place in places.items()}
+        self._cut = segments.get_cut(self.store, self.pipeline)
+        return self._cut
+
+    def _list(self, table: str, after: int, through: int) -> list[Part]:
+        """Return the parts of a table that have events behind one position, and not only behind another."""
+        found: list[Part] = []
+        while page := parts.list_parts(self.store, self.pipeline, table, found[-1].last if found else after):
+            found += [one for one in page if one.first <= through]
+            if page[-1].first > through:
+                break
+        return found
+
+    def _next_parts(self, after: int, staged: int) -> tuple[int, dict[str, list[Part]]]:
+        """Return up to which position is cut next, and the parts of each table that have events until there."""
+        for table in parts.list_tables(self.store, self.pipeline):
+            self._tables.setdefault(table, _Table())
+        found = {table: self._list(table, state.through, staged) for table, state in self._tables.items()}
+        through, events = staged, 0
+        for part in sorted((one for some in found.values() for one in some if one.last > after), key=lambda one: one.last):
+            events += part.rows
+            if events >= STEP_EVENTS:
+                through = min(part.last, staged)
+                break
+        return through, {table: [one for one in some if one.first <= through] for table, some in found.items()}
+
+    def _ticks(self, found: dict[str, list[Part]], cut: Cut, through: int) -> tuple[Numbers, int]:
+        positions, times = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for part in (one for some in found.values() for one in some):
+            for batch in _events(self.root, [part], (cut.through + 1, -1), (through + 1, -1)):
+                positions.append(batch["position"].to_numpy())
+                times.append(batch["time"].cast(pa.int64()).to_numpy())
+        return find_ticks(np.concatenate(positions), np.concatenate(times), self.rule.age, cut.clock)
+
+    def _count(self, state: _Table, found: Sequence[Part], ticks: Numbers, through: int) -> Iterator[tuple[Place, Place]]:
+        """Count a table's next events, and yield the first and last place of each segment that ends."""
+        for batch in [*_events(self.root, found, _next(state.counted), (through + 1, -1)), None]:
+            positions, rows = (np.empty(0, np.int64),) * 2 if batch is None else (batch[name].to_numpy() for name in ("position", "row"))
+            schema_ids = np.empty(0, object) if batch is None else np.array(batch["schema_id"].to_pylist(), object)
+            sizes = positions if batch is None else pc.binary_length(event_texts(batch)).to_numpy()
+            until = through if batch is None else positions[-1]
+            later = ticks[(ticks > state.counted[0]) & (ticks <= until)]
+            ends, left = find_ends(positions, sizes, schema_ids, later, state.open, self.rule)
+            start = 0
+            for end in ends:
+                first = state.first or (int(positions[start]), int(rows[start]))
+                last = (int(positions[end - 1]), int(rows[end - 1])) if end else state.counted
+                yield first, last
+                state.first, start = None, end
+            if len(positions):
+                state.counted = (int(positions[-1]), int(rows[-1]))
+                if left.rows and state.first is None:
+                    state.first = (int(positions[start]), int(rows[start]))
+            state.open = left
+        state.through = through
+
+    def _join(self, table: str, first: Place, last: Place) -> Segment:
+        """Write the file of a segment, and return it with its digest."""
+        found = self._list(table, first[0] - 1, last[0])
+        path = f"{quote(table, safe='.')}/{first[0]:019d}-{first[1]}.{self.format}"
+        read = _Digested()
+        self.folder.write(path, self.format, read.passed(_events(self.root, found, first, _next(last))))
+        sha256 = read.hash.hexdigest()
+        return Segment(
+            table, *first, *last, read.rows, read.bytes, read.schema_id, sha256, VERSION, path, read.began, read.ended, read.gtid
+        )
+
+
+@dataclass(slots=True)
+class _Digested:
+    """What was seen of a segment's events while they were written."""
+
+    hash: hashlib._Hash = field(default_factory=hashlib.sha256)
+    rows: int = 0
+    bytes: int = 0
+    schema_id: str = ""
+    began: dt.datetime = dt.datetime.max
+    ended: dt.datetime = dt.datetime.min
+    gtid: str | None = None
+
+    def passed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches, none of them empty, after they were hashed."""
+        for batch in batches:
+            text = text_bytes(event_texts(batch))
+            self.hash.update(text)
+            if not self.rows:
+                self.began = batch["time"][0].as_py()
+            self.rows, self.bytes, self.schema_id = self.rows + batch.num_rows, self.bytes + len(text), batch["schema_id"][0].as_py()
+            self.ended, self.gtid = batch["time"][-1].as_py(), batch["gtid"][-1].as_py()
+            yield batch
+
+
+def _events(root: Path, found: Sequence[Part], first: Place, before: Place) -> Iterator[pa.RecordBatch]:
+    """Yield the events of parts from one place, inclusive, to another, exclusive; no batch is empty."""
+    for part in found:
+        for batch in read_part(root, part, first[0] - 1):
+            is_late = _is_at_least(batch, first)
+            chosen = batch.filter(pc.and_not(is_late, _is_at_least(batch, before)))
+            if chosen.num_rows:
+                yield chosen
+
+
+def _is_at_least(batch: pa.RecordBatch, place: Place) -> pa.Array:
+    at = pc.and_(pc.equal(batch["position"], place[0]), pc.greater_equal(batch["row"], place[1]))
+    return pc.or_(pc.greater(batch["position"], place[0]), at)
+
+
+def _next(place: Place) -> Place:
+    return place[0], place[1] + 1
+
+
+def _free(state: _Table, through: int) -> int:
+    """Return up to which position a table's parts are not needed any more."""
+    return state.first[0] - 1 if state.first else through
+
+
+def folder_of(pipeline: Pipeline) -> Folder:
+    """Return where a pipeline's segments are kept."""
+    path = pipeline.segment.path if pipeline.segment else None
+    return Folder(path or str(Path(pipeline.staging.path, "segments")), pipeline.segment.kms_key if pipeline.segment else None)
+
+
+def open_writer(store: Store, name: str, pipeline: Pipeline) -> SegmentWriter:
+    """Return the writer of a pipeline whose settings keep segments."""
+    settings = pipeline.segment
+    assert settings
+    rule = Rule(settings.rows, settings.bytes, settings.age)
+    return SegmentWriter(store, name, Path(pipeline.staging.path), folder_of(pipeline), settings.format, rule)
+
+
+def digest_of(events: pa.Table) -> str:
+    """Return the SHA-256 of events, as a segment has it."""
+    found = hashlib.sha256()
+    for batch in events.to_batches():
+        found.update(text_bytes(event_texts(batch)))
+    return found.hexdigest()
+
+
+def check_segment(folder: Folder, segment: Segment) -> str:
+    """Return what is wrong with a segment's file; '' if it holds what was hashed."""
+    if segment.encoding != VERSION:
+        return f"its digest has version {segment.encoding}, and this release makes {VERSION}; it cannot be verified"
+    try:
+        events = folder.read(segment.path)
+    except SegmentFailed as error:
+        return str(error)
+    if digest_of(events) != segment.sha256:
+        return f"{folder.url}/{segment.path} does not hold the events that were hashed: it has {events.num_rows:,} of {segment.rows:,}"
+    return ""

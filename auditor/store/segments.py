@@ -1,0 +1,104 @@
+"""The manifest of segments: their digests and files, and how far a pipeline's stream was cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
+
+from auditor.model import Segment
+from auditor.store._segment_schema import segment_progress, segmented_tables, segments
+from auditor.store._store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How far a stream was cut: up to which position, 0 for none, and what its clock showed there."""
+
+    through: int = 0
+    clock: int = 0
+    """The latest commit, in microseconds since 1970."""
+    free: Mapping[str, int] = field(default_factory=dict)
+    """By table, up to which position all its events are in segments that ended."""
+
+
+def get_cut(store: Store, pipeline: str) -> Cut:
+    """Return how far a pipeline's stream was cut. Raises StoreError."""
+    tables = select(segmented_tables).where(segmented_tables.c.pipeline == pipeline)
+    with store.reading() as connection:
+        row = connection.execute(select(segment_progress).where(segment_progress.c.pipeline == pipeline)).one_or_none()
+        free = {one.table_name: one.free_through for one in connection.execute(tables)}
+    return Cut(row.through, row.clock, free) if row else Cut()
+
+
+def record_cut(store: Store, pipeline: str, ended: Sequence[Segment], cut: Cut) -> None:
+    """List segments that ended, and how far the stream was cut with them; one transaction. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        for one in ended:
+            same = and_(_of(pipeline, one.table), segments.c.last_position == one.last, segments.c.last_row == one.last_row)
+            connection.execute(delete(segments).where(same))
+            connection.execute(insert(segments).values(_values(pipeline, one)))
+        _replace(connection, segment_progress, {"pipeline": pipeline}, {"through": cut.through, "clock": cut.clock})
+        for table, position in cut.free.items():
+            _replace(connection, segmented_tables, {"pipeline": pipeline, "table_name": table}, {"free_through": position})
+
+    store.write(work)
+
+
+def list_segments(store: Store, pipeline: str, table: str, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[Segment]:
+    """Return a table's first segments that end behind a position and row, in order. Raises StoreError."""
+    position, row = after
+    is_later = (segments.c.last_position > position) | ((segments.c.last_position == position) & (segments.c.last_row > row))
+    order = (segments.c.last_position, segments.c.last_row)
+    with store.reading() as connection:
+        found = connection.execute(select(segments).where(_of(pipeline, table), is_later).order_by(*order).limit(limit)).all()
+    return [_segment(one) for one in found]
+
+
+def last_places(store: Store, pipeline: str) -> dict[str, tuple[int, int]]:
+    """Return the position and row at which each table's last segment ends. Raises StoreError."""
+    last = select(segments.c.table_name, func.max(segments.c.last_position).label("position")).where(segments.c.pipeline == pipeline)
+    with store.reading() as connection:
+        found = {}
+        for one in connection.execute(last.group_by(segments.c.table_name)).all():
+            rows = select(func.max(segments.c.last_row)).where(_of(pipeline, one.table_name), segments.c.last_position == one.position)
+            found[one.table_name] = (one.position, connection.execute(rows).scalar_one())
+    return found
+
+
+def forget(store: Store, pipeline: str) -> None:
+    """Delete the manifest of a pipeline's segments. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        for table in (segments, segmented_tables, segment_progress):
+            connection.execute(delete(table).where(table.c.pipeline == pipeline))
+
+    store.write(work)
+
+
+def _replace(connection: Connection, table: Any, key: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    same = and_(*(table.c[name] == value for name, value in key.items()))
+    if connection.execute(select(table).where(same)).one_or_none() is None:
+        connection.execute(insert(table).values(**key, **values))
+    else:
+        connection.execute(update(table).where(same).values(**values))
+
+
+def _of(pipeline: str, table: str) -> Any:
+    return and_(segments.c.pipeline == pipeline, segments.c.table_name == table)
+
+
+def _values(pipeline: str, one: Segment) -> dict[str, Any]:
+    places = {"first_position": one.first, "first_row": one.first_row, "last_position": one.last, "last_row": one.last_row}
+    counts = {"row_count": one.rows, "byte_count": one.bytes, "schema_id": one.schema_id, "sha256": one.sha256, "encoding": one.encoding}
+    about = {"path": one.path, "began": one.began, "ended": one.ended, "gtid": one.gtid}
+    return {"pipeline": pipeline, "table_name": one.table, **places, **counts, **about}
+
+
+def _segment(row: Row[Any]) -> Segment:
+    places = (row.first_position, row.first_row, row.last_position, row.last_row)
+    counts = (row.row_count, row.byte_count, row.schema_id, row.sha256, row.encoding)
+    return Segment(row.table_name, *places, *counts, row.path, row.began, row.ended, row.gtid)

@@ -1,0 +1,189 @@
+"""Two writers of one stream make the same segments, whatever their batches, formats and deaths; files hold what was hashed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from auditor.config import Pipeline
+from auditor.errors import SegmentFailed
+from auditor.model import Segment
+from auditor.pipeline import retention
+from auditor.pipeline.segments import writer as writers
+from auditor.pipeline.segments.files import Folder
+from auditor.pipeline.segments.writer import digest_of, open_writer
+from auditor.pipeline.staged_parts import write_parts
+from auditor.store import Store, open_store, parts, pipelines, segments
+from tests.pipeline_events import announce, batch, delete, event, insert, table, update
+
+ORDERS, WIDER = table(id="bigint", item="varchar(40) null"), table(id="bigint", item="varchar(40) null", more="int null")
+ITEMS = table("items", id="bigint", item="varchar(40) null")
+T0 = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)
+
+Events = list[dict[str, object]]
+
+
+def stream(seed: int, count: int) -> list[Events]:
+    """Transactions of two tables with hard texts, one change of a schema, and a quiet stretch."""
+    chance = random.Random(seed)
+    found: list[Events] = []
+    seconds = 0.0
+    for number in range(count):
+        seconds += chance.random() + (200 if number == count // 2 else 0)
+        schema = ITEMS if chance.random() < 0.2 else WIDER if number > count * 0.7 else ORDERS
+        rows: list[Any] = []
+        for key in range(chance.randint(1, 4)):
+            text = chance.choice(["|", "a|1b", 'it\'s "x",\n\\N', "é", "", None, "x" * 50, "null", "|2"])
+            rows.append([str(key), text, *([None] if schema is WIDER else [])])
+        kind = chance.choice([insert, delete, lambda *some: update(some[0], some[1], *((row, row) for row in some[2:]))])
+        events: Events = kind(schema, 10 * number + 10, *rows)
+        found.append([{**one, "time": T0 + dt.timedelta(seconds=seconds)} for one in events])
+    return found
+
+
+def stage(store: Store, root: Path, name: str, transactions: Sequence[Events], chance: random.Random) -> Iterator[None]:
+    """Stage transactions in batches of any size, each by several tasks, and stop after every batch."""
+    rest = list(transactions)
+    while rest:
+        size = chance.randint(1, 30)
+        chosen, rest = rest[:size], rest[size:]
+        middle = chance.randint(0, len(chosen))
+        written = []
+        for some in (chosen[:middle], chosen[middle:]):
+            for schema in (ORDERS, ITEMS):
+                mine = [one for events in some for one in events if one["table"] == schema.table]
+                if mine:
+                    announced = [*announce(ORDERS, 1), *announce(WIDER, 1)] if schema is ORDERS else announce(ITEMS, 1)
+                    written += write_parts(root, pa.Table.from_batches([batch(announced, mine)]))
+        listed = [one.part for one in written if one.part.rows]
+        parts.record_batch(store, name, listed, {}, None)
+        yield
+
+
+def pipeline_in(root: Path, **segment: Any) -> Pipeline:
+    return Pipeline.model_validate(
+        {
+            "source": {"connection": "source", "tables": ["*"]},
+            "staging": {"path": str(root), "keep": "0s"},
+            "segment": segment,
+            "targets": {"t": {"connection": "t", "schema": "s"}},
+        }
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(open_store(f"sqlite:///{tmp_path}/auditor.db")) as opened:
+        yield opened
+
+
+def listed(store: Store, name: str) -> dict[str, list[Segment]]:
+    return {one: segments.list_segments(store, name, one) for one in ("shop.orders", "shop.items")}
+
+
+def identity(found: dict[str, list[Segment]]) -> Any:
+    """What two writers agree on: everything but the files."""
+    return {
+        name: [(one.first, one.first_row, one.last, one.last_row, one.rows, one.bytes, one.schema_id, one.sha256, one.gtid) for one in some]
+        for name, some in found.items()
+    }
+
+
+def test_writers_agree_however_they_are_killed(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them writes CSV, with other batches and parts, and dies before, between and after its files and its manifest."""
+    transactions = stream(7, 240)
+    rule = {"rows": 17, "bytes": "600", "age": "60s"}
+    calm = pipeline_in(tmp_path / "calm", **rule)
+    for _ in stage(store, tmp_path / "calm", "calm", transactions, random.Random(1)):
+        pass
+    writer = open_writer(store, "calm", calm)
+    assert writer.step() and not writer.step()
+    monkeypatch.setattr(writers, "STEP_EVENTS", 60)
+    troubled = pipeline_in(tmp_path / "troubled", format="csv", path=str(tmp_path / "files"), **rule)
+    chance, deaths = random.Random(2), 0
+    writer = open_writer(store, "troubled", troubled)
+    record, write = segments.record_cut, Folder.write
+
+    def die(work: Any) -> Any:
+        def dying(*arguments: Any) -> Any:
+            moment = chance.random()
+            if moment < 0.1:
+                raise KeyboardInterrupt
+            work(*arguments)
+            if moment > 0.95:
+                raise KeyboardInterrupt
+
+        return dying
+
+    monkeypatch.setattr(segments, "record_cut", die(record))
+    monkeypatch.setattr(Folder, "write", die(write))
+    for _ in stage(store, tmp_path / "troubled", "troubled", transactions, random.Random(3)):
+        for _ in range(1000):
+            try:
+                if not writer.step():
+                    break
+            except KeyboardInterrupt:
+                deaths += 1
+                writer = open_writer(store, "troubled", troubled)
+        retention.prune(store, "troubled", troubled, tmp_path / "troubled")
+    assert deaths > 5
+    one, other = listed(store, "calm"), listed(store, "troubled")
+    assert identity(one) == identity(other)
+    assert len(one["shop.orders"]) > 15 and {found.rows for found in one["shop.orders"]} >= {17}, "by rows"
+    assert any(found.bytes >= 600 and found.rows < 17 for found in one["shop.orders"]), "by bytes"
+    assert {found.schema_id for found in one["shop.orders"]} == {ORDERS.id, WIDER.id}, "by schema"
+    assert any(found.rows < 17 and found.bytes < 600 for found in one["shop.items"]), "by age"
+    for name, some in (("calm", one), ("troubled", other)):
+        folder = open_writer(store, name, calm if name == "calm" else troubled).folder
+        for segment in (each for found in some.values() for each in found):
+            events = folder.read(segment.path)
+            assert (events.num_rows, digest_of(events)) == (segment.rows, segment.sha256)
+    assert events.to_pylist() == folder.read(segment.path).to_pylist()
+
+
+def test_text_of_events(store: Store, tmp_path: Path) -> None:
+    """The digest is that of the documented text, made here by hand; no two different events have the same."""
+    events = [
+        *insert(ORDERS, 10, ["1", "a|b"]),
+        event(ORDERS, "update", 20, 0, ["1", "a|b"], ["1", None]),
+        {**event(ORDERS, "delete", 30, 2, ["1", ""], None), "gtid": None},
+    ]
+    written = write_parts(tmp_path, pa.Table.from_batches([batch(announce(ORDERS, 1), events)]))
+    parts.record_batch(store, "p", [one.part for one in written], {}, None)
+    assert open_writer(store, "p", pipeline_in(tmp_path, rows=3)).step()
+    [segment] = segments.list_segments(store, "p", "shop.orders")
+    texts = ["insert|10-1-10|10|11|1a|0b|1", "update|10-1-20|10|11|1a|0b|11|1|2|1", "delete|1|2|12|11|1|1"]
+    assert segment.bytes == sum(map(len, texts)) and segment.sha256 == hashlib.sha256("".join(texts).encode()).hexdigest()
+    assert (segment.first, segment.first_row, segment.last, segment.last_row, segment.gtid) == (10, 0, 30, 2, None)
+
+
+def test_parts_of_an_open_segment_are_kept(store: Store, tmp_path: Path) -> None:
+    def commit(position: int) -> None:
+        """Stage and merge a transaction of two rows."""
+        events = batch(announce(ORDERS, 1), insert(ORDERS, position, ["1", "a"], ["2", "b"]))
+        written = write_parts(tmp_path, pa.Table.from_batches([events]))
+        parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
+        pipelines.report_merge(store, "p", "t", "shop.orders", position=position, state="merged")
+
+    for position in (10, 20, 30):
+        commit(position)
+    pipeline = pipeline_in(tmp_path, rows=3)
+    assert retention.prune(store, "p", pipeline, tmp_path) == 0, "nothing was cut yet"
+    assert open_writer(store, "p", pipeline).step()
+    assert retention.prune(store, "p", pipeline, tmp_path) == 3, "the fourth to sixth event are in a segment as well"
+    commit(40)
+    assert open_writer(store, "p", pipeline).step()
+    assert retention.prune(store, "p", pipeline, tmp_path) == 0
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SegmentFailed, match=r"the segment .*/shop.orders/1.parquet is missing; check that"):
+        Folder(str(tmp_path)).read("shop.orders/1.parquet")
