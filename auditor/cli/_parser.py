@@ -184,7 +184,7 @@ def _add_service_commands(command: AddCommand) -> None:
     actions = token.add_subparsers(dest="action", required=True, metavar="ACTION", help="create, list or revoke")
     create = actions.add_parser("create", help="create a token and print its secret, which is shown only once")
     create.add_argument("--name", required=True, metavar="NAME", help="name of the token")
-    create.add_argument("--scope", required=True, choices=("read", "run", "define", "repair"), help="what the token permits")
+    create.add_argument("--scope", required=True, choices=("read", "run", "define", "repair", "apply"), help="what the token permits")
     create.add_argument("--expires", metavar="TIME", help="lifetime, such as 90d (default: until revoked)")
     actions.add_parser("list", help="list all tokens")
     actions.add_parser("revoke", help="revoke a token at once").add_argument("name", metavar="NAME", help="name of the token")

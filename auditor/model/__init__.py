@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from auditor.model._advice import Advice, Remedy, Tool
 from auditor.model._found import (
     ChangedColumn,
     ColumnDifference,
@@ -51,6 +52,7 @@ __all__ = [
     "PERMISSIONS",
     "SIDES",
     "SLICES",
+    "Advice",
     "ChangedColumn",
     "Chunk",
     "ColumnDifference",
@@ -74,6 +76,7 @@ __all__ = [
     "Prescan",
     "Progress",
     "RangeDifference",
+    "Remedy",
     "Report",
     "Score",
     "Segment",
@@ -85,6 +88,7 @@ __all__ = [
     "State",
     "Step",
     "Tolerance",
+    "Tool",
     "Verdict",
     "consecutive_ranges",
     "describe_other_settings",
