@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from auditor.model._advice import Advice, Remedy, Tool
+from auditor.model._definition import DefinedColumn, DefinedTable
 from auditor.model._found import (
     ChangedColumn,
     ColumnDifference,
@@ -58,6 +59,8 @@ __all__ = [
     "ColumnDifference",
     "ColumnPlan",
     "Comparison",
+    "DefinedColumn",
+    "DefinedTable",
     "Difference",
     "DifferenceKind",
     "Differences",

@@ -28,6 +28,9 @@ written, and will not be."""
 MEASURED = 5
 """Patches of an audit by which its rate is measured."""
 
+MEASURED_ROWS = 100
+"""The least rows of a patch by which it is measured."""
+
 SILENT = dt.timedelta(minutes=10)
 """How long a patch of a process that cannot be looked at is silent before its process counts as dead."""
 
@@ -142,13 +145,17 @@ def list_patches(store: Store, run: str) -> list[Patch]:
 
 
 def measure_rate(store: Store, audit: str) -> float | None:
-    """Return how many rows in a second the last patches of an audit wrote, from their begin to their end; None if there are none."""
+    """Return how many rows in a second the last patches of an audit wrote, from their begin to their end; None if there are none.
+
+    Patches of fewer rows than MEASURED_ROWS say more of how they begin than of rows.
+    """
     recent = select(patches.c.detail).where(patches.c.audit == audit, patches.c.state.in_(("done", "undone")))
     with store.reading() as connection:
-        found = list(connection.execute(recent.order_by(patches.c.at.desc()).limit(MEASURED)).scalars())
-    rows = sum(one.get(name, 0) for one in found for name in ("updated", "inserted", "deleted") if "ended" in one)
-    seconds = sum((dt.datetime.fromisoformat(one["ended"]) - dt.datetime.fromisoformat(one["begun"])).total_seconds()
-                  for one in found if "begun" in one and "ended" in one)  # fmt: skip
+        details = list(connection.execute(recent.order_by(patches.c.at.desc()).limit(10 * MEASURED)).scalars())
+    written = [(sum(one.get(name, 0) for name in ("updated", "inserted", "deleted")), one) for one in details if "ended" in one]
+    found = [(rows, one) for rows, one in written if rows >= MEASURED_ROWS][:MEASURED]
+    rows = sum(count for count, _ in found)
+    seconds = sum((dt.datetime.fromisoformat(one["ended"]) - dt.datetime.fromisoformat(one["begun"])).total_seconds() for _, one in found)
     return rows / seconds if rows and seconds > 0 else None
 
 

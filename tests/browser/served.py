@@ -86,10 +86,10 @@ RUNS = {"run": "orders", "failed": "missing", "patch": "patched"}
 
 
 def newest_run(store: Store, audit: str) -> list[str]:
-    """Return the id of an audit's newest run as a list, empty without runs."""
+    """Return the id of an audit's newest run with its own settings as a list, empty without runs."""
     from auditor.store import runs
 
-    return [one.run for one in runs.list_runs(store, audit=audit, limit=1)]
+    return [one.run for one in runs.list_runs(store, audit=audit, limit=1, own_only=True)]
 
 
 def settings(directory: Path) -> Settings:

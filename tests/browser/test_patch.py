@@ -36,7 +36,7 @@ def test_a_patch_is_proposed_applied_and_undone_on_the_page(browse: Browse, serv
     expect(section.locator("#patch-status")).to_have_text("4 rows: 1 to insert, 2 to update, 1 to delete.")
     shows_rows_side_by_side(page)
     section.locator("summary", has_text="SQL to copy").click()
-    section.get_by_role("button", name="Copy").click()
+    section.locator("[data-copies=patch-sql]").click()
     assert "-- 4 rows: 1 to insert, 2 to update, 1 to delete." in page.evaluate("navigator.clipboard.readText()")
     assert prices(served) == before
 
@@ -53,7 +53,8 @@ def test_a_patch_is_proposed_applied_and_undone_on_the_page(browse: Browse, serv
     section.get_by_label("type their number").fill("4")
     section.get_by_role("button", name="Undo").click()
     expect(section.locator("h3")).to_contain_text("Undo")
-    expect(section.locator("#patch-status")).to_have_text("2 updated, 1 inserted, 1 deleted.", timeout=60_000)
+    expect(section.get_by_text("The touched rows were audited again")).to_contain_text("mismatch", timeout=60_000)
+    expect(section.locator("#patch-status")).to_have_text("2 updated, 1 inserted, 1 deleted.")
     assert prices(served) == before
 
 
