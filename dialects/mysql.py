@@ -139,7 +139,7 @@ class MySQL(MySQLText):
 
     TABLE_FORM = TableForm(
         key_text="VARCHAR({characters}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", key_binary="VARBINARY({bytes})", null="NULL",
-        inline_comments=True, change=("ALTER TABLE {table} MODIFY COLUMN {column} {type}",), change_null="",
+        inline_comments=True, backslash_escapes=True, change=("ALTER TABLE {table} MODIFY COLUMN {column} {type}",), change_null="",
     )  # fmt: skip
 
     def drop_temporary_table(self, name: str) -> list[str]:

@@ -100,8 +100,10 @@ class Redshift(Postgres):
     }  # fmt: skip
 
     TABLE_FORM = TableForm(
-        sized_text="VARCHAR({bytes})", table_keys={"dist": "DISTKEY ({columns})", "sort": "SORTKEY ({columns})"}, change=(), change_null=""
-    )  # a column's type and whether it may be NULL stay: https://docs.aws.amazon.com/redshift/latest/dg/r_ALTER_TABLE.html
+        sized_text="VARCHAR({bytes})", table_keys={"dist": "DISTKEY ({columns})", "sort": "SORTKEY ({columns})"}, change=(), change_null="",
+        backslash_escapes=True,
+    )  # fmt: skip
+    """A column's type and whether it may be NULL stay: https://docs.aws.amazon.com/redshift/latest/dg/r_ALTER_TABLE.html"""
 
     def string_literal(self, value: str) -> str:
         # A backslash may be an escape character in literals, depending on server settings, so CHR(92) replaces it.

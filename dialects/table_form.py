@@ -24,6 +24,8 @@ class TableForm:
     """What follows the type of a column that may be NULL, where leaving it out can mean something else."""
     inline_comments: bool = False
     """Whether comments stand in CREATE TABLE; else COMMENT ON adds them."""
+    backslash_escapes: bool = False
+    """Whether a backslash in a comment's literal begins an escape."""
     primary_key: str = "PRIMARY KEY ({columns})"
     """The clause of a primary key; empty where there are none."""
     table_keys: Mapping[TableKey, str] = field(default_factory=dict)

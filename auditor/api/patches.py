@@ -169,9 +169,10 @@ def propose_patch(
 
 @routes.get("/runs/{run}/patches", response_model=Paginated[Patch], **route_options("read", 404))
 def list_patches(app: App, run: RunId, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[Patch]:
-    """Return the patches of a run, oldest first, undos among them."""
-    start = parse_cursor("patches", cursor, int) or 0
-    found = patches.list_patches(app.store, runs.get_run(app.store, run).run)[start : start + limit + 1]
+    """Return the patches of a run, oldest first, undos among them; before these the patch after which the run itself looked again."""
+    start, identity = parse_cursor("patches", cursor, int) or 0, runs.get_run(app.store, run).run
+    before = patches.find_patch_before(app.store, identity)
+    found = [*([before] if before else []), *patches.list_patches(app.store, identity)][start : start + limit + 1]
     return paginate("patches", [patch_from(app, one) for one in found], limit, lambda _: start + limit)
 
 

@@ -97,7 +97,7 @@ def _names(dialect: Dialect, names: Sequence[str]) -> str:
 
 
 def _text(dialect: Dialect, comment: str) -> str:
-    """Return the literal of a comment, which must be one plain literal: engines that write comments inline read backslashes as escapes."""
-    if dialect.TABLE_FORM.inline_comments:
+    """Return the literal of a comment, which must be one plain literal."""
+    if dialect.TABLE_FORM.backslash_escapes:
         return "'" + comment.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return "'" + comment.replace("'", "''") + "'"

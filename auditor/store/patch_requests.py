@@ -84,7 +84,7 @@ def request_apply(store: Store, patch: str, *, rows: int, who: str, idempotency_
             if earlier.patch != row.patch or row.detail["planned"] != rows:
                 raise ConfigError("the idempotency key was used for another request; use a new key")
             return to_patch(row)
-        _check_applicable(row, rows)
+        _check_applicable(connection, row, rows)
         changed = {"state": "waiting", "request_key": key, "requested_by": who, "detail": {**row.detail, "applied_by": who}}
         still = patches.c.state == "proposed"
         if not connection.execute(update(patches).where(patches.c.patch == row.patch, still).values(**changed)).rowcount:
@@ -96,12 +96,14 @@ def request_apply(store: Store, patch: str, *, rows: int, who: str, idempotency_
     return store.write(work)
 
 
-def _check_applicable(row: Row[Any], rows: int) -> None:
+def _check_applicable(connection: Connection, row: Row[Any], rows: int) -> None:
     if row.state != "proposed":
         what = "is an undo" if row.undoes else "is being applied" if row.state in ("waiting", "running") else "was applied already"
         raise PatchRefused(f"patch {row.patch} {what} ({row.state}); propose a new one from the audit's last run")
     if why := row.detail.get("cannot_apply"):
         raise PatchRefused(f"patch {row.patch} cannot be applied: {why}")
+    if connection.execute(select(patch_plans.c.patch).where(patch_plans.c.patch == row.patch)).first() is None:
+        raise PatchRefused(f"the rows of patch {row.patch} were dropped from the store; propose it again")
     if rows != row.detail["planned"]:
         raise PatchRefused(
             f"patch {row.patch} changes {row.detail['planned']:,} rows, not {rows:,}; look at its rows, and send their number"

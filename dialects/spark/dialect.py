@@ -64,7 +64,7 @@ class Spark(Dialect):
         "timestamptz": "TIMESTAMP", "uuid": "STRING", "network": "STRING",
     }  # fmt: skip
 
-    TABLE_FORM = TableForm(inline_comments=True, primary_key="", change=(), change_null="")
+    TABLE_FORM = TableForm(inline_comments=True, backslash_escapes=True, primary_key="", change=(), change_null="")
 
     CAST_TYPE_BY_KIND = {"char": "STRING"}
     """A cast to CHAR is refused. https://spark.apache.org/docs/latest/sql-ref-datatypes.html"""

@@ -18,6 +18,7 @@ from auditor.compare.accounting import MASK
 from auditor.model import Verdict
 from auditor.service import patch_requests as requests
 from auditor.store import events, patches, runs, tokens
+from auditor.store import patch_requests as stored_requests
 from tests.api.conftest import SECRET_VALUE, Service, TemporaryService
 from tests.api.test_answers import list_all
 
@@ -107,6 +108,9 @@ def test_a_patch_is_proposed_applied_audited_and_undone(own: Service) -> None:
     after = runs.get_run(own.store, done["after_run"])
     assert (after.verdict, after.requested_by) == (Verdict.MATCH, "the apply token")
     assert after.reason == f"after patch {patch['patch']} of run {own.runs['orders']}"
+
+    assert [one["patch"] for one in get(own, f"/runs/{after.run}/patches")["items"]] == [patch["patch"]]
+    assert get(own, f"/runs/{after.run}/report")["reason"] == after.reason
 
     undo = apply(own, patch["patch"], action="undo").json()
     assert (undo["undoes"], undo["state"]) == (patch["patch"], "waiting")
@@ -259,6 +263,47 @@ def test_a_patch_that_cannot_be_written_says_why_and_leaves_the_target(own: Serv
     assert failed["state"] == "failed"
     assert failed["why"] == f"the tables' columns changed since run {own.runs['orders']}; run orders again, and patch from that run"
     assert {row["outcome"] for row in get(own, f"/patches/{patch}/rows")["items"]} == {"not written"}
+    assert read_target(own) == before
+
+
+def test_a_patch_whose_process_died_is_settled_and_the_next_one_begins(own: Service) -> None:
+    before = read_target(own)
+    first, second = (propose(own, {"only": kind}).json()["patch"] for kind in ("missing", "changed"))
+    for patch in (first, second):
+        assert apply(own, patch, 1, key=patch).status_code == 202
+    claimed = stored_requests.claim_patch(own.store)
+    assert claimed and claimed.patch == first
+    assert work(own) == 0, "the table's patch is at work, so that the other one waits"
+    stored_requests.release_patch(own.store, first)  # as if the process had died
+    requests.settle_dead(own.settings, own.store)
+    dead = get(own, f"/patches/{first}")
+    assert (dead["state"], dead["why"], read_target(own)) == ("failed", "its process ended before it did", before)
+    assert work(own) == 1
+    assert get(own, f"/patches/{second}")["counts"]["updated"] == 1
+
+
+def test_rows_that_were_dropped_are_gone_and_not_applied(own: Service) -> None:
+    patch = propose(own).json()["patch"]
+    assert patches.drop_rows(own.store, run=own.runs["orders"]) == 1
+    gone = own.client("read").get(f"/api/v1/patches/{patch}/rows")
+    assert gone.status_code == 409
+    assert gone.json()["detail"].startswith(f"the rows of patch {patch} were dropped, as `keep: journal` or a scrub")
+    assert own.client("read").get(f"/api/v1/patches/{patch}/sql").status_code == 409
+    refused = apply(own, patch)
+    assert refused.status_code == 409
+    assert refused.json()["detail"] == f"the rows of patch {patch} were dropped from the store; propose it again"
+
+
+def test_a_stopped_worker_ends_a_patch_after_its_batch(own: Service) -> None:
+    patch = propose(own).json()["patch"]
+    apply(own, patch)
+    stopped = threading.Event()
+    stopped.set()
+    before = read_target(own)
+    assert requests.run_next(own.settings, own.store, stopped)
+    ended = get(own, f"/patches/{patch}")
+    assert (ended["state"], ended["why"]) == ("done", "it was stopped after a batch; the rows of later ones are as they were")
+    assert ended["not_audited"] == "the patched rows were not audited again, as the service was stopped"
     assert read_target(own) == before
 
 

@@ -41,6 +41,14 @@ def printed(configured: Settings, **more: Any) -> str:
     return "".join(print_schema(configured, "all", **more))
 
 
+def is_slow(param: Any) -> bool:
+    """Return whether Spark is in a pair: it takes its time, and its types are made as those of the others are."""
+    return "spark" in str(param.id)
+
+
+PAIRS = [pytest.param(*one.values, marks=[*one.marks, *([pytest.mark.slow] if is_slow(one) else [])], id=one.id) for one in pair_params()]
+
+
 def describe(engine: LiveEngine) -> Table:
     session = dialects.connect(engine.url)
     try:
@@ -57,7 +65,7 @@ def as_kind(value: Any, kind: Kind) -> Any:
     return str(value) if kind.is_free_text and value is not None else value
 
 
-@pytest.mark.parametrize("pair", pair_params(), indirect=True)
+@pytest.mark.parametrize("pair", PAIRS, indirect=True)
 def test_the_printed_table_with_the_rows_of_the_source_is_a_match(pair: LivePair) -> None:
     generator = random.Random(5)
     columns = damaged.shared_columns(pair)
