@@ -52,6 +52,7 @@ EXACT = Context(prec=2000)
 FULL_DECIMAL = Kind("decimal")
 """Decimals with all their digits, whatever their scale."""
 
+TEXT_KINDS = frozenset({"text", "char", "enum", "set"})
 NUMBERS = frozenset({"integer", "decimal", "year", "boolean", "bit"})
 FLOATS = frozenset({"float32", "float64"})
 EXACT_NUMBERS = frozenset({"integer", "decimal", "year", "boolean"})
@@ -167,6 +168,40 @@ def _share_with_text(source: Kind, target: Kind) -> Shared | None:
     if names == {"interval", "text"}:
         return Shared(Kind("text"), "the text column is taken to hold intervals as the other side prints them")
     return None
+
+
+def holds(target: Kind, source: Kind) -> bool:
+    """Return whether a target's column of one kind holds every value of the source's kind unchanged, as far as engines have it at all."""
+    if source.name in TEXT_KINDS:
+        if target.name == "char":
+            return source.name == "char" and (target.digits or 1) >= (source.digits or 1)
+        return target.name in TEXT_KINDS
+    if source.name == "integer" and target.name == "decimal":
+        return (target.digits or 1000) - (target.scale or 0) >= (20 if source.unsigned else 19)
+    if source.name != target.name:
+        return (source.name, target.name) in {
+            ("year", "integer"),
+            ("timestamp", "timestamptz"),
+            ("timestamptz", "timestamp"),
+            ("float32", "float64"),
+            ("json", "text"),
+            ("network", "text"),
+            ("uuid", "text"),
+            ("uuid", "char"),
+            ("boolean", "integer"),
+        }
+    if source.name == "integer":
+        return target.unsigned or not source.unsigned
+    if source.name == "decimal":
+        if target.digits is None or target.scale is None:
+            return True
+        scale = source.scale or 0
+        return target.scale >= scale and target.digits - target.scale >= (source.digits or 10) - scale
+    if source.name in ("time", "timestamp", "timestamptz"):
+        return (6 if target.scale is None else target.scale) >= (source.scale or 0)
+    if source.name == "bit":
+        return target.digits is None or target.digits == (source.digits or 1)
+    return True
 
 
 def can_render(kind: Kind, native: Kind) -> bool:

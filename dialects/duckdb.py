@@ -18,6 +18,7 @@ from dialects.floors import Floor
 from dialects.kinds import Kind
 from dialects.nested import nested_kind
 from dialects.session import InProcessSession
+from dialects.table_form import TableForm
 from dialects.time_text import BC, MICROSECOND
 from dialects.url import Url
 from dialects.writing import BEFORE_CHRIST
@@ -74,6 +75,8 @@ class DuckDB(Dialect):
         "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE", "uuid": "UUID", "interval": "INTERVAL",
         "network": "VARCHAR",
     }  # fmt: skip
+
+    TABLE_FORM = TableForm(change=("ALTER TABLE {table} ALTER COLUMN {column} SET DATA TYPE {type}",))
 
     def quote(self, identifier: str) -> str:
         return '"' + identifier.replace('"', '""') + '"'

@@ -25,6 +25,7 @@ from dialects.mysql_session import PROBE, MySQLSession, open_connection, server_
 from dialects.mysql_text import CHARACTER_SET, MySQLText, plain_type
 from dialects.pooler import refuse_lent_sessions
 from dialects.session import Driver, DriverSession
+from dialects.table_form import TableForm
 from dialects.url import Url
 
 INTEGER = Kind("integer")
@@ -135,6 +136,11 @@ class MySQL(MySQLText):
         "timestamptz": None, "bit": None, "year": None, "json": None,
     }  # fmt: skip
     """https://dev.mysql.com/doc/refman/9.4/en/cast-functions.html#function_cast; MariaDB has neither YEAR nor JSON there."""
+
+    TABLE_FORM = TableForm(
+        key_text="VARCHAR({characters}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", key_binary="VARBINARY({bytes})", null="NULL",
+        inline_comments=True, backslash_escapes=True, change=("ALTER TABLE {table} MODIFY COLUMN {column} {type}",), change_null="",
+    )  # fmt: skip
 
     def drop_temporary_table(self, name: str) -> list[str]:
         return [f"DROP TEMPORARY TABLE {name}"]  # drops nothing else, and commits nothing

@@ -24,6 +24,7 @@ from dialects.redshift_login import check_options, place_of, sign_in_options
 from dialects.redshift_session import DATE_STYLE, RedshiftSession, close_sockets_of_failed_login, translate_error
 from dialects.redshift_unload import unloading
 from dialects.session import Driver
+from dialects.table_form import TableForm
 from dialects.time_text import BC
 from dialects.url import Url
 
@@ -97,6 +98,12 @@ class Redshift(Postgres):
         "time": "TIME", "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE", "uuid": "VARCHAR(36)",
         "network": "VARCHAR(43)",
     }  # fmt: skip
+
+    TABLE_FORM = TableForm(
+        sized_text="VARCHAR({bytes})", table_keys={"dist": "DISTKEY ({columns})", "sort": "SORTKEY ({columns})"}, change=(), change_null="",
+        backslash_escapes=True,
+    )  # fmt: skip
+    """A column's type and whether it may be NULL stay: https://docs.aws.amazon.com/redshift/latest/dg/r_ALTER_TABLE.html"""
 
     def string_literal(self, value: str) -> str:
         # A backslash may be an escape character in literals, depending on server settings, so CHR(92) replaces it.

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from dialects.errors import StatementRefused
 from dialects.kinds import Kind
+from dialects.table_form import TableForm
 from dialects.url import Url
 
 Loads = Literal["side by side", "alone", ""]
@@ -73,6 +74,9 @@ class Writing:
 
     TARGET_TYPE_BY_KIND: ClassVar[Mapping[str, str]] = {}
     """Types of columns that a pipeline makes, of kinds of which the usual type would not keep a value's text."""
+
+    TABLE_FORM: ClassVar[TableForm] = TableForm()
+    """How the definition of a table is written."""
 
     def write_url(self, url: Url) -> Url:
         """Return the URL with which a session may write."""

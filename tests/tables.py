@@ -36,12 +36,23 @@ def make(
         natives = ", ".join(f"{dialect.quote(column)} {dialect.native_type(kind)}" for column, kind in columns)
         session.execute(f"DROP TABLE IF EXISTS {dialect.quote(name)}")
         session.execute(f"CREATE TABLE {dialect.quote(name)} ({natives}{_primary_key_clause(dialect, key)})")
-        for start in range(0, len(rows), ROWS):
-            values = (
-                "(" + ", ".join(value_literal(dialect, kind, value) for (_, kind), value in zip(columns, row, strict=True)) + ")"
-                for row in rows[start : start + ROWS]
-            )
-            session.execute(f"INSERT INTO {dialect.quote(name)} VALUES {', '.join(values)}")
+        _insert(session, name, columns, rows)
+
+
+def insert(engine: LiveEngine, name: str, columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[Any]]) -> None:
+    """Insert rows into a table that is there, whose columns are in this order."""
+    with open_writable(engine) as session:
+        _insert(session, name, columns, rows)
+
+
+def _insert(session: Session, name: str, columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[Any]]) -> None:
+    dialect = session.dialect
+    for start in range(0, len(rows), ROWS):
+        values = (
+            "(" + ", ".join(value_literal(dialect, kind, value) for (_, kind), value in zip(columns, row, strict=True)) + ")"
+            for row in rows[start : start + ROWS]
+        )
+        session.execute(f"INSERT INTO {dialect.quote(name)} VALUES {', '.join(values)}")
 
 
 _SHARED: set[tuple[str, str]] = set()

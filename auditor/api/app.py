@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auditor import __version__
-from auditor.api import audits, errors, event_stream, health, middleware, repairs, reports, routing, runs
+from auditor.api import audits, errors, event_stream, health, middleware, patches, repairs, reports, routing, runs
 from auditor.api.dependencies import AppState
 from auditor.api.metrics import Metrics
 from auditor.config import Settings
@@ -27,18 +27,22 @@ from auditor.store import Store
 NON_PAGE_PATHS = ("/api", "/healthz", "/readyz", "/metrics")
 """Paths, with everything below them, that are not passed to the pages."""
 
-ROUTERS = (health.open_routes, health.routes, audits.routes, runs.routes, event_stream.routes, repairs.routes, reports.routes)
+ROUTERS = (
+    health.open_routes, health.routes, audits.routes, runs.routes, event_stream.routes, repairs.routes, patches.routes, reports.routes,
+)  # fmt: skip
 
 API_DESCRIPTION = """Request audits and read their results.
 
 Every request except those for `/healthz`, `/readyz` and this document needs a token: `Authorization: Bearer aud_...`, with the scope
-that `x-scope` names. The scopes `run` and `repair` include `read`; `define` includes `run`.
+that `x-scope` names. The scopes `run` and `repair` include `read`; `define` and `repair` include `run`; `apply` includes `repair`.
 
 Errors are problem details (RFC 9457) in the schema `Problem`.
 
 Requests name configured audits, or define audits by the names of configured connections, tables and columns. They cannot contain SQL,
-hosts, URLs or paths. The service does not write to the tables it compares, and the API offers neither patch nor bootstrap:
-a repair is a record of what somebody did elsewhere, or on the command line, to correct a target.
+hosts, URLs or paths. The service reads the tables it compares, and writes into a target in one case alone: when a patch is applied or
+undone, with the scope `apply`, through the connection that `write` of its settings names. A patch is proposed first, from the confirmed
+differences of a run; it says row by row what it would change, and is applied only as it was proposed. Tables are copied anew
+(bootstrapped) on the command line alone. A repair is a record of what was done, by a patch or elsewhere.
 
 HEAD is answered wherever GET is, without the body.
 

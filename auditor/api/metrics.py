@@ -27,7 +27,7 @@ from auditor.history.standing import STATUSES
 from auditor.model import SIDES, Report, State, Verdict
 from auditor.service import audits
 from auditor.service.audits import Overview
-from auditor.store import queue, runs
+from auditor.store import patch_requests, queue, runs
 from auditor.store.runs import StoredRun
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -100,6 +100,7 @@ class Metrics(Collector):
         active = runs.get_active_runs(self._app.store)
         running = [one for one in active.values() if one.state is State.RUNNING]
         yield _gauge("auditor_queue_depth", "Runs waiting for a worker.", [], [((), queue.count_waiting(self._app.store))])
+        yield _gauge("auditor_patches_waiting", "Patches waiting for a worker.", [], [((), patch_requests.count_waiting(self._app.store))])
         yield _gauge("auditor_queue_limit", "Largest number of runs that may wait.", [], [((), self._app.configured.service.queue)])
         yield _gauge("auditor_running_runs", "Running runs, over all processes.", [], [((), len(running))])
         waits: dict[tuple[str, ...], float] = {}

@@ -1,4 +1,4 @@
-"""Routes for repairs: records of what people did to correct a target. Nothing here writes to one."""
+"""Routes for repairs: records of what was done to correct a target. Nothing here writes to one; see ``patches``."""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ STATUS_DESCRIPTIONS = {
     400: "The body cannot be parsed.",
     401: "The token is missing or not valid.",
     403: "The token's scope does not allow this.",
-    404: "There is no such audit, run, repair or page.",
-    409: "This conflicts with the current state of the audit or run.",
+    404: "There is no such audit, run, repair, patch or page.",
+    409: "This conflicts with the current state of the audit, run or patch.",
     413: "The request is larger than `service: max_body` allows.",
     422: "Part of the request is not valid.",
     429: "Too many requests, or too many runs are waiting.",
@@ -123,6 +123,16 @@ IdempotencyKey = Annotated[
         max_length=200,
         pattern=r"^[!-~]+$",
         description="A repeated request with the same key returns the result of the first and creates nothing.",
+    ),
+]
+RequiredIdempotencyKey = Annotated[
+    str,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="Needed: a repeated request with the same key returns the result of the first and does nothing.",
     ),
 ]
 

@@ -63,8 +63,10 @@ class Visitor:
     token: Token | None = None
 
     def may(self, scope: Scope) -> bool:
-        """Return whether the caller has this scope."""
-        return self.anonymous or (self.token is not None and self.token.allows(scope))
+        """Return whether the caller has this scope. Nobody writes into a target without a token."""
+        if self.anonymous:
+            return scope != "apply"
+        return self.token is not None and self.token.allows(scope)
 
 
 # authentication
@@ -186,6 +188,8 @@ def authorize(request: Request, scope: Scope, csrf: str | None = None) -> Visito
     if visitor is None:
         raise Unauthorised
     if not visitor.may(scope):
+        if visitor.anonymous:
+            raise Forbidden(f"this needs a token with the scope {scope}, and the service was started without tokens; use auditor patch")
         raise Forbidden(f"this token has the scope {visitor.scope}; this needs {scope}")
     if request.method not in SAFE_METHODS and visitor.csrf:
         _check_same_site(request)
@@ -224,6 +228,7 @@ Reader = Annotated[Visitor, Depends(require_scope("read"))]
 Runner = Annotated[Visitor, Depends(require_scope("run"))]
 Definer = Annotated[Visitor, Depends(require_scope("define"))]
 Repairer = Annotated[Visitor, Depends(require_scope("repair"))]
+Applier = Annotated[Visitor, Depends(require_scope("apply"))]
 
 
 # exposure

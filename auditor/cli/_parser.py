@@ -88,6 +88,19 @@ def _add_audit_commands(command: AddCommand) -> None:
     plan.add_argument("audits", nargs=1, metavar="AUDIT", help="audit to plan")
     plan.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
 
+    schema = _with_config(
+        command(
+            "schema",
+            _lazy("_schema", "schema"),
+            "Print the target's CREATE TABLE for the source's table, or the ALTERs that bring a drifted target in line",
+            "Nothing is run. Types follow the canonical kinds by which the audit compares, so that the source's rows, loaded, are a match.",
+        )
+    )
+    schema.add_argument("audit", metavar="AUDIT", help="audit whose target to print")
+    schema.add_argument("--create", action="store_true", help="print CREATE TABLE even if the target is there")
+    schema.add_argument("--dist-key", type=_names, default=(), metavar="COLUMN", help="distribution key of the table, on Redshift")
+    schema.add_argument("--sort-key", type=_names, default=(), metavar="COLUMN,..", help="sort key of the table, on Redshift")
+
     sql = _with_config(command("sql", _lazy("_audits", "sql"), "Print SQL scripts to paste into the engines' own consoles"))
     sql.add_argument("audit", metavar="AUDIT", help="audit to print")
     sql.add_argument("--side", choices=("source", "target"), help="print one side only (default: both)")
@@ -184,7 +197,7 @@ def _add_service_commands(command: AddCommand) -> None:
     actions = token.add_subparsers(dest="action", required=True, metavar="ACTION", help="create, list or revoke")
     create = actions.add_parser("create", help="create a token and print its secret, which is shown only once")
     create.add_argument("--name", required=True, metavar="NAME", help="name of the token")
-    create.add_argument("--scope", required=True, choices=("read", "run", "define", "repair"), help="what the token permits")
+    create.add_argument("--scope", required=True, choices=("read", "run", "define", "repair", "apply"), help="what the token permits")
     create.add_argument("--expires", metavar="TIME", help="lifetime, such as 90d (default: until revoked)")
     actions.add_parser("list", help="list all tokens")
     actions.add_parser("revoke", help="revoke a token at once").add_argument("name", metavar="NAME", help="name of the token")

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 from auditor.cli._output import current_user, print_reports, settings_and_store
 
 if TYPE_CHECKING:
+    from auditor.config import Settings
     from auditor.repair.keys import Selection
     from auditor.service.patches import PatchResult
+    from auditor.store import Store
 
 LEFT = 1
 """Exit code of a patch after which rows still differ, or that was stopped before its end."""
@@ -65,11 +67,24 @@ def _write(options: argparse.Namespace) -> int:
             result = patches.undo_patch(configured, store, options.undo, followed)
         else:
             result = patches.apply_patch(configured, store, options.run, _selection(options), followed, dry_run=options.dry_run)
+        for failure in _notify(configured, store, result):
+            print(f"auditor: {failure}", file=sys.stderr)
     _print_result(result, options)
     if result.after:
         code = print_reports([result.after], argparse.Namespace(format="text", verbose=False))
         return 0 if options.undo else code
     return LEFT if result.patched.stopped else 0
+
+
+def _notify(configured: Settings, store: Store, result: PatchResult) -> list[str]:
+    """Notify the channels about a patch that was written; return a sentence for each failure."""
+    from auditor.service.notify import notify_patch
+    from auditor.service.patches import describe_counts
+    from auditor.store.patches import get_patch
+
+    if not result.patched.patch:
+        return []
+    return notify_patch(configured.notify, store, get_patch(store, result.patched.patch), describe_counts(result.patched.counts))
 
 
 def _print_result(result: PatchResult, options: argparse.Namespace) -> None:

@@ -91,7 +91,7 @@ def show(options: argparse.Namespace) -> int:
         console().print(as_text.text(recorded))
     if applied and options.format == "text":
         console().print(as_text.patches([dataclasses.asdict(patch) for patch in applied]))
-    if found.reason and options.format == "text":
+    if found.reason and report is None and options.format == "text":
         console().print(as_text.reason(found.reason))
     return 0
 

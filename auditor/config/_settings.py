@@ -14,7 +14,7 @@ from auditor.config._pipeline import Pipeline, find_problems
 from auditor.config._service import Service
 from auditor.errors import UnknownAudit, UnknownPipeline
 
-Occasion = Literal["mismatch", "recovery", "unknown", "digest"]
+Occasion = Literal["mismatch", "recovery", "unknown", "patch", "digest"]
 
 
 class Store(Strict):
@@ -36,7 +36,7 @@ class Channel(Strict):
     """A notification channel: an apprise URL (mailto://, slack://, json://, ...), and the occasions for messages."""
 
     url: str = Field(repr=False)
-    on: tuple[Occasion, ...] = ("mismatch", "recovery", "unknown")
+    on: tuple[Occasion, ...] = ("mismatch", "recovery", "unknown", "patch")
     audits: tuple[str, ...] = ()
     """Audits that it is notified about; by default all."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from auditor.model._advice import Advice, Remedy, Tool
+from auditor.model._definition import DefinedColumn, DefinedTable
 from auditor.model._found import (
     ChangedColumn,
     ColumnDifference,
@@ -51,11 +53,14 @@ __all__ = [
     "PERMISSIONS",
     "SIDES",
     "SLICES",
+    "Advice",
     "ChangedColumn",
     "Chunk",
     "ColumnDifference",
     "ColumnPlan",
     "Comparison",
+    "DefinedColumn",
+    "DefinedTable",
     "Difference",
     "DifferenceKind",
     "Differences",
@@ -74,6 +79,7 @@ __all__ = [
     "Prescan",
     "Progress",
     "RangeDifference",
+    "Remedy",
     "Report",
     "Score",
     "Segment",
@@ -85,6 +91,7 @@ __all__ = [
     "State",
     "Step",
     "Tolerance",
+    "Tool",
     "Verdict",
     "consecutive_ranges",
     "describe_other_settings",

@@ -9,6 +9,7 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import Literal
 
+from auditor.model._advice import Advice
 from auditor.model._measure import Measure
 from auditor.model._plan import Method, Plan, Side, State, Verdict
 from auditor.model._slice import Slice
@@ -364,6 +365,10 @@ class Report:
     """Transient errors that were retried, over both sides."""
     resumable: bool = False
     """Whether ``auditor resume`` can continue this run."""
+    reason: str = ""
+    """Why the run was asked for; empty if nobody said so."""
+    advice: Advice | None = None
+    """What would mend the target; None unless rows differ."""
     notes: tuple[str, ...] = ()
     """Further sentences about this run for a person."""
 

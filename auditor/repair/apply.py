@@ -21,6 +21,9 @@ ATTEMPTS = 3
 """How often a batch is tried whose rows others change at the same time."""
 
 
+Found = tuple[Sequence[RowChange], Counter[str]]
+"""What is to be changed of a batch, and how many of its other rows are what: ``equal`` by now, or ``left`` as they changed."""
+
 NOT_COMMITTED = (StatementRefused, SerializationConflict, LockTimeout)
 """Errors of a COMMIT after which it is certain that nothing was committed."""
 
@@ -53,17 +56,18 @@ class Application:
         for keys in self.proposal.keys.batches(BATCH_ROWS):
             if self.stopped.is_set():
                 return
-            self.write(lambda keys=keys: self.proposal.read_changes(keys), len(keys))  # type: ignore[misc]
+            self.write(lambda keys=keys: self._find(keys))  # type: ignore[misc]
 
-    def write(self, read: Callable[[], Sequence[RowChange]], rows: int, others: str = "equal") -> None:
-        """Read the changes of a batch of so many ``rows``, and write them; again where others change the rows meanwhile.
+    def _find(self, keys: list[Key]) -> Found:
+        changes = self.proposal.read_changes(keys)
+        return changes, Counter(equal=len(keys) - len(changes))
 
-        ``others`` says what the rows are that need no change.
-        """
+    def write(self, read: Callable[[], Found]) -> None:
+        """Read the changes of a batch, and write them; again where others change the rows meanwhile."""
         before: Sequence[RowChange] | None = None
         for attempt in range(ATTEMPTS):
-            changes = read()
-            self.counts[others] += rows - len(changes) if attempt == 0 else 0
+            changes, others = read()
+            self.counts += others if attempt == 0 else Counter()
             if not changes:
                 return
             try:

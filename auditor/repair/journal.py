@@ -40,6 +40,17 @@ def to_rows(
     return rows
 
 
+def describe_columns(proposal: Proposal) -> dict[str, Any]:
+    """Return what is needed to show the rows of a journal: the columns' names and kinds, how many are the key, which are masked."""
+    plan = proposal.transfer.plan
+    return {
+        "names": proposal.transfer.names,
+        "kinds": [[column.kind.name, column.kind.scale] for column in plan.columns],
+        "key": plan.key,
+        "masked": sorted(proposal.transfer.masked),
+    }
+
+
 def meant_row(names: Sequence[str], change: RowChange) -> ExactRow | None:
     """Return a row as it should be once its change is written; None if there should be none."""
     if change.new is None:

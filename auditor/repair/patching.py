@@ -7,32 +7,41 @@ import logging
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import dialects
 from auditor.config import Audit, ConnectionSettings, WriteSettings
 from auditor.connections.reader import OnProgress
 from auditor.connections.writer import open_files_for_writing, open_patch_session, patching_dialect
-from auditor.errors import AuditorError, PatchRefused
+from auditor.errors import AuditorError, ConfigError, PatchRefused
 from auditor.model import Report
 from auditor.repair.apply import Application
+from auditor.repair.approved import ApprovablePlan, check_approved, plan_approvable, read_approved, write_approved
 from auditor.repair.batch import Writer
 from auditor.repair.facts import unwritten_columns
+from auditor.repair.journal import describe_columns
 from auditor.repair.keys import Selection
 from auditor.repair.marks import prepare_marks
 from auditor.repair.proposal import Proposal, count_changes, propose, unnamed
 from auditor.repair.recovery import recover_patch
 from auditor.repair.undo import undo_batches
 from auditor.sql.changes import MarkStatements
-from auditor.store import Store, patches
+from auditor.store import Store, patch_requests, patches
 from auditor.store.patches import Patch
 
 log = logging.getLogger(__name__)
 
 ALWAYS_ALLOWED = 10
 """Rows that a patch may change however small the table is."""
+
+STOPPED = "it was stopped after a batch; the rows of later ones are as they were"
+"""Why a patch that is done has not written all of its rows."""
+
+NO_WRITE = WriteSettings(url="")
+"""The limits of patches of a connection without ``write``."""
 
 NO_KEYS = Selection(limit=0, delete_extra=True)
 """Selects nothing of a run: for what is read from the journal."""
@@ -56,6 +65,8 @@ class Job:
     on_progress: OnProgress
     step: Callable[[str], None] = ignore_step
     """Called with the name of each step of a batch before it begins."""
+    claimed: str = ""
+    """The id of the patch, if it was requested and claimed before; empty for one that begins now."""
 
     @property
     def target(self) -> str:
@@ -72,6 +83,41 @@ class Patched:
     keys: tuple[int, int] | None
     stopped: bool
     """Whether it was stopped after a batch, before its end."""
+
+
+def plan_patch(job: Job, selection: Selection, made: str) -> ApprovablePlan:
+    """Return what a patch of a run would change now, row by row, for somebody to approve; ``made`` is when, for its script.
+
+    Raises PatchRefused, also for more rows than one patch may change, and errors of the tree.
+    """
+    write = job.connections[job.target].write
+    most = (write or NO_WRITE).max_rows
+    few = replace(selection, limit=min(selection.limit or most + 1, most + 1))
+    with propose(job.store, job.report, job.audit, job.connections, few, job.accepted, job.on_progress) as proposal:
+        return plan_approvable(proposal, most, _target_id(job, proposal), _why_not(job, write), made)
+
+
+def _why_not(job: Job, write: WriteSettings | None) -> str:
+    """Return why the target cannot be written to; empty if it can."""
+    try:
+        patching_dialect(job.target, job.connections[job.target])
+    except ConfigError as error:
+        return str(error)
+    return unnamed(job.report.differences) if job.report.differences else ""
+
+
+def apply_approved(job: Job, selection: Selection, rows: Sequence[Mapping[str, Any]]) -> Patched:
+    """Apply the approved rows of a plan, each as it was approved: what would be changed otherwise by now is left.
+
+    Every row is read, and every statement made, before the first is written. Raises PatchRefused, PatchFailed and errors of the tree.
+    """
+    if job.report.differences and (why := unnamed(job.report.differences)):
+        raise PatchRefused(f"{why}: a patch would leave the target half mended; copy the table anew, or run {job.report.audit} again")
+    approved = read_approved(rows)
+    with _opened(job, replace(selection, limit=0, first=None, last=None)) as (proposal, write):
+        planned = check_approved(proposal, approved)
+        _check_size(planned, job.report, write)
+        return _write(job, proposal, lambda application: write_approved(application, approved), planned)
 
 
 def apply_patch(job: Job, selection: Selection, *, dry_run: bool = False) -> Patched:
@@ -137,7 +183,7 @@ def _write(
     dry_run: bool = False,
     undoes: str | None = None,
 ) -> Patched:
-    patch = uuid.uuid4().hex
+    patch = job.claimed or uuid.uuid4().hex
     marks = _marks(proposal, patch)
     with _writer(job, proposal, marks, dry_run) as writer:
         application = Application(job.store, patch, proposal, writer, undoes is None, job.stopped, planned.total())
@@ -145,9 +191,7 @@ def _write(
             work(application)
             return _patched(application, "")
         prepare_marks(writer.session, marks)
-        about = {"run": job.report.run, "audit": job.report.audit, "target": _target_id(job, proposal), "who": job.who}
-        undoable = _is_undoable(proposal, planned)
-        patches.begin_patch(job.store, patch=patch, undoes=undoes, undoable=undoable, detail={"planned": planned.total()}, **about)
+        _begin(job, proposal, patch, planned, undoes)
         try:
             work(application)
         except BaseException as error:
@@ -158,10 +202,22 @@ def _write(
                 with suppress(AuditorError):  # what cannot be found out now, the next start finds out
                     _settle_at_once(job, proposal, patch, why)
             raise
-        patches.end_patch(job.store, patch, "done", dict(application.counts))
+        stopped = {"why": STOPPED} if application.stopped.is_set() else {}
+        patches.end_patch(job.store, patch, "done", {**application.counts, **stopped})
         with suppress(AuditorError):  # marks that remain do no harm
             writer.session.execute(marks.delete())
         return _patched(application, patch)
+
+
+def _begin(job: Job, proposal: Proposal, patch: str, planned: Counter[str], undoes: str | None) -> None:
+    """Store that a patch begins. Raises PatchRefused while another one of the table is at work."""
+    undoable, columns = _is_undoable(proposal, planned), {"columns": describe_columns(proposal)}
+    if job.claimed:
+        patch_requests.begin_claimed(job.store, patch, undoable=undoable, detail=columns)
+        return
+    about = {"run": job.report.run, "audit": job.report.audit, "target": _target_id(job, proposal), "who": job.who}
+    detail = {"planned": planned.total(), **columns}
+    patches.begin_patch(job.store, patch=patch, undoes=undoes, undoable=undoable, detail=detail, **about)
 
 
 def _settle_at_once(job: Job, proposal: Proposal, patch: str, why: str) -> None:

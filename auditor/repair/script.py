@@ -21,7 +21,7 @@ VERBS = {"missing": "insert", "changed": "update", "extra": "delete"}
 
 
 def print_patch(proposal: Proposal, form: Format, made: str) -> Iterator[str]:
-    """Yield the text of a patch, piece by piece; ``made`` is when, for the header.
+    """Yield the text of a patch as the rows are now, piece by piece; ``made`` is when, for the header.
 
     Raises PatchRefused where a masked column would be printed, and ValueRefused for a value that cannot be written exactly.
     """
@@ -29,7 +29,7 @@ def print_patch(proposal: Proposal, form: Format, made: str) -> Iterator[str]:
         raise PatchRefused(f"the column {masked[0]!r} is masked, and a masked column is never printed; write --apply")
     match form:
         case "sql":
-            yield from _sql(proposal, made)
+            yield from sql_script(proposal, made, proposal.changes())
         case "json":
             yield from (json.dumps(_as_json(proposal, change), ensure_ascii=False) + "\n" for change in _all(proposal))
         case "csv":
@@ -41,11 +41,12 @@ def _all(proposal: Proposal) -> Iterator[RowChange]:
         yield from changes
 
 
-def _sql(proposal: Proposal, made: str) -> Iterator[str]:
+def sql_script(proposal: Proposal, made: str, batches: Iterable[Sequence[RowChange]]) -> Iterator[str]:
+    """Yield the script of a patch of these batches, piece by piece. It shows values of masked columns."""
     yield "".join(f"-- {line}\n" for line in _header(proposal, made))
     yield "".join(f"{statement};\n" for statement in proposal.target.WRITE_SETTINGS)
     counts: Counter[str] = Counter()
-    for changes in proposal.changes():
+    for changes in batches:
         if not changes:
             continue
         begin = list(proposal.target.BEGIN_WRITES)

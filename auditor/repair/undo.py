@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-from auditor.repair.apply import Application
+from auditor.repair.apply import Application, Found
 from auditor.repair.facts import check_changes
 from auditor.repair.journal import require_rows, to_undo
 from auditor.repair.proposal import Proposal
@@ -25,15 +26,15 @@ def undo_batches(application: Application, original: Patch) -> None:
             return
         meant = to_undo(require_rows(batch.rows, original.patch))
         if meant:
-            application.write(lambda meant=meant: _unchanged(application, meant), len(meant), "left")  # type: ignore[misc]
+            application.write(lambda meant=meant: _unchanged(application, meant))  # type: ignore[misc]
 
 
-def _unchanged(application: Application, meant: Sequence[RowChange]) -> list[RowChange]:
-    """Return the changes whose rows are still as the patch left them."""
+def _unchanged(application: Application, meant: Sequence[RowChange]) -> Found:
+    """Return the changes whose rows are still as the patch left them, and how many others there are."""
     proposal: Proposal = application.proposal
     plan = proposal.transfer.plan
     keys = [change.key for change in meant]
     now = proposal.reader.ask_side("target", lambda side, session: read_rows(plan, side, session, keys), fresh=True)
     unchanged = [change for change in meant if now.get(change.key) == change.old]
     check_changes(proposal.facts, plan, proposal.written, unchanged, proposal.accepted)
-    return unchanged
+    return unchanged, Counter(left=len(meant) - len(unchanged))

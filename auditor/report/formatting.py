@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.compare import sampling, text_forms
 from auditor.config import Threshold
-from auditor.model import ColumnDifference, Difference, Differences, Jaccard, Report, Step
+from auditor.model import Advice, ColumnDifference, Difference, Differences, Jaccard, Report, Step
 from auditor.planning.proxy import Combined
 
 if TYPE_CHECKING:
@@ -133,6 +133,16 @@ def scope(report: Report) -> str:
 def rows(count: int) -> str:
     """Format a number of rows."""
     return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def remedies(advice: Advice) -> list[str]:
+    """Return a sentence for each way to mend a target, with its command at the end; the one that fits first, with the reason."""
+    found = []
+    for index, one in enumerate(advice.remedies):
+        what = "wait and run again" if one.tool == "wait" else one.tool
+        about = f"{rows(one.rows)} ({percent(one.share)} of the table), about {duration(max(1, one.seconds))}"
+        found.append(f"{f'advice: {what}, as {advice.why}' if index == 0 else f'or {what}'}: {about}: {one.command}")
+    return found
 
 
 def statements(progress: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import datetime as dt
 
 from auditor.model import (
     SIDES,
+    Advice,
     Comparison,
     Difference,
     Differences,
@@ -19,6 +20,7 @@ from auditor.model import (
     SideCost,
 )
 from auditor.report.json_types import (
+    AdviceJson,
     CostJson,
     DifferenceJson,
     DifferencesJson,
@@ -79,7 +81,19 @@ def report(report: Report) -> ReportJson:
         "overdue": [{"key": dict(row.key), "runs": row.runs, "since": row.since.isoformat()} for row in report.overdue],
         "retries": report.retries,
         "resumable": report.resumable,
+        "reason": report.reason,
+        "advice": _advice(report.advice) if report.advice else None,
         "notes": list(report.notes),
+    }
+
+
+def _advice(advice: Advice) -> AdviceJson:
+    return {
+        "why": advice.why,
+        "remedies": [
+            {"tool": one.tool, "rows": one.rows, "share": one.share, "seconds": round(one.seconds, 1), "command": one.command}
+            for one in advice.remedies
+        ],
     }
 
 

@@ -233,6 +233,23 @@ class OverdueJson(TypedDict):
     since: str
 
 
+class RemedyJson(TypedDict):
+    """One way to mend a target: the rows that it writes, their share of the table, and how long it is expected to take."""
+
+    tool: str
+    rows: int
+    share: float
+    seconds: float
+    command: str
+
+
+class AdviceJson(TypedDict):
+    """Which way fits a mismatch, the first of ``remedies``, and why."""
+
+    why: str
+    remedies: list[RemedyJson]
+
+
 class ReportJson(TypedDict):
     """The report of a run."""
 
@@ -267,4 +284,6 @@ class ReportJson(TypedDict):
     overdue: list[OverdueJson]
     retries: int
     resumable: bool
+    reason: str
+    advice: AdviceJson | None
     notes: list[str]

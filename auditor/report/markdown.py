@@ -18,11 +18,13 @@ def report(report: Report) -> str:
     within = " within the threshold" if report.within_threshold else ""
     lines = [f"## {text(report.audit)}: {report.verdict.value}{within}", ""]
     lines += [f"- {text(formatting.one_off(report.other_settings))}"] if report.other_settings else []
+    lines += [f"- asked for: {text(report.reason)}"] if report.reason else []
     lines += [f"- {text(line)}" for line in [*report.reasons, *_figures(report)]]
     if report.plan:
         lines += [f"- not compared: {text(str(one))}" for one in report.plan.not_compared]
     lines += [f"- schema changed: {text(change)}" for change in report.schema_changes]
     lines += [f"- tried before: {text(formatting.step(step))}" for step in report.steps]
+    lines += [f"- {text(line)}" for line in (formatting.remedies(report.advice) if report.advice else ())]
     lines += [f"- {text(note)}" for note in formatting.notes(report)]
     lines.append(f"- run `{report.run}`, {report.state.value} after {report.seconds:.2f} s")
     if report.resumable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from auditor.compare.accounting import MASK
-from auditor.model import Differences, Divergent, Measure, Plan, RangeDifference, Report
+from auditor.model import Advice, Differences, Divergent, Measure, Plan, RangeDifference, Report
 
 
 def redact(report: Report) -> Report:
@@ -26,7 +26,14 @@ def redact(report: Report) -> Report:
         differences = _redact_differences(differences, masked, plan)
     overdue = tuple(replace(row, key=_redact_key(row.key, masked)) for row in report.overdue)
     measures = tuple(_redact_measure(measure, plan) for measure in report.measures)
-    return replace(report, plan=redact_plan(plan), comparison=comparison, differences=differences, measures=measures, overdue=overdue)
+    found = replace(report, plan=redact_plan(plan), comparison=comparison, differences=differences, measures=measures, overdue=overdue)
+    return replace(found, advice=_redact_advice(report.advice) if report.advice else None)
+
+
+def _redact_advice(advice: Advice) -> Advice | None:
+    """Remove the commands that name keys."""
+    left = tuple(one for one in advice.remedies if one.tool != "range bootstrap")
+    return replace(advice, remedies=left) if left else None
 
 
 def redact_plan(plan: Plan) -> Plan:

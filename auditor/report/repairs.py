@@ -30,7 +30,7 @@ def _line(repair: Mapping[str, Any]) -> Text:
 
 
 WRITTEN = ("updated", "inserted", "deleted", "left", "taken back", "equal")
-"""What became of a patch's rows, in the order in which it is told."""
+"""What became of a patch's rows, in the order in which they are listed."""
 
 
 def patches(applied: Sequence[Mapping[str, Any]]) -> Text:
@@ -43,7 +43,7 @@ def _patch_line(patch: Mapping[str, Any]) -> Text:
     rows = ", ".join(f"{detail[name]:,} {name}" for name in WRITTEN if detail.get(name)) or "nothing written"
     name = f"{'undo' if patch['undoes'] else 'patch'} {patch['patch'][:12]}"
     what = f"{name} of patch {patch['undoes'][:12]}" if patch["undoes"] else name
-    after = f"; run {detail['after'][:12]} looked again" if detail.get("after") else ""
+    after = f"; run {patch['after_run'][:12]} looked again" if patch["after_run"] else ""
     why = f"; {detail['why']}" if detail.get("why") else ""
     line = f"{what}, begun on {formatting.moment(patch['at'])}, {patch['state']}: {rows}{after}{why}"
     return Text(f"  {formatting.sentence(line)}")

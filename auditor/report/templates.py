@@ -36,6 +36,7 @@ def environment() -> Environment:
         "not_counted": formatting.not_counted,
         "number": lambda number: f"{number:,}",
         "percent": formatting.percent,
+        "remedies": formatting.remedies,
         "rounded": formatting.rounded,
         "rows": formatting.rows,
         "sentence": formatting.sentence,

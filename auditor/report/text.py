@@ -29,6 +29,8 @@ def report(report: Report, verbose: bool = False) -> RenderableType:
     parts: list[RenderableType] = [head]
     if report.other_settings:
         parts.append(_line(formatting.one_off(report.other_settings), "bold yellow"))
+    if report.reason:
+        parts.append(_line(f"asked for: {report.reason}"))
     parts += [_line(reason) for reason in report.reasons]
     if report.resumable:
         parts.append(_line(formatting.resume_hint(report), "bold"))
@@ -41,6 +43,9 @@ def report(report: Report, verbose: bool = False) -> RenderableType:
             parts.append(_differences(report.differences))
         if report.comparison.divergent and _shows_partitions(report, verbose):
             parts.append(_partitions(report.comparison))
+    parts += [
+        _line(line, "" if index else "bold") for index, line in enumerate(formatting.remedies(report.advice) if report.advice else ())
+    ]
     parts += [_line(f"tried before: {formatting.step(step)}", "dim") for step in report.steps]
     if report.plan:
         parts += [_line(f"not compared: {one}", "yellow") for one in report.plan.not_compared]

@@ -26,9 +26,10 @@ from auditor.model import Report, State, Verdict
 from auditor.report import day_text, formatting, markdown
 from auditor.report.day import Day, load_day
 from auditor.report.redact import redact
-from auditor.store import Store, audit_state, notifications
+from auditor.store import Store, audit_state, notifications, runs
 from auditor.store.audit_state import AuditState
-from auditor.store.runs import ad_hoc_audit
+from auditor.store.patches import Patch
+from auditor.store.runs import StoredRun, ad_hoc_audit
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +106,20 @@ def notify_run(notify: Notify, store: Store, report: Report, now: dt.datetime | 
         return [_log_failure(f"no notification was sent about {formatting.visible(report.audit)}: {error}")]
 
 
+def notify_patch(notify: Notify, store: Store, patch: Patch, counts: str) -> list[str]:
+    """Notify the channels about a patch that has ended; ``counts`` says what became of its rows.
+
+    Returns one sentence per failure; never raises an AuditorError.
+    """
+    try:
+        now = dt.datetime.now(dt.UTC)
+        after = runs.get_run(store, patch.after_run) if patch.after_run else None
+        channels = [name for name, to in notify.channels.items() if "patch" in to.on and (not to.audits or patch.audit in to.audits)]
+        return [error for name in channels if (error := _send_limited(notify, store, name, patch_message(patch, counts, after), now))]
+    except StoreError as error:
+        return [_log_failure(f"no notification was sent about patch {patch.patch}: {error}")]
+
+
 def _verdict_after(report: Report, standing: Standing) -> Verdict | None:
     """Return what the audit stands at after a run; by the report alone if the run could not be stored."""
     is_stored = standing.run is not None and standing.run.run == report.run
@@ -166,6 +181,18 @@ def run_message(report: Report, occasion: Occasion, standing: Standing | None = 
     lines += [formatting.resume_hint(found)] if found.resumable else []
     lines = [line for line in lines if line]
     return Message(_truncate(titles[occasion]), (*lines, f"more: auditor show {found.run[:12]}"))
+
+
+def patch_message(patch: Patch, counts: str, after: StoredRun | None) -> Message:
+    """Return the message about a patch that has ended, with the run ``after`` it."""
+    name, what = formatting.visible(patch.audit), "UNDO" if patch.undoes else "PATCH"
+    state = "failed" if patch.state == "failed" else "applied"
+    lines = [f"{counts}, asked for by {formatting.sentence(patch.requested_by) or 'an unknown person'}"]
+    lines += [f"it takes back patch {patch.undoes[:12]}"] if patch.undoes else []
+    lines += [formatting.sentence(patch.detail[why]) for why in ("why", "not_audited") if patch.detail.get(why)]
+    lines += [f"run {after.run[:12]} looked at its rows again: {after.verdict.value}"] if after else []
+    title = _truncate(f"{name}: {what} {patch.patch[:12]} {state}")
+    return Message(title, (*lines, f"more: auditor show {patch.run[:12]}"))
 
 
 def digest_message(found: Day) -> Message:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from auditor.config import Audit, Settings
 from auditor.connections.reader import OnProgress, ignore_progress
@@ -14,13 +14,14 @@ from auditor.errors import AuditorError, PatchRefused, RunOutdated, StoreUnavail
 from auditor.history import records
 from auditor.model import Report
 from auditor.repair import patching, proposal, script
+from auditor.repair.approved import ApprovablePlan
 from auditor.repair.facts import ACCEPTABLE, Accepted
 from auditor.repair.keys import Selection
 from auditor.repair.patching import Job, Patched
 from auditor.repair.script import Format
 from auditor.service import audits, proxies, running
 from auditor.service.definitions import definition_of_run
-from auditor.store import patches, repairs, runs
+from auditor.store import patch_requests, patches, repairs, runs
 from auditor.store.patches import Patch
 
 if TYPE_CHECKING:
@@ -102,6 +103,51 @@ def undo_patch(settings: Settings, store: Store, patch: str, followed: Followed 
     return PatchResult(patched, after, settled, why)
 
 
+def apply_claimed(settings: Settings, store: Store, claimed: Patch, followed: Followed) -> PatchResult:
+    """Apply or undo a patch that was requested, and that this process has claimed; audit its rows again.
+
+    Raises what `apply_patch` raises.
+    """
+    if claimed.undoes:
+        original = patches.get_patch(store, claimed.undoes)
+        audit, report = _load_run(settings, store, claimed.run)
+        patched = patching.undo_patch(_job(settings, store, audit, report, followed, claimed.patch), original)
+    else:
+        plan = patch_requests.get_plan(store, claimed.patch)
+        if plan is None:
+            raise PatchRefused(f"the rows of patch {claimed.patch} were dropped from the store; propose it again")
+        audit, report = find_run(settings, store, claimed.run)
+        selection, accepted = from_asked(claimed.detail["asked"])
+        job = _job(settings, store, audit, report, replace(followed, accepted=accepted), claimed.patch)
+        patched = patching.apply_approved(job, selection, plan["rows"])
+    if followed.stopped.is_set():  # the service is shutting down
+        why = "the patched rows were not audited again, as the service was stopped"
+        patches.save_after(store, patched.patch, None, why)
+        return PatchResult(patched, None, (), why)
+    after, why = _audit_again(settings, store, report, patched, followed)
+    return PatchResult(patched, after, (), why)
+
+
+def to_asked(selection: Selection, accepted: Sequence[Accepted]) -> dict[str, Any]:
+    """Return what was asked of a proposal, as the store has it."""
+    return {"selection": {**asdict(selection), "columns": list(selection.columns)}, "accepted": list(accepted)}
+
+
+def from_asked(asked: Mapping[str, Any]) -> tuple[Selection, Sequence[Accepted]]:
+    """Return what was asked of a proposal in the store."""
+    chosen = dict(asked["selection"])
+    return Selection(**{**chosen, "columns": tuple(chosen["columns"])}), tuple(asked["accepted"])
+
+
+def plan_patch(
+    settings: Settings, store: Store, run: str, selection: Selection, accepted: Sequence[Accepted], made: dt.datetime
+) -> ApprovablePlan:
+    """Return what a patch of a run would change, row by row. Raises what `print_patch` raises."""
+    audit, report = find_run(settings, store, run)
+    job = _job(settings, store, audit, report, Followed(accepted=accepted))
+    return patching.plan_patch(job, selection, f"{made:%Y-%m-%d %H:%M:%S} UTC")
+
+
 def settle_dead(settings: Settings, store: Store, followed: Followed = NOBODY) -> tuple[str, ...]:
     """Find out what became of patches whose process died; return a sentence of each. Raises StoreError.
 
@@ -181,9 +227,18 @@ def _stored_run(store: Store, what: str) -> StoredRun:
         raise UnknownRun(f"{what!r} is neither a run nor an audit that was run; list runs with: auditor runs") from error
 
 
-def _job(settings: Settings, store: Store, audit: Audit, report: Report, followed: Followed) -> Job:
+def _job(settings: Settings, store: Store, audit: Audit, report: Report, followed: Followed, claimed: str = "") -> Job:
     return Job(
-        store, report, audit, settings.connections, followed.who, followed.accepted, followed.stopped, followed.on_progress, followed.step
+        store,
+        report,
+        audit,
+        settings.connections,
+        followed.who,
+        followed.accepted,
+        followed.stopped,
+        followed.on_progress,
+        followed.step,
+        claimed,
     )
 
 
@@ -194,7 +249,7 @@ def _audit_again(settings: Settings, store: Store, report: Report, patched: Patc
     keys = {"keys": {"from": patched.keys[0], "to": patched.keys[1]}} if patched.keys else {}
     try:
         after = running.run_audit(
-            settings,
+            audits.with_defined_audits(settings, store),
             report.audit,
             followed.on_progress,
             store,
@@ -203,8 +258,10 @@ def _audit_again(settings: Settings, store: Store, report: Report, patched: Patc
             overrides=keys,
         )
     except AuditorError as error:
-        return None, f"the patched rows were not audited again: {error}"
-    patches.add_detail(store, patched.patch, {"after": after.run})
+        why = f"the patched rows were not audited again: {error}"
+        patches.save_after(store, patched.patch, None, why)
+        return None, why
+    patches.save_after(store, patched.patch, after.run)
     note = f"patch {patched.patch[:12]}: {describe_counts(patched.counts)}; run {after.run[:12]} looked again: {after.verdict.value}"
     rows = patched.counts.total() - patched.counts["equal"] - patched.counts["left"]
     repairs.record_repair(store, run=report.run, audit=report.audit, kind="patch", note=note, who=followed.who, rows=rows)

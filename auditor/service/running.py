@@ -16,7 +16,7 @@ from auditor.errors import NotResumable, StoreError
 from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
 from auditor.run import audit_run
-from auditor.service import planning, proxies
+from auditor.service import advice, planning, proxies
 from auditor.service.definitions import apply_overrides, definition_of_run, without_own_settings
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def run_audit(
     )
     checkpoint = StoreCheckpoint(store, run_id)
     _record_event(checkpoint, requested_by, "run requested", {"audit": name, "overrides": dict(overrides), "reason": reason})
-    return _Execution(settings, name, audit, slice, overrides, checkpoint, None, on_progress).execute()
+    return _Execution(settings, name, audit, slice, overrides, checkpoint, None, on_progress, reason).execute()
 
 
 def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress = ignore_progress, *, requested_by: str = "") -> Report:
@@ -103,7 +103,8 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
     checkpoint.load()
     _record_event(checkpoint, requested_by, "run resumed", {"audit": resumed.audit})
     audit, slice = apply_overrides(proxies.audit(settings, resumed.audit), resumed.overrides)
-    return _Execution(settings, resumed.audit, audit, slice, resumed.overrides, checkpoint, load_plan(resumed.plan), on_progress).execute()
+    plan = load_plan(resumed.plan)
+    return _Execution(settings, resumed.audit, audit, slice, resumed.overrides, checkpoint, plan, on_progress, stored.reason).execute()
 
 
 def run_claimed(settings: Settings, store: Store, claimed: StoredRun, checkpoint: StoreCheckpoint, save: SaveOutcome) -> Report:
@@ -125,7 +126,8 @@ def run_claimed(settings: Settings, store: Store, claimed: StoredRun, checkpoint
         else:
             checkpoint.load()
     audit, slice = apply_overrides(configured, claimed.overrides)
-    return _Execution(settings, claimed.audit, audit, slice, claimed.overrides, checkpoint, plan, ignore_progress, save).execute()
+    about = (claimed.overrides, checkpoint, plan, ignore_progress, claimed.reason, save)
+    return _Execution(settings, claimed.audit, audit, slice, *about).execute()
 
 
 def cancel(store: Store, run: str, wait: float = 0.0, *, by: str = "") -> StoredRun:
@@ -193,6 +195,8 @@ class _Execution:
     plan: Plan | None
     """The plan of a run that is resumed."""
     on_progress: OnProgress
+    reason: str
+    """Why the run was asked for."""
     save: SaveOutcome = save_outcome
 
     def execute(self) -> Report:
@@ -218,7 +222,9 @@ class _Execution:
             as_of=proxies.as_of(self.settings, self.name),
             resumable=_is_resumable(outcome, self.checkpoint),
             other_settings=describe_other_settings(self.overrides),
+            reason=self.reason,
         )
+        outcome.report = advice.with_advice(self.settings, self.checkpoint.store, self.audit, outcome.report)
         try:
             self.save(self.checkpoint.store, outcome, self.settings.keep)
         except StoreError as error:

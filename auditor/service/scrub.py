@@ -106,7 +106,7 @@ def _hide(report: Report, masked: frozenset[str], new: frozenset[str], digest: D
     report = replace(report, comparison=comparison, differences=_without_patterns(differences, masked) if differences else None)
     if new:
         steps = tuple(replace(step, reasons=()) for step in report.steps)
-        report = replace(report, reasons=(REMOVED,), notes=(), steps=steps, overdue_ranges=())
+        report = replace(report, reasons=(REMOVED,), notes=(), steps=steps, overdue_ranges=(), advice=None)
     measures = tuple(_hide_measure(one, plan, new) for one in report.measures)
     return replace(masking.hide_report(report, digest), measures=measures, plan=_without_bounds(plan))
 

@@ -1,4 +1,4 @@
-"""Request runs, and the workers that execute pending runs."""
+"""Request runs, and the workers that execute pending runs and requested patches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from auditor.errors import AuditorError, StoreError, UnknownRun
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import CountStatements, Outcome
 from auditor.model import Report, State, Verdict
-from auditor.service import audits, definitions, notify, planning, proxies, running
+from auditor.service import audits, definitions, notify, patch_requests, planning, proxies, running
 from auditor.store import Store, events, queue, runs
 from auditor.store.queue import Enqueued
 from auditor.store.runs import StoredRun
@@ -272,7 +272,7 @@ def run_pending(settings: Settings, store: Store) -> Iterator[Report]:
 
 
 class Workers:
-    """Threads that execute pending runs, one run per thread at a time. No failure of a run or of the store stops them."""
+    """Threads that execute requested patches and pending runs, one per thread at a time. No failure of a run or of the store stops them."""
 
     def __init__(self, settings: Settings, store: Store, number: int) -> None:
         self._executor = _RunExecutor(settings, store)
@@ -328,7 +328,9 @@ class Workers:
     def _work(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._requeue_lost_runs()
+                self._recover_lost()
+                if patch_requests.run_next(self._executor.settings, self._store, self._stopping):
+                    continue
                 claimed = queue.claim_run(self._store)
             except Exception as error:  # an unexpected driver error must not stop the worker
                 level = logging.WARNING if isinstance(error, StoreError) else logging.ERROR
@@ -352,11 +354,14 @@ class Workers:
                 with self._lock:
                     del self._held[claimed.run]
 
-    def _requeue_lost_runs(self) -> None:
-        """Every REQUEUE_INTERVAL, return runs whose process has died to the queue."""
+    def _recover_lost(self) -> None:
+        """Every REQUEUE_INTERVAL, return runs whose process has died to the queue, and settle such patches."""
         with self._lock:
             due = time.monotonic() - self._last_requeue >= REQUEUE_INTERVAL
             if due:
                 self._last_requeue = time.monotonic()
-        if due and (lost := queue.requeue_lost_runs(self._store)):
+        if not due:
+            return
+        if lost := queue.requeue_lost_runs(self._store):
             log.info("runs of dead processes returned to the queue", extra={"action": "requeued", "runs": lost})
+        patch_requests.settle_dead(self._executor.settings, self._store)

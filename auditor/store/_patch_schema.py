@@ -24,10 +24,27 @@ patches = Table(
     Column("pid", number(), nullable=False),
     Column("process", name(64), nullable=False),
     Column("heartbeat", Moment(), nullable=False),
+    Column("request_key", name(64)),
+    Column("after_run", name(64)),
     Index("auditor_patches_run_at", "run", "at"),
+    Index("auditor_patches_request_key", "request_key", unique=True),
+    Index("auditor_patches_after_run", "after_run"),
     **MYSQL,
 )
-"""Patches that were or are applied. ``target`` is a hash of the patched table; ``run`` no foreign key, as a patch outlives its run."""
+"""Patches that were proposed or applied. ``target`` is a hash of the patched table; ``run`` no foreign key, as a patch outlives its run.
+
+``request_key`` is a hash of the idempotency key of the request to apply it, or of the request for an undo; ``after_run`` the run that
+looked at its rows afterwards.
+"""
+
+patch_plans = Table(
+    "auditor_patch_plans",
+    metadata,
+    Column("patch", name(64), ForeignKey("auditor_patches.patch", ondelete="CASCADE"), primary_key=True),
+    Column("body", blob(), nullable=False),
+    **MYSQL,
+)
+"""What a patch was proposed to change, packed: its rows, and its script unless a column is masked. Deleted with its journal's rows."""
 
 patch_batches = Table(
     "auditor_patch_batches",

@@ -9,20 +9,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, and_, delete, insert, select, update
+from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, update
 
 from auditor.errors import PatchRefused, UnknownPatch
 from auditor.store import events
-from auditor.store._patch_schema import patch_batches, patches
+from auditor.store._patch_schema import patch_batches, patch_plans, patches
 from auditor.store._process import Owner, has_ended, this_process
 from auditor.store._store import Store, database_time
 
-PatchState = Literal["running", "done", "failed", "undone"]
-"""``running`` until it ends; ``failed`` if a batch could not be written; ``undone`` once another patch took it back."""
+PatchState = Literal["proposed", "waiting", "running", "done", "failed", "undone"]
+"""``proposed`` over HTTP, and ``waiting`` for a process once somebody asked to apply it; ``running`` until it ends; ``failed`` if a batch
+could not be written; ``undone`` once another patch took it back."""
 
 BatchState = Literal["prepared", "committed", "applied", "void"]
 """``prepared``: about to be written. ``committed``: the target has it. ``applied``: and the source was read again. ``void``: it was not
 written, and will not be."""
+
+MEASURED = 5
+"""Patches of an audit by which its rate is measured."""
+
+MEASURED_ROWS = 100
+"""The least rows of a patch by which it is measured."""
 
 SILENT = dt.timedelta(minutes=10)
 """How long a patch of a process that cannot be looked at is silent before its process counts as dead."""
@@ -30,7 +37,10 @@ SILENT = dt.timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """A patch that was applied, or is. ``undoes`` is the patch that it takes back; ``target`` identifies the patched table."""
+    """A patch that was proposed or applied. ``undoes`` is the patch that it takes back; ``target`` identifies the patched table.
+
+    ``requested_by`` proposed it or, once that was asked for, had it applied; ``after_run`` is the run that looked at its rows afterwards.
+    """
 
     patch: str
     run: str
@@ -42,8 +52,9 @@ class Patch:
     state: PatchState
     undoable: bool
     """Whether its journal has all rows as they were."""
+    after_run: str | None
     detail: dict[str, Any]
-    """The numbers of rows by what became of them, the run after it, and why it failed."""
+    """The numbers of rows by what became of them, what was proposed, and why it failed or was not audited again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +82,8 @@ def begin_patch(
         now = database_time(connection)
         process = {"host": owner.host, "pid": owner.pid, "process": owner.started}
         about = {"patch": patch, "run": run, "audit": audit, "undoes": undoes, "target": target, "requested_by": who, "at": now}
-        connection.execute(
-            insert(patches).values(**about, state="running", undoable=undoable, detail=dict(detail), heartbeat=now, **process)
-        )
+        told = {**detail, "begun": now.isoformat()}
+        connection.execute(insert(patches).values(**about, state="running", undoable=undoable, detail=told, heartbeat=now, **process))
         what = "undo begun" if undoes else "patch begun"
         events.insert_event(connection, who=who, what=what, subject=patch, detail={"run": run, "audit": audit})
 
@@ -98,8 +108,9 @@ def end_patch(store: Store, patch: str, state: PatchState, detail: Mapping[str, 
     """Store how a patch ended, and its event; one that undoes another marks that as undone. Raises UnknownPatch and StoreError."""
 
     def work(connection: Connection) -> None:
-        row = _fetch(connection, patch)
-        connection.execute(update(patches).where(patches.c.patch == patch).values(state=state, detail={**row.detail, **detail}))
+        row = fetch_patch(connection, patch)
+        ended = {**row.detail, **detail, "ended": database_time(connection).isoformat()}
+        connection.execute(update(patches).where(patches.c.patch == patch).values(state=state, detail=ended))
         if row.undoes and state == "done":
             connection.execute(update(patches).where(patches.c.patch == row.undoes).values(state="undone"))
         counts = {name: value for name, value in detail.items() if isinstance(value, int)}
@@ -109,12 +120,13 @@ def end_patch(store: Store, patch: str, state: PatchState, detail: Mapping[str, 
     store.write(work)
 
 
-def add_detail(store: Store, patch: str, detail: Mapping[str, Any]) -> None:
-    """Add to what is stored of a patch. Raises UnknownPatch and StoreError."""
+def save_after(store: Store, patch: str, run: str | None, not_audited: str = "") -> None:
+    """Store which run looked at a patch's rows afterwards, or why none did. Raises UnknownPatch and StoreError."""
 
     def work(connection: Connection) -> None:
-        row = _fetch(connection, patch)
-        connection.execute(update(patches).where(patches.c.patch == patch).values(detail={**row.detail, **detail}))
+        row = fetch_patch(connection, patch)
+        detail = {**row.detail, **({"not_audited": not_audited} if not_audited else {})}
+        connection.execute(update(patches).where(patches.c.patch == row.patch).values(after_run=run, detail=detail))
 
     store.write(work)
 
@@ -122,21 +134,43 @@ def add_detail(store: Store, patch: str, detail: Mapping[str, Any]) -> None:
 def get_patch(store: Store, patch: str) -> Patch:
     """Return the patch whose id is, or begins with, ``patch``. Raises UnknownPatch."""
     with store.reading() as connection:
-        return _to_patch(_fetch(connection, patch))
+        return to_patch(fetch_patch(connection, patch))
 
 
 def list_patches(store: Store, run: str) -> list[Patch]:
     """Return the patches of a run, oldest first."""
     with store.reading() as connection:
         rows = connection.execute(select(patches).where(patches.c.run == run).order_by(patches.c.at, patches.c.patch))
-        return [_to_patch(row) for row in rows]
+        return [to_patch(row) for row in rows]
+
+
+def measure_rate(store: Store, audit: str) -> float | None:
+    """Return how many rows in a second the last patches of an audit wrote, from their begin to their end; None if there are none.
+
+    Patches of fewer rows than MEASURED_ROWS say more of how they begin than of rows.
+    """
+    recent = select(patches.c.detail).where(patches.c.audit == audit, patches.c.state.in_(("done", "undone")))
+    with store.reading() as connection:
+        details = list(connection.execute(recent.order_by(patches.c.at.desc()).limit(10 * MEASURED)).scalars())
+    written = [(sum(one.get(name, 0) for name in ("updated", "inserted", "deleted")), one) for one in details if "ended" in one]
+    found = [(rows, one) for rows, one in written if rows >= MEASURED_ROWS][:MEASURED]
+    rows = sum(count for count, _ in found)
+    seconds = sum((dt.datetime.fromisoformat(one["ended"]) - dt.datetime.fromisoformat(one["begun"])).total_seconds() for _, one in found)
+    return rows / seconds if rows and seconds > 0 else None
+
+
+def find_patch_before(store: Store, run: str) -> Patch | None:
+    """Return the patch after which a run looked at its rows; None for any other run."""
+    with store.reading() as connection:
+        row = connection.execute(select(patches).where(patches.c.after_run == run)).first()
+        return to_patch(row) if row else None
 
 
 def list_dead(store: Store) -> list[Patch]:
     """Return the patches that are at work by the store, and whose process has ended."""
     with store.reading() as connection:
         now = database_time(connection)
-        return [_to_patch(row) for row in connection.execute(select(patches).where(patches.c.state == "running")) if _is_dead(row, now)]
+        return [to_patch(row) for row in connection.execute(select(patches).where(patches.c.state == "running")) if _is_dead(row, now)]
 
 
 def list_batches(store: Store, patch: str) -> list[Batch]:
@@ -147,14 +181,19 @@ def list_batches(store: Store, patch: str) -> list[Batch]:
 
 
 def drop_rows(store: Store, *, before: dt.datetime | None = None, run: str | None = None) -> int:
-    """Drop the journalled rows of patches that ended, begun ``before`` or of this ``run``, which cannot be undone then; return how many."""
-    chosen = [patches.c.state != "running", patch_batches.c.body.is_not(None)]
+    """Drop the rows of patches that are not at work, begun ``before`` or of this ``run``, and return of how many.
+
+    They cannot be undone then, nor applied if they were only proposed.
+    """
+    chosen = [patches.c.state.not_in(("waiting", "running")), or_(patch_batches.c.body.is_not(None), patch_plans.c.patch.is_not(None))]
     chosen += [patches.c.at < before] if before is not None else []
     chosen += [patches.c.run == run] if run is not None else []
 
     def work(connection: Connection) -> int:
-        joined = patches.join(patch_batches, patch_batches.c.patch == patches.c.patch)
+        joined = patches.outerjoin(patch_batches, patch_batches.c.patch == patches.c.patch)
+        joined = joined.outerjoin(patch_plans, patch_plans.c.patch == patches.c.patch)
         found = list(connection.execute(select(patches.c.patch).select_from(joined).where(*chosen).distinct()).scalars())
+        connection.execute(delete(patch_plans).where(patch_plans.c.patch.in_(found)))
         connection.execute(update(patch_batches).where(patch_batches.c.patch.in_(found)).values(body=None))
         connection.execute(update(patches).where(patches.c.patch.in_(found)).values(undoable=False))
         return len(found)
@@ -162,7 +201,8 @@ def drop_rows(store: Store, *, before: dt.datetime | None = None, run: str | Non
     return store.write(work)
 
 
-def _fetch(connection: Connection, patch: str) -> Row[Any]:
+def fetch_patch(connection: Connection, patch: str) -> Row[Any]:
+    """Return the row of the patch whose id is, or begins with, ``patch``. Raises UnknownPatch."""
     begins = select(patches).where(patches.c.patch >= patch, patches.c.patch < f"{patch}\U0010ffff").limit(2)
     rows = connection.execute(begins).all() if patch else []
     if len(rows) != 1:
@@ -180,6 +220,7 @@ def _owner(row: Row[Any]) -> Owner:
     return Owner(row.host, row.pid, row.process)
 
 
-def _to_patch(row: Row[Any]) -> Patch:
-    names = ("patch", "run", "audit", "undoes", "target", "requested_by", "at", "state", "undoable", "detail")
+def to_patch(row: Row[Any]) -> Patch:
+    """Return the patch of a row."""
+    names = ("patch", "run", "audit", "undoes", "target", "requested_by", "at", "state", "undoable", "after_run", "detail")
     return Patch(**{name: getattr(row, name) for name in names})

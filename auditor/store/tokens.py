@@ -18,7 +18,7 @@ from auditor.errors import ConfigError, StoreError, Unauthorised
 from auditor.store._schema import tokens
 from auditor.store._store import Store, database_time, time_expression
 
-Scope = Literal["read", "run", "define", "repair"]
+Scope = Literal["read", "run", "define", "repair", "apply"]
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
@@ -27,6 +27,7 @@ GRANTED_BY: Mapping[str, frozenset[str]] = {
     "run": frozenset({"read", "run"}),
     "define": frozenset({"read", "run", "define"}),
     "repair": frozenset({"read", "run", "repair"}),
+    "apply": frozenset({"read", "run", "repair", "apply"}),
 }
 """The scopes that a token of each scope includes."""
 

@@ -21,6 +21,7 @@ from dialects.floors import Floor
 from dialects.kinds import Kind
 from dialects.spark import connect, java
 from dialects.spark.session import SparkSession, first_line
+from dialects.table_form import TableForm
 from dialects.time_text import BC, MICROSECOND
 from dialects.url import Url
 
@@ -62,6 +63,8 @@ class Spark(Dialect):
         "set": "STRING", "binary": "BINARY", "year": "SMALLINT", "date": "DATE", "timestamp": "TIMESTAMP_NTZ",
         "timestamptz": "TIMESTAMP", "uuid": "STRING", "network": "STRING",
     }  # fmt: skip
+
+    TABLE_FORM = TableForm(inline_comments=True, backslash_escapes=True, primary_key="", change=(), change_null="")
 
     CAST_TYPE_BY_KIND = {"char": "STRING"}
     """A cast to CHAR is refused. https://spark.apache.org/docs/latest/sql-ref-datatypes.html"""

@@ -11,9 +11,11 @@ import pytest
 from fastapi.routing import APIRoute
 
 from auditor.api import app as application
-from auditor.api import audits, event_stream, health, repairs, reports, runs, sessions
+from auditor.api import sessions
 from auditor.api.sessions import check_exposure
 from auditor.errors import ConfigError
+from auditor.repair.keys import Selection
+from auditor.service import patch_requests
 from auditor.service import repairs as repair_service
 from auditor.store import tokens
 from auditor.store.tokens import GRANTED_BY, SCOPES, Scope
@@ -46,6 +48,13 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/runs/{run}/repairs"): ("read", 200),
     ("POST", "/api/v1/runs/{run}/repairs"): ("repair", 201),
     ("GET", "/api/v1/repairs/{repair}"): ("read", 200),
+    ("POST", "/api/v1/runs/{run}/patches"): ("repair", 201),
+    ("GET", "/api/v1/runs/{run}/patches"): ("read", 200),
+    ("GET", "/api/v1/patches/{patch}"): ("read", 200),
+    ("GET", "/api/v1/patches/{patch}/rows"): ("read", 200),
+    ("GET", "/api/v1/patches/{patch}/sql"): ("read", 200),
+    ("POST", "/api/v1/patches/{patch}/apply"): ("apply", 409),  # authorized callers get 409, because this target may only be read
+    ("POST", "/api/v1/patches/{patch}/undo"): ("apply", 409),
     ("GET", "/api/v1/events"): ("define", 200),
     ("GET", "/api/v1/days/{day}/report"): ("read", 200),
     ("POST", "/api/v1/compare"): ("read", 200),
@@ -66,12 +75,18 @@ def record_repair(own: Service) -> str:
     return repair_service.record(own.store, own.runs["orders"], kind="other", note="mended", who="somebody").repair
 
 
+def propose_patch(own: Service) -> str:
+    """Propose a patch, once, and return its id."""
+    return patch_requests.propose(own.settings, own.store, own.runs["orders"], Selection(), who="somebody", idempotency="once").patch
+
+
 def send_request(client: httpx.Client, own: Service, method: str, path: str) -> httpx.Response:
     """Send a request to a route that is valid for every authorized caller."""
     if (method, path) == ("DELETE", "/api/v1/audits/{name}"):
         own.client("define").put("/api/v1/audits/adhoc", json=ORDERS).raise_for_status()
     name = "adhoc" if method in ("PUT", "DELETE") else "orders"
-    place = path.format(name=name, run=own.runs["orders"], day="2026-01-01", repair=record_repair(own) if "{repair}" in path else "")
+    made = {"repair": record_repair(own) if "{repair}" in path else "", "patch": propose_patch(own) if "{patch}" in path else ""}
+    place = path.format(name=name, run=own.runs["orders"], day="2026-01-01", **made)
     if path.endswith("/compare"):
         files = {"source": ("s.csv", SUMMARY), "target": ("t.csv", SUMMARY)}
         return client.post(place, files=files)
@@ -79,12 +94,15 @@ def send_request(client: httpx.Client, own: Service, method: str, path: str) -> 
         return client.post(place, json={"name": "other", **ORDERS})
     if (method, path) == ("POST", "/api/v1/runs/{run}/repairs"):
         return client.post(place, json={"kind": "other", "note": "mended"})
+    if "patch" in path and method == "POST":
+        return client.post(place, json={} if path.endswith("/patches") else {"rows": 2}, headers={"Idempotency-Key": "k"})
     return client.request(method, place, json=ORDERS if method == "PUT" or path == "/api/v1/runs" else None)
 
 
 def test_table_lists_every_route() -> None:
-    routers = (health.open_routes, health.routes, audits.routes, runs.routes, event_stream.routes, repairs.routes, reports.routes)
-    routed = {(m, one.path) for routes in routers for one in routes.routes if isinstance(one, APIRoute) for m in one.methods or ()}
+    routed = {
+        (m, one.path) for routes in application.ROUTERS for one in routes.routes if isinstance(one, APIRoute) for m in one.methods or ()
+    }
     assert routed == set(ROUTES) | OPEN
     assert application.NON_PAGE_PATHS == ("/api", "/healthz", "/readyz", "/metrics")
 

@@ -57,6 +57,7 @@ def test_state_of_each_audit(own: Service) -> None:
     assert found["auditor_verified_through_timestamp_seconds", never] == found["auditor_last_run_timestamp_seconds", never] == 0
     assert found["auditor_store_up", ()] == 1
     assert found["auditor_queue_depth", ()] == 0
+    assert found["auditor_patches_waiting", ()] == 0
 
 
 def test_runs_since_the_start_of_the_process_are_counted_once(own: Service) -> None:

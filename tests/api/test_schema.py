@@ -87,13 +87,16 @@ CONTENT_DEPENDENT = (
     "POST /api/v1/audits/{name}/runs",
     "POST /api/v1/runs",
     "POST /api/v1/runs/{run}/repairs",
+    "POST /api/v1/runs/{run}/patches",
+    "POST /api/v1/patches/{patch}/apply",
+    "POST /api/v1/patches/{patch}/undo",
 )
 """Operations that may reject a body that matches its schema: its tables may not exist, its idempotency key may be used already."""
 
 
 def widest_token(case: schemathesis.Case[Any], secrets: dict[Scope, str]) -> str:
     """Return the token with the widest scope that allows this operation; no scope includes all others."""
-    return secrets["repair" if case.operation.definition.raw.get("x-scope") == "repair" else "define"]
+    return secrets["apply" if case.operation.definition.raw.get("x-scope") in ("repair", "apply") else "define"]
 
 
 def send_and_validate(case: schemathesis.Case[Any], secret: str, *, refused: bool = False) -> None:

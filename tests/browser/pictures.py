@@ -21,7 +21,9 @@ from playwright.sync_api import Browser, sync_playwright
 from auditor import service
 from auditor.api import create_app
 from auditor.config import Settings, validate_settings
+from auditor.repair.keys import Selection
 from auditor.report import day, render
+from auditor.service import patch_requests
 from auditor.store import Store, _schema, audit_state, open_store, runs
 from tests.browser.conftest import CHROMIUM_OPTIONS, find_chromium
 from tests.browser.served import serve_app
@@ -167,6 +169,8 @@ def main() -> None:
         reported, report_store = create_report_sample(Path(folder) / "reports")
         file = Path(folder) / "day.html"
         file.write_text(render.day(day.load_day(report_store, reported, REPORTED.date(), REPORTED), "html"), encoding="utf-8")
+        if options.all:
+            patch_requests.propose(configured, store, latest.run, Selection(limit=30, delete_extra=True), who="ada")
         with serve_app(create_app(configured, store, insecure=True)) as url, browser() as opened:
             camera = Camera(opened, url, options.directory)
             record_heartbeat(store)

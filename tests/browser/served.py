@@ -17,6 +17,8 @@ import uvicorn
 from auditor import service
 from auditor.api import create_app
 from auditor.config import Settings, validate_settings
+from auditor.repair.keys import Selection
+from auditor.service import patch_requests
 from auditor.service.workers import Workers
 from auditor.store import Store, open_store, tokens
 
@@ -26,12 +28,18 @@ CREATE TABLE customers AS SELECT i::BIGINT AS id, 'customer ' || i AS name, DATE
 CREATE TABLE orders AS SELECT i::BIGINT AS id, i % 900 AS customer, (i * 7 % 100)::INT AS amount, 'item ' || (i % 50) AS item
   FROM range(1, 20001) t(i);
 CREATE TABLE nothing (id BIGINT, x VARCHAR);
+CREATE TABLE prices (id BIGINT PRIMARY KEY, name VARCHAR, price DECIMAL(9, 2));
+INSERT INTO prices SELECT i, 'article ' || i, i / 4 FROM range(1, 501) t(i);
 """
 DAMAGE = """
 UPDATE orders SET amount = amount + 1 WHERE id % 997 = 0;
 UPDATE orders SET item = '<b>bold</b>' WHERE id = 17;
 DELETE FROM orders WHERE id BETWEEN 15000 AND 15600 OR id % 251 = 0;
 INSERT INTO orders SELECT id + 50000, customer, amount, item FROM orders WHERE id < 20;
+UPDATE prices SET price = price + 1, name = '<b>bold</b>' WHERE id = 17;
+UPDATE prices SET price = NULL WHERE id = 30;
+DELETE FROM prices WHERE id = 400;
+INSERT INTO prices VALUES (9000, 'extra', 1);
 """
 RECHECK_WAIT = 2.5
 """Seconds that a run of the audit ``watched`` waits before its recheck, long enough for a test to watch it."""
@@ -48,8 +56,8 @@ class Site:
 
     def path(self, name: str) -> str:
         """Return the path of a page by its short name, a key of `PAGES`."""
-        if name in ("run", "failed"):
-            (latest,) = newest_run(self.store, {"run": "orders", "failed": "missing"}[name])
+        if name in RUNS:
+            (latest,) = newest_run(self.store, RUNS[name])
             return f"/runs/{latest}"
         return PAGES[name]
 
@@ -69,15 +77,19 @@ PAGES = {
     "no audit": "/audits/nobody",
     "no run": "/runs/0123",
     "run": "",
+    "patch": "",
     "failed": "",
 }
 
+RUNS = {"run": "orders", "failed": "missing", "patch": "patched"}
+"""The audit whose newest run a page shows, by the page's short name."""
+
 
 def newest_run(store: Store, audit: str) -> list[str]:
-    """Return the id of an audit's newest run as a list, empty without runs."""
+    """Return the id of an audit's newest run with its own settings as a list, empty without runs."""
     from auditor.store import runs
 
-    return [one.run for one in runs.list_runs(store, audit=audit, limit=1)]
+    return [one.run for one in runs.list_runs(store, audit=audit, limit=1, own_only=True)]
 
 
 def settings(directory: Path) -> Settings:
@@ -86,7 +98,8 @@ def settings(directory: Path) -> Settings:
     def audit(table: str, **more: Any) -> dict[str, Any]:
         return {**{side: {"connection": name, "table": table} for side, name in NAMES.items()}, "key": ["id"], **more}
 
-    urls = {name: {"url": f"duckdb:///{directory}/{side}.duckdb"} for side, name in NAMES.items()}
+    urls: dict[str, Any] = {name: {"url": f"duckdb:///{directory}/{side}.duckdb"} for side, name in NAMES.items()}
+    urls["warehouse"]["write"] = {"url": urls["warehouse"]["url"]}
     audits = {
         "customers": audit("customers", schedule="*/30 * * * *"),
         "orders": audit("orders"),
@@ -96,6 +109,7 @@ def settings(directory: Path) -> Settings:
         "endless": audit("orders", recheck={"times": 3, "wait": 600}),
         "missing": audit("nowhere"),
         "nothing": audit("nothing"),
+        "patched": audit("prices"),
         "never": audit("customers"),
         LONG_NAME: audit("customers"),
         "rolling": audit("orders", rolling={"per_run": "30%"}, partition={"size": 1000}),
@@ -125,10 +139,12 @@ def site(directory: Path, *, insecure: bool = False) -> Iterator[Site]:
         "orders, counted",
         "missing",
         "nothing",
+        "patched",
         "rolling",
         "rolling",
     ):
         service.run_audit(configured, name, store=store, requested_by="the tests", reason="to have something to show")
+    patch_requests.propose(configured, store, newest_run(store, "patched")[0], Selection(delete_extra=True), who="the tests")
     secrets = {scope: tokens.create_token(store, name=f"a {scope} token", scope=scope) for scope in tokens.SCOPES}
     workers = Workers(configured, store, 1)
     workers.start()

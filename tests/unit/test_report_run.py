@@ -19,6 +19,7 @@ from auditor import service
 from auditor.compare.accounting import MASK
 from auditor.config import Settings
 from auditor.model import (
+    Advice,
     ColumnDifference,
     Comparison,
     Difference,
@@ -29,6 +30,7 @@ from auditor.model import (
     Measure,
     NotCompared,
     RangeDifference,
+    Remedy,
     Report,
     Score,
     SideCost,
@@ -85,6 +87,8 @@ def full_report(text: str = "") -> Report:
         ),
         steps=(Step(method="counts", verdict=Verdict.MISMATCH, seconds=0.5, reasons=(f"sums differ{text}",)),),
         schema_changes=(f"target: column note{text} was added (text)",), covered=0.05, verified_through=AT, retries=2, resumable=True,
+        reason=f"after the backfill{text}",
+        advice=Advice(why=f"few rows differ{text}", remedies=(Remedy("patch", 102, 0.1, 3.0, f"auditor patch bbbb{text}"),)),
         notes=(f"source: something{text} was tried again", "schema: target: column note was added (text)"),
     )  # fmt: skip
 
@@ -109,6 +113,7 @@ EXPECTED_TEXTS = {
     "tolerated": "6 within tolerances", "unsettled": "3 unsettled", "rechecks": "2 rechecks", "measure": "price sum", "deviation": "25%",
     "allowed": "allowed", "step": "sums differ", "schema": "column note was added", "resume": f"auditor resume {'b' * 32}",
     "verified": "2026-03-18 06:30:00 UTC", "watermark": "2026-03-18 06:15:00 UTC", "note": "source: something was tried again",
+    "advice": "patch, as few rows differ: 102 rows (10.00% of the table), about 3 s: auditor patch bbbb", "asked": "after the backfill",
     "snapshot": "in its own snapshot", "coverage": "4.88%", "left out": "card: is a secret", "cut": "at (source): beyond milliseconds",
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from auditor.api.dependencies import AppState
 from auditor.api.errors import http_status
-from auditor.api.pages import _about, _assets, _audit, _compare, _day, _login, _overview, _run, _sql, _tokens
+from auditor.api.pages import _about, _assets, _audit, _compare, _day, _login, _overview, _patch, _run, _sql, _tokens
 from auditor.api.pages._layout import render_page, url
 from auditor.api.pages._session import visitor_or_none
 from auditor.config import Settings
@@ -37,7 +37,7 @@ def create(settings: Settings, store: Store, *, insecure: bool = False) -> FastA
     app.state.app_state = AppState(settings, store)
     app.state.insecure = insecure
     # _sql before _audit: the route of an audit's page takes every path below /audits, because names may contain slashes.
-    for module in (_login, _assets, _about, _compare, _overview, _sql, _audit, _run, _day, _tokens):
+    for module in (_login, _assets, _about, _compare, _overview, _sql, _audit, _run, _patch, _day, _tokens):
         app.include_router(module.router)
     app.add_exception_handler(AuditorError, _handle_auditor_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)

@@ -44,8 +44,9 @@ GLOSSARY = {
     " busy, the auditor waits and says why.",
     "token": "A secret with which a person or a program logs in. Only its hash is stored, so it is shown once.",
     "scope": "What a token may do. Read: see everything. Run: also start, cancel and resume. Define: also define and pause audits, manage"
-    " tokens. Repair: run, and record repairs.",
-    "patch": "The statements that would make the target equal to the source.",
+    " tokens. Repair: run, propose patches, and record repairs. Apply: what repair may, and write patches into targets.",
+    "patch": "The statements that make rows of the target equal to the source's. Nothing is written before somebody applies it, and what"
+    " was written can be undone.",
 }
 
 EXACT_METHOD = (

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from auditor import service
 from auditor.api import differences as difference_lists
 from auditor.api.dependencies import App, AppState
-from auditor.api.pages import _differences
+from auditor.api.pages import _differences, _patch
 from auditor.api.pages._differences import DifferenceState, Kind
 from auditor.api.pages._layout import file_response, redirect, render_page, url
 from auditor.api.pages._session import Reader, Runner
@@ -33,16 +33,28 @@ MAX_ITEMS = 50
 
 @router.get("/runs/{run}")
 def run_page(
-    request: Request, app: App, visitor: Reader, run: str, kind: Kind = "", state: DifferenceState = "", after: int = 0
+    request: Request,
+    app: App,
+    visitor: Reader,
+    run: str,
+    kind: Kind = "",
+    state: DifferenceState = "",
+    after: int = 0,
+    patch: str = "",
+    row: int = 0,
 ) -> HTMLResponse:
-    """Show the run; ``after`` is the last difference of the previous page."""
-    return render_page(request, "run.html", visitor=visitor, **_template_values(app, run, kind, state, after))
+    """Show the run; ``after`` is the last difference of the previous page, ``patch`` the patch to show, ``row`` its row before."""
+    values = _template_values(app, run, kind, state, after)
+    found = values["report"] and _patch.build_view(app.store, values["one"], values["report"], patch, row)
+    return render_page(request, "run.html", visitor=visitor, patching=found, **values)
 
 
 @router.get("/runs/{run}/live")
 def live_run(request: Request, app: App, visitor: Reader, run: str) -> HTMLResponse:
     """Return the part of the page that changes while the run goes on."""
-    return render_page(request, "run_body.html", visitor=visitor, **{**_template_values(app, run, "", "", 0), "watched": True})
+    values = _template_values(app, run, "", "", 0)
+    found = values["report"] and _patch.build_view(app.store, values["one"], values["report"], "", 0)
+    return render_page(request, "run_body.html", visitor=visitor, **{**values, "watched": True, "patching": found})
 
 
 @router.get("/runs/{run}/differences.{format}")

@@ -23,7 +23,8 @@ SCOPE_DESCRIPTIONS: dict[Scope, str] = {
     "read": "see everything",
     "run": "also start, cancel and resume",
     "define": "also define and pause audits, manage tokens",
-    "repair": "read, run, and record repairs",
+    "repair": "read, run, propose patches, and record repairs",
+    "apply": "what repair may, and write patches into targets",
 }
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "no expiry"}
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from auditor.canonical import holds
 from auditor.errors import ColumnRefused, NoKey, SchemaChanged
 from auditor.pipeline.events import ColumnSchema, TableSchema
-from auditor.pipeline.kinds import holds, source_kind
+from auditor.pipeline.kinds import source_kind
 from auditor.sql.merge import MergeStatements
 from dialects import Dialect, Kind, Place, Session, Table
 

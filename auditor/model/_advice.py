@@ -1,0 +1,35 @@
+"""What would mend a target after a mismatch, with what each way is expected to cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Tool = Literal["patch", "range bootstrap", "bootstrap", "wait"]
+"""``patch``: change single rows. ``range bootstrap``: copy a range of keys anew. ``bootstrap``: copy the table anew. ``wait``: run again
+later, because rows are still changing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One way to mend a target."""
+
+    tool: Tool
+    rows: int
+    """The rows that it writes, or reads again."""
+    share: float
+    """The same as a share of the table's rows, 0 .. 1."""
+    seconds: float
+    """How long it is expected to take, by measured rates."""
+    command: str
+    """The command to paste."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Which way fits a mismatch, and the others that are possible."""
+
+    why: str
+    """Why the first one fits, as a clause."""
+    remedies: tuple[Remedy, ...]
+    """At least one: the one that fits first."""

@@ -1,0 +1,113 @@
+"""A patch that somebody approves before it is applied: what it would change, row by row, and the application of just that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from auditor.errors import PatchRefused
+from auditor.repair.apply import Application, Found
+from auditor.repair.journal import describe_columns, meant_row, to_rows
+from auditor.repair.proposal import BATCH_ROWS, Proposal
+from auditor.repair.rows import RowChange
+from auditor.repair.script import sql_script
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovablePlan:
+    """What a patch would change, for the store."""
+
+    target: str
+    """What identifies the patched table."""
+    counts: Counter[str]
+    """The changes by kind."""
+    cannot_apply: str
+    """Why it can only be read; empty if it can be applied."""
+    body: dict[str, Any]
+    """The ``rows`` as the journal has them, each with its ``sql``; what describes their ``columns``; the ``script``."""
+
+
+def plan_approvable(proposal: Proposal, most: int, target: str, cannot_apply: str, made: str) -> ApprovablePlan:
+    """Return what a proposal would change now; ``made`` is when, for the script's header.
+
+    Neither texts of masked columns nor statements that hold any are in it. Raises PatchRefused for more than ``most`` rows, and
+    ValueRefused for a value that cannot be written exactly.
+    """
+    batches: list[list[RowChange]] = []
+    for keys in proposal.keys.batches(BATCH_ROWS):
+        batches.append(proposal.read_changes(keys))
+        if sum(map(len, batches)) > most:
+            raise PatchRefused(
+                f"more than {most:,} rows are to be changed, which is what one patch may change; propose fewer with limit or keys, raise"
+                " max_rows under write:, or copy the range anew"
+            )
+    changes = [change for batch in batches for change in batch]
+    statements = [proposal.statement(change) for change in changes]
+    masked = proposal.transfer.masked
+    rows = [{**row, "sql": None if masked else sql} for row, sql in zip(to_rows(proposal, changes), statements, strict=True)]
+    script = None if masked else "".join(sql_script(proposal, made, batches))
+    body = {"rows": rows, "columns": describe_columns(proposal), "script": script}
+    return ApprovablePlan(target, Counter(change.kind for change in changes), cannot_apply, body)
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """A change that was approved: the kind of change, the columns, and the digests of the row as it should be and as it was."""
+
+    kind: str
+    columns: tuple[str, ...]
+    new: str | None
+    old: str | None
+
+
+ApprovedRows = Mapping[tuple[str | None, ...], Approved]
+"""The approved changes by key."""
+
+
+def read_approved(rows: Sequence[Mapping[str, Any]]) -> ApprovedRows:
+    """Return the approved changes of a stored plan."""
+    return {tuple(row["key"]): Approved(row["kind"], tuple(row["columns"]), _digest(row["new"]), _digest(row["old"])) for row in rows}
+
+
+def _digest(row: Mapping[str, Any] | None) -> str | None:
+    return row["digest"] if row else None
+
+
+def check_approved(proposal: Proposal, approved: ApprovedRows) -> Counter[str]:
+    """Return how many changes are still as they were approved, by kind, after a check that each can be written."""
+    counts: Counter[str] = Counter()
+    for keys in _batches(approved):
+        changes, _ = _find(proposal, approved, keys)
+        for change in changes:
+            proposal.statement(change)
+            counts[change.kind] += 1
+    return counts
+
+
+def write_approved(application: Application, approved: ApprovedRows) -> None:
+    """Write the changes that are still as they were approved, and leave the others."""
+    for keys in _batches(approved):
+        if application.stopped.is_set():
+            return
+        application.write(lambda keys=keys: _find(application.proposal, approved, keys))  # type: ignore[misc]
+
+
+def _find(proposal: Proposal, approved: ApprovedRows, keys: list[tuple[str | None, ...]]) -> Found:
+    """Return the changes of these keys that are as they were approved; rows that differ otherwise by now are left."""
+    differing = proposal.read_changes(keys)
+    names = proposal.transfer.names
+    chosen = [change for change in differing if _as_approved(names, change) == approved[change.key]]
+    return chosen, Counter(equal=len(keys) - len(differing), left=len(differing) - len(chosen))
+
+
+def _as_approved(names: Sequence[str], change: RowChange) -> Approved:
+    meant = meant_row(names, change)
+    return Approved(change.kind, change.columns, meant.digest if meant else None, change.old.digest if change.old else None)
+
+
+def _batches(approved: ApprovedRows) -> Iterator[list[tuple[str | None, ...]]]:
+    keys = list(approved)
+    for start in range(0, len(keys), BATCH_ROWS):
+        yield keys[start : start + BATCH_ROWS]

@@ -1,0 +1,32 @@
+"""Add to a run's report what would mend its target, by what earlier patches of the audit took."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import TYPE_CHECKING
+
+from auditor.config import Audit, Settings
+from auditor.errors import StoreError
+from auditor.model import Report
+from auditor.repair.advice import Rates, advise
+
+if TYPE_CHECKING:
+    from auditor.store import Store
+
+log = logging.getLogger(__name__)
+
+
+def with_advice(settings: Settings, store: Store, audit: Audit, report: Report) -> Report:
+    """Return the report with advice where rows differ; unchanged for an audit that is not configured, or compares a dump."""
+    from auditor.store import patches
+
+    if report.audit not in settings.audits or audit.via or audit.target.connection not in settings.connections:
+        return report
+    try:
+        measured = patches.measure_rate(store, report.audit)
+    except StoreError as error:
+        log.info("the rate of earlier patches is not known: %s", error, extra={"action": "advice"})
+        measured = None
+    rates = Rates(patched=measured) if measured else Rates()
+    return dataclasses.replace(report, advice=advise(report, audit, settings.connections[audit.target.connection], rates))

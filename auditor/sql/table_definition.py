@@ -1,0 +1,103 @@
+"""Write the statements that make a target's table, or bring one in line. They are printed, and run by a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from auditor.errors import ConfigError
+from auditor.model import DefinedColumn, DefinedTable
+from dialects import Dialect
+from dialects.table_form import TableKey
+
+
+def create_table(dialect: Dialect, table: str, defined: DefinedTable, keys: Mapping[TableKey, Sequence[str]]) -> Iterator[str]:
+    """Yield the statements that make a table; ``keys`` are the columns of its distribution and sort keys.
+
+    Raises ConfigError for a key that the engine does not have, or of a column that the table does not have.
+    """
+    form = dialect.TABLE_FORM
+    lines = [_definition(dialect, column) for column in defined.columns]
+    if defined.key and form.primary_key:
+        lines.append(form.primary_key.format(columns=_names(dialect, defined.key)))
+    clauses = [_table_key(dialect, defined, key, columns) for key, columns in keys.items() if columns]
+    if defined.comment and form.inline_comments:
+        clauses.append(f"COMMENT {_text(dialect, defined.comment)}")
+    yield f"CREATE TABLE {table} (\n  " + ",\n  ".join(lines) + "\n)" + "".join(f"\n{clause}" for clause in clauses)
+    yield from _comments(dialect, table, defined)
+
+
+def add_column(dialect: Dialect, table: str, column: DefinedColumn) -> Iterator[str]:
+    """Yield the statements that add a column, which may be NULL, as the rows that are there have no value of it."""
+    comment = f" COMMENT {_text(dialect, column.comment)}" if column.comment and dialect.TABLE_FORM.inline_comments else ""
+    yield f"ALTER TABLE {table} ADD COLUMN {dialect.quote(column.name)} {column.type}{_null(dialect, True)}{comment}"
+    if column.comment and not comment:
+        yield _comment_on(dialect, table, column)
+
+
+def change_type(dialect: Dialect, table: str, name: str, column: DefinedColumn) -> list[str]:
+    """Return the statements that give a column its type; none where the engine changes no types."""
+    typed = f"{column.type}{_null(dialect, column.nullable) if _changes_whole(dialect) else ''}"
+    return [one.format(table=table, column=dialect.quote(name), type=typed) for one in dialect.TABLE_FORM.change]
+
+
+def change_null(dialect: Dialect, table: str, name: str, column: DefinedColumn) -> list[str]:
+    """Return the statements that let a column be NULL, or not; none where the engine has none."""
+    if _changes_whole(dialect):
+        return change_type(dialect, table, name, column)
+    form = dialect.TABLE_FORM.change_null
+    return [form.format(table=table, column=dialect.quote(name), change="DROP" if column.nullable else "SET")] if form else []
+
+
+def add_key(dialect: Dialect, table: str, key: Sequence[str]) -> list[str]:
+    """Return the statement that adds a primary key; none where there are none."""
+    form = dialect.TABLE_FORM.primary_key
+    return [f"ALTER TABLE {table} ADD {form.format(columns=_names(dialect, key))}"] if form else []
+
+
+def _changes_whole(dialect: Dialect) -> bool:
+    """Return whether a column is changed by its whole definition, in which NOT NULL stands too."""
+    return bool(dialect.TABLE_FORM.change) and not dialect.TABLE_FORM.change_null
+
+
+def _definition(dialect: Dialect, column: DefinedColumn) -> str:
+    comment = f" COMMENT {_text(dialect, column.comment)}" if column.comment and dialect.TABLE_FORM.inline_comments else ""
+    return f"{dialect.quote(column.name)} {column.type}{_null(dialect, column.nullable)}{comment}"
+
+
+def _null(dialect: Dialect, nullable: bool) -> str:
+    written = dialect.TABLE_FORM.null if nullable else "NOT NULL"
+    return f" {written}" if written else ""
+
+
+def _table_key(dialect: Dialect, defined: DefinedTable, key: TableKey, columns: Sequence[str]) -> str:
+    form = dialect.TABLE_FORM.table_keys.get(key)
+    if form is None:
+        raise ConfigError(f"{dialect.name} has no {key} keys; leave out --{key}-key")
+    by_name = {column.name.lower(): column.name for column in defined.columns}
+    unknown = [name for name in columns if name.lower() not in by_name]
+    if unknown:
+        raise ConfigError(f"the table has no column {unknown[0]!r} for --{key}-key; it has {', '.join(by_name.values())}")
+    return form.format(columns=_names(dialect, [by_name[name.lower()] for name in columns]))
+
+
+def _comments(dialect: Dialect, table: str, defined: DefinedTable) -> Iterator[str]:
+    if dialect.TABLE_FORM.inline_comments:
+        return
+    if defined.comment:
+        yield f"COMMENT ON TABLE {table} IS {_text(dialect, defined.comment)}"
+    yield from (_comment_on(dialect, table, column) for column in defined.columns if column.comment)
+
+
+def _comment_on(dialect: Dialect, table: str, column: DefinedColumn) -> str:
+    return f"COMMENT ON COLUMN {table}.{dialect.quote(column.name)} IS {_text(dialect, column.comment)}"
+
+
+def _names(dialect: Dialect, names: Sequence[str]) -> str:
+    return ", ".join(dialect.quote(name) for name in names)
+
+
+def _text(dialect: Dialect, comment: str) -> str:
+    """Return the literal of a comment, which must be one plain literal."""
+    if dialect.TABLE_FORM.backslash_escapes:
+        return "'" + comment.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return "'" + comment.replace("'", "''") + "'"

@@ -1,0 +1,121 @@
+"""The advice after a mismatch: which tool fits what differs, with rows, share, seconds and the command to paste."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auditor import service
+from auditor.config import ConnectionSettings
+from auditor.model import Advice, Report, Verdict
+from auditor.repair.advice import Rates, advise
+from auditor.report import json, render
+from auditor.service import patches
+from auditor.store.patches import measure_rate
+from tests.live import LiveEngine
+from tests.repair import small
+from tests.repair.small import Small
+
+ROWS = 5000
+SOURCE = ("CREATE TABLE s (id INTEGER PRIMARY KEY, name VARCHAR)", f"INSERT INTO s SELECT i, 'n' || i FROM range({ROWS}) r(i)")
+EQUAL = ("CREATE TABLE t (id INTEGER PRIMARY KEY, name VARCHAR)", f"INSERT INTO t SELECT i, 'n' || i FROM range({ROWS}) r(i)")
+
+
+def make(folder: Path, *damage: str, **more: Any) -> Small:
+    target = LiveEngine("duckdb", "duckdb", f"duckdb:///{folder}/target.duckdb")
+    return small.make(folder, target, SOURCE, (*EQUAL, *damage), **more)
+
+
+def advice_of(report: Report) -> Advice:
+    assert report.verdict is Verdict.MISMATCH and report.advice
+    return report.advice
+
+
+@pytest.mark.parametrize(
+    ("damage", "audit", "tools", "rows", "command", "why"),
+    [
+        pytest.param(
+            "UPDATE t SET name = 'x' WHERE id IN (7, 4000)", {}, ["patch", "bootstrap"], 2, "auditor patch {run}",
+            "few rows differ; a patch may change 1,000", id="few",
+        ),
+        pytest.param(
+            "INSERT INTO t VALUES (6000, 'extra')", {}, ["patch", "range bootstrap", "bootstrap"], 1,
+            "auditor patch {run} --delete-extra", "few rows differ", id="extra",
+        ),
+        pytest.param(
+            "DELETE FROM t WHERE id BETWEEN 1000 AND 2499", {"partition": {"size": 100}}, ["range bootstrap", "patch", "bootstrap"], 1500,
+            "auditor bootstrap small --keys 1000..2499", "more rows differ than a patch may change, and they lie in one range", id="range",
+        ),
+        pytest.param(
+            "UPDATE t SET name = 'x' WHERE id % 2 = 0", {}, ["bootstrap", "patch"], ROWS, "auditor bootstrap small", "", id="everywhere"
+        ),
+        pytest.param(
+            "UPDATE t SET name = 'x' WHERE id = 7", {"method": "signature", "partition": {"size": 100}}, ["range bootstrap", "bootstrap"],
+            100, "auditor bootstrap small --keys 0..99", "the method signature names no rows, and they lie in one", id="no rows named",
+        ),
+        pytest.param(
+            "UPDATE t SET name = 'x' WHERE id = 7", {"columns": {"override": {"id": {"mask": True}}}}, ["bootstrap"], ROWS,
+            "auditor bootstrap small", "its rows cannot be patched one by one", id="masked key",
+        ),
+    ],
+)  # fmt: skip
+def test_the_tool_fits_what_differs(
+    damage: str, audit: dict[str, Any], tools: list[str], rows: int, command: str, why: str, tmp_path: Path
+) -> None:
+    report = make(tmp_path, damage, **audit).run()
+    found = advice_of(report)
+    assert [one.tool for one in found.remedies] == tools
+    first = found.remedies[0]
+    assert (first.rows, first.command) == (rows, command.format(run=report.run[:12]))
+    assert found.why.startswith(why)
+    assert first.share == rows / max(report.comparison.rows.values() if report.comparison else ())
+    assert first.seconds >= 1
+
+
+def test_every_door_shows_the_numbers_and_the_command(tmp_path: Path) -> None:
+    report = make(tmp_path, "UPDATE t SET name = 'x' WHERE id = 7").run()
+    shown = " ".join(render.run(report, None, "text").split())
+    few = "advice: patch, as few rows differ; a patch may change 1,000: 1 row (0.02% of the table), about 1 s"
+    assert f"{few}: auditor patch {report.run[:12]}" in shown
+    assert "or bootstrap: 5,000 rows (100% of the table), about" in shown
+    written = json.report(report)["advice"]
+    assert written and written["remedies"][0] == {
+        "tool": "patch", "rows": 1, "share": 1 / ROWS, "seconds": 1.0, "command": f"auditor patch {report.run[:12]}",
+    }  # fmt: skip
+
+
+def test_what_is_young_waits(tmp_path: Path) -> None:
+    pair = make(tmp_path, "UPDATE t SET name = 'x' WHERE id = 7")
+    report = pair.run()
+    assert report.differences
+    moving = dataclasses.replace(report, differences=dataclasses.replace(report.differences, unsettled=40))
+    audit, target = pair.settings.audits["small"], pair.settings.connections["b"]
+    found = advise(moving, audit, target, Rates())
+    assert found and (found.remedies[0].tool, found.remedies[0].rows, found.remedies[0].command) == ("wait", 40, "auditor run small")
+    assert found.why == "most rows that differ were still changing when they were looked at last"
+    files = ConnectionSettings(url="spark:///local")
+    lake = advise(report, audit, files, Rates())
+    assert lake and "patch" not in [one.tool for one in lake.remedies], "Spark's rows cannot be changed one by one"
+
+
+def test_the_rate_is_measured_by_earlier_patches(tmp_path: Path) -> None:
+    pair = make(tmp_path, "UPDATE t SET name = 'x' WHERE id < 300")
+    first = advice_of(pair.run())
+    assert first.remedies[0].seconds == pytest.approx(1 + 300 / Rates().patched)
+    assert measure_rate(pair.store, "small") is None
+    result = patches.apply_patch(pair.settings, pair.store, "small", small.EVERYTHING)
+    assert result.patched.counts["updated"] == 300
+    pair.on_target("UPDATE t SET name = 'x' WHERE id < 300")
+    measured = measure_rate(pair.store, "small")
+    assert measured
+    assert advice_of(pair.run()).remedies[0].seconds == pytest.approx(1 + 300 / measured)
+
+
+def test_a_match_and_a_run_that_is_not_stored_have_none(tmp_path: Path) -> None:
+    pair = make(tmp_path)
+    assert pair.run().advice is None
+    pair.on_target("UPDATE t SET name = 'x' WHERE id = 7")
+    assert service.run_audit(pair.settings, "small").advice is None
