@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auditor import __version__
-from auditor.api import audits, errors, event_stream, health, middleware, patches, repairs, reports, routing, runs
+from auditor.api import audits, errors, event_stream, health, middleware, patches, pipelines, repairs, reports, routing, runs
 from auditor.api.dependencies import AppState
 from auditor.api.metrics import Metrics
 from auditor.config import Settings
@@ -29,6 +29,7 @@ NON_PAGE_PATHS = ("/api", "/healthz", "/readyz", "/metrics")
 
 ROUTERS = (
     health.open_routes, health.routes, audits.routes, runs.routes, event_stream.routes, repairs.routes, patches.routes, reports.routes,
+    pipelines.routes,
 )  # fmt: skip
 
 API_DESCRIPTION = """Request audits and read their results.

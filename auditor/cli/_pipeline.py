@@ -8,7 +8,7 @@ import sys
 from threading import Event
 from typing import Any
 
-from auditor.cli._output import console, print_json, settings_and_store
+from auditor.cli._output import console, current_user, print_json, settings_and_store
 
 
 def pipeline(options: argparse.Namespace) -> int:
@@ -118,7 +118,7 @@ def _pause(options: argparse.Namespace) -> int:
     from auditor.service import pipelines
 
     with settings_and_store(options) as (configured, store):
-        pipelines.set_paused(configured, store, options.pipeline, options.action == "pause")
+        pipelines.set_paused(configured, store, options.pipeline, options.action == "pause", by=current_user())
     print(f"pipeline {options.pipeline} is {'paused' if options.action == 'pause' else 'going on'}")
     return 0
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from auditor.config import Settings
 from auditor.errors import AuditorError, ConfigError
 from auditor.pipeline import check as checks
-from auditor.store import leases, parts, pipelines, runs, salt, segments
+from auditor.store import events, leases, parts, pipelines, runs, salt, segments
 
 if TYPE_CHECKING:
     from auditor.model import Segment
@@ -48,10 +48,11 @@ def run(settings: Settings, config_file: Path, store: Store, name: str, target: 
     Run(settings, config_file.resolve(), store, name, targets, stages=target is None, stop=stop).run()
 
 
-def set_paused(settings: Settings, store: Store, name: str, paused: bool) -> None:
-    """Pause a pipeline, or let it go on. Raises UnknownPipeline and StoreError."""
+def set_paused(settings: Settings, store: Store, name: str, paused: bool, *, by: str = "") -> None:
+    """Pause a pipeline, or let it go on, and record the event. Raises UnknownPipeline and StoreError."""
     settings.pipeline(name)
     pipelines.set_paused(store, name, paused)
+    events.record_event(store, who=by, what=f"pipeline {'paused' if paused else 'unpaused'}", subject=name)
 
 
 def describe_reset(settings: Settings, store: Store, name: str) -> list[str]:

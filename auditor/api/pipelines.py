@@ -1,0 +1,157 @@
+"""Routes for pipelines: how they stand, their segments, and pausing. They run in processes of their own, which nothing here starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import re
+from typing import Annotated, Any, Literal
+
+from fastapi import Path, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from auditor.api.dependencies import App
+from auditor.api.routing import DEFAULT_LIMIT, Cursor, Limit, Paginated, caller_name, paginate, parse_cursor, route_options, router
+from auditor.service import pipelines as pipeline_service
+from auditor.service.pipeline_status import status
+from auditor.store import segments
+
+routes = router("pipelines")
+
+PipelineName = Annotated[str, Path(description="The pipeline's name.", max_length=255, examples=["shop"])]
+
+
+class StagedTable(BaseModel):
+    """What the staging's folder holds of a table."""
+
+    parts: int
+    events: int
+    bytes: int
+
+
+class TargetTable(BaseModel):
+    """What a target holds and lacks of a table."""
+
+    position: int = Field(description="Up to which position the target holds the table; 0 for none.")
+    through: dt.datetime | None = Field(description="When the source committed the last event that it holds.")
+    events: int = Field(description="Events merged since the pipeline began.")
+    state: Literal["waiting", "merged", "delayed", "stopped"] = Field(
+        description="`waiting`: nothing was merged yet; `delayed`: it is retried; `stopped`: it needs a person."
+    )
+    reason: str = Field(description="Why it is delayed or stopped; empty if it is not.")
+    pending_events: int
+    pending_bytes: int
+    lag_seconds: float = Field(description="Age of the oldest part that it lacks, in seconds.")
+
+
+class TargetStatus(BaseModel):
+    """What a target holds and lacks."""
+
+    pending_events: int
+    pending_bytes: int
+    lag_seconds: float | None
+    tables: dict[str, TargetTable]
+
+
+class PipelineStatus(BaseModel):
+    """How a pipeline stands."""
+
+    pipeline: str
+    running: bool = Field(description="Whether a process reported within the last 30 s.")
+    paused: bool
+    reason: str = Field(description="Why staging is stopped or retried; empty while it goes on.")
+    staged_through: int | None = Field(description="Position of the last staged event.")
+    staged_time: dt.datetime | None = Field(description="When the source committed it.")
+    staged_at: dt.datetime | None = Field(description="When it was staged.")
+    events: int = Field(description="Events staged since the pipeline began.")
+    lag_seconds: float | None = Field(description="Seconds since the source's log ended where staging stands.")
+    lag_bytes: int | None = Field(description="Bytes of the log behind that place.")
+    log_end: str | None = Field(description="Where the source's log ended at the last look.")
+    log_expires: float | None = Field(description="Seconds after which the source deletes its log; null: never, or not known.")
+    seen_at: dt.datetime | None = Field(description="When its process last looked at source and staging.")
+    free_bytes: int | None = Field(description="Free bytes on the staging's disk.")
+    batch: dict[str, float] = Field(description="Events, bytes and seconds of the last batch that had events.")
+    warnings: list[str]
+    tables: dict[str, StagedTable]
+    targets: dict[str, TargetStatus]
+
+
+class PipelinePause(BaseModel):
+    """Whether a pipeline stands still by request."""
+
+    pipeline: str
+    paused: bool
+
+
+class SegmentEntry(BaseModel):
+    """A segment of a table's events, known by its table and last event; equal segments have equal digests."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    table: str
+    first: int = Field(description="Position of its first event.")
+    first_row: int = Field(description="Row of the first event within its transaction.")
+    last: int
+    last_row: int
+    rows: int
+    bytes: int = Field(description="Bytes of the text that is hashed.")
+    schema_id: str
+    sha256: str
+    encoding: int = Field(description="Version of the text that is hashed.")
+    path: str = Field(description="Of its file, relative to the folder of the segments.")
+    began: dt.datetime
+    ended: dt.datetime
+    gtid: str | None
+
+
+@routes.get("/pipelines", response_model=list[PipelineStatus], **route_options("read"))
+def list_pipelines(app: App) -> list[dict[str, Any]]:
+    """List all pipelines with how they stand, as their processes last reported."""
+    return [status(app.configured, app.store, name, look=False) for name in sorted(app.configured.pipelines)]
+
+
+@routes.get("/pipelines/{pipeline}", response_model=PipelineStatus, **route_options("read", 404))
+def get_pipeline(app: App, pipeline: PipelineName) -> dict[str, Any]:
+    """Return how a pipeline stands, as its process last reported."""
+    return status(app.configured, app.store, pipeline, look=False)
+
+
+@routes.get("/pipelines/{pipeline}/segments", response_model=Paginated[SegmentEntry], **route_options("read", 404))
+def list_segments(
+    app: App,
+    pipeline: PipelineName,
+    table: Annotated[str, Query(description="Database and table, with a point between.", max_length=255, examples=["shop.orders"])],
+    cursor: Cursor = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Paginated[SegmentEntry]:
+    """List the segments of a table in the order of the stream."""
+    app.configured.pipeline(pipeline)
+    after = _place(parse_cursor("segments", cursor, str))
+    found = segments.list_segments(app.store, pipeline, table, after, limit + 1)
+    entries = [SegmentEntry(**dataclasses.asdict(one)) for one in found]
+    return paginate("segments", entries, limit, lambda one: f"{one.last}:{one.last_row}")
+
+
+def _place(cursor: str | None) -> tuple[int, int]:
+    """Return the position and row that a cursor holds. Raises HTTPException (404) for text of another form."""
+    if cursor is None:
+        return (0, -1)
+    found = re.fullmatch(r"([0-9]{1,18}|[0-8][0-9]{18}):([0-9]{1,18})", cursor)
+    if not found:
+        raise HTTPException(404, "the cursor is not one of this list; pass the `next` of the previous page unchanged")
+    return int(found[1]), int(found[2])
+
+
+@routes.post("/pipelines/{pipeline}/pause", response_model=PipelinePause, **route_options("define", 404))
+def pause_pipeline(request: Request, app: App, pipeline: PipelineName) -> PipelinePause:
+    """Let a pipeline's process stand still after the batch and the merges under way."""
+    pipeline_service.set_paused(app.configured, app.store, pipeline, True, by=caller_name(request))
+    return PipelinePause(pipeline=pipeline, paused=True)
+
+
+@routes.post("/pipelines/{pipeline}/unpause", response_model=PipelinePause, **route_options("define", 404))
+def unpause_pipeline(request: Request, app: App, pipeline: PipelineName) -> PipelinePause:
+    """Let a paused pipeline go on."""
+    pipeline_service.set_paused(app.configured, app.store, pipeline, False, by=caller_name(request))
+    return PipelinePause(pipeline=pipeline, paused=False)
