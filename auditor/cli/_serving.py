@@ -43,7 +43,8 @@ def serve(options: argparse.Namespace) -> int:
 
     from auditor import telemetry
     from auditor.api import check_exposure, create_app
-    from auditor.config import find_secrets
+    from auditor.config import find_file, find_secrets
+    from auditor.service.pipeline_processes import PipelineProcesses
     from auditor.service.scheduler import Ticker
     from auditor.service.workers import Workers
     from auditor.store import runs, tokens
@@ -62,9 +63,11 @@ def serve(options: argparse.Namespace) -> int:
         address: dict[str, Any] = {"host": host, "port": port, "forwarded_allow_ips": list(service.proxies)}
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
         server = uvicorn.Server(uvicorn.Config(app, **address, **quiet, timeout_graceful_shutdown=REQUEST_TIMEOUT))
+        processes = PipelineProcesses(find_file(options.config).resolve(), service.pipelines)
         _reduce_pauses()
         workers.start()
         ticker.start()
+        processes.start()
         try:
             server.run()
         except KeyboardInterrupt:  # uvicorn shuts down, then raises the signal again
@@ -73,7 +76,10 @@ def serve(options: argparse.Namespace) -> int:
             remaining = max(service.grace / 2, service.grace - REQUEST_TIMEOUT - EXIT_MARGIN)
             _exit_after(remaining + EXIT_MARGIN)
             ticker.stop()
+            stopping = threading.Thread(target=processes.stop, args=(remaining,), name="stops pipelines")
+            stopping.start()
             workers.stop(remaining)
+            stopping.join()
     return 0 if server.started else 3
 
 

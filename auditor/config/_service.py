@@ -64,5 +64,7 @@ class Service(Strict):
     proxies: tuple[Annotated[str, AfterValidator(_check_network)], ...] = ("127.0.0.1", "::1")
     """Addresses and networks of trusted proxies. Only their X-Forwarded-Proto and X-Forwarded-For are used, for whether a request came
     by TLS and from which address."""
+    pipelines: tuple[str, ...] = ()
+    """Pipelines that run as processes of the service."""
     requests_per_minute: int = Field(600, ge=1)
     """Maximum requests of one caller."""

@@ -87,6 +87,11 @@ class Settings(Strict):
             if connection not in self.connections
         ]
         unknown += find_problems(self.pipelines, self.connections)
+        unknown += [
+            (("service", "pipelines"), f"there is no pipeline {name!r}{suggest(name, self.pipelines)}")
+            for name in self.service.pipelines
+            if name not in self.pipelines
+        ]
         if unknown:
             message = "; ".join(f"{'.'.join(where)}: {sentence}" for where, sentence in unknown)
             raise PydanticCustomError("unknown_connection", "{message}", {"message": message, "unknown": unknown})

@@ -1,0 +1,76 @@
+"""Pipelines as processes of the service: started with it, started again when they end, and stopped with it."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT
+
+log = logging.getLogger(__name__)
+
+STEADY = 60.0
+"""Seconds after which a process that ended counts as one that ran well: the next one starts after the shortest wait again."""
+
+LOOK = 0.2
+"""Seconds between two looks at a process."""
+
+
+def command(config_file: Path, name: str) -> list[str]:
+    """Return the command line that runs a pipeline."""
+    return [sys.executable, "-m", "auditor", "pipeline", "run", name, "--config", str(config_file)]
+
+
+@dataclass(slots=True)
+class PipelineProcesses:
+    """Runs pipelines, each in a process of its own, until it is stopped.
+
+    A process that ends is started again with growing waits, also one whose source another process reads: so it takes over when that ends.
+    """
+
+    config_file: Path
+    names: Sequence[str]
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Start the processes."""
+        for name in self.names:
+            thread = threading.Thread(target=self._keep_running, args=(name,), name=f"pipeline {name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self, grace: float) -> None:
+        """Let every process end after its batch, and kill what still runs after ``grace`` seconds; nothing is lost either way."""
+        self._stopping.set()
+        deadline = time.monotonic() + grace
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        for process in list(self._running.values()):
+            process.kill()
+
+    def _keep_running(self, name: str) -> None:
+        wait = FIRST_WAIT
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            process = subprocess.Popen(command(self.config_file, name), stdin=subprocess.DEVNULL)
+            self._running[name] = process
+            while process.poll() is None and not self._stopping.wait(LOOK):
+                pass
+            if process.poll() is None:
+                process.terminate()
+            code = process.wait()
+            self._running.pop(name, None)
+            if self._stopping.is_set():
+                return
+            wait = FIRST_WAIT if time.monotonic() - began > STEADY else min(LONGEST_WAIT, 2 * wait)
+            extra = {"action": "pipeline_ended", "pipeline": name, "exit_code": code, "again_in": wait}
+            log.warning("%s: its process ended with %d; it is started again", name, code, extra=extra)
+            self._stopping.wait(wait)

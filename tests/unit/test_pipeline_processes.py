@@ -1,0 +1,76 @@
+"""Pipelines of the service run in processes that are started again when they end, and end with the service."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from auditor import config
+from auditor.errors import ConfigError
+from auditor.service import pipeline_processes
+from auditor.service.pipeline_processes import PipelineProcesses
+
+PROGRAM = """
+import os, pathlib, signal, sys, threading
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+folder = pathlib.Path(sys.argv[1])
+(folder / f"began.{os.getpid()}").touch()
+stop.wait()
+(folder / f"ended.{os.getpid()}").touch()
+"""
+
+
+@pytest.fixture
+def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PipelineProcesses]:
+    """Processes of two pipelines, in which a program waits for its end."""
+    monkeypatch.setattr(pipeline_processes, "command", lambda file, name: [sys.executable, "-c", PROGRAM, str(tmp_path)])
+    monkeypatch.setattr(pipeline_processes, "FIRST_WAIT", 0.01)
+    made = PipelineProcesses(tmp_path / "auditor.yaml", ["one", "two"])
+    made.start()
+    yield made
+    made.stop(10)
+
+
+def _pids(folder: Path, what: str) -> set[int]:
+    return {int(path.suffix[1:]) for path in folder.glob(f"{what}.*")}
+
+
+def _until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_killed_processes_are_started_again_and_all_end_with_the_service(
+    processes: PipelineProcesses, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _until(lambda: len(_pids(tmp_path, "began")) == 2)
+    killed = min(_pids(tmp_path, "began"))
+    os.kill(killed, signal.SIGKILL)
+    _until(lambda: len(_pids(tmp_path, "began")) == 3)
+    processes.stop(60)
+    assert _pids(tmp_path, "ended") == _pids(tmp_path, "began") - {killed}
+    assert [one.exit_code for one in caplog.records if getattr(one, "action", "") == "pipeline_ended"] == [-signal.SIGKILL]  # type: ignore[attr-defined]
+
+
+def test_names_must_be_pipelines(tmp_path: Path) -> None:
+    path = tmp_path / "auditor.yaml"
+    path.write_text(json.dumps({"connections": {}, "audits": {}, "service": {"pipelines": ["shop"]}}))
+    with pytest.raises(ConfigError, match=r"service.*pipelines.*there is no pipeline 'shop'"):
+        config.load(path)
+
+
+def test_the_command_runs_one_pipeline() -> None:
+    assert pipeline_processes.command(Path("/a/auditor.yaml"), "shop")[1:] == [
+        *("-m", "auditor", "pipeline", "run", "shop"),
+        *("--config", "/a/auditor.yaml"),
+    ]
