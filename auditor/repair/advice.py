@@ -12,6 +12,7 @@ from auditor.errors import AuditorError
 from auditor.model import Advice, Differences, Plan, Remedy, Report, Tool, Verdict
 from auditor.repair.patching import ALWAYS_ALLOWED
 from auditor.repair.proposal import unnamed
+from dialects import Dialect
 
 PATCHED_PER_SECOND = 150.0
 """Rows of a patch written in a second, with journal and reading back, where none of the audit was measured: as 300 rows of twenty columns
@@ -35,15 +36,22 @@ class Rates:
     copied: float = COPIED_PER_SECOND
 
 
-def advise(report: Report, audit: Audit, target: ConnectionSettings, rates: Rates) -> Advice | None:
-    """Return what would mend the target after a run that is stored; None unless the run found that rows differ."""
+def advise(report: Report, audit: Audit, target: ConnectionSettings, rates: Rates, has_key: bool = True) -> Advice | None:
+    """Return what would mend the target after a run that is stored; None unless the run found that rows differ.
+
+    ``has_key`` is whether the target's table has a primary key, without which a patch may be refused.
+    """
     if report.verdict is not Verdict.MISMATCH or report.comparison is None or report.plan is None:
         return None
     found = _Situation(report, audit, target.write or WriteSettings(url=""), rates)
-    ways = {remedy.tool: remedy for remedy in found.remedies(_can_patch(target))}
+    dialect = _dialect(target)
+    can_patch = dialect is not None and dialect.PATCHES and not audit.target.place.path
+    ways = {remedy.tool: remedy for remedy in found.remedies(can_patch)}
     if not ways:
         return None
     fitting, why = found.choose(ways)
+    if fitting == "patch" and not has_key and dialect and dialect.ENFORCES_KEYS:
+        why += "; it needs a primary or unique key, and the target has no primary key"
     return Advice(why, (ways.pop(fitting), *ways.values()))
 
 
@@ -146,9 +154,9 @@ def _why_not_patch(found: Differences | None, report: Report) -> str:
     return unnamed(found) if found else f"the method {report.method} names no rows"
 
 
-def _can_patch(target: ConnectionSettings) -> bool:
-    """Return whether rows of the target's engine can be changed one by one."""
+def _dialect(target: ConnectionSettings) -> Dialect | None:
+    """Return the target's dialect; None for a URL that leads to none."""
     try:
-        return dialects.by_scheme(dialects.parse_url(target.url).scheme).PATCHES
+        return dialects.by_scheme(dialects.parse_url(target.url).scheme)
     except AuditorError:
-        return False
+        return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from auditor.config import Audit, Settings
 from auditor.errors import StoreError
+from auditor.history.handover import Outcome
 from auditor.model import Report
 from auditor.repair.advice import Rates, advise
 
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def with_advice(settings: Settings, store: Store, audit: Audit, report: Report) -> Report:
-    """Return the report with advice where rows differ; unchanged for an audit that is not configured, or compares a dump."""
+def with_advice(settings: Settings, store: Store, audit: Audit, outcome: Outcome) -> Report:
+    """Return a run's report with advice where rows differ; unchanged for an audit that is not configured, or compares a dump."""
     from auditor.store import patches
 
+    report, target = outcome.report, outcome.schema.get("target")
     if report.audit not in settings.audits or audit.via or audit.target.connection not in settings.connections:
         return report
     try:
@@ -29,4 +31,5 @@ def with_advice(settings: Settings, store: Store, audit: Audit, report: Report) 
         log.info("the rate of earlier patches is not known: %s", error, extra={"action": "advice"})
         measured = None
     rates = Rates(patched=measured) if measured else Rates()
-    return dataclasses.replace(report, advice=advise(report, audit, settings.connections[audit.target.connection], rates))
+    has_key = target is None or bool(target["primary_key"])
+    return dataclasses.replace(report, advice=advise(report, audit, settings.connections[audit.target.connection], rates, has_key))

@@ -224,7 +224,7 @@ class _Execution:
             other_settings=describe_other_settings(self.overrides),
             reason=self.reason,
         )
-        outcome.report = advice.with_advice(self.settings, self.checkpoint.store, self.audit, outcome.report)
+        outcome.report = advice.with_advice(self.settings, self.checkpoint.store, self.audit, outcome)
         try:
             self.save(self.checkpoint.store, outcome, self.settings.keep)
         except StoreError as error:

@@ -41,6 +41,7 @@ CREATE TABLE invoices AS SELECT i::BIGINT AS id, i AS "order", ((i * 13 % 5000) 
 CREATE TABLE events AS SELECT i::BIGINT AS id, i % 12 AS kind, i % 900 AS customer FROM range(1, 90001) t(i);
 CREATE TABLE payments AS SELECT i::BIGINT AS id, i % 900 AS customer FROM range(1, 5001) t(i);
 CREATE TABLE stock AS SELECT i::BIGINT AS id, i % 50 AS pieces FROM range(1, 4001) t(i);
+ALTER TABLE orders ADD PRIMARY KEY (id);
 """
 DAMAGE = """
 UPDATE orders SET price = price + 0.50 WHERE id IN (407, 4711, 18001, 22222, 31007, 31990, 44100);

@@ -87,6 +87,15 @@ def test_every_door_shows_the_numbers_and_the_command(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_target_without_a_primary_key_is_named(tmp_path: Path) -> None:
+    target = LiveEngine("duckdb", "duckdb", f"duckdb:///{tmp_path}/target.duckdb")
+    found = advice_of(
+        small.make(tmp_path, target, SOURCE, ("CREATE TABLE t AS SELECT i AS id, 'n' || (i % 4999) AS name FROM range(5000) r(i)",)).run()
+    )
+    assert found.remedies[0].tool == "patch"
+    assert found.why.endswith("; it needs a primary or unique key, and the target has no primary key")
+
+
 def test_what_is_young_waits(tmp_path: Path) -> None:
     pair = make(tmp_path, "UPDATE t SET name = 'x' WHERE id = 7")
     report = pair.run()
