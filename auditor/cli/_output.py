@@ -102,6 +102,10 @@ def print_reports(reports: list[Report], options: argparse.Namespace) -> int:
         from auditor.report import markdown
 
         print("\n".join(markdown.report(report) for report in reports), end="")
+    elif options.format == "html":
+        from auditor.report import html
+
+        print("\n".join(html.run(report) for report in reports))
     else:
         from auditor.report import text
 

@@ -7,6 +7,7 @@ import datetime
 import re
 from collections.abc import Callable
 from importlib import import_module
+from typing import NoReturn
 
 from auditor import __version__
 
@@ -22,13 +23,21 @@ The configuration is --config FILE, else $AUDITOR_CONFIG, else ./auditor.yaml. S
 METHODS = ("counts", "signature", "minhash", "exact")
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose error messages repeat no password of a URL."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message and exit with code 2."""
+        super().error(re.sub(r"(://[^\s:@/]*):\S*@", r"\1:***@", re.sub(r"([?&;]\w+=)[^\s&;]+", r"\1***", message)))
+
+
 AddCommand = Callable[..., argparse.ArgumentParser]
 """Adds a command: its name, the function it calls, its one-line help, and optionally more help."""
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    main = argparse.ArgumentParser(
+    main = Parser(
         prog="auditor",
         description="Verify that a target table holds the same data as its source table.",
         epilog=EPILOGUE,
@@ -76,17 +85,17 @@ def _add_audit_commands(command: AddCommand) -> None:
 
     check = _with_config(command("check", _lazy("_audits", "check"), "Connect, plan the audits and report every problem"))
     check.add_argument("audits", nargs="*", metavar="AUDIT", help="audits to check (default: all)")
-    check.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
+    _add_format_option(check, "text", "json")
 
     more = "Nothing is written but temporary tables; without them, the values are part of each statement. It exits with 1 if a check fails."
     selftest = _with_config(command("selftest", _lazy("_selftest", "selftest"), "Test that an engine computes what audits need", more))
     selftest.add_argument("--connection", required=True, metavar="NAME", help="connection whose engine to test")
-    selftest.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
+    _add_format_option(selftest, "text", "json")
     _add_quiet_option(selftest)
 
     plan = _with_config(command("plan", _lazy("_audits", "check"), "Show how an audit will run: partitions, methods, expected costs"))
     plan.add_argument("audits", nargs=1, metavar="AUDIT", help="audit to plan")
-    plan.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
+    _add_format_option(plan, "text", "json")
 
     schema = _with_config(
         command(
@@ -105,6 +114,18 @@ def _add_audit_commands(command: AddCommand) -> None:
     sql.add_argument("audit", metavar="AUDIT", help="audit to print")
     sql.add_argument("--side", choices=("source", "target"), help="print one side only (default: both)")
     sql.add_argument("--method", choices=METHODS, help="use this method instead of the audit's")
+
+    more = "Nothing is stored. Without -k the source's primary key identifies a row."
+    diff = command("diff", _lazy("_diff", "diff"), "Compare two tables without a configuration", more)
+    diff.usage = "auditor diff URL1 TABLE1 [URL2] TABLE2 [-k COLUMN] [-c COLUMN ...] [--where CONDITION] [--limit N] [--format FORMAT]"
+    diff.add_argument("tables", nargs="+", metavar="URL TABLE", help="source and target, each as URL and table; URL2 may be left out")
+    diff.add_argument("-k", "--key", type=_names, action="extend", default=[], metavar="COLUMN,..", help="columns that identify a row")
+    more = "columns to compare (default: all columns of the source)"
+    diff.add_argument("-c", "--columns", type=_names, action="extend", default=[], metavar="COLUMN,..", help=more)
+    diff.add_argument("-w", "--where", metavar="CONDITION", help="compare only rows that fulfil this, as in: status <> 'draft'")
+    diff.add_argument("-l", "--limit", type=_count, metavar="N", help="name at most N differences; all are counted")
+    _add_report_options(diff, "csv", "html")
+    _add_quiet_option(diff)
 
     run = _with_server(_with_config(command("run", _lazy("_audits", "run"), "Run audits and print their reports")))
     run.add_argument("audits", nargs="*", metavar="AUDIT", help="audits to run; the exit code is the most severe of theirs")
@@ -145,8 +166,7 @@ def _add_run_commands(command: AddCommand) -> None:
     report = _with_config(command("report", _lazy("_runs", "report"), "Report on all audits of a day, or on one run"))
     report.add_argument("--run", metavar="RUN", help="report on this run, or on the last verdict of this audit")
     report.add_argument("--day", type=datetime.date.fromisoformat, metavar="DATE", help="day to report on, UTC (default: today)")
-    formats = ("text", "html", "markdown", "json")
-    report.add_argument("--format", choices=formats, default="text", help="output format (default: %(default)s)")
+    _add_format_option(report, "text", "html", "markdown", "json")
     report.add_argument("--output", metavar="FILE", help="write to this file instead of standard output")
 
     notify = _with_config(command("notify", _lazy("_runs", "notify"), "Test the notification channels, or send the daily digest"))
@@ -171,6 +191,7 @@ def _add_patch_command(command: AddCommand) -> None:
     action.add_argument("--dry-run", action="store_true", help="execute the patch in the target, and roll every batch back")
     action.add_argument("--undo", metavar="PATCH", help="write the rows of an applied patch back as they were")
     patch.add_argument("--format", choices=("sql", "json", "csv"), help="output format of a printed patch (default: sql)")
+    patch.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     patch.add_argument("--output", metavar="FILE", help="write to this file, readable by its owner alone, instead of standard output")
     patch.add_argument("--keys", type=_keys, metavar="FROM..TO", help="patch only these keys, both ends included; either end may be empty")
     patch.add_argument("--columns", type=_names, default=(), metavar="COLUMN,..", help="patch only these columns, of changed rows alone")
@@ -228,7 +249,7 @@ def _add_pipeline_commands(command: AddCommand) -> None:
     for one in added.values():
         one.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline")
     for name in ("check", "status", "segments"):
-        added[name].add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
+        _add_format_option(added[name], "text", "json")
     added["run"].add_argument(
         "--target", metavar="TARGET", help="only load this target from what another process stages; start it before that one"
     )
@@ -304,13 +325,20 @@ def _add_list_options(command: argparse.ArgumentParser) -> None:
     states = ("pending", "running", "done", "failed", "cancelled")
     command.add_argument("--state", choices=states, help="list runs in this state only")
     command.add_argument("--limit", type=int, default=20, metavar="N", help="maximum number of runs (default: %(default)s)")
-    command.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
+    _add_format_option(command, "text", "json")
 
 
-def _add_report_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="output format (default: %(default)s)")
+def _add_report_options(command: argparse.ArgumentParser, *more: str) -> None:
+    _add_format_option(command, "text", "json", "markdown", *more)
     command.add_argument("--verbose", action="store_true", help="also print costs, notes, left-out columns and all unequal partitions")
 
 
 def _add_quiet_option(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--quiet", action="store_true", help="print no progress to standard error")
+    command.add_argument("-q", "--quiet", action="store_true", help="print no progress to standard error")
+
+
+def _add_format_option(command: argparse.ArgumentParser, *formats: str) -> None:
+    """Add --format, of which the first one is the default, and --json."""
+    command.add_argument("--format", choices=formats, default=formats[0], help="output format (default: %(default)s)")
+    if "json" in formats:
+        command.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
