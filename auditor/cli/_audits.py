@@ -88,25 +88,31 @@ def run(options: argparse.Namespace) -> int:
     """Run audits one after the other, and print their reports."""
     from auditor.connections import ahead
     from auditor.errors import ConfigError
+    from auditor.service import audit_names
 
     if options.due:
-        if options.audits or options.no_store or slice_overrides(options):
-            raise ConfigError("--due cannot be combined with audit names, --no-store, --keys or --times")
+        if options.audits or options.all or options.no_store or slice_overrides(options):
+            raise ConfigError("--due cannot be combined with audit names, --all, --no-store, --keys or --times")
         return _due(options)
-    if not options.audits:
-        raise ConfigError("no audit given; name audits to run, or use --due (auditor check lists the audits)")
+    if options.all and options.audits:
+        raise ConfigError("--all cannot be combined with audit names; write one of them")
+    if not options.audits and not options.all:
+        raise ConfigError("no audit given; name audits or patterns of their names, or use --all or --due (auditor ls lists the audits)")
     configured = load_settings(options)
-    with ahead.connecting(configured, options.audits[0]):
-        return _run_named(options, configured)
+    wanted = audit_names.select(configured.audits, options.audits) if options.audits else list(configured.audits)
+    if not wanted:
+        raise ConfigError("the configuration has no audits; write them under audits: in auditor.yaml")
+    with ahead.connecting(configured, wanted[0]):
+        return _run_named(options, configured, wanted)
 
 
-def _run_named(options: argparse.Namespace, configured: Settings) -> int:
+def _run_named(options: argparse.Namespace, configured: Settings, wanted: list[str]) -> int:
     from auditor import service
     from auditor.cli._progress import watching
     from auditor.errors import AuditorError
     from auditor.model import State
 
-    names = service.expand_legs(configured, options.audits)
+    names = service.expand_legs(configured, wanted)
     overrides = slice_overrides(options) | ({"force": True} if options.force else {})
     reports: list[Report] = []
     error_codes: list[int] = []
@@ -128,7 +134,7 @@ def _run_named(options: argparse.Namespace, configured: Settings) -> int:
                 break
         if store and not slice_overrides(options):
             rolling = {r.audit: table for r in reports if r.covered < 1 and (table := service.rolling_table(store, r.audit))}
-            chains = {name: service.combined(configured, store, name) for name in options.audits if service.audit(configured, name).via}
+            chains = {name: service.combined(configured, store, name) for name in wanted if service.audit(configured, name).via}
     code = worst_exit_code([print_reports(reports, options) if reports else 0, *error_codes])
     print_where_stored(reports, store, options)
     if options.format == "text" and (rolling or chains):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import getpass
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -124,6 +126,12 @@ def print_where_stored(reports: list[Report], store: Store | None, options: argp
     for report in reports:
         short = report.run[:12]
         print(f"  run {short}; all of it: auditor show {short} --verbose, or auditor report --run {short} --format html")
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write what holds keys and values: a new file is readable by its owner alone, one that exists keeps its mode."""
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
 
 
 def worst_exit_code(codes: list[int]) -> int:

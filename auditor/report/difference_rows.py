@@ -75,6 +75,12 @@ def key_kinds(plan: Plan | None) -> dict[str, str]:
     return {column.name: str(column.kind) for column in plan.key_columns} if plan else {}
 
 
+def report_key_kinds(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return the same from a report as JSON."""
+    plan = report["plan"]
+    return {column["name"]: column["kind"] for column in plan["columns"] if column["name"] in plan["key"]} if plan else {}
+
+
 def to_arrow(rows: Iterable[DifferenceRow], kinds: Mapping[str, str]) -> pa.Table:
     """Return a table with one row for each difference; ``kinds`` are those of the key columns, by name.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -39,6 +40,12 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with duckdb.connect("dwh.duckdb") as database:
         database.execute("UPDATE orders SET note = 'other' WHERE id = 7")
         database.execute("DELETE FROM orders WHERE id = 12")
+    sides = {"source": "shop", "target": "dwh"}
+    audits = {
+        f"shop.{table}": {side: {"connection": name, "table": table} for side, name in sides.items()} for table in ("orders", "customers")
+    }
+    value = {"connections": {name: {"url": f"duckdb:///{name}.duckdb"} for name in sides.values()}, "audits": audits}
+    Path("auditor.yaml").write_text(json.dumps(value), encoding="utf-8")
 
 
 @pytest.mark.usefixtures("tables")
