@@ -21,6 +21,8 @@ from auditor.cli._output import (
     settings_and_store,
     shared_statement_slots,
     slice_overrides,
+    with_groups,
+    with_known_groups,
     worst_exit_code,
 )
 
@@ -52,7 +54,7 @@ def check(options: argparse.Namespace) -> int:
     from auditor.report import json as as_json
     from auditor.report import text
 
-    configured = load_settings(options)
+    configured, wanted = with_groups(load_settings(options), options.audits)
     problems: dict[str, AuditorError] = {}
     with ExitStack() as stack:
         store = None
@@ -60,7 +62,7 @@ def check(options: argparse.Namespace) -> int:
             store = stack.enter_context(open_optional_store(configured))
         except StoreError as failure:  # plans can be made without earlier runs, but nothing can be run
             problems["store"] = failure
-        results = list(service.check(configured, service.expand_legs(configured, options.audits), store))
+        results = list(service.check(configured, service.expand_legs(configured, wanted), store))
     if options.format == "json":
         print_json(
             [{"audit": c.audit, "error": str(c.error) if c.error else None, "plan": c.plan and as_json.plan(c.plan)} for c in results]
@@ -80,7 +82,8 @@ def sql(options: argparse.Namespace) -> int:
     from auditor import service
 
     sides: Any = (options.side,) if options.side else ("source", "target")
-    print("\n".join(service.sql(load_settings(options), options.audit, sides, options.method).values()), end="")
+    configured, _ = with_groups(load_settings(options), [options.audit])
+    print("\n".join(service.sql(configured, options.audit, sides, options.method).values()), end="")
     return 0
 
 
@@ -98,8 +101,8 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("--all cannot be combined with audit names; write one of them")
     if not options.audits and not options.all:
         raise ConfigError("no audit given; name audits or patterns of their names, or use --all or --due (auditor ls lists the audits)")
-    configured = load_settings(options)
-    wanted = audit_names.select(configured.audits, options.audits) if options.audits else list(configured.audits)
+    configured, wanted = with_groups(load_settings(options), options.audits)
+    wanted = audit_names.select(configured.audits, wanted) if wanted else list(configured.audits)
     if not wanted:
         raise ConfigError("the configuration has no audits; write them under audits: in auditor.yaml")
     with ahead.connecting(configured, wanted[0]):
@@ -153,7 +156,8 @@ def _due(options: argparse.Namespace) -> int:
     from auditor.service import scheduler, workers
     from auditor.store import runs
 
-    with settings_and_store(options) as (configured, store):
+    with settings_and_store(options) as (loaded, store):
+        configured = with_known_groups(loaded)
         try:
             scheduler.request_due(configured, store, dt.datetime.now(dt.UTC), str(runs.this_process()))
         except QueueFull as error:  # the pending runs are still carried out

@@ -28,6 +28,32 @@ def load_settings(options: argparse.Namespace) -> Settings:
     return config.load(config.find_file(options.config))
 
 
+def with_groups(configured: Settings, wanted: list[str]) -> tuple[Settings, list[str]]:
+    """Return the settings with the audits of the groups that are wanted (none given: of all), and the names with groups replaced.
+
+    Tables without an audit are named on standard error. Raises ConfigError and EngineError.
+    """
+    from auditor.service import table_groups
+
+    if not configured.groups or (wanted and all(name in configured.audits for name in wanted)):
+        return configured, wanted
+    configured, names, left_out = table_groups.expand(configured, wanted)
+    for line in left_out:
+        print(f"auditor: no audit of {line}", file=sys.stderr)
+    return configured, names
+
+
+def with_known_groups(configured: Settings) -> Settings:
+    """Return the settings with the audits of all groups; where a database cannot be asked, those that ran before are still due."""
+    from auditor.errors import AuditorError
+
+    try:
+        return with_groups(configured, [])[0]
+    except AuditorError as error:
+        print(f"auditor: {error}; tables that were audited before are still due", file=sys.stderr)
+        return configured
+
+
 @contextmanager
 def open_optional_store(configured: Settings, skip: bool = False) -> Iterator[Store | None]:
     """Open the configured store for the block; yields None if none is configured, or with ``skip``."""
