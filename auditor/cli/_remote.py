@@ -12,6 +12,7 @@ from auditor.cli._output import console, print_json, slice_overrides, worst_exit
 
 if TYPE_CHECKING:
     from auditor.client import Client
+    from auditor.client.types import Audit, Run
 
 
 def client(options: argparse.Namespace) -> Client:
@@ -94,13 +95,14 @@ def _select(service: Client, wanted: list[str]) -> list[str]:
     return audit_names.select(known, wanted) if wanted else known
 
 
-def _listed(one: dict[str, Any]) -> Any:
+def _listed(one: Audit) -> Any:
     """Convert an audit as the API returns it to what `report.listing` prints."""
     import datetime as dt
 
     standing, active = one["standing"], one["active_run"]
     ended = standing["ended"] and (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(standing["ended"])).total_seconds()
-    same = {name: one[name] for name in ("source", "target", "next_due", "paused")}
+    values = dict(one)
+    same = {name: values[name] for name in ("source", "target", "next_due", "paused")}
     return same | {
         "audit": one["name"],
         "status": standing["status"],
@@ -109,11 +111,11 @@ def _listed(one: dict[str, Any]) -> Any:
         "run": standing["run"],
         "age": ended,
         "active_run": active and active["run"],
-        "last_run": (standing["last_run"] or {}).get("note", ""),
+        "last_run": standing["last_run"]["note"] if standing["last_run"] else "",
     }
 
 
-def _find_run(service: Client, run: str) -> tuple[dict[str, Any], str]:
+def _find_run(service: Client, run: str) -> tuple[Run, str]:
     """Return the run with this id, or the run of an audit's last verdict with lines on what the audit stands at."""
     from auditor.errors import UnknownAudit
     from auditor.history.standing import status_label
@@ -158,7 +160,7 @@ def cancel(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_reports(service: Client, runs: list[dict[str, Any]], format: str) -> int:
+def _print_reports(service: Client, runs: list[Run], format: str) -> int:
     """Print the reports of finished runs, and return the most severe of their exit codes."""
     from auditor.errors import UnknownRun
 
@@ -184,13 +186,13 @@ def _watch(quiet: bool) -> Any:
     return lambda run: watch(run["audit"], run["progress"])
 
 
-def _status(run: dict[str, Any]) -> Any:
+def _status(run: Run) -> Any:
     from auditor.report import history
 
     return history.status(_stored_run(run))
 
 
-def _stored_run(run: dict[str, Any]) -> Any:
+def _stored_run(run: Run) -> Any:
     """Convert a run as the API returns it to a StoredRun, which `report.history` prints."""
     from datetime import datetime
 
@@ -217,8 +219,9 @@ def _stored_run(run: dict[str, Any]) -> Any:
     )
     same += ("within_threshold", "unequal", "missing", "extra", "changed", "unsettled", "progress", "resumable")
     score = run["score"]
+    values: dict[str, Any] = {**run}
     return StoredRun(
-        **{name: run[name] for name in same},
+        **{name: values[name] for name in same},
         state=State(run["state"]),
         verdict=Verdict(run["verdict"]),
         started=began,
