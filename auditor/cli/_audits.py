@@ -184,7 +184,9 @@ def demo(options: argparse.Namespace) -> int:
 
     with watching(options.quiet) as watch:
         result = show.run(options.source, options.target, Path(options.directory), options.rows, watch)
+    if options.format == "text":
+        console().print(result.preface, highlight=False)
     code = print_reports([result.report], options)
     if options.format == "text":
-        console().print(result.epilogue, highlight=False)
+        console().print(result.epilogue, highlight=False, soft_wrap=True)
     return code
