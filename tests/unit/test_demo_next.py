@@ -12,7 +12,6 @@ from auditor.cli import main
 from auditor.config import validate_settings
 from auditor.demo import next_steps
 
-
 ENDS = {"source": {"connection": "source", "table": "t"}, "target": {"connection": "target", "table": "t"}}
 
 
