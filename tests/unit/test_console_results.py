@@ -96,6 +96,26 @@ def as_objects(result: Result) -> list[dict[str, Any]]:
     return [dict(zip(result[0], row, strict=True)) for row in result[1]]
 
 
+def as_drawn(result: Result, edge: str, rule: str, null: str = "", frame: bool = False, before: str = "", after: str = "") -> str:
+    """Return a table drawn with bars: ``edge`` begins and ends each line, ``rule`` is the line below the header, also the ``frame``."""
+    lines = [
+        f"{edge} {' | '.join(null if value is None else str(value) for value in row)} {edge}".strip() for row in [result[0], *result[1]]
+    ]
+    between = rule.join("+" * (len(result[0]) + 1)) if frame else "|".join([rule] * len(result[0]))
+    lines.insert(1, between)
+    return before + "\n".join([between, *lines, between] if frame else lines) + "\n" + after
+
+
+def as_data_api(result: Result) -> str:
+    """Return what ``aws redshift-data get-statement-result`` prints."""
+
+    def cell(value: Any) -> dict[str, Any]:
+        return {"isNull": True} if value is None else {"longValue" if isinstance(value, int) else "stringValue": value}
+
+    records = [[cell(value) for value in row] for row in result[1]]
+    return json.dumps({"Records": records, "ColumnMetadata": [{"name": name} for name in result[0]], "TotalNumRows": len(records)})
+
+
 FORMATS: dict[str, Callable[[Result], str]] = {
     "csv": as_csv,
     "csv with a byte order mark": lambda result: "\ufeff" + as_csv(result),
@@ -107,6 +127,23 @@ FORMATS: dict[str, Callable[[Result], str]] = {
     "psql --csv --file": lambda result: "SET\nSET\nBEGIN\n" + as_csv(result, ",", "") + "COMMIT\n",
     "COPY": lambda result: as_csv(result, "\t", "\\N"),
     "JSON lines": lambda result: "".join(json.dumps(one) + "\n" for one in as_objects(result)),
+    "psql": lambda result: as_drawn(result, "", "-----", before="SET\nSET\nBEGIN\n", after=f"({len(result[1])} rows)\n\nCOMMIT\n"),
+    "mysql --table": lambda result: as_drawn(result, "|", "-----", "NULL", frame=True),
+    "mysql tee": lambda result: as_drawn(
+        result,
+        "|",
+        "-----",
+        "NULL",
+        True,
+        "mysql> SET x = 1;\nQuery OK, 0 rows affected (0.00 sec)\n",
+        "6 rows in set (0.01 sec)\n\nmysql> ",
+    ),
+    "DataGrip Pretty": lambda result: as_drawn(result, "|", "-----", "null", frame=True),
+    "DataGrip Markdown": lambda result: as_drawn(result, "|", " :--- ", "null"),
+    "DataGrip TSV": lambda result: as_csv(result, "\t", "<null>"),
+    "DBeaver CSV": lambda result: as_csv(result, ",", "[NULL]"),
+    "DBeaver JSON": lambda result: json.dumps({"SELECT\n  partition_id": as_objects(result)}, indent=1),
+    "Redshift Data API": as_data_api,
     "JSON array": lambda result: json.dumps(as_objects(result), indent=2),
 }
 
@@ -252,7 +289,64 @@ def test_results_of_statements_printed_with_different_settings_are_rejected(tmp_
         service.compare_files(files["source"], files["target"])
 
 
+# keys named offline
+
+
+def test_keys_are_named_where_the_power_sums_decode(tmp_path: Path, settings: Settings) -> None:
+    found = service.compare_files(*save_results(tmp_path, settings, "psql", method="exact"))
+    assert found.notes == ("the row with this key differs, decoded from the power sums without a connection, not fetched: 20",)
+    assert found.comparison
+    assert [one.label for one in found.comparison.divergent] == ["keys 16 to 23", "keys 24 to 31"]
+    assert service.compare_files(*save_results(tmp_path, settings, "csv", method="signature")).notes == ()
+    assert service.compare_files(*save_results(tmp_path, settings, "csv", "original", "exact")).notes == ()
+
+
+@pytest.mark.parametrize("t", [1, 2, 3])
+def test_the_named_keys_are_those_that_differ(tmp_path: Path, t: int) -> None:
+    """Rows are changed, deleted and added, in partitions of negative keys too; one partition holds more than decodes."""
+    differing = {-40, -33, 5, 700} if t > 1 else {-40, 5, 700}
+    overloaded = set(range(100, 110))
+    for side in SIDES:
+        with duckdb.connect(str(tmp_path / f"{side}.duckdb")) as database:
+            database.execute("CREATE TABLE orders AS SELECT i AS id, 'v' || i AS v FROM range(-50, 800) r(i) WHERE i <> 700")
+            if side == "target":
+                changed = ", ".join(map(str, sorted((differing | overloaded) - {5})))
+                database.execute(f"UPDATE orders SET v = 'x' WHERE id IN ({changed})")
+                database.execute("DELETE FROM orders WHERE id = 5")
+                database.execute("INSERT INTO orders VALUES (700, 'new')")
+            database.execute("CREATE TABLE original AS SELECT * FROM orders")
+            database.execute("CREATE TABLE nothing AS SELECT * FROM orders WHERE FALSE")
+    here = settings_of(tmp_path)
+    here.audits["orders"] = changed_audit(here, t=t, partition={"strategy": "range", "size": 20})
+    named, left = service.compare_files(*save_results(tmp_path, here, "csv", method="exact")).notes
+    assert {int(key) for key in named.partition("not fetched: ")[2].split(", ")} == differing
+    assert left.startswith("1 partition differs in more rows than the power sums can name")
+
+
+def test_partitions_by_hash_name_no_keys(tmp_path: Path, settings: Settings) -> None:
+    settings.audits["orders"] = changed_audit(settings, partition={"strategy": "hash", "buckets": 4})
+    assert service.compare_files(*save_results(tmp_path, settings, "csv", method="exact")).notes == ()
+
+
 # what is rejected
+
+
+def test_pages_of_the_data_api_and_cut_tables_are_rejected(tmp_path: Path, settings: Settings) -> None:
+    result = query_result(settings, "source")
+    path = tmp_path / "source.json"
+    path.write_text(json.dumps({**json.loads(as_data_api(result)), "NextToken": "x"}), encoding="utf-8")
+    with pytest.raises(ResultError, match="the first page of a result of Redshift's Data API"):
+        service.compare_files(path, path)
+    path.write_text(json.dumps({"ColumnMetadata": [{}], "Records": []}), encoding="utf-8")
+    with pytest.raises(ResultError, match="is not a result of Redshift's Data API"):
+        service.compare_files(path, path)
+    drawn = as_drawn(result, "", "----").splitlines()
+    path.write_text("\n".join(drawn[:4]), encoding="utf-8")
+    with pytest.raises(ResultError, match="contains 2 of 6 partitions"):
+        service.compare_files(path, path)
+    path.write_text("\n".join([*drawn[:4], "1 | 2"]), encoding="utf-8")
+    with pytest.raises(ResultError, match=r":5: 2 values for \d+ columns"):
+        service.compare_files(path, path)
 
 
 def without(result: Result, *names: str) -> Result:
