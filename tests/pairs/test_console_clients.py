@@ -53,8 +53,8 @@ def made(pair: LivePair) -> Iterator[LivePair]:
 @pytest.mark.parametrize("pair", chosen_pairs("mariadb-postgres"), indirect=True)
 def test_saved_results_of_the_clients_name_the_keys(made: LivePair, tmp_path: Path) -> None:
     engines: dict[Side, LiveEngine] = {"source": made.source, "target": made.target}
-    ends = {side: {"connection": side, "table": "console_orders"} for side in SIDES}
-    audit: dict[str, Any] = {**ends, "key": ["id"], "partition": {"strategy": "range", "size": 64}}
+    ends: dict[str, Any] = {side: {"connection": side, "table": "console_orders"} for side in SIDES}
+    audit = {**ends, "key": ["id"], "partition": {"strategy": "range", "size": 64}}
     urls = {side: {"url": engine.url} for side, engine in engines.items()}
     scripts = service.sql(validate_settings({"connections": urls, "audits": {"orders": audit}}), "orders")
     for side, script in scripts.items():
