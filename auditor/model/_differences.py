@@ -152,8 +152,8 @@ class Differences:
 
     def __bool__(self) -> bool:
         """Return whether anything differs, or may: also where nothing is listed, because the counts and estimates are not capped."""
-        counts = (self.missing, self.extra, self.changed, self.unsettled, self.estimated, self.partitions.get("estimated"))
-        return any(counts)
+        counts = (self.missing, self.extra, self.changed, self.unsettled, self.unaccounted, self.estimated)
+        return any(counts) or bool(self.partitions.get("estimated"))
 
     def __len__(self) -> int:
         """Return how many differences are listed, ranges and keys; at most ``limits: max_differences`` of those that were counted."""

@@ -54,7 +54,7 @@ def test_differences_are_true_where_rows_differ_but_none_is_listed(sides: Any) -
     assert (list(equal), bool(equal)) == ([], False)
 
 
-@pytest.mark.parametrize("name", ["missing", "extra", "changed", "unsettled", "estimated"])
+@pytest.mark.parametrize("name", ["missing", "extra", "changed", "unsettled", "unaccounted", "estimated"])
 def test_no_difference_is_false(name: str) -> None:
     counts: dict[str, Any] = {"missing": 0, "extra": 0, "changed": 0}
     none = Differences(**counts, exact=True, named=(), ranges=(), partitions={})
