@@ -30,7 +30,20 @@ from auditor.errors import AuditorError
 if TYPE_CHECKING:
     import pyarrow
 
-    from auditor.client.types import Audit, AuditDetails, ConsoleScripts, Difference, Event, Partition, PauseState, PlanJson, Repair, Run
+    from auditor.client.types import (
+        Audit,
+        AuditDetails,
+        ConsoleScripts,
+        Difference,
+        Event,
+        Partition,
+        Patch,
+        PatchRow,
+        PauseState,
+        PlanJson,
+        Repair,
+        Run,
+    )
     from auditor.model import Method, Side
 
 __all__ = ["MAX_ANSWER", "MAX_OUTAGE", "POLL_INTERVAL", "Client"]
@@ -242,6 +255,44 @@ class Client:
     def record_repair(self, run: str, kind: str, note: str, *, idempotency: str | None = None, **more: Any) -> Repair:
         """Record what was done elsewhere to correct the target after a run; ``more``: its ``rows`` and ``keys``. Raises UnknownRun."""
         found: Repair = self._post(f"/runs/{quoted(run)}/repairs", {"kind": kind, "note": note, **more}, idempotency)
+        return found
+
+    def propose_patch(self, run: str, *, idempotency: str | None = None, **selection: Any) -> Patch:
+        """Propose a patch of a run's target, and write nothing; ``selection``: ``only``, ``keys``, ``columns``, ``limit``, ...
+
+        Raises UnknownRun and PatchRefused.
+        """
+        found: Patch = self._post(f"/runs/{quoted(run)}/patches", selection, idempotency)
+        return found
+
+    def patches(self, run: str) -> Iterator[Patch]:
+        """Yield the patches of a run, oldest first. Raises UnknownRun."""
+        return self._service.pages(f"/runs/{quoted(run)}/patches")
+
+    def patch(self, patch: str) -> Patch:
+        """Return a patch with its progress. Raises UnknownPatch."""
+        found: Patch = self._service.json("GET", f"/patches/{quoted(patch)}")
+        return found
+
+    def patch_rows(self, patch: str) -> Iterator[PatchRow]:
+        """Yield the rows of a patch. Raises UnknownPatch."""
+        return self._service.pages(f"/patches/{quoted(patch)}/rows")
+
+    def patch_sql(self, patch: str) -> str:
+        """Return the SQL of a proposed patch, to paste into a console. Raises UnknownPatch and PatchRefused."""
+        return self._service.request("GET", f"/patches/{quoted(patch)}/sql").decode()
+
+    def apply_patch(self, patch: str, rows: int, *, idempotency: str) -> Patch:
+        """Have a proposed patch written into the target; ``rows`` is the patch's own number of rows, as the caller saw it.
+
+        A repetition with the same ``idempotency`` writes nothing again. Raises UnknownPatch and PatchRefused.
+        """
+        found: Patch = self._post(f"/patches/{quoted(patch)}/apply", {"rows": rows}, idempotency)
+        return found
+
+    def undo_patch(self, patch: str, rows: int, *, idempotency: str) -> Patch:
+        """Have the rows that a patch wrote written back; ``rows`` is how many it wrote. Returns the undo, which is a patch, too."""
+        found: Patch = self._post(f"/patches/{quoted(patch)}/undo", {"rows": rows}, idempotency)
         return found
 
     def events(self) -> Iterator[Event]:

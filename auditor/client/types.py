@@ -9,7 +9,20 @@ from auditor.model import Method, Side
 from auditor.report.difference_rows import DifferenceRow
 from auditor.report.json_types import PlanJson
 
-__all__ = ["Audit", "AuditDetails", "ConsoleScripts", "Difference", "Event", "Partition", "PauseState", "PlanJson", "Repair", "Run"]
+__all__ = [
+    "Audit",
+    "AuditDetails",
+    "ConsoleScripts",
+    "Difference",
+    "Event",
+    "Partition",
+    "Patch",
+    "PatchRow",
+    "PauseState",
+    "PlanJson",
+    "Repair",
+    "Run",
+]
 
 StateName = Literal["pending", "running", "done", "failed", "cancelled"]
 VerdictName = Literal["match", "mismatch", "unknown"]
@@ -184,6 +197,50 @@ class Repair(TypedDict):
     keys: list[dict[str, str | None]]
     recorded_by: str
     recorded_at: str
+
+
+class PatchProgress(TypedDict):
+    """How far a patch is, in rows."""
+
+    done: int
+    total: int
+
+
+class Patch(TypedDict):
+    """A patch of a run's target: proposed, applied, or undoing another one."""
+
+    patch: str
+    run: str
+    audit: str
+    state: str
+    undoes: str | None
+    undone_by: str | None
+    requested_by: str
+    proposed_by: str | None
+    applied_by: str | None
+    at: str
+    rows: int
+    kinds: dict[str, int]
+    cannot_apply: str
+    progress: PatchProgress
+    counts: dict[str, int]
+    undoable: bool
+    why: str
+    after_run: str | None
+    not_audited: str
+
+
+class PatchRow(TypedDict):
+    """A row that a patch changes, as canonical texts."""
+
+    number: int
+    kind: str
+    key: dict[str, str | None]
+    columns: list[str]
+    old: dict[str, str | None] | None
+    new: dict[str, str | None] | None
+    sql: str | None
+    outcome: str
 
 
 class Event(TypedDict):

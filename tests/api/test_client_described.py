@@ -22,7 +22,10 @@ TYPES: dict[str, Any] = {
     "Event": types.Event,
     "LastRun": types.LastRun,
     "Partition": types.Partition,
+    "Patch": types.Patch,
+    "PatchRow": types.PatchRow,
     "PauseState": types.PauseState,
+    "Progress": types.PatchProgress,
     "Recheck": difference_rows.RecheckJson,
     "Repair": types.Repair,
     "RowRange": difference_rows.RangeJson,
@@ -71,7 +74,7 @@ class Recorder:
 
 
 ENDS = {side: {"connection": side, "table": "t"} for side in ("source", "target")}
-RUN = "9f1c2d3e4a5b"
+RUN, PATCH = "9f1c2d3e4a5b", "85527af373cd"
 
 
 def call_all(client: Client) -> None:
@@ -102,6 +105,14 @@ def call_all(client: Client) -> None:
     client.repair(RUN)
     client.record_repair(RUN, "other", "by hand", rows=1, keys=[{"id": "1"}])
     client.events()
+    keys = {"from": 1, "to": 2}
+    client.propose_patch(RUN, only="changed", keys=keys, columns=["v"], limit=1, delete_extra=True, accept=["triggers"], idempotency="key")
+    client.patches(RUN)
+    client.patch(PATCH)
+    client.patch_rows(PATCH)
+    client.patch_sql(PATCH)
+    client.apply_patch(PATCH, 3, idempotency="key")
+    client.undo_patch(PATCH, 3, idempotency="key")
 
 
 @pytest.fixture(scope="module")
