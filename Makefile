@@ -32,7 +32,7 @@ $(VENV)/.test: pyproject.toml
 	touch $@ $(VENV)/.demo $(VENV)/.pipeline
 
 demo: $(VENV)/.demo ## Audit real data, damaged in typical ways, in two embedded databases
-	$(BIN)/auditor demo --verbose || test $$? -eq 1
+	$(BIN)/auditor demo || test $$? -eq 1
 
 pipeline-demo: $(VENV)/.pipeline ## Replicate from a private MySQL or MariaDB into PostgreSQL and DuckDB on Spark, and audit both
 	$(BIN)/auditor pipeline demo

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 if TYPE_CHECKING:
     from auditor import errors
     from auditor.client import Client
-    from auditor.model import Report, Verdict
+    from auditor.model import Verdict
+    from auditor.result import Report
 
 __all__ = ["AuditOptions", "Client", "Report", "Verdict", "__version__", "audit", "errors"]
 __version__ = "0.1.0"
@@ -82,26 +83,13 @@ def audit(
     """Compare two tables, each given as (connection URL, table name or path), and return the report.
 
     ``key`` are the columns that identify a row, by default the source's primary key; ``name`` is what the report calls the audit.
-    ``options`` are documented at ``AuditOptions``. Raises ConfigError for settings that are wrong; whatever goes wrong after that is in
-    the report.
+    ``options`` are documented at ``AuditOptions``. Raises ConfigError and BadUrl for settings and URLs that are
+    wrong; whatever goes wrong after that is in the report.
     """
-    from auditor.config import validate_settings
-    from auditor.service import run_audit
+    from auditor.result import as_result
+    from auditor.service.two_tables import audit_tables
 
-    settings: dict[str, Any] = dict(options)
-    renamed = settings.pop("renamed", {})
-    values = {
-        "connections": {"source": {"url": source[0]}, "target": {"url": target[0]}},
-        "audits": {
-            name: {
-                "source": {"connection": "source", "table": source[1]},
-                "target": {"connection": "target", "table": target[1], "columns": renamed},
-                "key": tuple(key),
-                **settings,
-            }
-        },
-    }
-    return run_audit(validate_settings(values), name)
+    return as_result(audit_tables(source, target, key=key, name=name, options=options))
 
 
 def __getattr__(name: str) -> Any:
@@ -109,8 +97,10 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     match name:
-        case "Report" | "Verdict":
-            return getattr(import_module("auditor.model"), name)
+        case "Report":
+            return import_module("auditor.result").Report
+        case "Verdict":
+            return import_module("auditor.model").Verdict
         case "Client":
             return getattr(import_module("auditor.client"), name)
         case "errors":

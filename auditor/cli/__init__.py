@@ -18,7 +18,12 @@ __all__ = ["METHODS", "console_main", "main", "parser"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    options = parser().parse_args(arguments)
+    commands = parser()
+    options, rest = commands.parse_known_args(arguments)
+    if rest and hasattr(options, "tables") and not any(text.startswith("-") for text in rest):
+        options.tables += rest  # argparse takes no further tables once an option came between them
+    elif rest:
+        commands.error(f"unrecognized arguments: {' '.join(rest)}")
     from auditor.errors import AuditorError
 
     try:

@@ -21,6 +21,8 @@ from auditor.cli._output import (
     settings_and_store,
     shared_statement_slots,
     slice_overrides,
+    with_groups,
+    with_known_groups,
     worst_exit_code,
 )
 
@@ -52,7 +54,7 @@ def check(options: argparse.Namespace) -> int:
     from auditor.report import json as as_json
     from auditor.report import text
 
-    configured = load_settings(options)
+    configured, wanted = with_groups(load_settings(options), options.audits)
     problems: dict[str, AuditorError] = {}
     with ExitStack() as stack:
         store = None
@@ -60,7 +62,7 @@ def check(options: argparse.Namespace) -> int:
             store = stack.enter_context(open_optional_store(configured))
         except StoreError as failure:  # plans can be made without earlier runs, but nothing can be run
             problems["store"] = failure
-        results = list(service.check(configured, service.expand_legs(configured, options.audits), store))
+        results = list(service.check(configured, service.expand_legs(configured, wanted), store))
     if options.format == "json":
         print_json(
             [{"audit": c.audit, "error": str(c.error) if c.error else None, "plan": c.plan and as_json.plan(c.plan)} for c in results]
@@ -80,7 +82,8 @@ def sql(options: argparse.Namespace) -> int:
     from auditor import service
 
     sides: Any = (options.side,) if options.side else ("source", "target")
-    print("\n".join(service.sql(load_settings(options), options.audit, sides, options.method).values()), end="")
+    configured, _ = with_groups(load_settings(options), [options.audit])
+    print("\n".join(service.sql(configured, options.audit, sides, options.method).values()), end="")
     return 0
 
 
@@ -88,25 +91,31 @@ def run(options: argparse.Namespace) -> int:
     """Run audits one after the other, and print their reports."""
     from auditor.connections import ahead
     from auditor.errors import ConfigError
+    from auditor.service import audit_names
 
     if options.due:
-        if options.audits or options.no_store or slice_overrides(options):
-            raise ConfigError("--due cannot be combined with audit names, --no-store, --keys or --times")
+        if options.audits or options.all or options.no_store or slice_overrides(options):
+            raise ConfigError("--due cannot be combined with audit names, --all, --no-store, --keys or --times")
         return _due(options)
-    if not options.audits:
-        raise ConfigError("no audit given; name audits to run, or use --due (auditor check lists the audits)")
-    configured = load_settings(options)
-    with ahead.connecting(configured, options.audits[0]):
-        return _run_named(options, configured)
+    if options.all and options.audits:
+        raise ConfigError("--all cannot be combined with audit names; write one of them")
+    if not options.audits and not options.all:
+        raise ConfigError("no audit given; name audits or patterns of their names, or use --all or --due (auditor ls lists the audits)")
+    configured, wanted = with_groups(load_settings(options), options.audits)
+    wanted = audit_names.select(configured.audits, wanted) if wanted else list(configured.audits)
+    if not wanted:
+        raise ConfigError("the configuration has no audits; write them under audits: in auditor.yaml")
+    with ahead.connecting(configured, wanted[0]):
+        return _run_named(options, configured, wanted)
 
 
-def _run_named(options: argparse.Namespace, configured: Settings) -> int:
+def _run_named(options: argparse.Namespace, configured: Settings, wanted: list[str]) -> int:
     from auditor import service
     from auditor.cli._progress import watching
     from auditor.errors import AuditorError
     from auditor.model import State
 
-    names = service.expand_legs(configured, options.audits)
+    names = service.expand_legs(configured, wanted)
     overrides = slice_overrides(options) | ({"force": True} if options.force else {})
     reports: list[Report] = []
     error_codes: list[int] = []
@@ -128,7 +137,7 @@ def _run_named(options: argparse.Namespace, configured: Settings) -> int:
                 break
         if store and not slice_overrides(options):
             rolling = {r.audit: table for r in reports if r.covered < 1 and (table := service.rolling_table(store, r.audit))}
-            chains = {name: service.combined(configured, store, name) for name in options.audits if service.audit(configured, name).via}
+            chains = {name: service.combined(configured, store, name) for name in wanted if service.audit(configured, name).via}
     code = worst_exit_code([print_reports(reports, options) if reports else 0, *error_codes])
     print_where_stored(reports, store, options)
     if options.format == "text" and (rolling or chains):
@@ -147,7 +156,8 @@ def _due(options: argparse.Namespace) -> int:
     from auditor.service import scheduler, workers
     from auditor.store import runs
 
-    with settings_and_store(options) as (configured, store):
+    with settings_and_store(options) as (loaded, store):
+        configured = with_known_groups(loaded)
         try:
             scheduler.request_due(configured, store, dt.datetime.now(dt.UTC), str(runs.this_process()))
         except QueueFull as error:  # the pending runs are still carried out
@@ -174,7 +184,9 @@ def demo(options: argparse.Namespace) -> int:
 
     with watching(options.quiet) as watch:
         result = show.run(options.source, options.target, Path(options.directory), options.rows, watch)
+    if options.format == "text":
+        console().print(result.preface, highlight=False)
     code = print_reports([result.report], options)
     if options.format == "text":
-        console().print(result.epilogue, highlight=False)
+        console().print(result.epilogue, highlight=False, soft_wrap=True)
     return code

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import getpass
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,6 +26,32 @@ def load_settings(options: argparse.Namespace) -> Settings:
     from auditor import config
 
     return config.load(config.find_file(options.config))
+
+
+def with_groups(configured: Settings, wanted: list[str]) -> tuple[Settings, list[str]]:
+    """Return the settings with the audits of the groups that are wanted (none given: of all), and the names with groups replaced.
+
+    Tables without an audit are named on standard error. Raises ConfigError and EngineError.
+    """
+    from auditor.service import table_groups
+
+    if not configured.groups or (wanted and all(name in configured.audits for name in wanted)):
+        return configured, wanted
+    configured, names, left_out = table_groups.expand(configured, wanted)
+    for line in left_out:
+        print(f"auditor: no audit of {line}", file=sys.stderr)
+    return configured, names
+
+
+def with_known_groups(configured: Settings) -> Settings:
+    """Return the settings with the audits of all groups; where a database cannot be asked, those that ran before are still due."""
+    from auditor.errors import AuditorError
+
+    try:
+        return with_groups(configured, [])[0]
+    except AuditorError as error:
+        print(f"auditor: {error}; tables that were audited before are still due", file=sys.stderr)
+        return configured
 
 
 @contextmanager
@@ -102,6 +130,10 @@ def print_reports(reports: list[Report], options: argparse.Namespace) -> int:
         from auditor.report import markdown
 
         print("\n".join(markdown.report(report) for report in reports), end="")
+    elif options.format == "html":
+        from auditor.report import html
+
+        print("\n".join(html.run(report) for report in reports))
     else:
         from auditor.report import text
 
@@ -120,6 +152,12 @@ def print_where_stored(reports: list[Report], store: Store | None, options: argp
     for report in reports:
         short = report.run[:12]
         print(f"  run {short}; all of it: auditor show {short} --verbose, or auditor report --run {short} --format html")
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write what holds keys and values: a new file is readable by its owner alone, one that exists keeps its mode."""
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
 
 
 def worst_exit_code(codes: list[int]) -> int:

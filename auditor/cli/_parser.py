@@ -7,8 +7,10 @@ import datetime
 import re
 from collections.abc import Callable
 from importlib import import_module
+from typing import NoReturn
 
 from auditor import __version__
+from auditor.cli._options import add_format_option, add_list_options, add_quiet_option, add_report_options, count, keys, names, times
 
 EPILOGUE = """\
 exit codes:
@@ -22,13 +24,21 @@ The configuration is --config FILE, else $AUDITOR_CONFIG, else ./auditor.yaml. S
 METHODS = ("counts", "signature", "minhash", "exact")
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose error messages repeat no password of a URL."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message and exit with code 2."""
+        super().error(re.sub(r"(://[^\s:@/]*):\S*@", r"\1:***@", re.sub(r"([?&;]\w+=)[^\s&;]+", r"\1***", message)))
+
+
 AddCommand = Callable[..., argparse.ArgumentParser]
 """Adds a command: its name, the function it calls, its one-line help, and optionally more help."""
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    main = argparse.ArgumentParser(
+    main = Parser(
         prog="auditor",
         description="Verify that a target table holds the same data as its source table.",
         epilog=EPILOGUE,
@@ -76,17 +86,17 @@ def _add_audit_commands(command: AddCommand) -> None:
 
     check = _with_config(command("check", _lazy("_audits", "check"), "Connect, plan the audits and report every problem"))
     check.add_argument("audits", nargs="*", metavar="AUDIT", help="audits to check (default: all)")
-    check.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
+    add_format_option(check, "text", "json")
 
     more = "Nothing is written but temporary tables; without them, the values are part of each statement. It exits with 1 if a check fails."
     selftest = _with_config(command("selftest", _lazy("_selftest", "selftest"), "Test that an engine computes what audits need", more))
     selftest.add_argument("--connection", required=True, metavar="NAME", help="connection whose engine to test")
-    selftest.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
-    _add_quiet_option(selftest)
+    add_format_option(selftest, "text", "json")
+    add_quiet_option(selftest)
 
     plan = _with_config(command("plan", _lazy("_audits", "check"), "Show how an audit will run: partitions, methods, expected costs"))
     plan.add_argument("audits", nargs=1, metavar="AUDIT", help="audit to plan")
-    plan.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
+    add_format_option(plan, "text", "json")
 
     schema = _with_config(
         command(
@@ -98,24 +108,38 @@ def _add_audit_commands(command: AddCommand) -> None:
     )
     schema.add_argument("audit", metavar="AUDIT", help="audit whose target to print")
     schema.add_argument("--create", action="store_true", help="print CREATE TABLE even if the target is there")
-    schema.add_argument("--dist-key", type=_names, default=(), metavar="COLUMN", help="distribution key of the table, on Redshift")
-    schema.add_argument("--sort-key", type=_names, default=(), metavar="COLUMN,..", help="sort key of the table, on Redshift")
+    schema.add_argument("--dist-key", type=names, default=(), metavar="COLUMN", help="distribution key of the table, on Redshift")
+    schema.add_argument("--sort-key", type=names, default=(), metavar="COLUMN,..", help="sort key of the table, on Redshift")
 
     sql = _with_config(command("sql", _lazy("_audits", "sql"), "Print SQL scripts to paste into the engines' own consoles"))
     sql.add_argument("audit", metavar="AUDIT", help="audit to print")
     sql.add_argument("--side", choices=("source", "target"), help="print one side only (default: both)")
     sql.add_argument("--method", choices=METHODS, help="use this method instead of the audit's")
 
+    more = "Nothing is stored. Without -k the source's primary key identifies a row."
+    diff = command("diff", _lazy("_diff", "diff"), "Compare two tables without a configuration", more)
+    diff.usage = "auditor diff URL1 TABLE1 [URL2] TABLE2 [-k COLUMN] [-c COLUMN ...] [--where CONDITION] [--limit N] [--format FORMAT]"
+    diff.add_argument("tables", nargs="+", metavar="URL TABLE", help="source and target, each as URL and table; URL2 may be left out")
+    diff.add_argument("-k", "--key", type=names, action="extend", default=[], metavar="COLUMN,..", help="columns that identify a row")
+    more = "columns to compare (default: all columns of the source)"
+    diff.add_argument("-c", "--columns", type=names, action="extend", default=[], metavar="COLUMN,..", help=more)
+    diff.add_argument("-w", "--where", metavar="CONDITION", help="compare only rows that fulfil this, as in: status <> 'draft'")
+    diff.add_argument("-l", "--limit", type=count, metavar="N", help="name at most N differences; all are counted")
+    add_report_options(diff, "csv", "html")
+    add_quiet_option(diff)
+
     run = _with_server(_with_config(command("run", _lazy("_audits", "run"), "Run audits and print their reports")))
-    run.add_argument("audits", nargs="*", metavar="AUDIT", help="audits to run; the exit code is the most severe of theirs")
+    more = "audits to run, or patterns such as 'shop.*'; the exit code is the most severe of theirs"
+    run.add_argument("audits", nargs="*", metavar="AUDIT", help=more)
+    run.add_argument("--all", action="store_true", help="run all audits of the configuration")
     run.add_argument("--due", action="store_true", help="run all audits that are due by their schedules, and all pending runs")
-    _add_report_options(run)
-    _add_quiet_option(run)
+    add_report_options(run)
+    add_quiet_option(run)
     run.add_argument("--reason", default="", metavar="TEXT", help="reason to store with the run")
     run.add_argument(
-        "--keys", type=_keys, metavar="FROM..TO", help="compare only these keys, both ends included; either end may be empty (--keys=-9..9)"
+        "--keys", type=keys, metavar="FROM..TO", help="compare only these keys, both ends included; either end may be empty (--keys=-9..9)"
     )
-    run.add_argument("--times", type=_times, metavar="FROM..TO", help="compare only rows from FROM until before TO, UTC (ISO 8601)")
+    run.add_argument("--times", type=times, metavar="FROM..TO", help="compare only rows from FROM until before TO, UTC (ISO 8601)")
     run.add_argument("--force", action="store_true", help="scan large tables even if their key has no index")
     run.add_argument("--no-store", action="store_true", help="do not store the run")
 
@@ -123,8 +147,8 @@ def _add_audit_commands(command: AddCommand) -> None:
 def _add_run_commands(command: AddCommand) -> None:
     resume = _with_config(command("resume", _lazy("_runs", "resume"), "Resume a failed or cancelled run from its last completed chunk"))
     resume.add_argument("run", metavar="RUN", help="run id or its first characters (see: auditor runs)")
-    _add_report_options(resume)
-    _add_quiet_option(resume)
+    add_report_options(resume)
+    add_quiet_option(resume)
 
     cancel = _with_server(_with_config(command("cancel", _lazy("_runs", "cancel"), "Cancel a run in any process; it can be resumed later")))
     cancel.add_argument("run", metavar="RUN", help="run id or its first characters")
@@ -132,21 +156,35 @@ def _add_run_commands(command: AddCommand) -> None:
 
     runs = _with_server(_with_config(command("runs", _lazy("_runs", "runs"), "List stored runs, newest first")))
     runs.add_argument("--audit", metavar="AUDIT", help="list runs of this audit only")
-    _add_list_options(runs)
+    add_list_options(runs)
+
+    ls = _with_server(
+        _with_config(command("ls", _lazy("_listing", "ls"), "List audits: what each stands at, since when, and its next run"))
+    )
+    ls.add_argument("audits", nargs="*", metavar="AUDIT", help="audits to list, or patterns such as 'shop.*' (default: all)")
+    add_format_option(ls, "text", "json")
 
     history = _with_server(_with_config(command("history", _lazy("_runs", "runs"), "List the runs of one audit, newest first")))
     history.add_argument("audit", metavar="AUDIT", help="audit whose runs to list")
-    _add_list_options(history)
+    add_list_options(history)
 
     show = _with_server(_with_config(command("show", _lazy("_runs", "show"), "Show the report of a run, or its progress")))
     show.add_argument("run", metavar="RUN", help="run id, its first characters, or an audit (its last verdict)")
-    _add_report_options(show)
+    show.add_argument("--follow", action="store_true", help="print its progress until it ends, and exit with the code of its report")
+    add_report_options(show)
+    add_quiet_option(show)
+
+    about = "Print the stored differences of a run, or write them to a file"
+    differences = _with_server(_with_config(command("differences", _lazy("_listing", "differences"), about)))
+    differences.add_argument("run", metavar="RUN", help="run id, its first characters, or an audit (its last verdict)")
+    add_format_option(differences, "csv", "json", "parquet")
+    differences.add_argument("--output", metavar="FILE", help="write to this file, readable by its owner alone, instead of standard output")
+    add_quiet_option(differences)
 
     report = _with_config(command("report", _lazy("_runs", "report"), "Report on all audits of a day, or on one run"))
     report.add_argument("--run", metavar="RUN", help="report on this run, or on the last verdict of this audit")
     report.add_argument("--day", type=datetime.date.fromisoformat, metavar="DATE", help="day to report on, UTC (default: today)")
-    formats = ("text", "html", "markdown", "json")
-    report.add_argument("--format", choices=formats, default="text", help="output format (default: %(default)s)")
+    add_format_option(report, "text", "html", "markdown", "json")
     report.add_argument("--output", metavar="FILE", help="write to this file instead of standard output")
 
     notify = _with_config(command("notify", _lazy("_runs", "notify"), "Test the notification channels, or send the daily digest"))
@@ -171,11 +209,12 @@ def _add_patch_command(command: AddCommand) -> None:
     action.add_argument("--dry-run", action="store_true", help="execute the patch in the target, and roll every batch back")
     action.add_argument("--undo", metavar="PATCH", help="write the rows of an applied patch back as they were")
     patch.add_argument("--format", choices=("sql", "json", "csv"), help="output format of a printed patch (default: sql)")
+    patch.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     patch.add_argument("--output", metavar="FILE", help="write to this file, readable by its owner alone, instead of standard output")
-    patch.add_argument("--keys", type=_keys, metavar="FROM..TO", help="patch only these keys, both ends included; either end may be empty")
-    patch.add_argument("--columns", type=_names, default=(), metavar="COLUMN,..", help="patch only these columns, of changed rows alone")
+    patch.add_argument("--keys", type=keys, metavar="FROM..TO", help="patch only these keys, both ends included; either end may be empty")
+    patch.add_argument("--columns", type=names, default=(), metavar="COLUMN,..", help="patch only these columns, of changed rows alone")
     patch.add_argument("--only", choices=("missing", "changed", "extra"), help="patch only rows of this kind")
-    patch.add_argument("--limit", type=_count, metavar="N", help="patch at most the first N differences")
+    patch.add_argument("--limit", type=count, metavar="N", help="patch at most the first N differences")
     patch.add_argument("--delete-extra", action="store_true", help="also delete the rows that only the target has")
     patch.add_argument(
         "--accept",
@@ -184,7 +223,7 @@ def _add_patch_command(command: AddCommand) -> None:
         default=[],
         help="patch although the target's triggers, cascading foreign keys, numbered columns or defaults then do more than is printed",
     )
-    _add_quiet_option(patch)
+    add_quiet_option(patch)
 
 
 def _add_service_commands(command: AddCommand) -> None:
@@ -228,7 +267,7 @@ def _add_pipeline_commands(command: AddCommand) -> None:
     for one in added.values():
         one.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline")
     for name in ("check", "status", "segments"):
-        added[name].add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
+        add_format_option(added[name], "text", "json")
     added["run"].add_argument(
         "--target", metavar="TARGET", help="only load this target from what another process stages; start it before that one"
     )
@@ -246,7 +285,7 @@ def _add_offline_commands(command: AddCommand) -> None:
     )
     compare.add_argument("--target", required=True, metavar="FILE", help="result of the target, in one of the same formats")
     compare.add_argument("--audit", metavar="AUDIT", help="use threshold and allow_empty of this audit")
-    _add_report_options(compare)
+    add_report_options(compare)
 
     demo = command(
         "demo",
@@ -258,8 +297,12 @@ def _add_offline_commands(command: AddCommand) -> None:
     demo.add_argument("--target", metavar="URL", help="database to load the damaged data into")
     demo.add_argument("--rows", type=int, metavar="N", help="use only the first N rows")
     demo.add_argument("--directory", metavar="DIR", default="demo-data", help="directory of the embedded databases (default: %(default)s)")
-    _add_report_options(demo)
-    _add_quiet_option(demo)
+    add_report_options(demo)
+    add_quiet_option(demo)
+
+    about = "Print a script that completes commands and options in a shell"
+    completion = command("completion", _lazy("_completion", "completion"), about, 'For bash: eval "$(auditor completion bash)"')
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="shell to print it for")
 
 
 def _lazy(module: str, name: str) -> Callable[[argparse.Namespace], int]:
@@ -271,46 +314,3 @@ def _lazy(module: str, name: str) -> Callable[[argparse.Namespace], int]:
         return code
 
     return call
-
-
-def _keys(text: str) -> dict[str, int]:
-    """Parse a range of keys such as ``1000..2000``; its order and limits are checked when the run is requested."""
-    return {name: int(key) for name, key in _range_ends(text, r"-?\d{1,20}").items()}
-
-
-def _times(text: str) -> dict[str, str]:
-    """Split a range of times such as ``2026-11-01..2026-12-01``; the times are parsed when the run is requested."""
-    return _range_ends(text, r"[^.]+(?:\.\d+[^.]*)?")
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows; write 1 or more")
-    return int(text)
-
-
-def _range_ends(text: str, pattern: str) -> dict[str, str]:
-    found = re.fullmatch(rf"({pattern})?\.\.({pattern})?", text)
-    if not found or not any(found.groups()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a range; write FROM..TO, FROM.. or ..TO")
-    return {name: end for name, end in zip(("from", "to"), found.groups(), strict=True) if end}
-
-
-def _add_list_options(command: argparse.ArgumentParser) -> None:
-    states = ("pending", "running", "done", "failed", "cancelled")
-    command.add_argument("--state", choices=states, help="list runs in this state only")
-    command.add_argument("--limit", type=int, default=20, metavar="N", help="maximum number of runs (default: %(default)s)")
-    command.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: %(default)s)")
-
-
-def _add_report_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="output format (default: %(default)s)")
-    command.add_argument("--verbose", action="store_true", help="also print costs, notes, left-out columns and all unequal partitions")
-
-
-def _add_quiet_option(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--quiet", action="store_true", help="print no progress to standard error")

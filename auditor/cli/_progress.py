@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.model import Progress
@@ -21,6 +22,20 @@ def watching(quiet: bool) -> Iterator[OnProgress]:
             yield watch
     else:
         yield _plain()
+
+
+def print_steps(quiet: bool) -> Callable[[str, Mapping[str, Any]], None]:
+    """Return a function that prints each new step of a stored run, given its audit and its progress by side."""
+    printed: set[str] = set()
+
+    def watch(audit: str, progress: Mapping[str, Any]) -> None:
+        for side, step in progress.items():
+            line = f"{audit}: {side}: {step['doing']}"
+            if not quiet and line not in printed:
+                printed.add(line)
+                print(line, file=sys.stderr, flush=True)
+
+    return watch
 
 
 def _plain() -> OnProgress:

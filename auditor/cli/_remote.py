@@ -12,6 +12,7 @@ from auditor.cli._output import console, print_json, slice_overrides, worst_exit
 
 if TYPE_CHECKING:
     from auditor.client import Client
+    from auditor.client.types import Audit, Run
 
 
 def client(options: argparse.Namespace) -> Client:
@@ -27,10 +28,11 @@ def run(options: argparse.Namespace) -> int:
 
     if options.due or options.force or options.no_store:
         raise ConfigError("--force, --no-store and --due cannot be used with --server")
-    if not options.audits:
-        raise ConfigError("no audit given; name the audits to run")
+    if bool(options.audits) == options.all:
+        raise ConfigError("name the audits to run, or write --all")
     service = client(options)
-    requested = [service.request(name, reason=options.reason, overrides=slice_overrides(options))["run"] for name in options.audits]
+    names = _select(service, options.audits)
+    requested = [service.request(name, reason=options.reason, overrides=slice_overrides(options))["run"] for name in names]
     try:
         found = [service.wait(run, _watch(options.quiet)) for run in requested]
     except KeyboardInterrupt:
@@ -48,6 +50,9 @@ def show(options: argparse.Namespace) -> int:
 
     service = client(options)
     found, standing = _find_run(service, options.run)
+    if options.follow:
+        active = service.audit(found["audit"])["active_run"] if standing else None
+        found, standing = service.wait((active or found)["run"], _watch(options.quiet)), ""
     if standing and options.format == "text":
         print(standing, end="\n\n")
     if found["ended"] is None:
@@ -57,10 +62,60 @@ def show(options: argparse.Namespace) -> int:
     recorded = list(islice(service.repairs(found["run"]), repairs.MAX_SHOWN + 1)) if options.format == "text" else []
     if recorded:
         console().print(repairs.text(recorded))
-    return 0
+    return (3 if found["exit_code"] is None else found["exit_code"]) if options.follow else 0
 
 
-def _find_run(service: Client, run: str) -> tuple[dict[str, Any], str]:
+def ls(options: argparse.Namespace) -> int:
+    """List audits with what they stand at."""
+    from auditor.cli._listing import print_audits
+
+    service = client(options)
+    names = _select(service, options.audits)
+    return print_audits([_listed(one) for one in service.audits() if one["name"] in names], options)
+
+
+def differences(options: argparse.Namespace) -> int:
+    """Print or write the stored differences of a run."""
+    from auditor.cli._listing import print_differences
+    from auditor.report.difference_rows import report_key_kinds
+
+    service = client(options)
+    found, _ = _find_run(service, options.run)
+    rows: Any = service.differences(found["run"])
+    return print_differences(rows, report_key_kinds(service.report(found["run"])), options)
+
+
+def _select(service: Client, wanted: list[str]) -> list[str]:
+    """Return the names of these audits, or of all; the service is asked for its audits only where that is needed."""
+    from auditor.service import audit_names
+
+    if wanted and not any(map(audit_names.is_pattern, wanted)):
+        return wanted
+    known = [one["name"] for one in service.audits()]
+    return audit_names.select(known, wanted) if wanted else known
+
+
+def _listed(one: Audit) -> Any:
+    """Convert an audit as the API returns it to what `report.listing` prints."""
+    import datetime as dt
+
+    standing, active = one["standing"], one["active_run"]
+    ended = standing["ended"] and (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(standing["ended"])).total_seconds()
+    values = dict(one)
+    same = {name: values[name] for name in ("source", "target", "next_due", "paused")}
+    return same | {
+        "audit": one["name"],
+        "status": standing["status"],
+        "verdict": standing["verdict"],
+        "reasons": standing["reasons"],
+        "run": standing["run"],
+        "age": ended,
+        "active_run": active and active["run"],
+        "last_run": standing["last_run"]["note"] if standing["last_run"] else "",
+    }
+
+
+def _find_run(service: Client, run: str) -> tuple[Run, str]:
     """Return the run with this id, or the run of an audit's last verdict with lines on what the audit stands at."""
     from auditor.errors import UnknownAudit
     from auditor.history.standing import status_label
@@ -105,7 +160,7 @@ def cancel(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_reports(service: Client, runs: list[dict[str, Any]], format: str) -> int:
+def _print_reports(service: Client, runs: list[Run], format: str) -> int:
     """Print the reports of finished runs, and return the most severe of their exit codes."""
     from auditor.errors import UnknownRun
 
@@ -125,25 +180,19 @@ def _print_reports(service: Client, runs: list[dict[str, Any]], format: str) -> 
 
 
 def _watch(quiet: bool) -> Any:
-    printed: set[str] = set()
+    from auditor.cli._progress import print_steps
 
-    def watch(run: dict[str, Any]) -> None:
-        for side, step in run["progress"].items():
-            line = f"{run['audit']}: {side}: {step['doing']}"
-            if not quiet and line not in printed:
-                printed.add(line)
-                print(line, file=sys.stderr, flush=True)
-
-    return watch
+    watch = print_steps(quiet)
+    return lambda run: watch(run["audit"], run["progress"])
 
 
-def _status(run: dict[str, Any]) -> Any:
+def _status(run: Run) -> Any:
     from auditor.report import history
 
     return history.status(_stored_run(run))
 
 
-def _stored_run(run: dict[str, Any]) -> Any:
+def _stored_run(run: Run) -> Any:
     """Convert a run as the API returns it to a StoredRun, which `report.history` prints."""
     from datetime import datetime
 
@@ -170,8 +219,9 @@ def _stored_run(run: dict[str, Any]) -> Any:
     )
     same += ("within_threshold", "unequal", "missing", "extra", "changed", "unsettled", "progress", "resumable")
     score = run["score"]
+    values: dict[str, Any] = {**run}
     return StoredRun(
-        **{name: run[name] for name in same},
+        **{name: values[name] for name in same},
         state=State(run["state"]),
         verdict=Verdict(run["verdict"]),
         started=began,

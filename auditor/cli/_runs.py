@@ -5,18 +5,31 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime as dt
-import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from auditor.cli._output import console, current_user, notify_channels, print_json, print_reports, print_where_stored, settings_and_store
+from auditor.cli._output import (
+    console,
+    current_user,
+    notify_channels,
+    print_json,
+    print_reports,
+    print_where_stored,
+    settings_and_store,
+    write_private,
+)
 
 if TYPE_CHECKING:
     from auditor.config import Settings
     from auditor.history.standing import Standing
     from auditor.store import Store
     from auditor.store.runs import StoredRun
+
+
+FOLLOW_INTERVAL = 0.5
+"""Seconds between two looks at a run that is followed."""
 
 
 def resume(options: argparse.Namespace) -> int:
@@ -75,12 +88,14 @@ def show(options: argparse.Namespace) -> int:
     from auditor.store import patches
 
     with settings_and_store(options) as (configured, store):
-        found, standing = _find_run(configured, store, options.run)
+        found, standing = find_run(configured, store, options.run)
+        if options.follow:
+            found = _follow(store, (standing and standing.active) or found, options)
         report = records.load_report(store, found.run)
         recorded = [dataclasses.asdict(repair) for repair in repairs.list_repairs(store, found.run, limit=as_text.MAX_SHOWN + 1)]
         applied = patches.list_patches(store, found.run)
         recorded = [one for one in recorded if not any(one["note"].startswith(f"patch {patch.patch[:12]}") for patch in applied)]
-    if standing and options.format == "text":
+    if standing and options.format == "text" and not options.follow:
         console().print(history.standing(found.audit, standing))
         console().print()
     if report is None:
@@ -93,7 +108,26 @@ def show(options: argparse.Namespace) -> int:
         console().print(as_text.patches([dataclasses.asdict(patch) for patch in applied]))
     if found.reason and report is None and options.format == "text":
         console().print(as_text.reason(found.reason))
-    return 0
+    return exit_code(found) if options.follow else 0
+
+
+def exit_code(run: StoredRun) -> int:
+    """Return the exit code of a run that has ended: 3 if it has none, as one that was cancelled before it began."""
+    return 3 if run.exit_code is None else run.exit_code
+
+
+def _follow(store: Store, run: StoredRun, options: argparse.Namespace) -> StoredRun:
+    """Return a run once it has ended; until then print each new step of its progress to standard error."""
+    from auditor.cli._progress import print_steps
+    from auditor.store import runs as store_runs
+
+    watch = print_steps(options.quiet)
+    while run.ended is None:
+        watch(run.audit, run.progress)
+        time.sleep(FOLLOW_INTERVAL)
+        store_runs.recover_runs(store)  # of a process that died, no other would end the run
+        run = store_runs.get_run(store, run.run)
+    return run
 
 
 def prune(options: argparse.Namespace) -> int:
@@ -122,17 +156,11 @@ def report(options: argparse.Namespace) -> int:
     with settings_and_store(options) as (configured, store):
         text = _run_report(configured, store, options) if options.run else _day_report(configured, store, options)
     if options.output:
-        _write_private(Path(options.output), text)
+        write_private(Path(options.output), text.encode())
         print(f"wrote {options.output}", file=sys.stderr)
     else:
         print(text, end="" if text.endswith("\n") else "\n")
     return 0
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write a report, which holds keys and values: a new file is readable by its owner alone, one that exists keeps its mode."""
-    with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 def notify(options: argparse.Namespace) -> int:
@@ -150,7 +178,7 @@ def notify(options: argparse.Namespace) -> int:
     return 3 if failures else 0
 
 
-def _find_run(configured: Settings, store: Store, run: str) -> tuple[StoredRun, Standing | None]:
+def find_run(configured: Settings, store: Store, run: str) -> tuple[StoredRun, Standing | None]:
     """Return the run whose id is or starts with ``run``; or of the audit with that name the run of its last verdict, and its standing.
 
     If an audit has no verdict, its latest run is returned. Raises UnknownRun.
@@ -171,7 +199,7 @@ def _run_report(configured: Settings, store: Store, options: argparse.Namespace)
     from auditor.history import records
     from auditor.report.render import run as render_run
 
-    found, _ = _find_run(configured, store, options.run)
+    found, _ = find_run(configured, store, options.run)
     report = records.load_report(store, found.run)
     if report is None:
         raise UnknownRun(f"run {found.run} has not ended, so it has no report yet")

@@ -12,7 +12,7 @@ import threading
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from auditor.cli._output import console, current_user, settings_and_store
+from auditor.cli._output import console, current_user, settings_and_store, with_known_groups
 
 if TYPE_CHECKING:
     from auditor.store.tokens import Token
@@ -49,7 +49,8 @@ def serve(options: argparse.Namespace) -> int:
     from auditor.service.workers import Workers
     from auditor.store import runs, tokens
 
-    with settings_and_store(options) as (configured, store):
+    with settings_and_store(options) as (loaded, store):
+        configured = with_known_groups(loaded)
         service = configured.service
         host, port = options.host or service.host, service.port if options.port is None else options.port
         telemetry.configure_logging("console" if sys.stderr.isatty() else "json", "info", find_secrets(configured))

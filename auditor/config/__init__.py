@@ -11,6 +11,7 @@ from auditor.config._add_audits import add_audits
 from auditor.config._audit import Audit, Columns, Limits, Override, Partition, TableRef
 from auditor.config._base import DialectSql, PerSide, Sql, parse_duration
 from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, WriteSettings
+from auditor.config._groups import AuditGroup
 from auditor.config._load import find_file, load, validate_audit, validate_settings, validate_slice
 from auditor.config._pipeline import Pipeline, PipelineColumns, PipelineSource, PipelineTarget, Staging
 from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Settle, Threshold, Tolerance
@@ -21,6 +22,7 @@ from auditor.config._slice import KeyRange, SliceSettings, TimeRange
 
 __all__ = [
     "Audit",
+    "AuditGroup",
     "Channel",
     "Columns",
     "ConnectionSettings",

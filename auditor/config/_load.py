@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from auditor.config._audit import Audit
 from auditor.config._base import Strict, suggest
+from auditor.config._groups import written_place
 from auditor.config._settings import Settings, Store
 from auditor.config._slice import SliceSettings
 from auditor.errors import ConfigError
@@ -88,7 +89,7 @@ def _validate_settings(values: Mapping[str, Any], locate: Callable[[tuple[str | 
         for details in error.errors():
             unknown = details["type"] == "unknown_connection"
             places = details["ctx"]["unknown"] if unknown else [(details["loc"], _describe(details))]
-            messages += [locate(where, sentence) for where, sentence in places]
+            messages += [locate(written_place(where), sentence) for where, sentence in places]
         raise ConfigError("\n".join(messages)) from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from auditor.config._audit import Audit
 from auditor.config._base import Duration, Strict, suggest
 from auditor.config._connection import ConnectionSettings, share_statement_limits
+from auditor.config._groups import AuditGroup, split_groups
 from auditor.config._pipeline import Pipeline, find_problems
 from auditor.config._service import Service
 from auditor.errors import UnknownAudit, UnknownPipeline
@@ -56,12 +57,19 @@ class Settings(Strict):
 
     connections: Annotated[dict[str, ConnectionSettings], AfterValidator(share_statement_limits)]
     audits: dict[str, Audit]
+    groups: dict[str, AuditGroup] = {}
+    """The entries under ``audits:`` that have ``tables:``: which audits they are, the databases know."""
     pipelines: dict[str, Pipeline] = {}
     store: Store | None = None
     """By default auditor.db in the directory of the configuration file."""
     keep: Retention = Retention()
     notify: Notify = Notify()
     service: Service = Service()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _groups_apart(cls, values: Any) -> Any:
+        return split_groups(values)
 
     @model_validator(mode="after")
     def _names_exist(self) -> Settings:
@@ -72,10 +80,16 @@ class Settings(Strict):
             if ref and ref.connection not in self.connections
         ]
         unknown += [
+            (("audits", name, side), f"there is no connection {ref.connection!r}{suggest(ref.connection, self.connections)}")
+            for name, group in self.groups.items()
+            for side, ref in (("source", group.template.source), ("target", group.template.target))
+            if ref.connection not in self.connections
+        ]
+        unknown += [
             (("notify", "channels", name, "audits"), f"there is no audit {audit!r}{suggest(audit, self.audits)}")
             for name, channel in self.notify.channels.items()
             for audit in channel.audits
-            if audit not in self.audits
+            if audit not in self.audits and audit.partition(".")[0] not in self.groups
         ]
         unknown += [
             ((*place, "connection"), f"there is no connection {connection!r}{suggest(connection, self.connections)}")

@@ -248,7 +248,7 @@ def _wait(reached: Any, otherwise: str) -> None:
 
 def _named(report: Report) -> set[tuple[str, str]]:
     """Return the kinds and keys of the differences that a report names."""
-    return {(one.kind, str(one.key["id"])) for one in report.differences.named} if report.differences else set()
+    return {(one.kind, str(one.key["id"])) for one in report.differences.named} if report.differences is not None else set()
 
 
 class _Writer:

@@ -12,7 +12,7 @@ from rich.text import Text
 from auditor import service
 from auditor.config import Settings
 from auditor.connections.reader import OnProgress
-from auditor.demo import flights, load
+from auditor.demo import flights, load, next_steps
 from auditor.demo.damage import Damage, apply_faults
 from auditor.errors import ConfigError
 from auditor.model import Differences, Report
@@ -24,22 +24,26 @@ SOURCE, TARGET = "auditor_demo_flights", "auditor_demo_flights_copy"
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """The report of the audit, the damage done to the target, and the settings used."""
+    """The report of the audit, the damage done to the target, the settings used, and where to go from here."""
 
     report: Report
     damages: list[Damage]
     settings: Settings
+    files: list[Path]
+    """The SQL of both sides, and a configuration of the same audit."""
+    commands: list[str]
+    """What to try next."""
+
+    @property
+    def preface(self) -> RenderableType:
+        """What is printed above the report: each fault with the rows that the audit named."""
+        return Group(Text("Faults in the target, and the rows that the audit named\n", "bold"), _faults(self), Text())
 
     @property
     def epilogue(self) -> RenderableType:
-        """What is printed below the report: each fault with the rows that the audit named, and the SQL of the source."""
-        sql = service.sql(self.settings, AUDIT, ("source",))["source"]
-        return Group(
-            Text("\nFaults in the target, and the rows that the audit named\n", "bold"),
-            _faults(self),
-            Text("\nThe SQL of the source (print it for your console with: auditor sql)\n", "bold"),
-            Text(sql),
-        )
+        """What is printed below the report: the files that were written, and commands to try next."""
+        files = ", ".join(map(str, self.files))
+        return Group(Text(f"\n  wrote {files}\n"), Text("Try next:", "bold"), *(Text(f"  {command}") for command in self.commands))
 
 
 def run(source: str | None, target: str | None, directory: Path, rows: int | None, watch: OnProgress) -> DemoResult:
@@ -56,7 +60,9 @@ def run(source: str | None, target: str | None, directory: Path, rows: int | Non
     damaged, damages = apply_faults(original)
     places = (load.load_table(source, SOURCE, original, flights.SCHEMA), load.load_table(target, TARGET, damaged, flights.SCHEMA, None))
     settings = _settings((source, target), places)
-    return DemoResult(service.run_audit(settings, AUDIT, watch), damages, settings)
+    report = service.run_audit(settings, AUDIT, watch)
+    files = next_steps.write_files(settings, AUDIT, directory)
+    return DemoResult(report, damages, settings, files, next_steps.commands(AUDIT, files[-1]))
 
 
 def _settings(urls: tuple[str, str], places: tuple[Place, Place]) -> Settings:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from auditor.model._advice import Advice, Remedy, Tool
 from auditor.model._definition import DefinedColumn, DefinedTable
-from auditor.model._found import (
+from auditor.model._differences import (
     ChangedColumn,
     ColumnDifference,
-    Comparison,
     Difference,
     DifferenceKind,
     Differences,
+    Look,
+    RangeDifference,
+    Settling,
+)
+from auditor.model._found import (
+    Comparison,
     Divergent,
     Jaccard,
-    Look,
     Overdue,
     OverdueRange,
-    RangeDifference,
     Report,
     Score,
-    Settling,
     SideCost,
     Step,
 )

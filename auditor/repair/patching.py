@@ -103,7 +103,7 @@ def _why_not(job: Job, write: WriteSettings | None) -> str:
         patching_dialect(job.target, job.connections[job.target])
     except ConfigError as error:
         return str(error)
-    return unnamed(job.report.differences) if job.report.differences else ""
+    return unnamed(job.report.differences) if job.report.differences is not None else ""
 
 
 def apply_approved(job: Job, selection: Selection, rows: Sequence[Mapping[str, Any]]) -> Patched:
@@ -111,7 +111,7 @@ def apply_approved(job: Job, selection: Selection, rows: Sequence[Mapping[str, A
 
     Every row is read, and every statement made, before the first is written. Raises PatchRefused, PatchFailed and errors of the tree.
     """
-    if job.report.differences and (why := unnamed(job.report.differences)):
+    if job.report.differences is not None and (why := unnamed(job.report.differences)):
         raise PatchRefused(f"{why}: a patch would leave the target half mended; copy the table anew, or run {job.report.audit} again")
     approved = read_approved(rows)
     with _opened(job, replace(selection, limit=0, first=None, last=None)) as (proposal, write):
@@ -125,7 +125,7 @@ def apply_patch(job: Job, selection: Selection, *, dry_run: bool = False) -> Pat
 
     Every row is read, and every statement made, before the first is written. Raises PatchRefused, PatchFailed and errors of the tree.
     """
-    if job.report.differences and (why := unnamed(job.report.differences)):
+    if job.report.differences is not None and (why := unnamed(job.report.differences)):
         raise PatchRefused(f"{why}: a patch would leave the target half mended; copy the table anew, or run {job.report.audit} again")
     with _opened(job, selection) as (proposal, write):
         planned = count_changes(proposal)

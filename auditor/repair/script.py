@@ -68,9 +68,9 @@ def _header(proposal: Proposal, made: str) -> Iterator[str]:
     yield f"It makes rows of the target ({labels['target']}) equal those of the source ({labels['source']}), as both were when it was made."
     yield "Each statement must affect exactly one row. One that affects none found its row changed since: leave it, and audit again."
     yield "An INSERT cannot notice that the source has deleted its row meanwhile: audit again after it."
-    if why := unnamed(report.differences) if report.differences else "":
+    if why := unnamed(report.differences) if report.differences is not None else "":
         yield f"Not all: {why}."
-    if report.differences and report.differences.extra and not proposal.selection.delete_extra:
+    if report.differences is not None and report.differences.extra and not proposal.selection.delete_extra:
         yield "Rows that only the target has are left: write --delete-extra to delete them."
     if left := unwritten_columns(proposal.facts, proposal.written):
         yield f"Columns that are not written: {', '.join(left)}."

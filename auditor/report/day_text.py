@@ -134,9 +134,9 @@ def _partitions(entry: AuditEntry) -> str:
     if entry.whole_table:
         return _join_labels([partition.label for partition in entry.whole_table.divergent], len(entry.whole_table.divergent))
     report = entry.report
-    if not (report and report.comparison and report.comparison.divergent and report.differences) or report.measures:
+    if not (report and report.comparison and report.comparison.divergent) or report.measures:
         return ""
-    if not (report.differences.named or report.differences.ranges):
+    if report.differences is None or not (report.differences.named or report.differences.ranges):
         return ""
     return _join_labels([partition.label for partition in report.comparison.divergent], report.comparison.unequal)
 
@@ -155,7 +155,7 @@ def sample(entry: AuditEntry, limit: int = MAX_SAMPLE) -> list[str]:
 def sample_differences(report: Report, limit: int) -> list[str]:
     """Return up to ``limit`` ranges and keys that differ in a run, or else partitions."""
     differences = report.differences
-    if differences and (differences.ranges or differences.named):
+    if differences is not None and (differences.ranges or differences.named):
         rows = [f"{span.kind} {formatting.sentence(span.label)}, {formatting.rows(span.rows)}" for span in differences.ranges]
         few = min(len(differences.named), limit // 2)
         return [*rows[: limit - few], *(_named_row(row) for row in formatting.examples(differences.named, max(few, limit - len(rows))))]

@@ -58,7 +58,7 @@ def status(run: StoredRun) -> RenderableType:
 def standing(name: str, found: Standing) -> RenderableType:
     """Return what an audit stands at: its status with the age of the last verdict, up to when it is verified, and its last run."""
     colour = COLOURS.get(found.verdict, "yellow") if found.verdict and found.status != "stale" else "yellow"
-    age = f", {_age(found.age)}" if found.age is not None else ""
+    age = f", {ago(found.age)}" if found.age is not None else ""
     lines = [Text.assemble((found.label.upper(), f"bold {colour}"), f"  {formatting.visible(name)}  (what the audit stands at{age})")]
     lines += [Text(f"  {formatting.sentence(reason)}") for reason in found.reasons]
     lines += [Text(f"  {line}") for line in formatting.verified(found.verified_through, found.within_threshold_through)]
@@ -71,8 +71,8 @@ def standing(name: str, found: Standing) -> RenderableType:
 def combined(name: str, combined: Combined) -> RenderableType:
     """Return the verdict on source and target, as combined from both legs of an audit by way of a dump."""
     legs = zip(("source and dump", "dump and target"), combined.ages, strict=True)
-    ages = [f"{leg} were compared {_age(age)}" if age is not None else f"{leg} were never compared" for leg, age in legs]
-    dump = "the age of the dump is unknown" if combined.dump_age is None else f"the dump holds the data of {_age(combined.dump_age)}"
+    ages = [f"{leg} were compared {ago(age)}" if age is not None else f"{leg} were never compared" for leg, age in legs]
+    dump = "the age of the dump is unknown" if combined.dump_age is None else f"the dump holds the data of {ago(combined.dump_age)}"
     verdict = (combined.verdict.value.upper(), f"bold {COLOURS[combined.verdict]}")
     similarity = f"similarity between {combined.lower:.6g} and {combined.upper:.6g}"
     lines = [
@@ -90,8 +90,8 @@ def whole_table(name: str, table: RollingTable) -> RenderableType:
     return Text("\n").join([head, Text(f"  {table.sentence}")])
 
 
-def _age(seconds: float) -> str:
-    """Format an age in the largest unit that fits at least twice."""
+def ago(seconds: float) -> str:
+    """Return how long ago something was, in the largest unit that fits at least twice."""
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:,.0f} {unit} ago"

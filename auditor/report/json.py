@@ -55,7 +55,7 @@ def report(report: Report) -> ReportJson:
         "coverage": report.coverage,
         "rows": dict(comparison.rows) if comparison else None,
         "partitions": _partitions(comparison) if comparison else None,
-        "differences": _differences(report.differences, report.plan) if report.differences else None,
+        "differences": _differences(report.differences, report.plan) if report.differences is not None else None,
         "plan": plan(report.plan) if report.plan else None,
         "servers": dict(report.servers),
         "cost": _cost(report),

@@ -31,10 +31,10 @@ def report(report: Report) -> str:
         lines.append(f"- resume with: `auditor resume {report.run}`")
     if report.measures:
         lines += _measures(report.measures)
-    if report.differences:
+    if report.differences is not None:
         lines += _differences(report.differences)
     comparison = report.comparison
-    if comparison and comparison.divergent and not report.measures and not (report.differences and report.differences.exact):
+    if comparison and comparison.divergent and not report.measures and not (report.differences is not None and report.differences.exact):
         lines += ["", "| partition | rows in source | rows in target | similarity |", "|---|--:|--:|--:|"]
         for partition in comparison.divergent[:MAX_ROWS]:
             share = "" if partition.similarity is None else f"{partition.similarity:.4g}"
@@ -57,7 +57,7 @@ def _figures(report: Report) -> list[str]:
         lines.append(f"partitions: {comparison.equal:,} of {comparison.total:,} equal, {comparison.skipped:,} not compared")
         if comparison.skipped or report.covered < 1 or report.slice:
             lines.append(f"coverage: {formatting.percent(report.coverage['rows'])} of {formatting.scope(report)}")
-    if report.differences and (not_counted := formatting.not_counted(report.differences)):
+    if report.differences is not None and (not_counted := formatting.not_counted(report.differences)):
         lines.append(f"not counted: {not_counted}")
     if report.plan and report.plan.watermark:
         lines.append(f"watermark {report.plan.watermark} UTC; younger rows were left out on both sides")

@@ -39,7 +39,7 @@ def report(report: Report, verbose: bool = False) -> RenderableType:
         parts.append(_figures(report, report.comparison))
         if report.measures:
             parts.append(_measures(report.measures))
-        if report.differences and report.comparison.divergent:
+        if report.differences is not None and report.comparison.divergent:
             parts.append(_differences(report.differences))
         if report.comparison.divergent and _shows_partitions(report, verbose):
             parts.append(_partitions(report.comparison))
@@ -58,7 +58,7 @@ def report(report: Report, verbose: bool = False) -> RenderableType:
 
 def _shows_partitions(report: Report, verbose: bool) -> bool:
     """Return whether to list the divergent partitions: they add nothing if every row was named, or if there are measures."""
-    return verbose or not ((report.differences and report.differences.exact) or report.measures)
+    return verbose or not ((report.differences is not None and report.differences.exact) or report.measures)
 
 
 def _line(text: str, style: str = "") -> Text:
@@ -79,7 +79,7 @@ def _figures(report: Report, comparison: Comparison) -> RenderableType:
     if comparison.skipped or report.covered < 1 or report.slice:
         skipped = f"; {comparison.skipped:,} partitions could not be compared" if comparison.skipped else ""
         table.add_row("  coverage", f"{formatting.percent(report.coverage['rows'])} of {formatting.scope(report)}{skipped}")
-    if report.differences and (not_counted := formatting.not_counted(report.differences)):
+    if report.differences is not None and (not_counted := formatting.not_counted(report.differences)):
         table.add_row("  not counted", not_counted)
     if report.plan and report.plan.watermark:
         table.add_row("  watermark", Text(f"{formatting.visible(report.plan.watermark)} UTC; younger rows were left out on both sides"))

@@ -360,7 +360,7 @@ class AuditRun:
                 self.reader,
                 plan,
                 findings.comparison if findings else None,
-                findings.differences.named if findings and findings.differences else (),
+                findings.differences.named if findings and findings.differences is not None else (),
                 schema_changes=self.schema_changes,
                 is_resumed=self.earlier.plan is not None,
                 asks_recheck=self.audit.recheck is not None,

@@ -13,7 +13,7 @@ from auditor.config import Audit, Settings, TableRef, Threshold, validate_audit
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.history import standing
 from auditor.history.standing import Standing
-from auditor.service import cron, planning, proxies
+from auditor.service import cron, planning, proxies, table_groups
 from auditor.service.definitions import definition as stored_definition
 from auditor.store import audit_state, definitions, events, runs, schedule_claims
 
@@ -104,7 +104,11 @@ def table_label(table: TableRef) -> str:
 
 
 def with_defined_audits(settings: Settings, store: Store) -> Settings:
-    """Return the settings plus the audits defined through the API; those whose connections are no longer configured are left out."""
+    """Return the settings plus the audits of groups that have runs, and those defined through the API.
+
+    Of the latter, those whose connections are no longer configured are left out.
+    """
+    settings = table_groups.expand_from_store(settings, store)
     defined: dict[str, Audit] = {}
     for name, definition in definitions.list_definitions(store).items():
         try:

@@ -1,15 +1,10 @@
 """Results saved from a console: read from files, checked for completeness, and compared.
 
-A file is CSV or TSV with a header as the engines' clients write it, JSON lines, a JSON array, or Parquet (read by pyarrow). CSV and JSON
-are read by the standard library: DuckDB rejects the row count that psql appends, and DuckDB and pyarrow round large integers in JSON to
-floats.
+`console_files` says which formats are read. Where a partition's power sums decode, the keys of the rows that differ are named, offline.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,20 +14,18 @@ from typing import Any
 import numpy as np
 
 from auditor import canonical
-from auditor.compare import jaccard
+from auditor.compare import jaccard, syndromes
 from auditor.compare.comparator import Aligned, align, compare
 from auditor.compare.verdict import conclude
 from auditor.config import Threshold
 from auditor.errors import ResultError
-from auditor.model import SIDES, Comparison, Jaccard, Score, Side
+from auditor.model import NULL_PARTITION, SIDES, Comparison, Jaccard, Score, Side
+from auditor.service.console_files import read_rows
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
 
-NULL_TEXTS = frozenset({"", "NULL", "null", "\\N", "None"})
-"""How clients write NULL; no column of a summary can hold these as text."""
-
-COMMAND_TAG = re.compile(r"SET|BEGIN|START TRANSACTION|COMMIT|ROLLBACK|RESET|Time: .*")
-"""Lines that psql prints for the statements of a script that return no rows."""
+MAX_KEYS = 100
+"""Decoded keys that are listed."""
 
 WORD_BITS = 30
 """Bits of a signature word; only the estimated similarity depends on them, which is not used here."""
@@ -55,11 +48,20 @@ class SavedResult:
     audit: str | None
     plan: str | None
 
+    @property
+    def partition_size(self) -> int | None:
+        """Return the keys of each partition, None if it is no range of keys or not known."""
+        found = re.search(r"_r(\d+)$", self.plan or "")
+        return int(found[1]) if found else None
+
 
 def compare_files(
     files: dict[Side, Path], *, threshold: Threshold | None = None, allow_empty: bool = False
-) -> tuple[str, Comparison, Measures]:
-    """Compare two saved results; returns the audit's name, the comparison, and the names of the measures (only for ``counts``).
+) -> tuple[str, Comparison, Measures, tuple[str, ...]]:
+    """Compare two saved results.
+
+    Returns the audit's name, the comparison, the names of the measures (only for ``counts``), and sentences on the keys that differ (only
+    for ``exact`` with partitions that are ranges of keys).
 
     The threshold is compared with the bounds of the similarity and of the rows that can differ in the unequal partitions; for ``counts``
     with the published score.
@@ -80,18 +82,52 @@ def compare_files(
     )
     measures = [name for name in columns if re.fullmatch(r"(nulls|sum|min|max|characters|true)_\d+", name)]
     threshold = threshold or Threshold()
+    size = source.partition_size or target.partition_size
     aligned = align(source_summaries, target_summaries)
     comparison = compare(
         aligned,
         threshold=1.0 if "hashed" in columns else threshold.score,
         allow_empty=allow_empty,
         measures=measures,
-        label=lambda partition: "no key (NULL)" if partition is None else f"partition {partition:,}",
+        label=lambda partition: _label(partition, size),
     )
     if "hashed" in columns:
         verdict, reasons = conclude(comparison, None, _similarity(aligned), threshold)
         comparison = replace(comparison, verdict=verdict, reasons=reasons)
-    return source.audit or target.audit or "saved results", comparison, tuple(measures)
+    notes = _decoded_keys(aligned, size) if size and "syndrome_1" in columns else ()
+    return source.audit or target.audit or "saved results", comparison, tuple(measures), notes
+
+
+def _label(partition: int | None, size: int | None) -> str:
+    if partition is None:
+        return "no key (NULL)"
+    return f"keys {partition * size:,} to {(partition + 1) * size - 1:,}" if size else f"partition {partition:,}"
+
+
+def _decoded_keys(aligned: Aligned, size: int) -> tuple[str, ...]:
+    """Return sentences on the keys whose rows differ in partitions that both sides have; what they are on each side is not known.
+
+    Nothing is fetched, so nothing is accounted for: `auditor.compare.syndromes` says how unlikely a wrong decoding is.
+    """
+    chosen = np.flatnonzero(aligned.unequal & aligned.on_both & (aligned.partition != NULL_PARTITION))
+    if not len(chosen):
+        return ()
+    sums = []
+    for side in SIDES:
+        summaries, at = aligned.sides[side], aligned.row_index[side][chosen]
+        sums.append(np.concatenate([summaries.words[at][:, :1], summaries.syndromes[at]], axis=1))
+    decoded = syndromes.decode(syndromes.differences(sums[0], sums[1]), sums[0].shape[1] // 2, size)
+    found = zip(chosen, decoded, strict=True)
+    keys = [int(aligned.partition[index]) * size + x - 1 for index, positions in found for x in positions or ()]
+    sentences = []
+    if keys:
+        shown = ", ".join(map(str, keys[:MAX_KEYS])) + (f" and {len(keys) - MAX_KEYS:,} more" if len(keys) > MAX_KEYS else "")
+        what = "the row with this key differs" if len(keys) == 1 else "the rows with these keys differ"
+        sentences.append(f"{what}, decoded from the power sums without a connection, not fetched: {shown}")
+    if left := sum(positions is None for positions in decoded):
+        what = "1 partition differs" if left == 1 else f"{left:,} partitions differ"
+        sentences.append(f"{what} in more rows than the power sums can name; print the statements with a greater t, or run the audit")
+    return tuple(sentences)
 
 
 def _similarity(aligned: Aligned) -> Jaccard | None:
@@ -109,7 +145,7 @@ def _similarity(aligned: Aligned) -> Jaccard | None:
 
 def load_result(path: Path, side: Side) -> SavedResult:
     """Read and check the file of one side. Raises ResultError."""
-    names, rows = _read_rows(path)
+    names, rows = read_rows(path, REQUIRED_COLUMNS)
     names = [name.strip().lower() for name in names]
     missing = [name for name in _required_columns(names) if name not in names]
     if missing:
@@ -183,60 +219,3 @@ def _parse_plan_label(labels: set[str], path: Path, side: Side) -> tuple[str | N
     if labelled_side != side:
         raise ResultError(f"{path} is the result of the {labelled_side}, not of the {side}: check --source and --target")
     return audit, plan
-
-
-def _read_rows(path: Path) -> tuple[list[str], list[Sequence[Any]]]:
-    try:
-        if path.suffix == ".parquet":
-            import pyarrow.parquet as pq
-
-            table = pq.read_table(path)
-            return list(table.column_names), list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise ResultError(f"{path} cannot be read: {error}") from None
-    return _parse_json(text, path) if text.lstrip()[:1] in ("{", "[") else _parse_delimited(text, path)
-
-
-def _parse_json(text: str, path: Path) -> tuple[list[str], list[Sequence[Any]]]:
-    try:
-        records = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines() if line.strip()]
-    except (ValueError, RecursionError) as error:  # includes integers of thousands of digits and deep nesting
-        raise ResultError(f"{path} is not valid JSON: {error}") from None
-    if not records:
-        return [*REQUIRED_COLUMNS, "hashed", "word_0", "word_1"], []
-    if not all(isinstance(record, dict) for record in records):
-        raise ResultError(f"{path} must contain one JSON object per partition")
-    names = list(records[0])
-    return names, [[record.get(name) for name in names] for record in records]
-
-
-def _without_tags(text: str) -> str:
-    """Return a client's output without the tags of statements before and after the result, as ``psql --csv -f`` prints them."""
-    lines = text.splitlines(keepends=True)
-    while lines and COMMAND_TAG.fullmatch(lines[0].strip()):
-        del lines[0]
-    while lines and COMMAND_TAG.fullmatch(lines[-1].strip()):
-        del lines[-1]
-    return "".join(lines)
-
-
-def _parse_delimited(text: str, path: Path) -> tuple[list[str], list[Sequence[Any]]]:
-    text = _without_tags(text)
-    header = text.split("\n", 1)[0]
-    delimiter = max("\t,;|", key=header.count)
-    try:
-        lines = list(csv.reader(io.StringIO(text), delimiter=delimiter))
-    except csv.Error as error:
-        raise ResultError(f"{path} is not valid CSV: {error}") from None
-    if not lines:
-        raise ResultError(f"{path} is empty: save the result of the statement with its header")
-    names = [name.strip() for name in lines[0]]
-    rows: list[Sequence[Any]] = []
-    for number, line in enumerate(lines[1:], start=2):
-        if not line or re.fullmatch(r"\(\d+ rows?\)", line[0].strip()):
-            continue
-        if len(line) != len(names):
-            raise ResultError(f"{path}:{number}: {len(line)} values for {len(names)} columns")
-        rows.append([None if value.strip() in NULL_TEXTS else value.strip() for value in line])
-    return names, rows

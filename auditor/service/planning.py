@@ -117,7 +117,8 @@ def console_script(plan: Plan, side: Side, dialect: dialects.Dialect, statement_
 def plan_fingerprint(plan: Plan) -> str:
     """Return a text that identifies what a plan queries on both sides, so that results of different plans are not compared.
 
-    It is ``v2_0123456789ab``: the version of canonical texts, and 12 hexadecimal digits.
+    It is ``v2_0123456789ab``: the version of canonical texts, and 12 hexadecimal digits; for ``exact`` over ranges of keys ``_r3072``
+    follows, the keys of a partition, by which saved results name keys. A masked key has none.
 
     They include the watermark and the filter's ``now``: every printed script has its own, and leaves out different rows.
     """
@@ -127,7 +128,8 @@ def plan_fingerprint(plan: Plan) -> str:
     queried += [
         (c.name, str(c.kind), c.trim, c.case, c.null_as, str(c.tolerance), *(c.expression[side] for side in SIDES)) for c in plan.columns
     ]
-    return f"v{canonical.VERSION}_{hashlib.sha256(repr(queried).encode()).hexdigest()[:12]}"
+    size = f"_r{how.size}" if plan.method == "exact" and how.strategy == "range" and not plan.hides_ranges else ""
+    return f"v{canonical.VERSION}_{hashlib.sha256(repr(queried).encode()).hexdigest()[:12]}{size}"
 
 
 def compare_files(source: Path, target: Path, audit: Audit | None = None) -> Report:
@@ -136,7 +138,7 @@ def compare_files(source: Path, target: Path, audit: Audit | None = None) -> Rep
     The verdict is unknown if other settings of the audit may allow the differences, which a saved result cannot show. Raises ResultError.
     """
     began = time.monotonic()
-    name, comparison, measured = console_results.compare_files(
+    name, comparison, measured, decoded = console_results.compare_files(
         {"source": source, "target": target}, threshold=audit.threshold if audit else None, allow_empty=bool(audit and audit.allow_empty)
     )
     uncertain = _unverifiable_settings(audit, comparison, bool(measured)) if audit and comparison.verdict is Verdict.MISMATCH else []
@@ -152,7 +154,7 @@ def compare_files(source: Path, target: Path, audit: Audit | None = None) -> Rep
         seconds=time.monotonic() - began,
         exit_code=comparison.verdict.exit_code,
         comparison=comparison,
-        notes=(filters.ON_TRUST,) if audit and isinstance(audit.where, PerSide) else (),
+        notes=(*decoded, *((filters.ON_TRUST,) if audit and isinstance(audit.where, PerSide) else ())),
     )
 
 

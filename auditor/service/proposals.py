@@ -44,11 +44,11 @@ def propose_audits(source_url: str, target_url: str) -> Proposals:
         pairs, left_out = match_tables(tables["source"], tables["target"])
         audits = []
         for source, target in pairs:
-            found = _propose(reader, _written(source), _written(target))
+            found = _propose(reader, written(source), written(target))
             if isinstance(found, Proposal):
                 audits.append(found)
             else:
-                left_out.append(f"{_written(source)}: {found}")
+                left_out.append(f"{written(source)}: {found}")
     return Proposals(tuple(audits), tuple(sorted(left_out)))
 
 
@@ -64,21 +64,21 @@ def match_tables(source: Sequence[TableName], target: Sequence[TableName]) -> tu
     for table in source:
         namesakes = candidates["target"][table.name.lower()]
         if not namesakes:
-            left_out.append(f"{_written(table)}: only in the source")
+            left_out.append(f"{written(table)}: only in the source")
             continue
         if table.is_view:
-            left_out.append(f"{_written(table)}: a view, which has no primary key; write its audit with key: [column, ...]")
+            left_out.append(f"{written(table)}: a view, which has no primary key; write its audit with key: [column, ...]")
             continue
         here = [one for one in candidates["source"][table.name.lower()] if not one.is_view]
         there = _counterparts(table, here, namesakes)
         if len(there) == 1:
             pairs.append((table, there[0]))
         elif there:
-            left_out.append(f"{_written(table)}: can be any of the target's {', '.join(_written(one, whole=True) for one in there)}")
+            left_out.append(f"{written(table)}: can be any of the target's {', '.join(written(one, whole=True) for one in there)}")
         else:
-            left_out.append(f"{_written(table)}: another table of the source has the same name as the target's")
+            left_out.append(f"{written(table)}: another table of the source has the same name as the target's")
     named = set(candidates["source"])
-    left_out += [f"{_written(table)}: only in the target" for table in target if table.name.lower() not in named]
+    left_out += [f"{written(table)}: only in the target" for table in target if table.name.lower() not in named]
     return pairs, left_out
 
 
@@ -108,15 +108,15 @@ def _propose(reader: Reader, source: str, target: str) -> Proposal | str:
     """Return the audit of two tables, or why it cannot run."""
     if "${" in source + target:
         return "a configuration takes the ${ in its name for a variable"
-    written = {"source": {"connection": "source", "table": source}, "target": {"connection": "target", "table": target}}
+    values = {"source": {"connection": "source", "table": source}, "target": {"connection": "target", "table": target}}
     try:
-        ends = introspect.describe_tables(reader, Audit.model_validate(written))
+        ends = introspect.describe_tables(reader, Audit.model_validate(values))
         key: tuple[str, ...] = ()
         if not ends["source"].table.primary_key:
             if not ends["target"].table.primary_key:
                 return "no primary key on either side; write its audit with key: [column, ...]"
             key = _key_of_target(ends["source"].table.columns, ends["target"].table.primary_key)
-        planner.draft(source, Audit.model_validate({**written, "key": key}), ends)
+        planner.draft(source, Audit.model_validate({**values, "key": key}), ends)
     except (PlanError, NoSuchObject) as error:
         problems = str(error).split("\n  - ")
         return "; ".join(" ".join(problem.split()) for problem in problems[1:] or problems)
@@ -129,7 +129,7 @@ def _key_of_target(columns: Sequence[Column], key: Sequence[str]) -> tuple[str, 
     return tuple(named.get(name.lower(), name) for name in key)
 
 
-def _written(table: TableName, whole: bool = False) -> str:
+def written(table: TableName, whole: bool = False) -> str:
     """Return a table's name as a configuration writes it: without its schema where that is enough, unless ``whole``."""
     return quote_parts(*([] if table.is_visible and not whole else [table.schema]), table.name)
 

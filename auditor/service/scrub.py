@@ -103,7 +103,7 @@ def _hide(report: Report, masked: frozenset[str], new: frozenset[str], digest: D
         comparison = replace(comparison, divergent=tuple(divergent))
     if comparison and new:
         comparison = replace(comparison, divergent=tuple(replace(one, measures=()) for one in comparison.divergent), reasons=(REMOVED,))
-    report = replace(report, comparison=comparison, differences=_without_patterns(differences, masked) if differences else None)
+    report = replace(report, comparison=comparison, differences=_without_patterns(differences, masked) if differences is not None else None)
     if new:
         steps = tuple(replace(step, reasons=()) for step in report.steps)
         report = replace(report, reasons=(REMOVED,), notes=(), steps=steps, overdue_ranges=(), advice=None)

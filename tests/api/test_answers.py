@@ -16,7 +16,8 @@ import jsonschema
 import pytest
 
 from auditor import config, service
-from auditor.api import differences, event_stream, routing
+from auditor.api import event_stream, routing
+from auditor.report import difference_rows
 from auditor.service.workers import Workers
 from auditor.store import events
 from tests.api.conftest import SECRET_VALUE, Service, TemporaryService
@@ -98,11 +99,11 @@ def test_csv_escapes_spreadsheet_formulas(served: Service) -> None:
     assert len(rows) == 4
     assert f"'={SECRET_VALUE}" in rows[-1]
     for cell in ("=1+1", "+1+1", "-1+cmd", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "＝1", "-", "--1", "-1.2.3", "-1e5"):
-        (row,) = csv.reader(io.StringIO(differences._csv_line([cell])))
+        (row,) = csv.reader(io.StringIO(difference_rows._csv_line([cell])))
         assert row == [f"'{cell}"], cell
     for cell in ("-1", "-1.5", "1", "", "a=b", "x", 'quote " and, comma', "two\nlines", "e@mail"):
-        assert next(csv.reader(io.StringIO(differences._csv_line([cell])))) == [cell]
-    assert differences._csv_line([None, ""]) == ',""\r\n'
+        assert next(csv.reader(io.StringIO(difference_rows._csv_line([cell])))) == [cell]
+    assert difference_rows._csv_line([None, ""]) == ',""\r\n'
 
 
 def test_masked_values_are_in_no_response(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -68,6 +69,74 @@ def test_run_is_requested_awaited_and_read(client: Client) -> None:
     assert client.cancel(requested["run"])["state"] == "done"
 
 
+def test_a_run_is_followed_to_its_end(listening: tuple[Service, str]) -> None:
+    found, url = listening
+    with Client(url, found.tokens["run"]) as client:
+        run = client.request("orders", overrides={"t": 2})["run"]
+        seen = list(client.follow(run))
+        assert (seen[-1]["state"], seen[-1]["verdict"]) == ("done", "mismatch")
+        assert len({json.dumps(one, sort_keys=True) for one in seen}) == len(seen)
+        assert list(client.follow(run)) == [client.run(run)]
+        with pytest.raises(UnknownRun):
+            next(client.follow("abcdef"))
+        stream = client.follow(run)
+        next(stream)
+        assert client._streams
+    assert not client._streams
+
+
+def test_a_stream_that_breaks_off_is_opened_again(listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    found, url = listening
+    client = Client(url, found.tokens["run"])
+    monkeypatch.setattr("auditor.client.POLL_INTERVAL", 0.01)
+    run, opened, headers = found.runs["orders"], client._service.open, []
+
+    class Broken:
+        def __iter__(self) -> Iterator[bytes]:
+            yield from (b"retry: 2000\n", b"\n", b"id: 0123\n", b"event: run\n", b'data: {"run": 1}\n', b"\n", b"event: run\n")
+            raise ConnectionResetError
+
+        def close(self) -> None:
+            pass
+
+    def once_broken(*arguments: object, **more: Any) -> Any:
+        headers.append(more["headers"])
+        return opened(*arguments, **more) if len(headers) > 1 else Broken()  # type: ignore[arg-type]
+
+    monkeypatch.setattr(client._service, "open", once_broken)
+    seen: list[Any] = list(client.follow(run))
+    assert [one["run"] for one in seen] == [1, run]
+    assert headers[1]["Last-Event-ID"] == "0123"
+
+
+def test_differences_as_a_table_plan_and_sql(listening: tuple[Service, str]) -> None:
+    found, url = listening
+    client = Client(url, found.tokens["define"])
+    table = client.differences_arrow(found.runs["orders"])
+    assert table.column("id").to_pylist() == [None, 700, 1500]
+    assert table.column("range_first").to_pylist() == [5000, None, None]
+    assert client.differences_arrow(found.runs["orders"], kind="missing").column("id").to_pylist() == [700]
+    assert client.plan("orders")["key"] == ["id"]
+    scripts = client.sql("orders", "target", "signature")
+    assert scripts["source"] is None and scripts["target"] and "minhash" not in scripts["target"]
+    assert {one["state"] for one in client.partitions(found.runs["orders"])} > {"equal"}
+    assert client.day(time.strftime("%Y-%m-%d", time.gmtime()))["date"]
+    assert [one["action"] for one in client.events()]
+
+
+def test_audits_are_defined_paused_and_dropped(listening: tuple[Service, str]) -> None:
+    found, url = listening
+    client = Client(url, found.tokens["define"])
+    ends = {"source": {"connection": "shop", "table": "same"}, "target": {"connection": "warehouse", "table": "same"}}
+    assert client.define("defined", ends)["definition"]["source"]["table"] == "same"
+    assert client.define("defined", {**ends, "method": "counts"}, replace=True)["method"] == "counts"
+    assert client.pause("defined") == {"name": "defined", "paused": True}
+    assert client.unpause("defined")["paused"] is False
+    client.drop("defined")
+    with pytest.raises(UnknownAudit):
+        client.audit("defined")
+
+
 def test_error_responses_become_auditor_errors(client: Client, listening: tuple[Service, str]) -> None:
     found, url = listening
     for error, call in (
@@ -116,6 +185,15 @@ def test_commands_with_server(listening: tuple[Service, str], monkeypatch: pytes
     assert "MISMATCH  orders" in capsys.readouterr().out
     assert cli.main(["cancel", found.runs["same"], "--server", url]) == 0
     assert "done" in capsys.readouterr().out
+    assert cli.main(["ls", "o*", "--server", url, "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["audit"], listed["status"], listed["age"] >= 0) == ("orders", "mismatch", True)
+    assert cli.main(["differences", "orders", "--server", url]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert cli.main(["show", "orders", "--follow", "--server", url, "-q"]) == 1
+    assert "MISMATCH  orders" in capsys.readouterr().out
+    assert cli.main(["run", "x*", "--server", url]) == 2
+    assert "no audit matches 'x*'" in capsys.readouterr().err
     assert cli.main(["run", "nobody", "--server", url]) == 2
     assert cli.main(["run", "--due", "--server", url]) == 2
     assert cli.main(["run", "orders", "--force", "--server", url]) == 2

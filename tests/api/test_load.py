@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from auditor.client import Client
+from auditor.client.types import Run
 from tests import tables
 from tests.live import LivePair
 from tests.readers import Reading, reads
@@ -54,7 +55,7 @@ def test_fifty_readers_get_all_answers_while_four_audits_run(pair: LivePair, tmp
     assert {(run["verdict"], run["changed"], run["missing"], run["extra"]) for run in finished} == {("mismatch", DAMAGED, 0, 0)}
 
 
-def run_all_audits(client: Client) -> list[dict[str, Any]]:
+def run_all_audits(client: Client) -> list[Run]:
     """Run all audits concurrently and return their finished runs."""
     requested = [client.request(name) for name in NAMES]
     return [client.wait(run["run"]) for run in requested]

@@ -88,7 +88,7 @@ def test_rows_longer_than_a_text_of_redshift_are_compared(pair: LivePair) -> Non
         report = auditor.audit((pair.source.url, "long_rows"), (pair.target.url, "long_rows"), method=method)
         assert report.verdict == "match", (method, report.reasons)
     report = auditor.audit((pair.source.url, "long_rows"), (pair.target.url, "long_changed"))
-    assert report.verdict == "mismatch" and report.differences and report.plan
+    assert report.verdict == "mismatch" and report.differences is not None and report.plan
     named = {one.key["id"]: [column.name for column in one.columns] for one in report.differences.named}
     assert named == {"0": ["a"], "1": ["b"], "2": ["data"], "3": ["doc"]}
     assert any("the row text holds the SHA-256 of a, b, data, doc" in note for note in report.plan.notes)

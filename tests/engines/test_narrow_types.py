@@ -220,7 +220,7 @@ def test_default_audit_names_the_changed_row_for_every_width(pair: LivePair, req
         make_table(pair.target, "narrow_target", wide, present_keys, changed=77)
         report = run_audit(pair, "exact", "narrow_source", "narrow_target")
         assert report.verdict is Verdict.MISMATCH, (width, report.reasons)
-        assert report.differences
+        assert report.differences is not None
         named = [(one.kind, one.key, [c.name for c in one.columns]) for one in report.differences.named]
         assert named == [("changed", {"id": "77"}, ["v"])], width
 

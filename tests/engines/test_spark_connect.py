@@ -158,7 +158,7 @@ def test_a_real_server_is_audited(server: str, tmp_path: Path) -> None:
     ends = {"source": {"connection": "source", "table": "rows"}, "target": {"connection": "target", "table": str(target)}}
     report = audit_run.run("connect", Audit.model_validate({**ends, "key": ["id"]}), connections)
     assert report.verdict is Verdict.MISMATCH, report.reasons
-    assert report.differences and [(one.kind, one.key) for one in report.differences.named] == [("missing", {"id": "77"})]
+    assert report.differences is not None and [(one.kind, one.key) for one in report.differences.named] == [("missing", {"id": "77"})]
     assert report.servers["target"].startswith("Spark 4.") and all(report.cost[side].statements for side in SIDES)
 
 

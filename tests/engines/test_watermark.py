@@ -41,7 +41,7 @@ def run_audit(engine: LiveEngine, sides: Mapping[str, Mapping[int, tuple[str, An
 
 
 def named(report: Report) -> list[tuple[str, str | None, str]]:
-    assert report.differences, report.reasons
+    assert report.differences is not None, report.reasons
     return [(one.kind, one.key["id"], one.state) for one in report.differences.named]
 
 
@@ -73,7 +73,7 @@ def test_wrong_time_in_the_target_is_never_a_match(engine: LiveEngine, nulls: st
     sides = {"source": ROWS, "target": {**ROWS, 7: ("mangled", moved)}}
     settle: dict[str, Any] = {"settle": {"column": "moved", "lag": "1m", "nulls": nulls}}
     first = run_audit(engine, sides, **settle)
-    assert first.differences and (first.verdict, first.differences.unsettled, first.differences.in_flight) == (
+    assert first.differences is not None and (first.verdict, first.differences.unsettled, first.differences.in_flight) == (
         Verdict.UNKNOWN,
         1,
         0,

@@ -45,7 +45,7 @@ def test_number_of_connections_does_not_change_the_result(pair: LivePair, monkey
     tables.make(pair.target, "wide_target", columns, [row for row in rows if row[0] not in (7, 2500)], key=["id"])
     single, triple, scanned = (run_audit(pair, 1), run_audit(pair, 3), run_audit(pair, 3, prescan=True))
     for report in (single, triple, scanned):
-        assert report.differences, report.reasons
+        assert report.differences is not None, report.reasons
         assert [found.key for found in report.differences.named] == [{"id": "7"}, {"id": "2500"}]
         assert not any("one connection read all chunks" in note for note in report.notes), "the connections stay open after a pre-scan"
     assert single.plan and triple.plan and single.plan.sides["source"].chunk_keys
@@ -105,7 +105,7 @@ def test_nobody_logs_in_while_the_table_is_locked(engine: LiveEngine, monkeypatc
         proxy.login_delay = 0.3
         report = run_locked(proxy.url, engine.url, ladder=["signature", "exact"])
         sent = statements(proxy)
-    assert report.differences and [one.key for one in report.differences.named] == [{"id": str(ROWS - 1)}], report.reasons
+    assert report.differences is not None and [one.key for one in report.differences.named] == [{"id": str(ROWS - 1)}], report.reasons
     [lock] = [index for index, (_, text) in enumerate(sent) if text.startswith("LOCK TABLES")]
     [unlock] = [index for index, (_, text) in enumerate(sent) if text.startswith("UNLOCK TABLES")]
     begun = sent[lock + 1 : unlock]
@@ -129,7 +129,7 @@ def test_busy_table_is_read_by_one_connection(engine: LiveEngine, monkeypatch: p
         report = run_locked(proxy.url, engine.url)
         writer.cursor().execute("UPDATE locked SET v = v WHERE id = 6")
         sent = statements(proxy)
-    assert report.state is State.DONE and report.differences and report.differences.missing == 1, report.reasons
+    assert report.state is State.DONE and report.differences is not None and report.differences.missing == 1, report.reasons
     assert sum(text.startswith("LOCK TABLES") for _, text in sent) == 1
     [note] = report.notes
     assert note.startswith("source: one connection read all chunks, for no other could join its snapshot: `")
@@ -143,7 +143,7 @@ def test_reader_of_a_long_statement_does_not_keep_the_lock_away(engine: LiveEngi
         other.autocommit(False)
         other.cursor().execute("SELECT COUNT(*) FROM locked")  # holds its metadata lock until it commits
         report = run_locked(engine.url, engine.url)
-    assert report.differences and report.differences.missing == 1 and report.notes == (), report.reasons
+    assert report.differences is not None and report.differences.missing == 1 and report.notes == (), report.reasons
 
 
 @LOCKING_ALIKE

@@ -119,7 +119,7 @@ def test_every_difference_is_named(pair: LivePair, case: Case) -> None:
     names = make_tables(pair, columns, source, target)
     report = run_audit(pair, names, [name for name, _ in case.columns], case.partition)
     assert report.verdict is Verdict.MISMATCH, report.reasons
-    assert report.differences and report.jaccard and report.plan
+    assert report.differences is not None and report.jaccard and report.plan
     texts = [tuple(canonical.text(kind, part) for (_, kind), part in zip(case.columns, key, strict=True)) for key in case.keys]
     named = {(one.kind, tuple(one.key.values())) for one in report.differences.named}
     expected = {("missing", texts[n]) for n in missing} | {("changed", texts[n]) for n in changed} | {("extra", texts[n]) for n in extra}
@@ -143,7 +143,7 @@ def test_every_row_of_a_key_counts_against_the_threshold(pair: LivePair) -> None
     target.append((None, "no key", Decimal("7.5"), None))
     names = make_tables(pair, columns, source, target)
     report = run_audit(pair, names, ["id"], {"size": 16}, threshold={"rows": 100})
-    assert report.differences and report.comparison, report.reasons
+    assert report.differences is not None and report.comparison, report.reasons
     found = sorted((one.kind, one.key["id"] or "", one.rows["source"], one.rows["target"]) for one in report.differences.named)
     assert found == [("changed", "", 1, 1), ("extra", "10", 0, 300), ("extra", "20", 0, 1), ("missing", "30", 1, 0)]
     assert (report.differences.missing, report.differences.extra, report.differences.changed) == (1, 301, 1)
@@ -163,7 +163,7 @@ def test_chunked_reads_include_rows_whose_computed_key_is_null(pair: LivePair, m
     assert report.plan
     is_cut = bool(report.plan.sides["source"].chunk_keys)
     assert is_cut == dialects.get(pair.source.dialect).FINDS_KEY_RANGES, "the source must be read in chunks where its engine finds ranges"
-    assert report.differences, report.reasons
+    assert report.differences is not None, report.reasons
     assert (report.verdict, report.differences.missing, report.differences.extra) == (Verdict.MISMATCH, 1, 0)
 
 
@@ -174,7 +174,7 @@ def test_null_equals_the_text_of_null_as(engine: LiveEngine) -> None:
     names = make_tables(pair, columns, [(1, None), (2, "b"), (3, None), (None, "c")], [(1, "|2"), (2, "b"), (3, "other"), (0, "c")])
     rules = {"override": {"v": {"null_as": "|2"}, "id": {"null_as": "0"}}}
     report = run_audit(pair, names, ["id"], {}, columns=rules)
-    assert report.differences, report.reasons
+    assert report.differences is not None, report.reasons
     assert [(one.kind, one.key) for one in report.differences.named] == [("changed", {"id": "3"})]
 
 
@@ -185,7 +185,7 @@ def test_contiguous_missing_rows_are_reported_as_ranges(pair: LivePair) -> None:
     target = [row for row in source if not 300 <= row[0] < 520 and row[0] < 930]
     names = make_tables(pair, columns, source, target)
     report = run_audit(pair, names, ["id"], {"size": 32})
-    assert report.differences, report.reasons
+    assert report.differences is not None, report.reasons
     assert [(one.kind, one.first, one.last, one.rows) for one in report.differences.ranges] == [
         ("missing", 300, 519, 220),
         ("missing", 930, 999, 70),
@@ -314,7 +314,7 @@ def test_worked_example_has_its_exact_similarity(pair: LivePair) -> None:
     names = make_tables(pair, columns, list(enumerate(words)), list(enumerate(damaged)))
     with example.ensure_md5(pair.source, pair.target):
         report = run_audit(pair, names, ["id"], {"size": 8}, k=4, encoding="published")
-    assert report.jaccard and report.differences and report.comparison and report.comparison.published
+    assert report.jaccard and report.differences is not None and report.comparison and report.comparison.published
     assert report.jaccard.score == Score(30 / 34, 30 / 34, 30 / 34)
     assert run_audit(pair, names, ["id"], {"size": 8}).jaccard == report.jaccard, "the encoding must not change the exact similarity"
     assert [(one.key, [(c.name, c.source, c.target) for c in one.columns]) for one in report.differences.named] == [

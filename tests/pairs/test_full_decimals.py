@@ -92,7 +92,7 @@ def test_a_difference_beyond_the_18th_digit_is_found(pair: LivePair, method: str
     report = audit_run.run("numerics", audit(pair, method=method), connections)
     assert report.verdict is Verdict.MISMATCH
     if method == "exact":
-        assert report.differences
+        assert report.differences is not None
         (found,) = report.differences.named
         assert [(one.source, one.target) for one in found.columns] == [("0.123456789012345678901", "0.123456789012345678902")]
 
@@ -107,7 +107,7 @@ def test_numeric_without_scale_on_both_sides(pair: LivePair) -> None:
                    "INSERT INTO numerics_too SELECT id, CASE id WHEN 3 THEN v * 1.1 ELSE v + 0.000 END FROM numerics")  # fmt: skip
     two = {"connection": "target", "table": "numerics_too"}
     report = audit_run.run("numerics", audit(pair, target=two), connections)
-    assert report.differences and [one.key["id"] for one in report.differences.named] == ["3"]
+    assert report.differences is not None and [one.key["id"] for one in report.differences.named] == ["3"]
     coarse = audit(pair, target=two, columns={"override": {"v": {"kind": "decimal(38,10)"}}})
     report = audit_run.run("numerics", coarse, connections)
     assert report.verdict is Verdict.MATCH and report.plan

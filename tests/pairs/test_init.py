@@ -11,8 +11,9 @@ import pytest
 import dialects
 from auditor import service
 from auditor.cli._init import write
-from auditor.config import load
+from auditor.config import load, validate_settings
 from auditor.model import Verdict
+from auditor.service import table_groups
 from dialects import TableName
 from tests import tables
 from tests.live import LiveEngine, LivePair, chosen_pairs, engine_params
@@ -61,6 +62,12 @@ def test_proposed_audit_of_tables_in_other_schemas_runs(made: LivePair, tmp_path
         "init_log: no primary key on either side; write its audit with key: [column, ...]",
         "init_seen: a view, which has no primary key; write its audit with key: [column, ...]",
     ]
+    ends = {side: {"connection": side} for side in ("source", "target")}
+    group = {"connections": {side: {"url": getattr(made, side).url} for side in ends}, "audits": {"g": {**ends, "tables": "init_*"}}}
+    expanded, _, left_out = table_groups.expand(validate_settings(group))
+    assert set(expanded.audits) == {"g.init_orders", "g.init_log"}
+    assert "g: init_seen: a view, which has no primary key; write its audit with key: [column, ...]" in left_out
+    assert service.run_audit(expanded, "g.init_orders").verdict is Verdict.MATCH
 
 
 @pytest.mark.parametrize("engine", engine_params("spark"), indirect=True)

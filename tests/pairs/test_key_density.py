@@ -41,7 +41,7 @@ def audit_with_missing_rows(pair: LivePair, keys: list[int]) -> Report:
     tables.make(pair.target, "dense_target", COLUMNS, [row for row in rows if row[0] not in missing])
     tables.execute(pair.source, f"CREATE INDEX by_id_{len(keys)} ON dense_source (id)")
     report = run_audit(pair, ("dense_source", "dense_target"), ["id"], {"rows": 32})
-    assert report.differences, report.reasons
+    assert report.differences is not None, report.reasons
     assert {one.key_number for one in report.differences.named} == missing
     return report
 

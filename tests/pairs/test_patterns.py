@@ -66,7 +66,7 @@ def test_the_pattern_of_each_fault_of_the_demo_is_told(pair: LivePair, directory
     whole, table, faults = damaged_flights()
     ends = load_once(pair.source, "patterns_whole", whole, "id", directory), load_once(pair.target, "patterns_copy", table, None, directory)
     report = auditor.audit(*ends, key=["id"])
-    assert report.differences and report.verdict is Verdict.MISMATCH, report.reasons
+    assert report.differences is not None and report.verdict is Verdict.MISMATCH, report.reasons
     tails = len(faults["cut_tail_number"].keys) + len(faults["emptied_null"].keys)
     for name, fault in faults.items():
         assert len(fault.keys) >= 3
@@ -99,7 +99,7 @@ def test_texts_that_look_the_same_are_shown_with_the_reason(pair: LivePair) -> N
     names += [tables.shared_table(pair.target, columns, [(n, b, b) for n, (_, b, _) in enumerate(TEXTS)])]
     ends = (pair.source.url, names[0]), (pair.target.url, names[1])
     report = auditor.audit(*ends, key=["id"], columns={"override": {"secret": {"mask": True}}})
-    assert report.differences, report.reasons
+    assert report.differences is not None, report.reasons
     found = {int(one.key["id"] or 0): {c.name: c for c in one.columns} for one in report.differences.named}
     assert [found[n]["name"].reason for n in range(len(TEXTS))] == [reason for _, _, reason in TEXTS]
     assert {found[n]["secret"].reason for n in found} == {""}

@@ -45,7 +45,7 @@ def _make_audit(source: str, target: str, audit: Mapping[str, Any]) -> Audit:
 
 
 def counts(report: Report) -> tuple[Verdict, int, int, int]:
-    assert report.differences, report.reasons
+    assert report.differences is not None, report.reasons
     return report.verdict, report.differences.missing, report.differences.extra, report.differences.changed
 
 
@@ -62,7 +62,7 @@ def test_days_missing_in_the_target_stay_missing_after_a_recheck(tmp_path: Path,
     delete = "DELETE FROM t WHERE day >= '2026-01-09'"
     report = run_duckdb_audit(tmp_path, DAYS, [FALLING], [FALLING, delete], partition={"column": "day"}, **more)
     assert counts(report) == (Verdict.MISMATCH, 20, 0, 0), report.reasons
-    assert report.differences
+    assert report.differences is not None
     [span] = report.differences.ranges
     assert (span.first, span.last, span.label, span.rows, span.partitions) == (None, None, "2026-01-09 to 2026-01-10", 20, 2)
 
@@ -81,7 +81,7 @@ def test_rows_of_missing_buckets_are_counted_once(tmp_path: Path) -> None:
     delete = "DELETE FROM t WHERE id % 3 <> 0"
     report = run_duckdb_audit(tmp_path, DAYS, [rows], [rows, delete], partition={"buckets": 24}, **AGAIN)
     assert counts(report) == (Verdict.MISMATCH, 26, 0, 0), report.reasons
-    assert report.differences and report.differences.ranges, "at least one whole bucket must be missing"
+    assert report.differences is not None and report.differences.ranges, "at least one whole bucket must be missing"
     assert report.differences.cleared == report.differences.unsettled == 0
 
 
@@ -96,7 +96,7 @@ def test_missing_smaller_partitions_of_a_second_scan_stay_missing(tmp_path: Path
         delete = f"DELETE FROM t WHERE k IN (SELECT 'k' || hash(i * 1000 + {seed}) FROM range(2) r(i))"
         report = run_duckdb_audit(folder, ddl, [fill], [fill, delete], t=1, salt="", **AGAIN)
         assert counts(report) == (Verdict.MISMATCH, 2, 0, 0), (seed, report.reasons)
-        assert report.differences and report.plan
+        assert report.differences is not None and report.plan
         pieces += sum(one.buckets > report.plan.partitioning.buckets for one in report.differences.ranges)
     assert pieces, "no smaller partition was missing entirely"
 
@@ -110,7 +110,7 @@ def test_range_is_unsettled_if_its_condition_finds_no_rows(tmp_path: Path, condi
     monkeypatch.setattr(fetch.Fetcher, "_range_condition", wrong_condition)
     report = run_duckdb_audit(tmp_path, DAYS, [FALLING], [FALLING, "DELETE FROM t WHERE id > 950"], partition={"size": 10}, **AGAIN)
     assert report.verdict is Verdict.UNKNOWN, report.reasons
-    assert report.differences and report.differences.unsettled == 50
+    assert report.differences is not None and report.differences.unsettled == 50
 
 
 # rows outside every partition
@@ -134,7 +134,7 @@ def test_invalid_dates_outside_every_partition_are_compared(pair: LivePair, dama
         report = run_pair_audit(pair, "days_source", "days_target", partition={"column": "d"}, **more)
         expected = (Verdict.MISMATCH, 1, 0, 0) if damage == "lost" else (Verdict.MISMATCH, 0, 0, 1)
         assert counts(report) == expected, report.reasons
-        assert report.differences and [one.key for one in report.differences.named] == [{"id": "4"}]
+        assert report.differences is not None and [one.key for one in report.differences.named] == [{"id": "4"}]
 
 
 ENDLESS = [(native, unit) for native in ("TIMESTAMP", "TIMESTAMPTZ") for unit in ("hour", "day", "month")] + [
@@ -174,7 +174,7 @@ def test_listing_that_omits_rows_never_makes_tables_equal(
     ddl = "CREATE TABLE t (id BIGINT PRIMARY KEY, v VARCHAR)"
     report = run_duckdb_audit(tmp_path, ddl, [fill], [fill, change], partition=partition, snapshot=snapshot, t=1, salt="")
     assert report.verdict is Verdict.UNKNOWN and report.exit_code == 3, report.reasons
-    assert report.differences and report.differences.unaccounted == 4 and not report.differences.exact
+    assert report.differences is not None and report.differences.unaccounted == 4 and not report.differences.exact
     assert "do not account for it" in " ".join(report.reasons)
 
 
@@ -199,7 +199,7 @@ def test_rows_deleted_after_the_scan_no_longer_differ(
     monkeypatch.setattr(Reader, "begin_snapshots", delete_and_begin)
     report = run_pair_audit(pair, "purged_source", "purged_target", key=["id"], partition=partition, t=1, snapshot="per_chunk")
     assert report.verdict is Verdict.MATCH, report.reasons
-    assert report.differences and report.differences.vanished and not report.differences.unaccounted
+    assert report.differences is not None and report.differences.vanished and not report.differences.unaccounted
 
 
 # keys that one side cannot store

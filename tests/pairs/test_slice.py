@@ -59,7 +59,7 @@ def run_slice(pair: LivePair, audit: Audit, **overrides: Any) -> Report:
 
 def found_differences(report: Report, column: str = "id") -> set[tuple[str, int]]:
     """Return the kind and key of every difference, with ranges expanded to single rows."""
-    assert report.state is State.DONE and report.differences, report.reasons
+    assert report.state is State.DONE and report.differences is not None, report.reasons
     assert report.differences.exact
     found: set[tuple[str, int]] = {(one.kind, int(one.key[column] or "")) for one in report.differences.named}
     for span in report.differences.ranges:

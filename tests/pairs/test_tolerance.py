@@ -121,7 +121,7 @@ def test_tolerance_between_a_decimal_and_a_double(pair: LivePair) -> None:
     tables.make(pair.source, "tolerant_source", columns, source)
     tables.make(pair.target, "tolerant_target", doubles, target)
     report = run_audit(pair, {"price": {"tolerance": CENT}, "factor": {"tolerance": {"relative": 1e-6}}})
-    assert report.differences, report.reasons
+    assert report.differences is not None, report.reasons
     named = [(one.key["id"], [(c.name, c.source, c.target) for c in one.columns]) for one in report.differences.named]
     assert named == [
         ("3", [("price", "0.0150", "0.035"), ("factor", "1.0150", "1.0")]),
@@ -139,7 +139,7 @@ def test_deviations_within_the_tolerance_are_a_match(pair: LivePair) -> None:
     tables.make(pair.source, "tolerant_source", columns, source)
     tables.make(pair.target, "tolerant_target", columns, target)
     report = run_audit(pair, {"weight": {"tolerance": CENT}})
-    assert report.differences and report.jaccard, report.reasons
+    assert report.differences is not None and report.jaccard, report.reasons
     assert report.differences.named == ()
     assert report.differences.tolerated > 100
     assert report.differences.partitions["estimated"] == 0
@@ -154,7 +154,7 @@ def test_rows_beyond_the_listing_limit_are_estimated_with_a_note(pair: LivePair)
     tables.make(pair.source, "tolerant_source", columns, source)
     tables.make(pair.target, "tolerant_target", columns, [(n, weight + 0.004) for n, weight in source])
     report = run_audit(pair, {"weight": {"tolerance": CENT}}, limits={"max_rows_listed": 10})
-    assert report.differences and report.plan, report.reasons
+    assert report.differences is not None and report.plan, report.reasons
     assert report.differences.partitions["estimated"] > 0
     assert report.verdict is Verdict.MISMATCH
     assert any("estimated from rounded values" in note for note in report.plan.notes)
@@ -196,4 +196,4 @@ def test_ladder_applies_tolerances_in_its_last_method(pair: LivePair) -> None:
     report = run_audit(pair, {"price": {"tolerance": CENT}}, ladder=["counts", "exact"])
     assert [(one.method, one.verdict) for one in report.steps] == [("counts", Verdict.MISMATCH)]
     assert (report.method, report.verdict) == ("exact", Verdict.MATCH)
-    assert report.differences and report.differences.tolerated == 50
+    assert report.differences is not None and report.differences.tolerated == 50

@@ -117,5 +117,5 @@ def audited(road: Road, log: LiveLog, table: str, samples: Sequence[Sample]) -> 
 
 def named(report: Report, types: Mapping[str, str]) -> list[object]:
     """Return what differs, for the message of a failed test."""
-    found = report.differences.named if report.differences else ()
+    found = report.differences.named if report.differences is not None else ()
     return [(one.kind, one.key, [(types.get(column.name), column.source, column.target) for column in one.columns]) for one in found]

@@ -184,7 +184,7 @@ def audit_while_written(urls: tuple[str, str], rows: int, way: str, snapshot: st
     else:
         pytest.skip("this machine is too busy to replicate within the delay")
     differences = report.differences
-    assert differences, details
+    assert differences is not None, details
     found = {int(next(iter(one.key.values())) or 0): one.state for one in differences.named}
     confirmed = sorted(key for key, state in found.items() if state == "confirmed")
     assert confirmed == corrupted, details
@@ -239,5 +239,5 @@ def test_only_unsettled_differences_give_an_unknown_verdict(urls: tuple[str, str
         stopped.set()
         writer.join()
     assert report.verdict is Verdict.UNKNOWN and report.exit_code == 3, report.reasons
-    assert report.differences and report.differences.unsettled and not report.differences.changed
+    assert report.differences is not None and report.differences.unsettled and not report.differences.changed
     assert any("only unsettled differences" in reason for reason in report.reasons)

@@ -69,7 +69,7 @@ def run_with_failure(tables: Path, store: Store, fail: Callable[[], object], **a
 def assert_reported_as_not_stored(report: Report, words: str) -> None:
     """Assert that the report has its findings and says, in these words, that it was not stored."""
     assert report.verdict is Verdict.MISMATCH and report.exit_code == 3 and not report.resumable
-    assert report.differences and [one.key for one in report.differences.named] == [{"id": "777"}]
+    assert report.differences is not None and [one.key for one in report.differences.named] == [{"id": "777"}]
     assert any(reason.startswith("this run was not stored: ") and words in reason for reason in report.reasons), report.reasons
 
 

@@ -30,7 +30,7 @@ def test_300_differences_among_100_000_rows_are_mended_and_brought_back(pair: Li
 
 def mend_and_undo(both: damaged.Damaged, differences: int) -> None:
     found = both.run()
-    assert found.differences
+    assert found.differences is not None
     assert found.differences.missing + found.differences.changed + found.differences.extra == differences
     before = both.read_target()
     result = patches.apply_patch(both.settings, both.store, found.run, Selection(delete_extra=True))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import shutil
@@ -20,13 +18,12 @@ from auditor.cli import main
 from auditor.config import Audit, Settings, Threshold
 from auditor.errors import ResultError
 from auditor.model import SIDES, Comparison, Method, Side, Verdict
+from tests.console_formats import FORMATS, Result, as_csv, as_data_api, as_drawn, as_objects
 
 METHODS: tuple[Method, ...] = ("counts", "signature", "minhash", "exact")
 ROWS = "SELECT NULLIF(i, 39) AS id, 'v' || i AS v FROM range(40) t(i)"
 """One row has a NULL key, so its partition id is NULL."""
 CHANGED = "SELECT id, CASE WHEN id = 20 THEN 'changed' ELSE v END AS v FROM original WHERE id IS NULL OR id NOT BETWEEN 24 AND 31"
-
-Result = tuple[list[str], list[tuple[Any, ...]]]
 
 
 @pytest.fixture(scope="module")
@@ -83,32 +80,6 @@ def query_result(settings: Settings, side: Side, audit: str = "orders", method: 
             _RESULTS[asked] = [column[0] for column in cursor.description], cursor.fetchall()
     names, rows = _RESULTS[asked]
     return list(names), list(rows)
-
-
-def as_csv(result: Result, delimiter: str = ",", null: str = "", footer: str = "", end: str = "\n") -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter=delimiter, lineterminator=end)
-    writer.writerows([result[0], *([null if value is None else value for value in row] for row in result[1])])
-    return text.getvalue() + footer
-
-
-def as_objects(result: Result) -> list[dict[str, Any]]:
-    return [dict(zip(result[0], row, strict=True)) for row in result[1]]
-
-
-FORMATS: dict[str, Callable[[Result], str]] = {
-    "csv": as_csv,
-    "csv with a byte order mark": lambda result: "\ufeff" + as_csv(result),
-    "csv with Windows line ends": lambda result: as_csv(result, end="\r\n"),
-    "csv with semicolons": lambda result: as_csv(result, ";"),
-    "mysql --batch": lambda result: as_csv(result, "\t", "NULL"),
-    "psql --csv": lambda result: as_csv(result, ",", ""),
-    "psql --no-align": lambda result: as_csv(result, "|", "", f"({len(result[1])} rows)\n"),
-    "psql --csv --file": lambda result: "SET\nSET\nBEGIN\n" + as_csv(result, ",", "") + "COMMIT\n",
-    "COPY": lambda result: as_csv(result, "\t", "\\N"),
-    "JSON lines": lambda result: "".join(json.dumps(one) + "\n" for one in as_objects(result)),
-    "JSON array": lambda result: json.dumps(as_objects(result), indent=2),
-}
 
 
 def save_results(directory: Path, settings: Settings, form: str, audit: str = "orders", method: Method = "minhash") -> tuple[Path, Path]:
@@ -252,7 +223,64 @@ def test_results_of_statements_printed_with_different_settings_are_rejected(tmp_
         service.compare_files(files["source"], files["target"])
 
 
+# keys named offline
+
+
+def test_keys_are_named_where_the_power_sums_decode(tmp_path: Path, settings: Settings) -> None:
+    found = service.compare_files(*save_results(tmp_path, settings, "psql", method="exact"))
+    assert found.notes == ("the row with this key differs, decoded from the power sums without a connection, not fetched: 20",)
+    assert found.comparison
+    assert [one.label for one in found.comparison.divergent] == ["keys 16 to 23", "keys 24 to 31"]
+    assert service.compare_files(*save_results(tmp_path, settings, "csv", method="signature")).notes == ()
+    assert service.compare_files(*save_results(tmp_path, settings, "csv", "original", "exact")).notes == ()
+
+
+@pytest.mark.parametrize("t", [1, 2, 3])
+def test_the_named_keys_are_those_that_differ(tmp_path: Path, t: int) -> None:
+    """Rows are changed, deleted and added, in partitions of negative keys too; one partition holds more than decodes."""
+    differing = {-40, -33, 5, 700} if t > 1 else {-40, 5, 700}
+    overloaded = set(range(100, 110))
+    for side in SIDES:
+        with duckdb.connect(str(tmp_path / f"{side}.duckdb")) as database:
+            database.execute("CREATE TABLE orders AS SELECT i AS id, 'v' || i AS v FROM range(-50, 800) r(i) WHERE i <> 700")
+            if side == "target":
+                changed = ", ".join(map(str, sorted((differing | overloaded) - {5})))
+                database.execute(f"UPDATE orders SET v = 'x' WHERE id IN ({changed})")
+                database.execute("DELETE FROM orders WHERE id = 5")
+                database.execute("INSERT INTO orders VALUES (700, 'new')")
+            database.execute("CREATE TABLE original AS SELECT * FROM orders")
+            database.execute("CREATE TABLE nothing AS SELECT * FROM orders WHERE FALSE")
+    here = settings_of(tmp_path)
+    here.audits["orders"] = changed_audit(here, t=t, partition={"strategy": "range", "size": 20})
+    named, left = service.compare_files(*save_results(tmp_path, here, "csv", method="exact")).notes
+    assert {int(key) for key in named.partition("not fetched: ")[2].split(", ")} == differing
+    assert left.startswith("1 partition differs in more rows than the power sums can name")
+
+
+def test_partitions_by_hash_name_no_keys(tmp_path: Path, settings: Settings) -> None:
+    settings.audits["orders"] = changed_audit(settings, partition={"strategy": "hash", "buckets": 4})
+    assert service.compare_files(*save_results(tmp_path, settings, "csv", method="exact")).notes == ()
+
+
 # what is rejected
+
+
+def test_pages_of_the_data_api_and_cut_tables_are_rejected(tmp_path: Path, settings: Settings) -> None:
+    result = query_result(settings, "source")
+    path = tmp_path / "source.json"
+    path.write_text(json.dumps({**json.loads(as_data_api(result)), "NextToken": "x"}), encoding="utf-8")
+    with pytest.raises(ResultError, match="the first page of a result of Redshift's Data API"):
+        service.compare_files(path, path)
+    path.write_text(json.dumps({"ColumnMetadata": [{}], "Records": []}), encoding="utf-8")
+    with pytest.raises(ResultError, match="is not a result of Redshift's Data API"):
+        service.compare_files(path, path)
+    drawn = as_drawn(result, "", "----").splitlines()
+    path.write_text("\n".join(drawn[:4]), encoding="utf-8")
+    with pytest.raises(ResultError, match="contains 2 of 6 partitions"):
+        service.compare_files(path, path)
+    path.write_text("\n".join([*drawn[:4], "1 | 2"]), encoding="utf-8")
+    with pytest.raises(ResultError, match=r":5: 2 values for \d+ columns"):
+        service.compare_files(path, path)
 
 
 def without(result: Result, *names: str) -> Result:

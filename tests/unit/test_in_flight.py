@@ -76,7 +76,7 @@ def test_row_in_flight_may_move_between_time_partitions(tmp_path: Path) -> None:
 def test_ladder_escalates_to_exact_and_names_rows_in_flight(tmp_path: Path) -> None:
     found = run_audit(tmp_path, {"ladder": ["counts", "signature", "exact"]}, [MOVED + "id = 5"])
     assert (found.method, found.verdict) == ("exact", Verdict.MATCH)
-    assert found.differences and found.differences.in_flight == 1
+    assert found.differences is not None and found.differences.in_flight == 1
     assert run_audit(tmp_path, {"ladder": ["counts", "signature"]}, [MOVED + "id = 5"]).verdict is Verdict.UNKNOWN
 
 
@@ -86,7 +86,7 @@ FEW_ROWS_LISTED = {"partition": {"size": 1000}, "limits": {"max_rows_listed": 10
 
 def test_estimated_differences_may_be_in_flight(tmp_path: Path) -> None:
     found = run_audit(tmp_path, FEW_ROWS_LISTED, [MOVED + "id % 3 = 0"], rows=MANY)
-    assert found.differences and found.differences.partitions["estimated"] == 60 and not found.differences.named
+    assert found.differences is not None and found.differences.partitions["estimated"] == 60 and not found.differences.named
     assert found.verdict is Verdict.UNKNOWN
     assert "20,000 rows of the source are in flight" in found.reasons[-2] and "raise limits.max_rows_listed" in found.reasons[-1]
 
@@ -98,7 +98,7 @@ def test_estimated_differences_beyond_rows_in_flight_are_a_mismatch(tmp_path: Pa
 
 def test_differences_beyond_max_differences_are_unsettled(tmp_path: Path) -> None:
     found = run_audit(tmp_path, {"limits": {"max_differences": 0}}, [MOVED + "id = 5"])
-    assert found.verdict is Verdict.UNKNOWN and found.differences and found.differences.unsettled == 1
+    assert found.verdict is Verdict.UNKNOWN and found.differences is not None and found.differences.unsettled == 1
     assert any("beyond limits.max_differences and not rechecked" in reason for reason in found.reasons)
 
 

@@ -53,7 +53,7 @@ def test_rounded_numbers_are_shown_with_their_point(tmp_path: Path) -> None:
         "target": "SELECT * FROM (VALUES (1, 1.25::DOUBLE), (2, 0.05), (3, 2.004), (4, 2e300), (5, 0)) r(id, v)",
     }
     report = audit(tmp_path, tables, columns={"override": {"v": {"round": 2}}})
-    assert report.differences and report.plan
+    assert report.differences is not None and report.plan
     shown = {one.key["id"]: (one.columns[0].source, one.columns[0].target) for one in report.differences.named}
     assert shown == {"1": ("1.50", "1.25"), "2": ("-0.04", "0.05"), "4": ("1e+300", "2e+300"), "5": (None, "0.00")}
     assert [str(one) for one in report.plan.not_compared] == ["v: values are rounded to 2 digits after the decimal point"]

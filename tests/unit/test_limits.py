@@ -39,7 +39,7 @@ def audit_damaged(tmp_path: Path) -> Any:
 @pytest.mark.parametrize("key", ["i", "'k' || i"], ids=["range", "hash"])
 def test_partitions_with_many_differences_are_refined(audit_damaged: Any, key: str) -> None:
     report = audit_damaged("i % 200 = 7", key, limits={"max_rows_listed": 0})
-    assert report.differences and report.jaccard, report.reasons
+    assert report.differences is not None and report.jaccard, report.reasons
     assert report.differences.partitions["refined"] == report.comparison.unequal
     changed = ROWS // 200
     if report.differences.exact:
@@ -53,7 +53,7 @@ def test_partitions_with_many_differences_are_refined(audit_damaged: Any, key: s
 def test_rewritten_partitions_are_listed_within_the_limits(audit_damaged: Any) -> None:
     """A range of keys is rewritten completely, so its partitions have too many differences to refine."""
     report = audit_damaged("i BETWEEN 9000 AND 11999")
-    assert report.differences and report.differences.exact, report.reasons
+    assert report.differences is not None and report.differences.exact, report.reasons
     assert (report.differences.changed, report.differences.partitions["listed"] > 0) == (3000, True)
 
 
@@ -146,7 +146,7 @@ def test_part_of_a_partition_that_is_too_large_is_listed(
 @pytest.mark.parametrize(("limits", "why"), [({"max_rows_listed": 100}, "max_rows_listed"), ({"max_seconds": 0}, "max_seconds")])
 def test_differences_beyond_the_limits_are_estimated_with_a_reason(audit_damaged: Any, limits: dict[str, Any], why: str) -> None:
     report = audit_damaged("i BETWEEN 9000 AND 11999", limits=limits)
-    assert report.differences and report.jaccard, report.reasons
+    assert report.differences is not None and report.jaccard, report.reasons
     assert report.differences.partitions["estimated"] > 0 and why in report.differences.why
     assert any(why in reason for reason in report.reasons)
     score, true = report.jaccard.score, (ROWS - 3000) / (ROWS + 3000)
@@ -156,5 +156,5 @@ def test_differences_beyond_the_limits_are_estimated_with_a_reason(audit_damaged
 
 def test_counts_stay_exact_if_named_differences_are_capped(audit_damaged: Any) -> None:
     report = audit_damaged("i % 5000 = 3", limits={"max_differences": 5})
-    assert report.differences and report.differences.exact, report.reasons
+    assert report.differences is not None and report.differences.exact, report.reasons
     assert (report.differences.changed, len(report.differences.named)) == (ROWS // 5000, 5)

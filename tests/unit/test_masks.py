@@ -277,5 +277,5 @@ def test_scrub_removes_what_was_stored_before_a_column_was_masked(
         assert report and report.verdict is Verdict.MISMATCH and run.verdict is Verdict.MISMATCH
         assert render.run(report, records.load_partition_map(store, run.run), "html")
     exact = records.load_report(store, runs.list_runs(store, audit="exact")[0].run)
-    assert exact and exact.differences and len(exact.differences.named) == 25
+    assert exact and exact.differences is not None and len(exact.differences.named) == 25
     assert {column.source for one in exact.differences.named for column in one.columns if column.name == "note"} == {"n"}

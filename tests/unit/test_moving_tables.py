@@ -215,7 +215,7 @@ class MovingTables(RuleBasedStateMachine):
         followed = {int(key[0] or -1): row.runs for key, row in self.left_out.rows.items()}
         assert overdue == {key for key, runs in followed.items() if runs >= OVERDUE_AFTER}
         assert bool(overdue) == (report.coverage["rows"] < 1) or not report.comparison or not report.comparison.total
-        assert report.plan and report.differences
+        assert report.plan and report.differences is not None
         if report.plan.watermark:
             young = {key for key, written in there.items() if f"{written:%Y-%m-%d %H:%M:%S.%f}" >= report.plan.watermark}
             assert {key for key in young if self.world.rows["source"].get(key) and key not in self.rewritten} <= set(followed)

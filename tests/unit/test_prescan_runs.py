@@ -118,7 +118,7 @@ def findings(report: Report) -> dict[str, Any]:
         "jaccard": report.jaccard,
         "coverage": report.coverage["rows"],
     }
-    if differences:
+    if differences is not None:
         found["counts"] = (differences.missing, differences.extra, differences.changed, differences.exact, differences.partitions)
         found["named"] = [(one.kind, one.key, one.rows, one.columns) for one in differences.named]
         found["ranges"] = differences.ranges
@@ -239,7 +239,7 @@ def test_damage_between_two_attempts_is_no_match(tables: Tables) -> None:
         checkpoint.after = 1000
         report = tables.perform(checkpoint, checkpoint.plan, prescan=True, **LAYOUTS[layout])
         assert report.verdict is Verdict.MISMATCH, (stop, layout)
-        assert report.differences and [one.key for one in report.differences.named] == [{"id": "59"}]
+        assert report.differences is not None and [one.key for one in report.differences.named] == [{"id": "59"}]
 
 
 def test_a_prescan_that_the_scan_contradicts_is_no_match(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,8 @@ def test_options_are_the_settings_of_an_audit() -> None:
 
 
 def test_exports() -> None:
-    assert (auditor.Report, auditor.Verdict, auditor.Client, auditor.errors) == (Report, Verdict, Client, errors)
+    assert issubclass(auditor.Report, Report)
+    assert (auditor.Verdict, auditor.Client, auditor.errors) == (Verdict, Client, errors)
     assert all(getattr(auditor, name) is not None for name in auditor.__all__)
     with pytest.raises(AttributeError, match="'nothing'"):
         auditor.nothing  # noqa: B018

@@ -63,7 +63,7 @@ def test_the_sample(sample: tuple[Settings, Store]) -> None:
     entries = {one.audit: one for one in found.entries}
     orders = entries["orders"]
     assert (orders.streak, len(orders.trend), orders.threshold and orders.threshold.score) == (10, 30, 0.999)
-    assert orders.report and orders.report.differences and len(orders.report.differences.named) == 8
+    assert orders.report and orders.report.differences is not None and len(orders.report.differences.named) == 8
     assert orders.verified_age and formatting.duration(orders.verified_age) == "10 d"
     assert entries["customers"].running == "run cccccccccccc has been running since 2026-03-18 07:04:00 UTC: reading"
     ledger = entries["ledger"]

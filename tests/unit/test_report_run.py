@@ -258,7 +258,7 @@ def test_small_and_empty_partition_maps(shop: Settings) -> None:
 @pytest.mark.parametrize(("format", "words"), [("text", "1 row more"), ("markdown", "1 row more"), ("html", "1 row more")])
 def test_one_row_is_not_written_as_rows(format: Any, words: str) -> None:
     report = full_report()
-    assert report.differences
+    assert report.differences is not None
     lone = Difference(kind="missing", key={"id": "8"}, rows={"source": 1, "target": 0})
     span = replace(report.differences.ranges[0], first=100, last=100, label="key 100", rows=1)
     shown = render.run(replace(report, differences=replace(report.differences, named=(lone,), ranges=(span,))), None, format)

@@ -190,7 +190,7 @@ def test_resumed_slice_reads_the_same_rows(table: Table, monkeypatch: pytest.Mon
     resumed = service.resume(settings, table.store, first.run)
     assert resumed.verdict is Verdict.MISMATCH and resumed.reasons[0] == ONLY_SLICE
     assert resumed.slice and (resumed.slice.first, resumed.slice.last) == (1000, 2000)
-    assert resumed.differences and [one.key for one in resumed.differences.named] == [{"id": "1500"}]
+    assert resumed.differences is not None and [one.key for one in resumed.differences.named] == [{"id": "1500"}]
     assert runs.get_run(table.store, first.run).overrides == INSIDE and runs.get_run(table.store, first.run).is_one_off
 
 

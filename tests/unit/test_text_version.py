@@ -9,13 +9,12 @@ from typing import Any
 import duckdb
 import pytest
 
-import auditor
 from auditor import canonical, service
 from auditor.config import Settings, validate_settings
 from auditor.errors import NotResumable, ResultError
 from auditor.history import fingerprint
 from auditor.history.checkpoint import dump_plan, load_plan
-from auditor.model import SIDES, Progress, State, Verdict
+from auditor.model import SIDES, Progress, Report, State, Verdict
 from auditor.store import Store, open_store
 from dialects import Place, Session, Table
 from dialects.duckdb import DuckDB
@@ -94,6 +93,6 @@ def test_a_null_that_the_catalogue_denies_leaves_the_verdict_unknown(settings: S
 
     assert service.run_audit(settings, "t").verdict is Verdict.MATCH
     monkeypatch.setattr(DuckDB, "describe", deny)
-    report: auditor.Report = service.run_audit(settings, "t")
+    report: Report = service.run_audit(settings, "t")
     assert report.plan and report.plan.columns[1].never_null == SIDES
     assert report.verdict is Verdict.UNKNOWN and report.reasons

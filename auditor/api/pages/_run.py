@@ -107,7 +107,7 @@ def _template_values(app: AppState, run: str, kind: Kind, state: DifferenceState
         **base,
         "report": found,
         "heat": build_heatmap(picture, found.plan) if picture is not None else None,
-        "named": _differences.list_page(app.store, one.run, kind, state, after) if found.differences else None,
+        "named": _differences.list_page(app.store, one.run, kind, state, after) if found.differences is not None else None,
         "not_compared": list(not_compared(found)),
         "notes": [*formatting.notes(found), *(found.plan.notes if found.plan else ())],
         "snapshot": formatting.snapshot_note(found),

@@ -1,0 +1,104 @@
+"""Commands that list: audits with what they stand at, and the differences of a run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from auditor.cli._output import console, print_json, settings_and_store
+
+if TYPE_CHECKING:
+    from auditor.report.difference_rows import DifferenceRow
+    from auditor.report.listing import ListedAudit
+
+ALL = 2**31
+"""More differences than a run stores."""
+
+
+def ls(options: argparse.Namespace) -> int:
+    """List audits, from the configuration and the store alone: no database is asked."""
+    from auditor.errors import UnknownAudit
+    from auditor.report import listing
+    from auditor.service import audit_names, audits
+    from auditor.store import runs
+
+    with settings_and_store(options) as (configured, store):
+        runs.recover_runs(store)
+        found = audits.overview(configured, store, trends=False)
+    names = [one.name for one in found]
+    wanted = audit_names.select(names, options.audits) if options.audits else names
+    if unknown := [name for name in wanted if name not in names]:
+        raise UnknownAudit(f"there is no audit {unknown[0]!r} (audits here: {', '.join(sorted(names)) or 'none'})")
+    rows = [listing.listed(one.name, one.source, one.target, one.standing, one.next_due, one.paused) for one in found if one.name in wanted]
+    return print_audits(rows, options)
+
+
+def print_audits(rows: list[ListedAudit], options: argparse.Namespace) -> int:
+    """Print a list of audits in the format that the options name."""
+    from auditor.report import listing
+
+    if options.format == "json":
+        print_json(rows)
+    else:
+        console().print(listing.table(rows))
+    return 0
+
+
+def differences(options: argparse.Namespace) -> int:
+    """Print or write the stored differences of a run."""
+    from auditor.cli._runs import find_run
+    from auditor.errors import UnknownRun
+    from auditor.history import records
+    from auditor.report.difference_rows import key_kinds, to_row
+    from auditor.report.redact import redact
+
+    with settings_and_store(options) as (configured, store):
+        found, _ = find_run(configured, store, options.run)
+        report = records.load_report(store, found.run, max_differences=ALL)
+    if report is None or report.differences is None:
+        raise UnknownRun(f"run {found.run} has no differences by key{'' if report else ' yet'}; see: auditor show {found.run[:12]}")
+    listed = redact(report).differences
+    assert listed is not None
+    return print_differences(map(to_row, listed), key_kinds(report.plan), options)
+
+
+def print_differences(rows: Iterable[DifferenceRow], kinds: Mapping[str, str], options: argparse.Namespace) -> int:
+    """Print differences, or write them to --output, in the format that the options name. Raises ConfigError."""
+    from auditor.cli._output import write_private
+    from auditor.errors import ConfigError
+    from auditor.report import difference_rows
+
+    if options.format == "parquet":
+        if options.output is None and sys.stdout.isatty():
+            raise ConfigError("Parquet is not text for a terminal; write it to a file with --output FILE")
+        data = _parquet(rows, kinds)
+        if options.output is None:
+            sys.stdout.buffer.write(data)
+    elif options.format == "json":
+        import json
+
+        data = (json.dumps(list(rows), indent=2, ensure_ascii=False) + "\n").encode()
+    else:
+        data = "".join(difference_rows.csv_lines(rows, list(kinds))).encode()
+    if options.output is not None:
+        write_private(Path(options.output), data)
+        if not options.quiet:
+            print(f"wrote {options.output}", file=sys.stderr)
+    elif options.format != "parquet":
+        sys.stdout.write(data.decode())
+    return 0
+
+
+def _parquet(rows: Iterable[DifferenceRow], kinds: Mapping[str, str]) -> bytes:
+    import io
+
+    import pyarrow.parquet as pq
+
+    from auditor.report.difference_rows import to_arrow
+
+    file = io.BytesIO()
+    pq.write_table(to_arrow(rows, kinds), file)
+    return file.getvalue()

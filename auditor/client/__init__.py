@@ -1,0 +1,303 @@
+"""Client of a service's HTTP API.
+
+::
+
+    from auditor.client import Client
+
+    with Client("https://auditor.example.org", token) as service:
+        run = service.request("orders", reason="after the backfill")
+        for seen in service.follow(run["run"]):
+            print(seen["state"], seen["progress"])
+        table = service.differences_arrow(run["run"])
+
+Errors of the service are raised as the class of `auditor.errors` that the service raised, if there is one, else by HTTP status.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from http.client import HTTPException, HTTPResponse
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlencode
+
+from auditor.client.http import MAX_ANSWER, Transport, quoted
+from auditor.errors import AuditorError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from auditor.client.types import (
+        Audit,
+        AuditDetails,
+        ConsoleScripts,
+        Difference,
+        Event,
+        Partition,
+        Patch,
+        PatchRow,
+        PauseState,
+        PlanJson,
+        Repair,
+        Run,
+    )
+    from auditor.model import Method, Side
+
+__all__ = ["MAX_ANSWER", "MAX_OUTAGE", "POLL_INTERVAL", "Client"]
+
+POLL_INTERVAL = 1.0
+"""Seconds between two requests while waiting for a run, and before a stream of events is opened again."""
+
+MAX_OUTAGE = 300.0
+"""Seconds for which `Client.wait` and `Client.follow` retry while requests fail with errors that may pass."""
+
+
+class Client:
+    """A service and the token to use it with. ``timeout`` is in seconds, per request.
+
+    Every method raises Unreachable if the service cannot be reached, and Unauthorised or Forbidden for a token that does not allow it.
+    As a context manager it ends the streams that `follow` opened.
+    """
+
+    def __init__(self, url: str, token: str | None = None, timeout: float = 60.0) -> None:
+        self._service = Transport(url, token, timeout)
+        self.url = self._service.url
+        self._streams: set[HTTPResponse] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the streams that `follow` opened and that were not read to their end."""
+        for stream in list(self._streams):
+            stream.close()
+        self._streams.clear()
+
+    def audits(self) -> list[Audit]:
+        """Return all audits, each with its standing and latest run."""
+        return list(self._service.pages("/audits"))
+
+    def audit(self, name: str) -> AuditDetails:
+        """Return one audit. Raises UnknownAudit."""
+        found: AuditDetails = self._service.json("GET", f"/audits/{quoted(name)}")
+        return found
+
+    def plan(self, audit: str) -> PlanJson:
+        """Plan an audit now, by asking both databases. Raises UnknownAudit, and the error that prevents the plan."""
+        found: PlanJson = self._service.json("GET", f"/audits/{quoted(audit)}/plan")
+        return found
+
+    def sql(self, audit: str, side: Side | None = None, method: Method | None = None) -> ConsoleScripts:
+        """Return the SQL to paste into each side's console, or one side's; ``method`` replaces the audit's. Raises as `plan` does."""
+        parameters = {name: value for name, value in (("side", side), ("method", method), ("format", "json")) if value}
+        found: ConsoleScripts = self._service.json("GET", f"/audits/{quoted(audit)}/sql?{urlencode(parameters)}")
+        return found
+
+    def define(self, name: str, definition: Mapping[str, Any], *, replace: bool = False) -> AuditDetails:
+        """Define an audit between two configured connections, or ``replace`` one that was defined over HTTP.
+
+        ``definition`` has ``source`` and ``target``, each with ``connection`` and ``table``, and settings of an audit. Raises ConfigError,
+        and the error that prevents its plan.
+        """
+        if replace:
+            found: AuditDetails = self._service.json("PUT", f"/audits/{quoted(name)}", dict(definition))
+        else:
+            found = self._service.json("POST", "/audits", {**definition, "name": name})
+        return found
+
+    def drop(self, name: str) -> None:
+        """Delete an audit that was defined over HTTP; its runs stay. Raises UnknownAudit."""
+        self._service.request("DELETE", f"/audits/{quoted(name)}")
+
+    def pause(self, audit: str) -> PauseState:
+        """Stop scheduling an audit. Raises UnknownAudit."""
+        found: PauseState = self._service.json("POST", f"/audits/{quoted(audit)}/pause")
+        return found
+
+    def unpause(self, audit: str) -> PauseState:
+        """Schedule a paused audit again. Raises UnknownAudit."""
+        found: PauseState = self._service.json("POST", f"/audits/{quoted(audit)}/unpause")
+        return found
+
+    def request(self, audit: str, *, reason: str = "", overrides: Mapping[str, Any] = {}, idempotency: str | None = None) -> Run:
+        """Request a run of an audit; ``overrides`` are settings of this run, such as ``method``, or ``keys`` or ``times`` for a slice.
+
+        ``idempotency`` is a key with which the request can be repeated without creating a second run. Raises AlreadyRunning if a run of
+        the audit is waiting or running, UnknownAudit, ConfigError and QueueFull.
+        """
+        found: Run = self._post(f"/audits/{quoted(audit)}/runs", {**overrides, "reason": reason}, idempotency)
+        return found
+
+    def request_ad_hoc(self, definition: Mapping[str, Any], *, reason: str = "", idempotency: str | None = None) -> Run:
+        """Request one run of an audit that ``definition`` defines, as for `define`.
+
+        Raises ConfigError, the error that prevents its planning, and QueueFull.
+        """
+        found: Run = self._post("/runs", {**definition, "reason": reason}, idempotency)
+        return found
+
+    def runs(self, audit: str | None = None, state: str | None = None, limit: int = 50) -> list[Run]:
+        """Return the newest runs, of all audits or of one."""
+        parameters = {"audit": audit, "state": state, "limit": min(max(limit, 1), 1000)}
+        found = self._service.pages("/runs", {name: value for name, value in parameters.items() if value is not None})
+        return list(islice(found, max(limit, 0)))
+
+    def run(self, run: str) -> Run:
+        """Return the progress and result of a run. Raises UnknownRun."""
+        found: Run = self._service.json("GET", f"/runs/{quoted(run)}")
+        return found
+
+    def wait(self, run: str, watch: Callable[[Run], None] = lambda _: None, seconds: float | None = None) -> Run:
+        """Return the run once it has ended, or after ``seconds``. Calls ``watch`` with the run after each request."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        last_response = time.monotonic()
+        while True:
+            try:
+                found = self.run(run)
+                last_response = time.monotonic()
+            except AuditorError as error:
+                if not error.retryable or time.monotonic() - last_response > MAX_OUTAGE:
+                    raise
+            else:
+                watch(found)
+                if found["ended"] is not None or (deadline is not None and time.monotonic() >= deadline):
+                    return found
+            time.sleep(POLL_INTERVAL)
+
+    def follow(self, run: str) -> Iterator[Run]:
+        """Yield the run whenever it changes, the ended run last; the service sends it, so that no change is asked for in vain.
+
+        A stream that breaks off is opened again where it stood. Raises UnknownRun.
+        """
+        last, heard = "", time.monotonic()
+        while True:
+            try:
+                for name, data, number in self._events(run, last):
+                    last, heard = number, time.monotonic()
+                    if name == "end":
+                        return
+                    yield data
+            except AuditorError as error:
+                if not error.retryable or time.monotonic() - heard > MAX_OUTAGE:
+                    raise
+            time.sleep(POLL_INTERVAL)
+
+    def _events(self, run: str, last: str) -> Iterator[tuple[str, Run, str]]:
+        """Yield name, data and id of the events of one stream until it ends or breaks off."""
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
+        stream = self._service.open("GET", f"/runs/{quoted(run)}/events", headers=headers)
+        self._streams.add(stream)
+        event: dict[str, str] = {}
+        try:
+            for line in stream:
+                field, _, value = line.decode().rstrip("\r\n").partition(": ")
+                if field:
+                    event[field] = value
+                    continue
+                if "data" in event:
+                    yield event.get("event", ""), json.loads(event["data"]), event.get("id", "")
+                event = {}
+        except (OSError, HTTPException) as error:
+            raise self._service.unreachable(error) from None
+        finally:
+            stream.close()
+            self._streams.discard(stream)
+
+    def report(self, run: str, format: str = "json") -> Any:
+        """Return the report of a run that has ended: parsed JSON, or a string for the formats text, markdown and html."""
+        body = self._service.request("GET", f"/runs/{quoted(run)}/report?{urlencode({'format': format})}")
+        return json.loads(body) if format == "json" else body.decode()
+
+    def day(self, day: str, format: str = "json") -> Any:
+        """Return the report on all audits of a day, such as ``2026-03-01``; formats as of `report`. Raises UnknownDay."""
+        body = self._service.request("GET", f"/days/{quoted(day)}/report?{urlencode({'format': format})}")
+        return json.loads(body) if format == "json" else body.decode()
+
+    def differences(self, run: str, **filters: str) -> Iterator[Difference]:
+        """Yield the stored differences of a run, optionally only those of one ``kind`` or ``state``."""
+        return self._service.pages(f"/runs/{quoted(run)}/differences", filters)
+
+    def differences_arrow(self, run: str, **filters: str) -> pyarrow.Table:
+        """Return the same as an Arrow table, whose columns `auditor.report.difference_rows.to_arrow` describes."""
+        from auditor.report.difference_rows import report_key_kinds, to_arrow
+
+        return to_arrow(self.differences(run, **filters), report_key_kinds(self.report(run)))
+
+    def partitions(self, run: str, state: str | None = None) -> Iterator[Partition]:
+        """Yield the partitions of a run, optionally only those in one state, such as ``unequal``."""
+        return self._service.pages(f"/runs/{quoted(run)}/partitions", {"state": state} if state else {})
+
+    def cancel(self, run: str) -> Run:
+        """Request that a run be cancelled. Raises UnknownRun."""
+        found: Run = self._post(f"/runs/{quoted(run)}/cancel")
+        return found
+
+    def resume(self, run: str) -> Run:
+        """Resume a run that ended early. Raises UnknownRun and NotResumable."""
+        found: Run = self._post(f"/runs/{quoted(run)}/resume")
+        return found
+
+    def repairs(self, run: str) -> Iterator[Repair]:
+        """Yield the repairs recorded for a run, newest first. Raises UnknownRun."""
+        return self._service.pages(f"/runs/{quoted(run)}/repairs")
+
+    def repair(self, repair: str) -> Repair:
+        """Return one repair. Raises UnknownRepair."""
+        found: Repair = self._service.json("GET", f"/repairs/{quoted(repair)}")
+        return found
+
+    def record_repair(self, run: str, kind: str, note: str, *, idempotency: str | None = None, **more: Any) -> Repair:
+        """Record what was done elsewhere to correct the target after a run; ``more``: its ``rows`` and ``keys``. Raises UnknownRun."""
+        found: Repair = self._post(f"/runs/{quoted(run)}/repairs", {"kind": kind, "note": note, **more}, idempotency)
+        return found
+
+    def propose_patch(self, run: str, *, idempotency: str | None = None, **selection: Any) -> Patch:
+        """Propose a patch of a run's target, and write nothing; ``selection``: ``only``, ``keys``, ``columns``, ``limit``, ...
+
+        Raises UnknownRun and PatchRefused.
+        """
+        found: Patch = self._post(f"/runs/{quoted(run)}/patches", selection, idempotency)
+        return found
+
+    def patches(self, run: str) -> Iterator[Patch]:
+        """Yield the patches of a run, oldest first. Raises UnknownRun."""
+        return self._service.pages(f"/runs/{quoted(run)}/patches")
+
+    def patch(self, patch: str) -> Patch:
+        """Return a patch with its progress. Raises UnknownPatch."""
+        found: Patch = self._service.json("GET", f"/patches/{quoted(patch)}")
+        return found
+
+    def patch_rows(self, patch: str) -> Iterator[PatchRow]:
+        """Yield the rows of a patch. Raises UnknownPatch."""
+        return self._service.pages(f"/patches/{quoted(patch)}/rows")
+
+    def patch_sql(self, patch: str) -> str:
+        """Return the SQL of a proposed patch, to paste into a console. Raises UnknownPatch and PatchRefused."""
+        return self._service.request("GET", f"/patches/{quoted(patch)}/sql").decode()
+
+    def apply_patch(self, patch: str, rows: int, *, idempotency: str) -> Patch:
+        """Have a proposed patch written into the target; ``rows`` is the patch's own number of rows, as the caller saw it.
+
+        A repetition with the same ``idempotency`` writes nothing again. Raises UnknownPatch and PatchRefused.
+        """
+        found: Patch = self._post(f"/patches/{quoted(patch)}/apply", {"rows": rows}, idempotency)
+        return found
+
+    def undo_patch(self, patch: str, rows: int, *, idempotency: str) -> Patch:
+        """Have the rows that a patch wrote written back; ``rows`` is how many it wrote. Returns the undo, which is a patch, too."""
+        found: Patch = self._post(f"/patches/{quoted(patch)}/undo", {"rows": rows}, idempotency)
+        return found
+
+    def events(self) -> Iterator[Event]:
+        """Yield the log of requests that changed something, newest first."""
+        return self._service.pages("/events")
+
+    def _post(self, path: str, body: Any = None, idempotency: str | None = None) -> Any:
+        return self._service.json("POST", path, body, {"Idempotency-Key": idempotency} if idempotency else {})

@@ -1,0 +1,114 @@
+"""Requests to a service, and its error responses as errors of the tree. It needs only the standard library."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from http.client import HTTPException, HTTPResponse
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from auditor import errors
+from auditor.errors import AuditorError, ConfigError, Unreachable
+
+MAX_ANSWER = 256 * 1024 * 1024
+"""Largest response in bytes."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follow no redirects: they could send the token to another host."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """Return None: do not follow."""
+
+
+class Transport:
+    """The URL and token of a service. ``timeout`` is in seconds, per request."""
+
+    def __init__(self, url: str, token: str | None, timeout: float) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+            raise ConfigError("not a URL of a service; write https://host:port without user and password")
+        if token and (not token.isascii() or not token.isprintable() or " " in token):
+            raise ConfigError("the token contains spaces or characters that are not printable ASCII; it has the form aud_...")
+        self.url = url.rstrip("/")
+        self._token = token
+        self._timeout = timeout
+        self._opener = urllib.request.build_opener(_NoRedirect)
+
+    def pages(self, path: str, parameters: Mapping[str, Any] = {}) -> Iterator[Any]:
+        """Yield the items of a list, page by page."""
+        cursor: dict[str, str] = {}
+        while True:
+            query = urlencode({**parameters, **cursor})
+            page = self.json("GET", f"{path}?{query}" if query else path)
+            yield from page["items"]
+            if page["next"] is None:
+                return
+            cursor = {"cursor": page["next"]}
+
+    def json(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> Any:
+        """Return the JSON object of a response."""
+        answer = self.request(method, path, body, headers)
+        try:
+            found = json.loads(answer)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise Unreachable(f"{self.url} did not respond like an auditor service; check the URL")
+        return found
+
+    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> bytes:
+        """Return the body of a response."""
+        try:
+            with self.open(method, path, body, headers) as answer:
+                read = answer.read(MAX_ANSWER + 1)
+        except (OSError, HTTPException) as error:
+            raise self.unreachable(error) from None
+        if len(read) > MAX_ANSWER:
+            raise Unreachable(f"{self.url} responded with more than {MAX_ANSWER:,} bytes")
+        return read
+
+    def open(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> HTTPResponse:
+        """Return a response that is open for reading. Raises what the service refuses with, and Unreachable."""
+        data = None if body is None else json.dumps(body).encode()
+        own = {"Content-Type": "application/json"} if data is not None else {}
+        own |= {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        request = urllib.request.Request(f"{self.url}/api/v1{path}", data, {**own, **headers, "User-Agent": "auditor"}, method=method)
+        try:
+            answer: HTTPResponse = self._opener.open(request, timeout=self._timeout)
+        except urllib.error.HTTPError as error:
+            raise _error_from(self.url, error) from None
+        except (OSError, HTTPException) as error:
+            raise self.unreachable(error) from None
+        return answer
+
+    def unreachable(self, error: BaseException) -> Unreachable:
+        """Return the error to raise where a connection failed."""
+        why = getattr(error, "reason", error)
+        return Unreachable(f"{self.url} could not be reached ({why}); check the URL, and that the service runs")
+
+
+def quoted(text: str) -> str:
+    """Return a name as a part of a path."""
+    return quote(text, safe="")
+
+
+def _error_from(url: str, response: urllib.error.HTTPError) -> AuditorError:
+    """Return the error that the problem names, else one that corresponds to the HTTP status."""
+    try:
+        problem = json.loads(response.read(1 << 20))
+        message, name = str(problem["detail"]), str(problem["type"]).rpartition(":")[2]
+    except (ValueError, KeyError, TypeError, OSError):
+        message, name = f"{url} responded with HTTP status {response.code}", ""
+    if response.code == 401:
+        message += "; set $AUDITOR_TOKEN to a valid token"
+    kind = getattr(errors, name, None) if name in errors.__all__ else None
+    if kind is None:
+        kind = {409: errors.AlreadyRunning, 422: ConfigError, 429: errors.QueueFull, 503: errors.StoreUnavailable}.get(
+            response.code, AuditorError
+        )
+    error: AuditorError = kind(message)
+    return error

@@ -1,0 +1,77 @@
+"""Reports as the Python package returns them: with methods that export them, and shown as a page in notebooks.
+
+Masked values are exported nowhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from auditor import model
+from auditor.errors import PackageMissing
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+    from auditor.report.json_types import ReportJson
+
+
+class Report(model.Report):
+    """The outcome of one run of one audit.
+
+    ``differences`` iterates over the listed differences and has a length; it is true if anything differs, None if the method names none.
+    """
+
+    def __str__(self) -> str:
+        """Return the report as text, as ``auditor show`` prints it."""
+        from auditor.report import render
+
+        return render.run(self, None, "text")
+
+    def to_dict(self) -> ReportJson:
+        """Return the report as plain values, which ``docs/report.schema.json`` describes."""
+        from auditor.report import json as as_json
+
+        return as_json.report(self)
+
+    def to_json(self) -> str:
+        """Return the report as JSON, which ``docs/report.schema.json`` describes."""
+        from auditor.report import render
+
+        return render.run(self, None, "json")
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Return the listed differences as an Arrow table, one row for each; without any rows if there are none.
+
+        ``auditor.report.difference_rows.to_arrow`` describes its columns.
+        """
+        from auditor.report.difference_rows import key_kinds, to_arrow, to_row
+        from auditor.report.redact import redact
+
+        differences = redact(self).differences
+        return to_arrow([] if differences is None else map(to_row, differences), key_kinds(self.plan))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the listed differences as a data frame, with the columns of ``to_arrow``. Raises PackageMissing without pandas."""
+        from importlib.util import find_spec
+
+        if find_spec("pandas") is None:
+            raise PackageMissing("to_pandas() needs pandas, which is not installed: pip install pandas; to_arrow() needs no more than this")
+        return self.to_arrow().to_pandas()
+
+    def _repr_html_(self) -> str:
+        """Return the report as HTML for a notebook, in a frame of its own, so that neither changes the other's style."""
+        from html import escape
+
+        from auditor.report import render
+
+        page = escape(render.run(self, None, "html"), quote=True)
+        return f'<iframe srcdoc="{page}" sandbox style="width:100%;height:32em;border:0" title="{escape(self.audit)}"></iframe>'
+
+
+def as_result(report: model.Report) -> Report:
+    """Return a report with the methods of this module."""
+    values: dict[str, Any] = {field.name: getattr(report, field.name) for field in dataclasses.fields(report)}
+    return Report(**values)

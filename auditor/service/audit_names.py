@@ -1,0 +1,33 @@
+"""Choose audits by name or by pattern."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from auditor.errors import UnknownAudit
+
+
+def select(known: Iterable[str], wanted: Sequence[str]) -> list[str]:
+    """Return the names that are wanted, in this order; in a pattern, ``*`` is any characters, ``?`` is one, ``[ab]`` is a or b.
+
+    A name without these characters, or of an audit that is called just so, is returned as it is, known or not, and as often as it is
+    wanted; a pattern adds only names that are not there yet. Raises UnknownAudit if a pattern matches none.
+    """
+    names = list(known)
+    found: list[str] = []
+    for one in wanted:
+        if one in names or not is_pattern(one):
+            found.append(one)
+            continue
+        matching = [name for name in names if fnmatchcase(name, one)]
+        if not matching:
+            raise UnknownAudit(f"no audit matches {one!r} (audits here: {', '.join(sorted(names)) or 'none'})")
+        found += [name for name in matching if name not in found]
+    return found
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name holds a character that stands for others."""
+    return re.search(r"[*?\[]", name) is not None

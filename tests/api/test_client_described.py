@@ -1,0 +1,177 @@
+"""The Python client against the API's own description: its requests exist there, its types are the schemas, and nothing is left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from auditor.client import Client, types
+from auditor.report import difference_rows
+from tests.api.conftest import Service
+
+TYPES: dict[str, Any] = {
+    "AuditListItem": types.Audit,
+    "AuditDetails": types.AuditDetails,
+    "ColumnValues": difference_rows.ColumnJson,
+    "ConsoleScripts": types.ConsoleScripts,
+    "Difference": types.Difference,
+    "Event": types.Event,
+    "LastRun": types.LastRun,
+    "Partition": types.Partition,
+    "Patch": types.Patch,
+    "PatchRow": types.PatchRow,
+    "PauseState": types.PauseState,
+    "Progress": types.PatchProgress,
+    "Recheck": difference_rows.RecheckJson,
+    "Repair": types.Repair,
+    "RowRange": difference_rows.RangeJson,
+    "Run": types.Run,
+    "Score": types.Score,
+    "SideProgress": types.SideProgress,
+    "Standing": types.Standing,
+    "ThresholdValues": types.ThresholdValues,
+    "TrendPoint": types.TrendPoint,
+}
+
+NOT_IN_CLIENT = {
+    ("get", "/healthz"),
+    ("get", "/readyz"),
+    ("get", "/metrics"),
+    ("get", "/api/v1/audits/{name}/runs"),  # runs(audit) asks for the same
+    ("post", "/api/v1/compare"),  # auditor compare needs no service
+}
+"""Operations that the client has no method for, and why where that is not plain."""
+
+
+class Recorder:
+    """Stands in for the transport: records requests, and answers none of them usefully."""
+
+    url = "http://recorded"
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, str, Any]] = []
+
+    def json(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> Any:
+        self.requests.append((method.lower(), path, body))
+        return {"plan": None}
+
+    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> bytes:
+        self.requests.append((method.lower(), path, body))
+        return b'{"plan": null}'
+
+    def open(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> Any:
+        self.requests.append((method.lower(), path, body))
+        raise LookupError
+
+    def pages(self, path: str, parameters: Mapping[str, Any] = {}) -> Iterator[Any]:
+        query = "&".join(f"{name}={value}" for name, value in parameters.items())
+        self.requests.append(("get", f"{path}?{query}", None))
+        return iter(())
+
+
+ENDS = {side: {"connection": side, "table": "t"} for side in ("source", "target")}
+RUN, PATCH = "9f1c2d3e4a5b", "85527af373cd"
+
+
+def call_all(client: Client) -> None:
+    """Call every method that makes a request, with all of its parameters."""
+    client.audits()
+    client.audit("a/b")
+    client.plan("orders")
+    client.sql("orders", "source", "exact")
+    client.define("new", ENDS)
+    client.define("new", ENDS, replace=True)
+    client.drop("new")
+    client.pause("orders")
+    client.unpause("orders")
+    client.request("orders", reason="why", overrides={"method": "counts"}, idempotency="key")
+    client.request_ad_hoc(ENDS, reason="why", idempotency="key")
+    client.runs("orders", "done", 7)
+    client.run(RUN)
+    with pytest.raises(LookupError):
+        next(client.follow(RUN))
+    client.report(RUN)
+    client.day("2026-03-01")
+    client.differences(RUN, kind="missing", state="confirmed")
+    client.differences_arrow(RUN)
+    client.partitions(RUN, "unequal")
+    client.cancel(RUN)
+    client.resume(RUN)
+    client.repairs(RUN)
+    client.repair(RUN)
+    client.record_repair(RUN, "other", "by hand", rows=1, keys=[{"id": "1"}])
+    client.events()
+    keys = {"from": 1, "to": 2}
+    client.propose_patch(RUN, only="changed", keys=keys, columns=["v"], limit=1, delete_extra=True, accept=["triggers"], idempotency="key")
+    client.patches(RUN)
+    client.patch(PATCH)
+    client.patch_rows(PATCH)
+    client.patch_sql(PATCH)
+    client.apply_patch(PATCH, 3, idempotency="key")
+    client.undo_patch(PATCH, 3, idempotency="key")
+
+
+@pytest.fixture(scope="module")
+def description(served: Service) -> dict[str, Any]:
+    found: dict[str, Any] = served.app.openapi()
+    return found
+
+
+def operation(description: dict[str, Any], method: str, path: str) -> tuple[str, dict[str, Any]]:
+    """Return the path and the operation that the description has for a request."""
+    for template, operations in description["paths"].items():
+        pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(template))
+        if re.fullmatch(pattern, path) and method in operations:
+            return template, operations[method]
+    raise AssertionError(f"the API has no {method} {path}")
+
+
+def test_every_request_is_described_and_every_operation_has_a_method(description: dict[str, Any]) -> None:
+    client = Client("http://recorded")
+    recorder: Any = Recorder()
+    client._service = recorder
+    call_all(client)
+    seen = set()
+    for method, url, body in recorder.requests:
+        parts = urlsplit(f"/api/v1{url}")
+        template, found = operation(description, method, parts.path)
+        seen.add((method, template))
+        assert set(parse_qs(parts.query)) <= {one["name"] for one in found.get("parameters", []) if one["in"] == "query"}, url
+        if body is not None:
+            (content,) = found["requestBody"]["content"].values()
+            schemas = [content["schema"], *content["schema"].get("anyOf", ())]
+            names = [one["$ref"].rpartition("/")[2] for one in schemas if "$ref" in one]
+            properties = {key for name in names for key in description["components"]["schemas"][name]["properties"]}
+            assert set(body) <= properties, url
+    everything = {(method, path) for path, operations in description["paths"].items() for method in operations}
+    assert everything - seen == NOT_IN_CLIENT
+
+
+@pytest.mark.parametrize("name", sorted(TYPES))
+def test_types_are_the_schemas(description: dict[str, Any], name: str) -> None:
+    schema = description["components"]["schemas"][name]
+    optional = {"statements", "running"} if name == "SideProgress" else set()  # which it always sends
+    assert set(TYPES[name].__annotations__) == set(schema["properties"])
+    assert set(schema.get("required", schema["properties"])) >= set(schema["properties"]) - optional
+    nullable = {key for key, one in schema["properties"].items() if {"type": "null"} in one.get("anyOf", ())}
+    typed = {key for key, one in TYPES[name].__annotations__.items() if str(getattr(one, "__forward_arg__", one)).endswith("| None")}
+    assert typed == nullable
+
+
+def test_every_answer_of_an_operation_in_the_client_has_a_type(description: dict[str, Any]) -> None:
+    named = {
+        content["schema"]["$ref"].rpartition("/")[2]
+        for path, operations in description["paths"].items()
+        for method, found in operations.items()
+        if (method, path) not in NOT_IN_CLIENT
+        for status, answer in found["responses"].items()
+        if status.startswith("2")
+        for content in answer.get("content", {}).values()
+        if "$ref" in content.get("schema", {})
+    }
+    items = {re.sub(r"^Paginated_(\w+)_$", r"\1", name) for name in named}
+    assert items <= set(TYPES)

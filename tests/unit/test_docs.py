@@ -1,0 +1,148 @@
+"""The commands and programs in the documentation are executed, and print what it shows."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import duckdb
+import pytest
+import yaml
+from cronsim import CronSim
+
+from auditor.cli import main
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
+
+
+def commands(block: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each command of a block, with the lines of output that are shown below it."""
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, *shown = part.splitlines()
+        yield command, [line for line in shown if line.strip() not in ("", "...")]
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables that the documentation speaks of, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AUDITOR_CONFIG", raising=False)
+    for name in ("shop", "dwh"):
+        with duckdb.connect(f"{name}.duckdb") as database:
+            for table in ("orders", "orders_copy", "customers"):
+                database.execute(f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, note VARCHAR)")
+                database.execute(f"INSERT INTO {table} SELECT i, 'note ' || i FROM range(1, 101) r(i)")
+    with duckdb.connect("dwh.duckdb") as database:
+        database.execute("UPDATE orders SET note = 'other' WHERE id = 7")
+        database.execute("DELETE FROM orders WHERE id = 12")
+    sides = {"source": "shop", "target": "dwh"}
+    audits = {
+        f"shop.{table}": {side: {"connection": name, "table": table} for side, name in sides.items()} for table in ("orders", "customers")
+    }
+    value = {"connections": {name: {"url": f"duckdb:///{name}.duckdb"} for name in sides.values()}, "audits": audits}
+    Path("auditor.yaml").write_text(json.dumps(value), encoding="utf-8")
+
+
+@pytest.mark.usefixtures("tables")
+def test_commands_print_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    for block in blocks("one-line.md", "console"):
+        for command, shown in commands(block):
+            program, *arguments = shlex.split(command, comments=True)
+            assert program == "auditor"
+            code = main(arguments)
+            out, error = capsys.readouterr()
+            assert code in (0, 1), (command, error)
+            printed = [" ".join(line.split()) for line in out.splitlines()]
+            missing = [line for line in shown if not any(" ".join(line.split()) in one for one in printed)]
+            assert not missing, (command, out)
+
+
+@pytest.mark.usefixtures("tables")
+def test_programs_run() -> None:
+    names: dict[str, object] = {}
+    for block in blocks("python.md", "python"):
+        exec(compile(block, "python.md", "exec"), names)
+
+
+# recipes
+
+
+def stand_in(name: str, **members: object) -> ModuleType:
+    """Return a module of a scheduler that is not installed here; its decorators leave functions as they are."""
+    module = ModuleType(name)
+    vars(module).update(members)
+    return module
+
+
+def decorator(*functions: Any, **_: object) -> Any:
+    return functions[0] if functions else lambda function: function
+
+
+def recipe(name: str, language: str) -> str:
+    (text,) = re.findall(rf"## {name}\n.*?(?=\n## |\Z)", (DOCS / "recipes.md").read_text(encoding="utf-8"), re.DOTALL)
+    (block,) = re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return str(block)
+
+
+class FailException(Exception):
+    pass
+
+
+@pytest.mark.usefixtures("tables")
+def test_airflow_task_fails_for_a_mismatch_and_returns_for_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow is not installed here: its decorators are stood in for, the task runs for real."""
+    monkeypatch.setitem(sys.modules, "airflow", stand_in("airflow"))
+    monkeypatch.setitem(sys.modules, "airflow.decorators", stand_in("airflow.decorators", dag=decorator, task=decorator))
+    monkeypatch.setitem(sys.modules, "airflow.exceptions", stand_in("airflow.exceptions", AirflowFailException=FailException))
+    program = recipe("Airflow", "python")
+    with pytest.raises(FailException, match="1 missing, 1 changed"):
+        exec(compile(program, "recipes.md", "exec"), {})
+    exec(compile(program.replace('dwh.duckdb", "orders"', 'shop.duckdb", "orders_copy"'), "recipes.md", "exec"), {})
+    with pytest.raises(RuntimeError, match="nothing is known"):
+        exec(compile(program.replace('dwh.duckdb", "orders"', 'dwh.duckdb", "absent"'), "recipes.md", "exec"), {})
+
+
+@pytest.mark.usefixtures("tables")
+def test_dagster_check_passes_only_for_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dagster is not installed here: its decorators are stood in for, the check runs for real."""
+    text = SimpleNamespace(md=lambda text: text)
+    parts = {"AssetCheckResult": SimpleNamespace, "MetadataValue": text, "asset": decorator, "asset_check": decorator}
+    monkeypatch.setitem(sys.modules, "dagster", stand_in("dagster", **parts))
+    program = recipe("Dagster", "python")
+    for table, passed in (("orders", False), ("orders_copy", True), ("absent", False)):
+        names: dict[str, Any] = {}
+        exec(compile(program.replace('dwh.duckdb", "orders"', f'dwh.duckdb", "{table}"'), "recipes.md", "exec"), names)
+        found = names["orders_equal_the_source"]()
+        assert found.passed is passed
+        assert found.metadata["report"].startswith(f"```\n{found.metadata['verdict'].upper()}  audit")
+
+
+@pytest.mark.usefixtures("tables")
+def test_commands_of_the_other_recipes_run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    cron = [line.split(maxsplit=5) for line in recipe("cron", "cron").splitlines() if not line.startswith("#")]
+    assert all(CronSim(" ".join(fields[:5]), datetime(2026, 1, 1)) for fields in cron)
+    workflow = yaml.safe_load(recipe("GitHub Actions", "yaml"))
+    steps = [step["run"] for step in workflow["jobs"]["audit"]["steps"] if "run" in step]
+    lines = [*steps, *recipe("dbt", "sh").splitlines(), *(fields[5] for fields in cron)]
+    ran = []
+    for command in (part.strip() for line in lines for part in line.split("&&")):
+        program, *arguments = shlex.split(command.partition(">>")[0])
+        if program != "auditor":
+            assert program in ("cd", "dbt", "pip")
+            continue
+        code = main(arguments)
+        ran.append((arguments[0], code))
+        assert code in (0, 1), capsys.readouterr().err
+    assert ran == [("check", 0), ("run", 1), ("differences", 0), ("run", 1), ("run", 0), ("ls", 0), ("notify", 0)]
+    assert len(Path("differences.csv").read_text(encoding="utf-8").splitlines()) == 3
