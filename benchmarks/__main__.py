@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import cost, data, duel, load, measurements, process, ratios, stream
+from benchmarks import cost, data, duel, load, measurements, process, ratios, road, stream
 from benchmarks.auditor_tool import Auditor, AuditorWithoutPrescan
 from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
@@ -19,7 +19,7 @@ from benchmarks.rivals import DATA_DIFF, RELADIFF, DataValidation, Pair, TableSy
 from benchmarks.servers import Servers, open_servers
 from tests.servers._process import Unavailable
 
-PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream")
+PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream", "road")
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")
 DIRECTORY = Path(__file__).parent
 
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = Results(
         process.describe_machine(), calls=[f"{when}, {process.load_average()}: `{command}`; {rows:,} rows, up to {repeat} runs each"]
     )
-    tools = _available_tools(options.tools, results) if set(parts) - {"cost", "ratios", "load", "stream"} else []
+    tools = _available_tools(options.tools, results) if set(parts) - {"cost", "ratios", "load", "stream", "road"} else []
     results.tools = {tool.name: tool.about for tool in tools}
     with tempfile.TemporaryDirectory(prefix="auditor-bench-") as scratch, open_servers() as servers:
         directory = Path(scratch)
@@ -61,12 +61,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "load" in parts:
                 _run_load(results, servers, options.pairs[0], rows, repeat, directory, 3.0 if options.quick else load.SECONDS)
             if "stream" in parts:
-                results.streams += [stream.measure(servers, engine, min(rows, stream.MAX_ROWS), repeat) for engine in stream.ENGINES]
+                results.streams += [
+                    stream.measure(servers, engine, min(rows, stream.MAX_ROWS), repeat) for engine in _chosen(stream.ENGINES, options)
+                ]
+            if "road" in parts:
+                for engine in _chosen(road.ENGINES, options):
+                    results.roads += road.measure(servers, engine, rows)
         finally:
             results.servers = servers.versions()
             _write(results, output)
     wrong = any(load_result.errors for load_result in results.loads)
     return int(wrong or any(row.tool == Auditor.name and (row.why or "WRONG" in row.verdict) for row in [*results.duels, *results.growth]))
+
+
+def _chosen(engines: Sequence[str], options: argparse.Namespace) -> list[str]:
+    return [engine for engine in engines if not options.engines or engine in options.engines]
 
 
 def _write(results: Results, output: Path | None) -> None:
@@ -151,7 +160,9 @@ def _parser() -> argparse.ArgumentParser:
                         help="source-target pairs of part duel; growth, threads and load use the first (default: %(default)s)")  # fmt: skip
     parser.add_argument("--scenarios", nargs="+", default=[], metavar="WORD", help="only scenarios whose name contains one of these words")
     parser.add_argument("--tools", nargs="+", metavar="NAME", help="only tools whose name starts with one of these")
-    parser.add_argument("--engines", nargs="+", choices=cost.ENGINES, help="only these engines in parts cost and ratios (default: all)")
+    parser.add_argument(
+        "--engines", nargs="+", choices=cost.ENGINES, help="only these engines in parts cost, ratios, stream and road (default: all)"
+    )
     parser.add_argument(
         "--output",
         metavar="DIR",

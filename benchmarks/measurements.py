@@ -15,6 +15,7 @@ from benchmarks.duel import Row
 from benchmarks.load import Load
 from benchmarks.ratios import Ratios
 from benchmarks.results import Results
+from benchmarks.road import Road
 from benchmarks.stream import Stream
 from benchmarks.wire import Traffic
 
@@ -42,6 +43,7 @@ def merge(results: Results, directory: Path) -> Results:
         growth=rows("growth"),
         threads=rows("threads"),
         streams=list({stream.engine: stream for stream in (*before.streams, *results.streams)}.values()),
+        roads=list({(road.engine, road.targets): road for road in (*before.roads, *results.roads)}.values()),
         loads=list({(load.pair, load.rows, load.store, load.pause): load for load in (*before.loads, *results.loads)}.values()),
     )
 
@@ -53,6 +55,7 @@ def read(directory: Path) -> Results:
     results.costs = [Cost(**cost) for cost in values["costs"]]
     results.ratios = [Ratios(**one) for one in values.get("ratios", ())]
     results.streams = [Stream(**stream) for stream in values.get("streams", ())]
+    results.roads = [Road(**road) for road in values.get("roads", ())]
     results.loads = [Load(**load) for load in values.get("loads", ())]
     for part in ("duels", "growth", "threads"):
         setattr(results, part, [Row(**{**row, "wire": Traffic(**row["wire"])}) for row in values[part]])

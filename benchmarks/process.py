@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 SAMPLE_INTERVAL = 0.03
 """Seconds between two samples of a process tree's memory."""
 
@@ -107,6 +108,29 @@ def _peak_bytes(pid: int) -> int:
         if found := re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()):
             return int(found.group(1)) * 1024
     return 0
+
+
+def command_line(pid: int) -> str:
+    """Return the command line of a process; '' if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
+    return ""
+
+
+def proportional_bytes(pid: int) -> int:
+    """Return the PSS of a process: its own pages, and its share of those that it shares; 0 if it has ended."""
+    with suppress(OSError):
+        if found := re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE):
+            return int(found.group(1)) * 1024
+    return 0
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process, without its children; 0 if it has ended."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+    return 0.0
 
 
 def load_average() -> str:

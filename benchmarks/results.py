@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -13,6 +13,7 @@ from benchmarks.duel import Row
 from benchmarks.load import AUDITS, CONCURRENT_AUDITS, HISTORY, SECONDS, SERVICE_NICENESS, Load
 from benchmarks.plots import write_dot_plot
 from benchmarks.ratios import BASE, Ratios
+from benchmarks.road import GROUP_NAMES, LATENCIES, Road
 from benchmarks.servers import CONDITIONS
 from benchmarks.stream import DECODED, OTHER, Stream
 
@@ -57,6 +58,14 @@ Rates per second of the reading process's CPU, warm: medians. The log has 100,00
 ten columns (numbers, texts, times, an enumeration) in events of 100 rows or more, and 20,000 updates in transactions of one row each. An
 update is one event with two rows. MySQL's connections are encrypted, as it offers that; MariaDB's are not.
 """
+ROAD_NOTES = f"""\
+`auditor pipeline run` at `local[2]`, with Spark's trigger of 200 ms and `every: 0s`, from a log of one table of ten columns (as above,
+without the transactions of one row) that was written before it started; source and targets run on the same cores. "Sustained" is from
+the beginning of the first batch to the end of the last merge, "from the start" includes that of Python, Java and Spark. Latency is from
+the commit of one row to where a query of PostgreSQL sees it, of {LATENCIES} rows one after the other, once the log is caught up with.
+Memory is the PSS of all processes at the moment when together they had most, CPU time that of each group from the start to the last row.
+Beside it, mysql-replication with an upsert for each row and a commit for each transaction of the source.
+"""
 
 
 @dataclass
@@ -75,6 +84,7 @@ class Results:
     threads: list[Row] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
+    roads: list[Road] = field(default_factory=list)
     servers: dict[str, str] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
@@ -117,6 +127,8 @@ class Results:
             parts += ["## Readers during audits", LOAD_NOTES, _load_table(self.loads)]
         if self.streams:
             parts += ["## Reading the binary log", STREAM_NOTES, _stream_table(self.streams)]
+        if self.roads:
+            parts += ["## From the binary log to merged tables", ROAD_NOTES, _road_table(self.roads)]
         return "\n\n".join(part.strip() for part in parts) + "\n"
 
     def write(self, directory: Path) -> None:
@@ -204,6 +216,36 @@ def _stream_table(streams: Sequence[Stream]) -> str:
     body.append(["times mysql-replication", *(f"{stream.rates[DECODED] / stream.rates[OTHER]:.1f}" for stream in ran)])
     left_out = "".join(f"\n\n{stream.engine}: not run: {stream.why}." for stream in streams if stream.why)
     return _table(["per CPU second", *(f"{stream.engine} {stream.server.partition('-')[0]}" for stream in ran)], body) + left_out
+
+
+def _road_table(roads: Sequence[Road]) -> str:
+    ran = [road for road in roads if road.seconds]
+    figures: list[tuple[str, Callable[[Road], str]]] = [
+        ("events", lambda road: f"{road.events:,}"),
+        ("load at the start", lambda road: f"{road.load:.1f}"),
+        ("sustained, events/s", lambda road: f"{road.sustained:,.0f}"),
+        ("from the start, events/s", lambda road: f"{road.events / road.seconds:,.0f}"),
+        ("mysql-replication with upserts, events/s", lambda road: f"{road.row_by_row:,.0f}" if road.row_by_row else ""),
+        ("sustained, times that", lambda road: f"{road.sustained / road.row_by_row:.1f}" if road.row_by_row else ""),
+        ("latency p50", lambda road: f"{median(road.latencies):.2f} s" if road.latencies else ""),
+        ("latency, longest", lambda road: f"{max(road.latencies):.2f} s" if road.latencies else ""),
+        ("peak memory, all", lambda road: f"{sum(road.memory.values()) / 2**20:,.0f} MiB"),
+        *((f"- {name}", _memory_of(name)) for name in GROUP_NAMES),
+        ("CPU time, all", lambda road: f"{sum(road.cpu.values()):.0f} s"),
+        ("events per CPU second", lambda road: f"{road.events / sum(road.cpu.values()):,.0f}"),
+        *((f"- {name} ", _cpu_of(name)) for name in GROUP_NAMES),
+    ]
+    body = [[label, *(figure(road) for road in ran)] for label, figure in figures]
+    left_out = "".join(f"\n\n{road.engine} to {road.targets}: not run: {road.why}." for road in roads if road.why)
+    return _table(["", *(f"{road.engine} {road.server.partition('-')[0]} to {road.targets}" for road in ran)], body) + left_out
+
+
+def _memory_of(group: str) -> Callable[[Road], str]:
+    return lambda road: f"{road.memory[group] / 2**20:,.0f}" if group in road.memory else ""
+
+
+def _cpu_of(group: str) -> Callable[[Road], str]:
+    return lambda road: f"{road.cpu[group]:.0f}" if group in road.cpu else ""
 
 
 def _load_table(loads: Sequence[Load]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 from urllib.parse import urlsplit
 
 from auditor.pipeline.binlog.decode import Reading
@@ -24,9 +25,10 @@ from tests.servers import mysql
 from tests.servers._process import Unavailable
 
 ENGINES = ("mysql", "mariadb")
-TABLE = """CREATE TABLE streamed (id BIGINT PRIMARY KEY, customer INT NOT NULL, status ENUM('new', 'paid', 'sent'), price DECIMAL(12,2),
- quantity SMALLINT, title VARCHAR(80) CHARACTER SET utf8mb4, note VARCHAR(200) CHARACTER SET utf8mb4, created DATETIME(6),
- updated TIMESTAMP(3) NULL, weight DOUBLE)"""
+TABLE_NAME = "streamed"
+TABLE = f"""CREATE TABLE {TABLE_NAME} (id BIGINT PRIMARY KEY, customer INT NOT NULL, status ENUM('new', 'paid', 'sent'),
+ price DECIMAL(12,2), quantity SMALLINT, title VARCHAR(80) CHARACTER SET utf8mb4, note VARCHAR(200) CHARACTER SET utf8mb4,
+ created DATETIME(6), updated TIMESTAMP(3) NULL, weight DOUBLE)"""
 ROWS_PER_EVENT = 100
 MAX_ROWS = 100_000
 RANGE_BYTES = 4 << 20
@@ -54,7 +56,7 @@ def measure(servers: Servers, engine: str, rows: int, repeat: int) -> Stream:
     print(f"stream: {engine}", file=sys.stderr)
     start, middle, end = _fill(server.url, rows)
     source = Source(server.url, engine)
-    reading = Reading(source, Selection(["streamed"], urlsplit(server.url).path.strip("/")), 0, 10.0)
+    reading = Reading(source, Selection([TABLE_NAME], urlsplit(server.url).path.strip("/")), 0, 10.0)
     many, single = _scan(source, start, middle), _scan(source, middle, end)
     stream = Stream(engine, server.version, _decode(reading, many))
     singles = _decode(reading, single)
@@ -76,19 +78,29 @@ def _cpu_seconds(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
+def make_table(cursor: Any) -> None:
+    """Make the empty table, and let its log begin a new file."""
+    for statement in ("SET time_zone = '+00:00'", "FLUSH BINARY LOGS", f"DROP TABLE IF EXISTS {TABLE_NAME}", TABLE):
+        cursor.execute(statement)
+
+
+def write_rows(cursor: Any, rows: int) -> int:
+    """Insert rows in transactions of one event each, update a fifth of them, delete a tenth; return the number of events."""
+    for first in range(0, rows, ROWS_PER_EVENT):
+        cursor.execute(f"INSERT INTO {TABLE_NAME} VALUES " + ", ".join(_row(row) for row in range(first, first + ROWS_PER_EVENT)))
+    updated = cursor.execute(f"UPDATE {TABLE_NAME} SET quantity = quantity + 1 WHERE id < {rows // 5}")
+    return rows + int(updated) + int(cursor.execute(f"DELETE FROM {TABLE_NAME} WHERE id < {rows // 10}"))
+
+
 def _fill(url: str, rows: int) -> tuple[Place, Place, Place]:
     """Write the log; return where it begins, where the transactions of one row begin, and where these end."""
     with closing(mysql.connect(url)) as connection, connection.cursor() as cursor:
-        for statement in ("SET time_zone = '+00:00'", "FLUSH BINARY LOGS", "DROP TABLE IF EXISTS streamed", TABLE):
-            cursor.execute(statement)
+        make_table(cursor)
         start = log_status(connection).end
-        for first in range(0, rows, ROWS_PER_EVENT):
-            cursor.execute("INSERT INTO streamed VALUES " + ", ".join(_row(row) for row in range(first, first + ROWS_PER_EVENT)))
-        cursor.execute(f"UPDATE streamed SET quantity = quantity + 1 WHERE id < {rows // 5}")
-        cursor.execute(f"DELETE FROM streamed WHERE id < {rows // 10}")
+        write_rows(cursor, rows)
         middle = log_status(connection).end
         for row in range(rows // 10, rows // 10 + rows // 5):
-            cursor.execute(f"UPDATE streamed SET quantity = -1 WHERE id = {row}")
+            cursor.execute(f"UPDATE {TABLE_NAME} SET quantity = -1 WHERE id = {row}")
         return start, middle, log_status(connection).end
 
 

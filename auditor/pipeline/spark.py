@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from collections.abc import Callable, Sequence
@@ -26,6 +27,18 @@ DRIVER_PACKAGES = ("pyspark", "pandas")
 CHECKPOINT = "checkpoint"
 """The folder of the streaming query's checkpoint, below that of the staging."""
 
+LOCAL_OPTIONS = {
+    # Java's heap begins small and grows by need; its own first size is a 64th of the host's memory.
+    "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -Xms96m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40",
+    # Without it the tasks that stage and those that load would have Python workers of their own, since their environments would differ.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+}
+"""Options of a Spark in this process that keep its memory small.
+https://spark.apache.org/docs/latest/configuration.html#runtime-environment"""
+
+ARENAS = "MALLOC_ARENA_MAX", "2"
+"""Pools of memory of the C library, of which Java's threads would each begin one. https://man7.org/linux/man-pages/man3/mallopt.3.html"""
+
 _KNOWN_ERROR = re.compile(r"(?:auditor|dialects)\.errors\.(\w+): (.+)")
 """How an error of the auditor stands in the text of an error of Spark."""
 
@@ -35,7 +48,10 @@ def start_session(master: str) -> SparkSession:
     if missing := [name for name in DRIVER_PACKAGES if find_spec(name) is None]:
         raise PackageMissing(f"pipelines need {' and '.join(missing)}, which this Python lacks; pip install 'auditor[pipeline]'")
     options = {"master": master}
-    if not master.startswith("local"):  # executors on other hosts call the driver
+    if master.startswith("local"):
+        options |= LOCAL_OPTIONS
+        os.environ.setdefault(*ARENAS)
+    else:  # executors on other hosts call the driver
         options |= {"spark.driver.bindAddress": "0.0.0.0", "spark.driver.host": socket.getfqdn()}
     session: Any = dialects.connect(f"spark://local?{urlencode(options)}")
     spark: SparkSession = session.spark

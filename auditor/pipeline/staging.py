@@ -43,7 +43,7 @@ class Staging:
     failure: AuditorError | None = None
     """Why the last batch could not be staged."""
     watch: Watch | None = None
-    """Knows how far the source is ahead, and is told of each batch that has events."""
+    """Knows how far the source is ahead; `note_batch` is called for each batch that has events."""
 
     def foreach_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Write a batch's parts and list them, all or none. A replay writes and lists the same ones again.

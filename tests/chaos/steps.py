@@ -58,14 +58,14 @@ def reach(step: str) -> None:
 
 
 def stage_task(*given: Any) -> Iterator[Any]:
-    """Stage a task's parts, and reach a step before the driver is told of them."""
+    """Stage a task's parts, and reach a step before the driver receives their names."""
     found = list(_stage_task(*given))
     reach("worker: written")
     yield from found
 
 
 def load_task(task: load.LoadTask) -> Any:
-    """Load a part, and reach a step before the driver is told of it."""
+    """Load a part, and reach a step before the driver receives the result."""
     found = _load_task(task)
     reach("worker: loaded")
     return found

@@ -95,7 +95,11 @@ pipelines:
         return {target: found["audit.ledger"].position for target, found in merges.items() if "audit.ledger" in found}
 
     def begin(self) -> None:
-        """Wait until both targets have tables, and let PostgreSQL count what is applied to its ledger from then on."""
+        """Wait until both targets have tables, and let PostgreSQL count what is applied to its ledger from then on.
+
+        Nothing is written before the pipeline has stored where it begins, which is where the log ends then.
+        """
+        self.application.until(lambda: pipelines.get_pipeline(self.store, PIPELINE).source_offset is not None, "the beginning")
         beat = self._beating(lambda: len(self.positions()) == 2)
         self.application.until(beat, "the first merge", every=BEAT)
         self.wait_for_end("the beginning")

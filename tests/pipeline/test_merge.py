@@ -129,6 +129,19 @@ def test_a_changed_schema_stops_its_table_until_the_target_was_altered(road: Roa
     ]  # fmt: skip
 
 
+def test_a_table_of_the_target_with_another_key_is_left_alone(road: Road) -> None:
+    road.execute(
+        f"CREATE SCHEMA {road.schema}",
+        f"CREATE TABLE {road.schema}.orders (id BIGINT, item VARCHAR(40), amount DECIMAL(10,2), PRIMARY KEY (item))",
+        f"INSERT INTO {road.schema}.orders VALUES (7, 'mine', 1)",
+    )
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a", "1.00"])))
+    assert road.loader().merge_all() == 0
+    reason = reports(road)["shop.orders"].reason
+    assert reason.startswith("shop.orders has the key (id) in the source and (item) in ") and "change the target's" in reason
+    assert road.rows() == [(7, "mine", Decimal(1))]
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "sentence"),
     [
