@@ -37,6 +37,10 @@ class Redshift(Postgres):
     ENFORCES_KEYS = False
     WRITE_SETTINGS = ("SET timezone TO 'UTC'", "SET datestyle TO 'ISO, YMD'", "SET enable_case_sensitive_identifier TO true")
     BEGIN_WRITES = ("BEGIN",)
+    LINES = None
+    LINE_SETTINGS = ("SET extra_float_digits TO 2",)
+    """By default a float is written with 15 digits. https://docs.aws.amazon.com/redshift/latest/dg/r_extra_float_digits.html"""
+    LOCK_WRITERS = "LOCK {table}"
     LOCK_TABLE = "LOCK {table}"
     """Rows have no locks, and keys are not enforced. https://docs.aws.amazon.com/redshift/latest/dg/r_LOCK.html"""
     OVERRIDES_IDENTITY = ""
