@@ -87,8 +87,7 @@ def run_bootstrap(
     """
     patches.settle_dead(settings, store)
     job = _job(settings, store, name, keys, source, followed)
-    followed.on_plan(describe_plan(bootstrap.prepare(job)))
-    done = bootstrap.run(job)
+    done = bootstrap.run(job, lambda prepared: followed.on_plan(describe_plan(prepared)))
     after, patched, why = _settle(settings, store, name, keys, done.bootstrap, followed)
     detail = {"rows": done.rows, **({"after": after.run} if after else {})}
     bootstraps.save_stage(store, done.bootstrap, "settled", detail)

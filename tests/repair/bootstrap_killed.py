@@ -1,4 +1,7 @@
-"""A process that copies a table anew and kills itself at one of its steps, or a moment after: python -m tests.repair.bootstrap_killed FILE."""
+"""A process that copies a table anew and kills itself at one of its steps, or a moment after.
+
+python -m tests.repair.bootstrap_killed FILE
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import datetime as dt
 import hashlib
 import logging
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -54,11 +54,14 @@ def prepare(job: BootstrapJob) -> Prepared:
         return _prepare(job, reader)
 
 
-def run(job: BootstrapJob) -> Bootstrapped:
-    """Copy the rows and bring them into the table. Raises BootstrapRefused with nothing written, and errors of the tree after which it can
+def run(job: BootstrapJob, on_plan: Callable[[Prepared], None]) -> Bootstrapped:
+    """Copy the rows and bring them into the table; ``on_plan`` receives the plan before anything is written.
+
+    Raises BootstrapRefused with nothing written, and errors of the tree after which it can
     be continued: the table is as it was then, unless the exchange was already done."""
     with job.open_reader() as reader:
         prepared = _prepare(job, reader)
+        on_plan(prepared)
         plan, open_one = prepared.plan, prepared.resumed
         bootstrap = open_one.bootstrap if open_one else _begin(job, plan)
         if open_one:
