@@ -151,6 +151,10 @@ class Loading:
         """Insert rows given as lines of the dialect's LINES, in batches; names as SQL text. Raises EngineError."""
         raise StatementRefused("this engine takes no lines")
 
+    def why_no_files(self) -> str:
+        """Return why this session cannot load files of lines, as a clause that says what to do; '' if it can."""
+        return ""
+
     def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str]) -> None:
         """Insert the rows of files of lines of the dialect's LINES; ``table`` and the columns are names as SQL text. Raises EngineError."""
         raise StatementRefused("this engine reads no files of lines")

@@ -1,2 +1,2 @@
 -- Makes an empty table with the columns, types, distribution and sort keys of a target's table.
-CREATE TABLE ${stage} (LIKE ${target} INCLUDING DEFAULTS)
+CREATE TABLE ${stage} (LIKE ${target})

@@ -57,8 +57,9 @@ def prepare(job: BootstrapJob) -> Prepared:
 def run(job: BootstrapJob, on_plan: Callable[[Prepared], None]) -> Bootstrapped:
     """Copy the rows and bring them into the table; ``on_plan`` receives the plan before anything is written.
 
-    Raises BootstrapRefused with nothing written, and errors of the tree after which it can
-    be continued: the table is as it was then, unless the exchange was already done."""
+    Raises BootstrapRefused with nothing written, and errors of the tree after which it can be continued: the table is as it was then,
+    unless the exchange was already done.
+    """
     with job.open_reader() as reader:
         prepared = _prepare(job, reader)
         on_plan(prepared)

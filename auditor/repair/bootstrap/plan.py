@@ -98,6 +98,8 @@ def plan_bootstrap(reader: Reader, name: str, audit: Audit, slice: Slice | None,
         raise BootstrapRefused(
             f"tables of {dialect.name} cannot be copied anew by this command; copy {table.sql} by the engine's own means"
         )
+    if why := reader.session("target").why_no_files() if dialect.READS_FILES else "":
+        raise BootstrapRefused(f"{table.sql} cannot be copied anew as it is: {why}")
     if slice and not draft.has_integer_key:
         raise BootstrapRefused("--keys needs a key of one integer column; leave it out to copy the whole table")
     plan, columns = _copied_plan(draft, audit, dialect)
@@ -215,7 +217,7 @@ def _choose_swap(dialect: Dialect, dependents: Dependents, whole: Chunk, *, is_f
 def _effects(swap: Swap, dialect: Dialect, dependents: Dependents, old: str) -> list[str]:
     if swap == "by rename":
         return [f"the old table stays as {old}; grants, views and routines go by its name, so they reach the new one"]
-    found = [f"the replaced rows stay in {old}, without keys and grants"]
+    found = [f"the replaced rows stay in {old}, without grants and defaults"]
     if dialect.LOCK_WRITERS:
         found.append("other writers wait while rows are exchanged, for 2 s at most; after that it is tried again")
     if kept := [*dependents.named("view"), *dependents.named("publication")]:
