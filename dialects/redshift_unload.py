@@ -84,8 +84,8 @@ class Unloading:
     def load(self, table: str, columns: Sequence[str], paths: Sequence[str], execute: Callable[[str], None]) -> None:
         """Put files of lines on S3 with a manifest, and copy them into a table by ``execute``; then delete them.
 
-        Names are SQL text. This process needs s3:PutObject there, and the role s3:GetObject and s3:ListBucket. Raises UnloadFailed, and what
-        ``execute`` raises. https://docs.aws.amazon.com/redshift/latest/dg/loading-data-files-using-manifest.html
+        Names are SQL text. This process needs s3:PutObject there, and the role s3:GetObject and s3:ListBucket. Raises UnloadFailed, and
+        what ``execute`` raises. https://docs.aws.amazon.com/redshift/latest/dg/loading-data-files-using-manifest.html
         """
         folder = f"{self.to.rstrip('/')}/{uuid.uuid4().hex}/"
         bucket, _, prefix = folder.removeprefix("s3://").partition("/")

@@ -171,7 +171,7 @@ def test_what_hangs_on_a_table_stays_with_it(both: Small) -> None:
     )
     try:
         plan = bootstraps.plan_bootstrap(both.settings, both.store, "small")
-        assert "swap     in place: so views, foreign keys, grants, publications and sequences stay as they are" in plan
+        assert "swap     in place: so what hangs on the table stays: views, foreign keys, grants, publications, sequences" in plan
         assert "seen: read the table as before" in plan
         copy(both)
         asked = "SELECT (SELECT * FROM seen), obj_description('t'::regclass), pg_get_serial_sequence('t', 'id')"

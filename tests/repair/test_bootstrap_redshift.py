@@ -77,7 +77,7 @@ def test_a_damaged_table_is_copied_anew_by_a_manifest(both: Damaged, bucket: Sta
 def test_without_rights_on_s3_the_table_stays_as_it_was(both: Damaged, bucket: StandIn) -> None:
     before, place = both.read_target(), bucket.log.with_suffix(".s3")
     content = place.read_text()
-    with pytest.raises(BootstrapFailed, match="the target did not take the copy: .*Access Denied"):
+    with pytest.raises(BootstrapFailed, match=r"the target did not take the copy: .*Access Denied"):
         bootstraps.run_bootstrap(both.settings, both.store, "all", followed=Followed(step=at_step("load", place.unlink)))
     place.write_text(content)
     assert both.read_target() == before and files() == []
@@ -93,6 +93,6 @@ def test_without_a_bucket_it_is_refused(both: Damaged, pair: LivePair) -> None:
     plain = target.model_copy(update={"write": target.write.model_copy(update={"url": pair.target.url})})
     settings = both.settings.model_copy(update={"connections": {**both.settings.connections, "target": plain}})
     with pytest.raises(
-        BootstrapRefused, match="its files go through S3: add unload_to=s3://bucket/folder and unload_role=ARN to write: url"
+        BootstrapRefused, match=r"its files go through S3: add unload_to=s3://bucket/folder and unload_role=ARN to write: url"
     ):
         bootstraps.run_bootstrap(settings, both.store, "all")

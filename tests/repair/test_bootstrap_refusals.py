@@ -198,7 +198,7 @@ def test_a_table_is_planned_copied_and_its_old_rows_dropped(
     Path("auditor.yaml").write_text(CONFIGURATION)
     assert main(["bootstrap", "orders", "--dry-run", "--quiet"]) == 0
     plan = capsys.readouterr().out
-    assert plan.startswith("bootstrap of orders: the whole table from shop: orders to dwh: orders\n  rows     about 3 in 1 ranges")
+    assert plan.startswith("bootstrap of orders: the whole table from shop: orders to dwh: orders\n  rows     about 3 in 1 range,")
     assert main(["bootstrap", "orders", "--quiet"]) == 0
     told = capsys.readouterr().out
     assert "  swap     in place" in told and ": 3 rows were copied and swapped in; the replaced ones are in orders_old_" in told

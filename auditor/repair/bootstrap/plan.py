@@ -208,7 +208,7 @@ def _choose_swap(dialect: Dialect, dependents: Dependents, whole: Chunk, *, is_f
     if is_filtered:
         return "in place", "the audit compares only some of the table's rows"
     if not dialect.SWAPS_BY_RENAME:
-        return "in place", "so views, foreign keys, grants, publications and sequences stay as they are"
+        return "in place", "so what hangs on the table stays: views, foreign keys, grants, publications, sequences"
     if dependents.named("parent"):
         return "in place", f"a rename would lose the foreign keys to {', '.join(dependents.named('parent'))}"
     return "by rename", "both tables change their names in one statement, and nothing hangs on the old one"
@@ -219,7 +219,7 @@ def _effects(swap: Swap, dialect: Dialect, dependents: Dependents, old: str) -> 
         return [f"the old table stays as {old}; grants, views and routines go by its name, so they reach the new one"]
     found = [f"the replaced rows stay in {old}, without grants and defaults"]
     if dialect.LOCK_WRITERS:
-        found.append("other writers wait while rows are exchanged, for 2 s at most; after that it is tried again")
+        found.append("other writers wait while rows are exchanged; its own wait for the table is short, and repeated")
     if kept := [*dependents.named("view"), *dependents.named("publication")]:
         found.append(f"{', '.join(kept)}: read the table as before; a publication sends every replaced row")
     return found
