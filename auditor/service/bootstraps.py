@@ -104,9 +104,10 @@ def describe_plan(prepared: bootstrap.Prepared) -> str:
     """Return a plan for a person."""
     plan = prepared.plan
     size = plan.rows * plan.line_bytes
+    ranges = "1 range" if len(plan.ranges) == 1 else f"{len(plan.ranges):,} ranges"
     lines = [
         f"bootstrap of {plan.audit}: {_keys(plan)} from {plan.labels['source']} to {plan.labels['target']}",
-        f"  rows     about {plan.rows:,} in {len(plan.ranges):,} {'range' if len(plan.ranges) == 1 else 'ranges'}, about {size / 1e6:,.1f} MB as text",
+        f"  rows     about {plan.rows:,} in {ranges}, about {size / 1e6:,.1f} MB as text",
         f"  road     {'over the connection, without files' if plan.road == 'direct' else 'by files that the target reads'}",
         f"  copy     into {plan.stage}, compared row by row with the snapshot that it is read in",
         f"  swap     {plan.swap}: {plan.why}",

@@ -159,6 +159,31 @@ def test_a_table_that_others_hold_is_left_as_it_was(both: Small, monkeypatch: py
 
 
 @ON_POSTGRES
+def test_a_filtered_audit_with_a_key_of_text_copies_its_rows_alone(both: Small) -> None:
+    """Values are copied as they are, although the audit compares them trimmed, and masked ones are in no message."""
+    both.on_source(
+        "ALTER TABLE s MODIFY id VARCHAR(9) NOT NULL, ADD secret VARCHAR(20) DEFAULT 'card 4711'",
+        "UPDATE s SET name = ' padded ' WHERE id = '8'",
+    )
+    both.on_target("ALTER TABLE t ALTER id TYPE VARCHAR(9), ADD secret VARCHAR(20)")
+    definition = both.settings.audits["small"].model_dump(by_alias=True, exclude_unset=True)
+    columns = {"override": {"name": {"trim": True}, "secret": {"mask": True}}}
+    audit = type(both.settings.audits["small"]).model_validate({**definition, "where": "id < '3'", "columns": columns})
+    both.settings = both.settings.model_copy(update={"audits": {"small": audit}})
+    assert "the rows of its filter" in bootstraps.plan_bootstrap(both.settings, both.store, "small")
+    both.on_target("ALTER TABLE t ALTER secret TYPE VARCHAR(3)")
+    with pytest.raises(BootstrapFailed, match="the target did not take the copy: StatementRefused; "):
+        copy(both)
+    both.on_target("ALTER TABLE t ALTER secret TYPE VARCHAR(20)")
+    result = copy(both)
+    expected = tables.query(both.source, "SELECT id, name, secret FROM s WHERE id < '3'")
+    assert result.rows == len(expected) and result.after and result.after.verdict is Verdict.MATCH
+    others = [row for row in both.rows() if row[0] >= "3"]
+    assert sorted(expected, key=str) == [row for row in both.rows() if row[0] < "3"]
+    assert [row[0] for row in others] == ["30", "32", "34", "36", "38", "4", "40", "50", "6", "8"], "as they were"
+
+
+@ON_POSTGRES
 def test_what_hangs_on_a_table_stays_with_it(both: Small) -> None:
     both.on_target(
         "DROP VIEW IF EXISTS seen",

@@ -17,12 +17,15 @@ from auditor.connections.connection import Connection
 from auditor.connections.reader import Reader
 from auditor.errors import AuditorError, BootstrapFailed, BootstrapRefused, LockTimeout, StatementCancelled
 from auditor.model import Chunk, Verdict
+from auditor.planning.introspect import describe_table
 from auditor.repair.bootstrap import files, swapping, verifying
-from auditor.repair.bootstrap.copying import Copying
+from auditor.repair.bootstrap.copying import Copying, target_failure
 from auditor.repair.bootstrap.job import BootstrapJob
 from auditor.repair.bootstrap.plan import BootstrapPlan, is_there, plan_bootstrap
 from auditor.store import bootstraps
 from auditor.store.bootstraps import Bootstrap
+from dialects import Table
+from sql_templates import fill
 
 log = logging.getLogger(__name__)
 
@@ -96,34 +99,32 @@ def drop_left(job: BootstrapJob) -> list[str]:
     """
     dropped: list[str] = []
     with job.open_reader() as reader:
-        plan = plan_bootstrap(reader, job.name, job.audit, job.slice, dt.datetime.now(dt.UTC))
-    for one in bootstraps.list_bootstraps(job.store, target=target_id(job, plan)):
+        table = reader.ask_side("target", lambda side, session: describe_table(job.audit, side, session)).table
+    for one in bootstraps.list_bootstraps(job.store, target=target_id(job, table)):
         if one.state == "dropped" or (one.state == "done" and one.detail.get("old_dropped")):
             continue
         if bootstraps.is_at_work(job.store, one.bootstrap):
             raise BootstrapRefused(f"bootstrap {one.bootstrap} of this table is at work; wait for its end")
-        its = _with_names(plan, one)
-        if one.state != "done" and one.stage == "swapping" and swapping.was_swapped(job, its, one.bootstrap):
-            bootstraps.save_stage(job.store, one.bootstrap, "swapped")
         with job.open_writer() as session:
-            for name in (its.stage, its.old):
-                if is_there(session, its.table, name):
-                    session.execute(its.statements.drop(session.dialect.table(*its.table.names[:-1], name)))
+            for name in (str(one.detail["stage"]), str(one.detail["old"])):
+                if is_there(session, table, name):
+                    drop = session.dialect.template("bootstrap_drop")
+                    session.execute(fill(drop, {"table": session.dialect.table(*table.names[:-1], name)}))
                     dropped.append(name)
         files.remove(job.folder)
         bootstraps.end_bootstrap(job.store, one.bootstrap, "done" if one.state == "done" else "dropped", {"old_dropped": True})
     return dropped
 
 
-def target_id(job: BootstrapJob, plan: BootstrapPlan) -> str:
-    """Return what identifies the table: its database and its name, hashed."""
+def target_id(job: BootstrapJob, table: Table) -> str:
+    """Return what identifies a target's table: its database and its name, hashed."""
     database = dialects.database_id(job.target.url)
-    return hashlib.sha256(f"{database}\n{plan.table.sql}".encode()).hexdigest()
+    return hashlib.sha256(f"{database}\n{table.sql}".encode()).hexdigest()
 
 
 def _prepare(job: BootstrapJob, reader: Reader) -> Prepared:
     plan = plan_bootstrap(reader, job.name, job.audit, job.slice, dt.datetime.now(dt.UTC))
-    open_one = bootstraps.find_open(job.store, target_id(job, plan))
+    open_one = bootstraps.find_open(job.store, target_id(job, plan.table))
     if open_one is None:
         if reader.ask_side("target", lambda _, session: is_there(session, plan.table, plan.stage)):
             raise BootstrapRefused(
@@ -165,7 +166,9 @@ def _begin(job: BootstrapJob, plan: BootstrapPlan) -> str:
         "rows": plan.rows,
         "source": plan.labels["source"],
     }
-    bootstraps.begin_bootstrap(job.store, bootstrap=bootstrap, audit=job.name, target=target_id(job, plan), who=job.who, detail=detail)
+    bootstraps.begin_bootstrap(
+        job.store, bootstrap=bootstrap, audit=job.name, target=target_id(job, plan.table), who=job.who, detail=detail
+    )
     job.step("begun")
     return bootstrap
 
@@ -273,4 +276,4 @@ def _load_files(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
             session.execute("COMMIT")
         except AuditorError as error:
             session.execute("ROLLBACK")
-            raise BootstrapFailed(f"the target did not take the copy: {error}; {plan.table.sql} is as it was") from error
+            raise target_failure(error, plan) from error

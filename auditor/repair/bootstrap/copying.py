@@ -111,7 +111,7 @@ class Copying:
                     session.execute("ROLLBACK")
                 if lines.failure is not None:  # the source's, which may be read again
                     raise
-                return _target_failure(error, self.plan)
+                return target_failure(error, self.plan)
             return copied
 
         return _copied(connection.run(work))
@@ -174,8 +174,7 @@ def _copied(result: Copied | BootstrapFailed) -> Copied:
     return result
 
 
-def _target_failure(error: EngineError, plan: BootstrapPlan) -> BootstrapFailed:
-    """Return the error of a target that did not take a range; of masked columns it shows nothing."""
-    masked = any(column.masked for column in plan.columns)
-    what = type(error).__name__ if masked else str(error)
+def target_failure(error: AuditorError, plan: BootstrapPlan) -> BootstrapFailed:
+    """Return the error of a target that did not take rows; of masked columns it shows nothing."""
+    what = type(error).__name__ if plan.hides_values else str(error)
     return BootstrapFailed(f"the target did not take the copy: {what}; {plan.table.sql} is as it was")

@@ -71,6 +71,8 @@ class BootstrapPlan:
     """Why it is swapped in so."""
     effects: Sequence[str]
     """What a person should know of the swap."""
+    hides_values: bool
+    """Whether a column is masked, so that no message of a server is shown."""
 
     @property
     def target(self) -> Dialect:
@@ -140,6 +142,7 @@ def plan_bootstrap(reader: Reader, name: str, audit: Audit, slice: Slice | None,
         swap=swap,
         why=why,
         effects=_effects(swap, dialect, dependents, old),
+        hides_values=any(column.masked for column in draft.columns),
     )
 
 

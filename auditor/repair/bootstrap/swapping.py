@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from auditor.errors import AuditorError, BootstrapFailed, EngineError, LockTimeout, SerializationConflict
+from auditor.errors import AuditorError, BootstrapFailed, LockTimeout, SerializationConflict, StatementRefused
+from auditor.repair.bootstrap.copying import target_failure
 from auditor.repair.bootstrap.job import BootstrapJob
 from auditor.repair.bootstrap.plan import BootstrapPlan, is_there
 from auditor.repair.marks import prepare_marks, was_committed
@@ -35,7 +36,10 @@ def swap(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
         marks = _marks(plan, bootstrap)
         prepare_marks(session, marks)
         _make_old(session, plan)
-        _retry(lambda: _exchange_rows(job, session, plan, marks))
+        try:
+            _retry(lambda: _exchange_rows(job, session, plan, marks))
+        except StatementRefused as error:  # by a key that the copy does not have
+            raise target_failure(error, plan) from error
 
 
 def was_swapped(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
@@ -106,8 +110,6 @@ def _retry(work: Callable[[], object]) -> None:
                     f"the table was in use whenever its rows were to be exchanged ({error}); it is as it was: run it again to go on"
                 ) from error
             time.sleep(pause)
-        except EngineError:
-            raise
         else:
             return
 
