@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -136,8 +135,7 @@ def _job(settings: Settings, store: Store, name: str, keys: Mapping[str, int] | 
         raise BootstrapRefused(f"{name} compares a dump, which is older than its source; audit the source itself, and copy from that")
     _, slice = apply_overrides(audit, {"keys": dict(keys)} if keys else {})
     copied = _from_replica(settings, store, name, audit, source) if source else audit
-    place = hashlib.sha256(f"{audit.target.connection}/{audit.target.table}".encode()).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"auditor-bootstrap-{place}"
+    folder = Path(tempfile.gettempdir())
     return BootstrapJob(
         store, name, copied, settings.connections, slice, followed.who, folder, followed.stopped, followed.on_progress, followed.step
     )

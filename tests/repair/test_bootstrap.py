@@ -12,7 +12,14 @@ from tests.live import LivePair, pair_params
 from tests.repair import damaged
 from tests.repair.bootstrapped import clean, left
 
-COPIED = [param for param in pair_params() if not str(param.id).endswith(("spark", "redshift"))]
+QUICK = ("mariadb-postgres", "postgres-duckdb", "duckdb-mysql")
+"""Pairs of a normal run: each way of loading and swapping once."""
+
+COPIED = [
+    pytest.param(param.values[0], id=param.id, marks=[*param.marks, *([] if param.id in QUICK else [pytest.mark.slow])])
+    for param in pair_params()
+    if not str(param.id).endswith(("spark", "redshift"))
+]
 """Pairs of engines whose target is copied anew."""
 
 

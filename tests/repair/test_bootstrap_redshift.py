@@ -73,6 +73,7 @@ def test_a_damaged_table_is_copied_anew_by_a_manifest(both: Damaged, bucket: Sta
     assert bootstraps.drop_left(both.settings, both.store, "all") == [result.old] and left(both.pair.target) == []
 
 
+@pytest.mark.slow
 @PAIRS
 def test_without_rights_on_s3_the_table_stays_as_it_was(both: Damaged, bucket: StandIn) -> None:
     before, place = both.read_target(), bucket.log.with_suffix(".s3")

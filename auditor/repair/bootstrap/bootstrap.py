@@ -87,7 +87,7 @@ def run(job: BootstrapJob, on_plan: Callable[[Prepared], None]) -> Bootstrapped:
             bootstraps.save_stage(job.store, bootstrap, "swapped", {"swapped_at": f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M:%S} UTC"})
         job.step("noted")
         swapping.clean_up(job, plan, bootstrap)
-        files.remove(job.folder)
+        files.remove(job.files_of(bootstrap))
     rows = sum(int(stored["rows"]) for stored in bootstraps.list_ranges(job.store, bootstrap).values())
     return Bootstrapped(bootstrap, rows, plan.old)
 
@@ -111,7 +111,7 @@ def drop_left(job: BootstrapJob) -> list[str]:
                     drop = session.dialect.template("bootstrap_drop")
                     session.execute(fill(drop, {"table": session.dialect.table(*table.names[:-1], name)}))
                     dropped.append(name)
-        files.remove(job.folder)
+        files.remove(job.files_of(one.bootstrap))
         bootstraps.end_bootstrap(job.store, one.bootstrap, "done" if one.state == "done" else "dropped", {"old_dropped": True})
     return dropped
 
@@ -195,7 +195,7 @@ def _copy_and_verify(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, rea
             siblings = _share_snapshot(job, plan, reader)
             copying = _copying(job, plan, bootstrap, reader, siblings)
             copied = bootstraps.list_ranges(job.store, bootstrap)
-            lost = files.damaged(job.folder, copied) if plan.road == "files" else []
+            lost = files.damaged(job.files_of(bootstrap), copied) if plan.road == "files" else []
             pending = [number for number in range(len(plan.ranges)) if number not in copied or number in lost]
             copying.run(pending, loaded_before=not made or attempt > 0)
         finally:
@@ -262,8 +262,8 @@ def _copying(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, reader: Rea
 def _load_files(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
     """Load all files of a copy, in one transaction of the target."""
     ranges = bootstraps.list_ranges(job.store, bootstrap)
-    files.write_manifest(job.folder, ranges)
-    paths = [str(path) for path in files.check(job.folder) if path.stat().st_size]
+    files.write_manifest(job.files_of(bootstrap), ranges)
+    paths = [str(path) for path in files.check(job.files_of(bootstrap)) if path.stat().st_size]
     statements = plan.statements
     native = {column.expression["target"]: column.native["target"] for column in plan.columns}
     with job.open_writer() as session:

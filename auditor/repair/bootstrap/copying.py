@@ -121,7 +121,7 @@ class Copying:
             copied = Copied(snapshot=self.snapshot, file=files.name(number))
             lines = self._lines(source, self.plan.ranges[number], copied)
             try:
-                files.write(self.job.folder / copied.file, lines)
+                files.write(self.job.files_of(self.bootstrap) / copied.file, lines)
             except BootstrapFailed as error:
                 if lines.failure is not None:
                     raise

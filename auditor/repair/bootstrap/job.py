@@ -31,7 +31,7 @@ class BootstrapJob:
     slice: Slice | None
     who: str
     folder: Path
-    """Where files of a copy are put that its target reads itself."""
+    """Where each bootstrap has a folder of its own, for the files of a copy that its target reads itself."""
     stopped: threading.Event
     on_progress: OnProgress
     step: Callable[[str], None]
@@ -41,6 +41,10 @@ class BootstrapJob:
     def target(self) -> ConnectionSettings:
         """The settings of the connection that is written to."""
         return self.connections[self.audit.target.connection]
+
+    def files_of(self, bootstrap: str) -> Path:
+        """Return the folder of a bootstrap's files."""
+        return self.folder / f"auditor-bootstrap-{bootstrap}"
 
     @contextmanager
     def open_reader(self) -> Iterator[Reader]:
