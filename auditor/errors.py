@@ -43,8 +43,10 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── PartsGone                 exit 3                a target lacks events whose parts were deleted
     ├── MergeFailed               exit 3     retryable  another process merged meanwhile, or rows were lost on the way
     ├── PatchRefused                  exit 2                a patch would not do what it says, so nothing was written
-    │   └── RunOutdated                                     the run is too old to patch from, or settings or columns changed
+    │   ├── RunOutdated                                     the run is too old to patch from, or settings or columns changed
+    │   └── BootstrapRefused                                a table would not be copied anew as its plan says
     ├── PatchFailed                   exit 3                a batch was rolled back; those before it stay
+    │   └── BootstrapFailed                                 the old table stays; what was copied is continued from
     ├── HeartbeatAhead                exit 3                a heartbeat lies ahead of the source's clock
     ├── ResultError                   exit 3                saved results that cannot be compared
     ├── DatabaseBusy                  exit 3     retryable  a database stayed too busy for too long
@@ -101,7 +103,8 @@ from dialects.errors import (
 )
 
 __all__ = [
-    "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "ChangeStreamError", "ColumnRefused",
+    "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "BootstrapFailed", "BootstrapRefused",
+    "ChangeStreamError", "ColumnRefused",
     "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing", "DemoServerMissing",
     "DriverMissing", "EngineError", "Forbidden", "HashMissing", "HeartbeatAhead", "LockTimeout", "LogRefused",
     "MergeFailed", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotifyError", "OffsetWentBack",
@@ -220,6 +223,14 @@ class RunOutdated(PatchRefused):
 
 class PatchFailed(AuditorError):
     """A batch of a patch was rolled back; those before it stay. Run the audit again."""
+
+
+class BootstrapRefused(PatchRefused):
+    """The table cannot be copied anew as it is, so nothing was written; change what the message names."""
+
+
+class BootstrapFailed(PatchFailed):
+    """A bootstrap did not come to its end, and the old table is as it was; run it again to go on from what was copied."""
 
 
 class HeartbeatAhead(AuditorError):

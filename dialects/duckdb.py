@@ -5,7 +5,7 @@ https://duckdb.org/docs/stable/sql/functions/overview
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from dialects.session import InProcessSession
 from dialects.table_form import TableForm
 from dialects.time_text import BC, MICROSECOND
 from dialects.url import Url
-from dialects.writing import BEFORE_CHRIST
+from dialects.writing import BEFORE_CHRIST, LineFormat
 
 INTEGER = Kind("integer")
 HUGEINT = Kind("decimal", 39, 0)
@@ -30,6 +30,9 @@ HUGEINT = Kind("decimal", 39, 0)
 FILE_READERS = {"parquet": "read_parquet", "csv": "read_csv", "delta": "delta_scan", "iceberg": "iceberg_scan"}
 """Table function by file format."""
 
+
+LONGEST_LINE = 1 << 30
+"""Bytes of the longest line that is read from a file."""
 
 FLOOR = Floor("DuckDB", "1.5", "results read as Arrow batches by to_arrow_reader()")
 
@@ -53,6 +56,8 @@ class DuckDB(Dialect):
     PATCHES = True
     WRITE_SETTINGS = ("SET TimeZone = 'UTC'",)
     STAGING_TABLE = "TEMPORARY TABLE"
+    LINES = LineFormat(between=",", null="", escapes=(('"', '""'),), quote='"')
+    READS_FILES = True
     MIN_CALCULATED_DIGITS = 19  # the sum or product of two decimals of up to 18 digits has at most 18
 
     KIND_BY_TYPE = {
@@ -310,6 +315,19 @@ class _DuckDBSession(InProcessSession):
             finally:
                 self.connection.unregister("staged_rows")
 
+    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str]) -> None:
+        # https://duckdb.org/docs/stable/data/csv/overview
+        literal = self.dialect.string_literal
+        names = [f"c{number}" for number in range(len(columns))]
+        types = ", ".join(f"{name}: 'VARCHAR'" for name in names)
+        files = ", ".join(literal(path) for path in paths)
+        values = (_loaded(name, kind) for name, kind in zip(names, columns.values(), strict=True))
+        self.execute(
+            f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)} FROM READ_CSV([{files}], columns = {{{types}}},"
+            " auto_detect = false, header = false, delim = ',', quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false,"
+            f" parallel = false, new_line = '\\n', max_line_size = {LONGEST_LINE})"
+        )
+
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
         with self._translated():
             for batch in self.connection.sql(sql).to_arrow_reader(65536):
@@ -321,6 +339,15 @@ class _DuckDBSession(InProcessSession):
 
     def close(self) -> None:
         self.connection.close()
+
+
+def _loaded(c: str, kind: Kind) -> str:
+    """A value of a column of this kind, of its text in a file of lines."""
+    if kind.name == "binary":
+        return f"UNHEX({c})"
+    if kind.name in ("date", "timestamp", "timestamptz"):  # the era stands behind the date
+        return f"CASE WHEN {c} LIKE '%{BC}' THEN REGEXP_REPLACE({c}, '^(\\S+)(.*){BC}$', '\\1 (BC)\\2') ELSE {c} END"
+    return c
 
 
 def _first_line(error: BaseException) -> str:

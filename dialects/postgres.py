@@ -19,13 +19,14 @@ from dialects.floors import Floor
 from dialects.kinds import Kind
 from dialects.nested import nested_kind
 from dialects.pooler import Probe, refuse_lent_sessions
+from dialects.postgres_copy import LINES
 from dialects.postgres_errors import translate_error
 from dialects.postgres_plans import is_full_scan, table_scans
 from dialects.postgres_session import PostgresSession
 from dialects.session import Driver
 from dialects.time_text import MICROSECOND
 from dialects.url import Url
-from dialects.writing import Loads
+from dialects.writing import LineFormat, Loads
 
 WHOLE_UNITS = {0: "second", 3: "milliseconds"}
 """The unit of DATE_TRUNC that keeps so many digits of the seconds."""
@@ -80,6 +81,9 @@ class Postgres(Dialect):
     """A deferred constraint would fail at COMMIT, after every statement looked right."""
     OVERRIDES_IDENTITY: ClassVar[str] = "OVERRIDING SYSTEM VALUE "
     STAGING_TABLE = "UNLOGGED TABLE"
+    LINES: ClassVar[LineFormat | None] = LINES
+    LOCK_WRITERS: ClassVar[str] = "LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"
+    """Readers go on. https://www.postgresql.org/docs/current/explicit-locking.html"""
     TARGET_TYPE_BY_KIND = {"json": "JSON"}
     """JSONB writes numbers in its own way: 1e20 as 100000000000000000000. https://www.postgresql.org/docs/current/datatype-json.html"""
 

@@ -5,12 +5,12 @@ https://www.postgresql.org/docs/current/functions-admin.html
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dialects.base import ColumnBatch, Session
 from dialects.kinds import Kind
-from dialects.postgres_copy import copy_text
+from dialects.postgres_copy import LineStream, copy_text
 from dialects.session import DriverSession, fetch_through_cursor
 
 
@@ -52,6 +52,18 @@ class PostgresSession(DriverSession):
         names = ", ".join(self.dialect.quote(name) for name in columns)
         with self.waiting(), self.connection.cursor() as cursor:
             cursor.copy_expert(f"COPY {table} ({names}) FROM STDIN", copy_text(columns, rows))
+        self.statements += 1
+
+    def load_lines(self, table: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+        with self.connection.cursor() as cursor:
+            stream = LineStream(lines)
+            try:
+                with self.waiting():
+                    cursor.copy_expert(f"COPY {table} ({', '.join(columns)}) FROM STDIN", stream, size=1 << 18)
+            except Exception:
+                if stream.failure is not None:
+                    raise stream.failure from None
+                raise
         self.statements += 1
 
     def cancel_statement(self) -> str:

@@ -27,6 +27,7 @@ from dialects.session import Driver
 from dialects.table_form import TableForm
 from dialects.time_text import BC
 from dialects.url import Url
+from dialects.writing import LineFormat
 
 
 class Redshift(Postgres):
@@ -37,6 +38,13 @@ class Redshift(Postgres):
     ENFORCES_KEYS = False
     WRITE_SETTINGS = ("SET timezone TO 'UTC'", "SET datestyle TO 'ISO, YMD'", "SET enable_case_sensitive_identifier TO true")
     BEGIN_WRITES = ("BEGIN",)
+    LINES = LineFormat(between="\t", null="\\N", escapes=(("\\", "\\\\"), ("\n", "\\\n"), ("\r", "\\\r"), ("\t", "\\\t")), binary=("", ""))
+    """COPY with ESCAPE takes the character behind a backslash as it is; it reads a VARBYTE's digits, and parses a SUPER.
+    https://docs.aws.amazon.com/redshift/latest/dg/copy-parameters-data-conversion.html#copy-escape"""
+    READS_FILES = True
+    LINE_SETTINGS = ("SET extra_float_digits TO 2",)
+    """By default a float is written with 15 digits. https://docs.aws.amazon.com/redshift/latest/dg/r_extra_float_digits.html"""
+    LOCK_WRITERS = "LOCK {table}"
     LOCK_TABLE = "LOCK {table}"
     """Rows have no locks, and keys are not enforced. https://docs.aws.amazon.com/redshift/latest/dg/r_LOCK.html"""
     OVERRIDES_IDENTITY = ""

@@ -5,12 +5,13 @@ https://docs.aws.amazon.com/redshift/latest/mgmt/python-driver.html
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from dialects import errors, redshift_unload
 from dialects.base import ColumnBatch, Session
+from dialects.kinds import Kind
 from dialects.postgres_errors import error_class
 from dialects.postgres_session import PostgresSession
 from dialects.redshift_unload import Unloading
@@ -72,6 +73,15 @@ class RedshiftSession(PostgresSession):
         # The driver loads a whole result into memory. A single-node cluster allows a fetch size of at most 1,000 rows.
         # https://docs.aws.amazon.com/redshift/latest/dg/fetch.html
         yield from fetch_through_cursor(self.connection.cursor(), sql, rows_at_once=1000)
+
+    def why_no_files(self) -> str:
+        if self.unloading is None:
+            return "its files go through S3: add unload_to=s3://bucket/folder and unload_role=ARN to write: url"
+        return ""
+
+    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str]) -> None:
+        assert self.unloading
+        self.unloading.load(table, list(columns), paths, self.execute)
 
     def stream_many(self, sql: str, rows: int) -> Iterator[ColumnBatch]:
         if self.unloading is None or rows < redshift_unload.ROWS:

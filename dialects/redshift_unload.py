@@ -15,9 +15,10 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dialects.base import ColumnBatch
@@ -48,9 +49,8 @@ class Unloading:
 
     def statement(self, sql: str, folder: str) -> str:
         """Return the UNLOAD of a SELECT to files in ``folder``."""
-        role = "default" if self.role == "default" else f"'{self.role}'"
         quoted = sql.strip().replace("'", "''")
-        return f"UNLOAD ('{quoted}') TO '{folder}' IAM_ROLE {role} FORMAT AS PARQUET MANIFEST MAXFILESIZE {FILE_SIZE}"
+        return f"UNLOAD ('{quoted}') TO '{folder}' IAM_ROLE {self._role} FORMAT AS PARQUET MANIFEST MAXFILESIZE {FILE_SIZE}"
 
     def fetch(
         self, sql: str, execute: Callable[[str], None], count: Callable[[], int], received: Callable[[int], None]
@@ -81,8 +81,41 @@ class Unloading:
         if read != written:
             raise UnloadFailed(f"{self.url}: Redshift unloaded {written:,} rows to {folder}, and its files held {read:,}; run it again")
 
+    def load(self, table: str, columns: Sequence[str], paths: Sequence[str], execute: Callable[[str], None]) -> None:
+        """Put files of lines on S3 with a manifest, and copy them into a table by ``execute``; then delete them.
+
+        Names are SQL text. This process needs s3:PutObject there, and the role s3:GetObject and s3:ListBucket. Raises UnloadFailed, and
+        what ``execute`` raises. https://docs.aws.amazon.com/redshift/latest/dg/loading-data-files-using-manifest.html
+        """
+        folder = f"{self.to.rstrip('/')}/{uuid.uuid4().hex}/"
+        bucket, _, prefix = folder.removeprefix("s3://").partition("/")
+        try:
+            with self._failures(folder, "files cannot be written to {folder}"):
+                client = self._client()
+                entries = []
+                for number, path in enumerate(paths):
+                    with Path(path).open("rb") as file:
+                        client.put_object(Bucket=bucket, Key=f"{prefix}{number:06}.txt", Body=file)
+                    entries.append({"url": f"{folder}{number:06}.txt", "mandatory": True})
+                client.put_object(Bucket=bucket, Key=f"{prefix}manifest", Body=json.dumps({"entries": entries}).encode())
+            execute(self.copy_statement(table, columns, f"{folder}manifest"))
+        finally:
+            with suppress(Exception):  # the first failure matters more, and files that remain do no harm
+                self._delete(folder)
+
+    def copy_statement(self, table: str, columns: Sequence[str], manifest: str) -> str:
+        """Return the COPY of the files of a manifest."""
+        return (
+            f"COPY {table} ({', '.join(columns)}) FROM '{manifest}' IAM_ROLE {self._role} MANIFEST DELIMITER '\\t' ESCAPE"
+            " DATEFORMAT 'auto' TIMEFORMAT 'auto' COMPUPDATE OFF STATUPDATE OFF"
+        )
+
+    @property
+    def _role(self) -> str:
+        return "default" if self.role == "default" else f"'{self.role}'"
+
     @contextmanager
-    def _failures(self, folder: str) -> Iterator[None]:
+    def _failures(self, folder: str, what: str = "what was unloaded to {folder} cannot be read") -> Iterator[None]:
         """Raise what fails in the block as UnloadFailed."""
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -90,7 +123,7 @@ class Unloading:
             yield
         except (OSError, ValueError, BotoCoreError, ClientError) as error:  # pyarrow's errors are among the first two
             raise UnloadFailed(
-                f"{self.url}: what was unloaded to {folder} cannot be read: {error}; allow this process to list, read and delete there, or"
+                f"{self.url}: {what.format(folder=folder)}: {error}; allow this process to list, read, write and delete there, or"
                 " remove unload_to from the URL"
             ) from error
 
@@ -113,15 +146,18 @@ class Unloading:
 
     def _delete(self, folder: str) -> None:
         """Delete the files of a folder; pyarrow would leave an empty object in the place of the folder above."""
-        from botocore.config import Config
-
         bucket, _, prefix = folder.removeprefix("s3://").partition("/")
-        patience = self.url.integer_option("connect_timeout", 10)
-        waits = Config(connect_timeout=patience, read_timeout=6 * patience, retries={"max_attempts": 2})
-        client = self._credentials().client("s3", config=waits)
+        client = self._client()
         for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
             if objects := [{"Key": one["Key"]} for one in page.get("Contents", [])]:
                 client.delete_objects(Bucket=bucket, Delete={"Objects": objects})
+
+    def _client(self) -> Any:
+        from botocore.config import Config
+
+        patience = self.url.integer_option("connect_timeout", 10)
+        waits = Config(connect_timeout=patience, read_timeout=6 * patience, retries={"max_attempts": 2})
+        return self._credentials().client("s3", config=waits)
 
     def _credentials(self) -> Any:
         import boto3

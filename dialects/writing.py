@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -38,8 +38,47 @@ class Hazard:
     column: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """How a row is written as one line of text that the engine loads: its values, with what stands around and between them."""
+
+    between: str
+    """What separates two values."""
+    null: str
+    """What stands for NULL, without quotation marks."""
+    escapes: Sequence[tuple[str, str]]
+    """Characters that free text cannot hold as they are, with how they are written, in the order in which they are replaced."""
+    quote: str = ""
+    """The mark around each value that is not NULL."""
+    begin: str = ""
+    """What begins a line."""
+    end: str = ""
+    """What ends a line, before the line feed."""
+    binary: tuple[str, str] | None = None
+    """What stands around the hexadecimal digits of a binary string, in place of the quotation marks; None for these."""
+    bits: tuple[str, str] | None = None
+    """What stands around the digits of a bit string, in place of the quotation marks; None for these."""
+    bare: frozenset[str] = frozenset()
+    """Kinds of columns whose numbers stand without quotation marks."""
+
+
 class Writing:
     """The part of a dialect that is about writing."""
+
+    LINES: ClassVar[LineFormat | None] = None
+    """The lines in which whole tables are loaded; None for an engine that a bootstrap cannot write."""
+
+    READS_FILES: ClassVar[bool] = False
+    """Whether lines are loaded from files that the engine reads itself, not over the connection."""
+
+    LINE_SETTINGS: ClassVar[Sequence[str]] = ()
+    """Statements after which a session of a source writes numbers as text with all their digits."""
+
+    LOCK_WRITERS: ClassVar[str] = ""
+    """The statement that keeps other writers, and where it can be only these, off the ``{table}`` until the transaction ends."""
+
+    SWAPS_BY_RENAME: ClassVar[bool] = False
+    """Whether one statement exchanges two tables by their names, and a large transaction is best avoided."""
 
     PATCHES: ClassVar[bool] = False
     """Whether single rows of a table can be inserted, updated and deleted in a transaction."""
@@ -107,3 +146,15 @@ class Loading:
         binary strings in lower-case hexadecimal digits, bit strings in binary digits. Raises EngineError.
         """
         raise StatementRefused("this engine cannot be loaded")
+
+    def load_lines(self, table: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+        """Insert rows given as lines of the dialect's LINES, in batches; names as SQL text. Raises EngineError."""
+        raise StatementRefused("this engine takes no lines")
+
+    def why_no_files(self) -> str:
+        """Return why this session cannot load files of lines, as a clause that says what to do; '' if it can."""
+        return ""
+
+    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str]) -> None:
+        """Insert the rows of files of lines of the dialect's LINES; ``table`` and the columns are names as SQL text. Raises EngineError."""
+        raise StatementRefused("this engine reads no files of lines")

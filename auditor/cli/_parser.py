@@ -57,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
     _add_audit_commands(command)
     _add_run_commands(command)
     _add_patch_command(command)
+    _add_bootstrap_command(command)
     _add_service_commands(command)
     _add_pipeline_commands(command)
     _add_offline_commands(command)
@@ -224,6 +225,24 @@ def _add_patch_command(command: AddCommand) -> None:
         help="patch although the target's triggers, cascading foreign keys, numbered columns or defaults then do more than is printed",
     )
     add_quiet_option(patch)
+
+
+def _add_bootstrap_command(command: AddCommand) -> None:
+    about = "Copy a target's table, or a range of its keys, anew from the source"
+    more = (
+        "The copy is compared with the snapshot that it is read in, and only a match is brought into the table, whose replaced rows stay"
+        " until --drop-old. Needs write: {url: ...} on the target's connection. The same command goes on with one that did not end."
+    )
+    bootstrap = _with_config(command("bootstrap", _lazy("_bootstrap", "bootstrap"), about, more))
+    bootstrap.add_argument("audit", metavar="AUDIT", help="audit whose target is copied anew")
+    bootstrap.add_argument("--keys", type=_keys, metavar="FROM..TO", help="copy only these keys, both ends included; either may be empty")
+    bootstrap.add_argument(
+        "--from", dest="replica", default="", metavar="CONNECTION", help="read this replica of the source, which matched it lately"
+    )
+    action = bootstrap.add_mutually_exclusive_group()
+    action.add_argument("--dry-run", action="store_true", help="print the plan, and write nothing")
+    action.add_argument("--drop-old", action="store_true", help="drop the replaced rows and unfinished copies of earlier bootstraps")
+    _add_quiet_option(bootstrap)
 
 
 def _add_service_commands(command: AddCommand) -> None:

@@ -10,6 +10,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -90,12 +91,15 @@ def perform(
     checkpoint: Checkpoint | None = None,
     earlier: EarlierRuns | None = None,
     slice: Slice | None = None,
+    reader: Reader | None = None,
 ) -> Outcome:
     """Run an audit once, or resume a run if ``earlier`` holds its plan; of a ``slice`` of its tables if there is one.
 
-    Never raises an error of the tree: the report says why nothing could be compared.
+    With a ``reader``, which is open, the run reads through it, and in the snapshots that are open there; the caller closes it. Never raises
+    an error of the tree: the report says why nothing could be compared.
     """
-    return AuditRun(name, audit, connections, on_progress, run_id, checkpoint or NoCheckpoint(), earlier or EarlierRuns(), slice).perform()
+    given = checkpoint or NoCheckpoint(), earlier or EarlierRuns()
+    return AuditRun(name, audit, connections, on_progress, run_id, *given, slice, reader).perform()
 
 
 class AuditRun:
@@ -111,6 +115,7 @@ class AuditRun:
         checkpoint: Checkpoint,
         earlier: EarlierRuns,
         slice: Slice | None,
+        reader: Reader | None = None,
     ) -> None:
         self.name = name
         self.run_id = run_id or uuid.uuid4().hex
@@ -118,7 +123,8 @@ class AuditRun:
         self.checkpoint = checkpoint
         self.earlier = earlier
         self.slice = slice
-        self.reader = Reader(
+        self.has_own_reader = reader is None
+        self.reader = reader or Reader(
             name, {side: getattr(audit, side).connection for side in SIDES}, connections, _both(checkpoint.save_progress, on_progress)
         )
         self.plan: Plan | None = earlier.plan
@@ -143,7 +149,8 @@ class AuditRun:
         reasons: tuple[str, ...] = ()
         may_resume = True
         try:
-            with self.checkpoint.keep_alive(self.reader.stop, self.reader.statements), self.reader.open():
+            opened = self.reader.open() if self.has_own_reader else nullcontext()
+            with self.checkpoint.keep_alive(self.reader.stop, self.reader.statements), opened:
                 self._try_methods()
                 self.reader.read_server_times()
             if self.findings:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from auditor.store import (
     audit_state,
+    bootstraps,
     chunks,
     definitions,
     events,
@@ -36,6 +37,7 @@ from auditor.store._store import Store, open_store
 __all__ = [
     "Store",
     "audit_state",
+    "bootstraps",
     "chunks",
     "definitions",
     "events",

@@ -257,3 +257,23 @@ grant select on all tables in schema redshift_functions to public;
 create function regexp_replace(source text, pattern text, replacement text, start int, flags text) returns text
 language sql immutable strict parallel safe as $$
   select pg_catalog.regexp_replace(substr(source, start), pattern, replace(replacement, '$', chr(92)), 'g') $$;
+
+-- COPY from a program, to which the front sends what it fetched from S3 ------------------------------------------
+
+-- Values are read as texts, and cast as Redshift reads them: a VARBYTE from its hexadecimal digits.
+create function copy_from(target text, columns text, program text) returns void language plpgsql as $$
+declare
+  texts text;
+  casts text;
+begin
+  select string_agg(quote_ident(name) || ' text', ', ' order by place),
+         string_agg(case a.atttypid when 'bytea'::regtype then 'decode(' || quote_ident(name) || ', ''hex'')'
+                    else 'cast(' || quote_ident(name) || ' as ' || format_type(a.atttypid, a.atttypmod) || ')' end, ', ' order by place)
+    into texts, casts
+    from unnest(string_to_array(replace(columns, '"', ''), ', ')) with ordinality as c(name, place)
+    join pg_attribute a on a.attrelid = target::regclass and a.attname = name;
+  execute format('create temporary table copied_lines (%s) on commit drop', texts);
+  execute format('copy copied_lines from program %L', program);
+  execute format('insert into %s (%s) select %s from copied_lines', target, columns, casts);
+  drop table copied_lines;
+end $$;

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from tests.servers import redshift_strict
+from tests.servers.redshift_copy import Copying
 from tests.servers.redshift_front import Front, Manner
 from tests.servers.redshift_unload import Unloading, Unloads
 
@@ -33,10 +34,11 @@ class StrictFront(Front):
 
     def _manner(self, database: str) -> Manner:
         file = self._switches / f"{Path(database).name}.switches"
+        endpoint = file.with_suffix(".s3")
         on = frozenset(file.read_text().split()) if file.exists() else redshift_strict.STRICT
         return Manner(
             parameters={"options": f"-c search_path={redshift_strict.search_path(on)}"},
-            statement=_Strictness(on, Unloading(self._unloads, file.with_suffix(".s3"))).statement,
+            statement=_Strictness(on, Unloading(self._unloads, endpoint), Copying(self._unloads, endpoint)).statement,
             answer=redshift_strict.in_amazons_words if redshift_strict.MESSAGES in on else bytes,
         )
 
@@ -44,8 +46,9 @@ class StrictFront(Front):
 class _Strictness:
     """What becomes of the statements of one session."""
 
-    def __init__(self, on: frozenset[str], unloading: Unloading) -> None:
+    def __init__(self, on: frozenset[str], unloading: Unloading, copying: Copying) -> None:
         self._on = on
+        self._copying = copying
         self._unloading = unloading
         self._folds_names = redshift_strict.NAMES in on
 
@@ -55,8 +58,11 @@ class _Strictness:
             self._folds_names = False
         try:
             unloaded = self._unloading.in_place_of(sql)
+            copied = self._copying.in_place_of(sql)
         except ValueError as error:
             return _failure("0A000", str(error))
+        if copied:
+            return copied
         if unloaded:
             query, wrapped = unloaded
             return wrapped.replace("{query}", self.statement(query))

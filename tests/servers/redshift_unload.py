@@ -40,13 +40,21 @@ class Unloads:
     places: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By the number of an UNLOAD: where its files go, and the URL of S3."""
 
+    contents: dict[str, bytes] = field(default_factory=dict)
+    """By the number of a COPY from S3: what it reads."""
+
     async def listen(self) -> None:
-        """Receive what COPY prints."""
+        """Receive what COPY prints, and send what it reads."""
         server = await asyncio.start_server(self._receive, "127.0.0.1", 0, limit=1 << 26)
         self.port = int(server.sockets[0].getsockname()[1])
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number = (await reader.readline()).decode().strip()
+        if number in self.contents:
+            writer.write(self.contents.pop(number))
+            await writer.drain()
+            writer.close()
+            return
         lines = []
         while (line := (await reader.readline()).decode()).strip() != END:
             lines.append(line)

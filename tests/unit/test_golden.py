@@ -23,8 +23,10 @@ from auditor import canonical, service
 from auditor.model import SIDES, Chunk, ColumnPlan, Method, Partitioning, Plan, Prescan, SidePlan
 from auditor.planning.prescan import plan_of_stretches
 from auditor.sql import distributions, filter, render, row_text
+from auditor.sql.bootstraps import BootstrapStatements
 from auditor.sql.changes import MarkStatements, RowStatements
 from auditor.sql.filter import FilterColumn
+from auditor.sql.lines import read_lines
 from auditor.sql.merge import MergeStatements, Positions
 from dialects import Column, Dialect, Kind
 
@@ -32,9 +34,11 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 TEMPLATES = Path(sql_templates.__file__).parent
 METHODS: tuple[Method, ...] = typing.get_args(Method)
 STRATEGIES = ("range", "hash", "time")
-CATALOGUE = sorted(
-    {path.stem for path in TEMPLATES.glob("*/*.sql")} - {path.stem for path in TEMPLATES.glob("*.sql")} - {"merge_stage_lock"}
-)
+NO_CATALOGUE = {"merge_stage_lock", "bootstrap_rename"}
+CATALOGUE = sorted({path.stem for path in TEMPLATES.glob("*/*.sql")} - {path.stem for path in TEMPLATES.glob("*.sql")} - NO_CATALOGUE)
+SCRIPTS = ("merge", "patch", "bootstrap")
+"""Golden files of several statements, some of which change something."""
+
 CHANGES = ("CREATE", "DELETE", "INSERT", "UPDATE", "DROP", "TRUNCATE")
 """How statements begin that change something and return nothing."""
 
@@ -135,6 +139,8 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
     found["heartbeat_age"] = sql_templates.fill(dialect.template("heartbeat_age"), age)
     if dialect.PATCHES:
         found["patch"] = ";\n".join(_patch_statements(dialect, exact))
+    if dialect.LINES:
+        found["bootstrap"] = ";\n".join(_bootstrap_statements(dialect, exact))
     if dialect.LOADS:
         found["merge"] = ";\n".join(_merge_statements(dialect))
     for name in CATALOGUE:
@@ -146,6 +152,16 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
         values |= {"sessions": "41, 42", "seconds": "60"}
         found[name] = sql_templates.fill(template, {hole: values[hole] for hole in sql_templates.holes(template)})
     return found
+
+
+def _bootstrap_statements(dialect: Dialect, plan: Plan) -> list[str]:
+    """Return the statements of a bootstrap of a table."""
+    stage, old = dialect.table("shop", "auditor_new"), dialect.table("shop", "orders_old")
+    statements = BootstrapStatements(plan, dialect, stage, old, [dialect.quote(name) for name, _ in COLUMNS])
+    swap = [statements.rename()] if dialect.SWAPS_BY_RENAME else []
+    swap += [statements.copy(statements.target, old, Chunk()), statements.clear(statements.target, CHUNK), statements.drop(stage)]
+    plain = [column for column in plan.columns if column.name != "name"]  # a text's line feeds are written as they are
+    return [statements.create(stage), read_lines(plan, plain, dialect, dialect, CHUNK), *swap]
 
 
 def _render_distributions(dialect: Dialect) -> dict[str, str]:
@@ -233,7 +249,7 @@ def parsed_once(sql: str, sqlglot_name: str) -> exp.Expr:
 def selects(dialect: Dialect, name: str) -> list[str]:
     """Return the statements that return rows, of a script the one among others."""
     sql = render_statements(dialect)[name]
-    statements = sql_templates.body(sql).split(";\n") if name in ("console", "merge", "patch") else [sql]
+    statements = sql_templates.body(sql).split(";\n") if name in ("console", *SCRIPTS) else [sql]
     return [statement for statement in statements if statement.startswith(("SELECT", "SHOW", "WITH"))]
 
 
@@ -246,7 +262,7 @@ def test_every_statement_is_complete_and_parsable(engine_name: str, name: str) -
     assert len(parsed) == (2 if name == "merge" else 1)
     every = render_statements(dialect)[name].split(";\n")
     changes = [parsed_once(one, dialect.sqlglot_dialect) for one in every if one.startswith(CHANGES)]
-    assert bool(changes) == (name in ("merge", "patch"))
+    assert bool(changes) == (name in SCRIPTS)
     assert not any(statement.find(exp.Placeholder, exp.Parameter) for statement in [*parsed, *changes])
 
 
@@ -277,7 +293,8 @@ def test_every_template_documents_its_rows(path: Path) -> None:
     if sql_templates.body(text).startswith(("SELECT", "SHOW", "WITH")):
         assert sql_templates.comment(text).startswith(("One row", "One row per")), path
     else:
-        assert path.stem.startswith(("merge_", "patch_")) and sql_templates.body(text).startswith((*CHANGES, "LOCK")), path
+        assert path.stem.startswith(("merge_", "patch_", "bootstrap_")), path
+        assert sql_templates.body(text).startswith((*CHANGES, "LOCK", "RENAME")), path
         assert re.match("[A-Z][a-z]+s ", sql_templates.comment(text)), f"{path} does not begin with what it does"
 
 

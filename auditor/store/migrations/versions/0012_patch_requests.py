@@ -11,7 +11,7 @@ from alembic import op
 from auditor.store._types import blob, name
 
 revision = "0012"
-down_revision = "0010"
+down_revision = "0011"
 
 MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 

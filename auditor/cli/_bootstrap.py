@@ -1,0 +1,75 @@
+"""The command bootstrap: copy a target's table, or a range of its keys, anew."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from auditor.cli._output import current_user, print_reports, settings_and_store
+
+if TYPE_CHECKING:
+    from auditor.service.bootstraps import BootstrapResult
+
+DIFFERS = 1
+"""Exit code of a bootstrap after which rows were not audited again, or were not all patched."""
+
+
+def bootstrap(options: argparse.Namespace) -> int:
+    """Print the plan of a bootstrap and carry it out, or drop what earlier ones left."""
+    from auditor.cli._progress import watching
+    from auditor.errors import ConfigError
+    from auditor.service import bootstraps
+
+    if options.drop_old and (options.keys or options.replica):
+        raise ConfigError("--drop-old drops what all bootstraps of the audit left; leave --keys and --from out")
+    with settings_and_store(options) as (configured, store), watching(options.quiet) as watch, _stopped_by_signals() as stopped:
+        followed = bootstraps.Followed(current_user(), stopped, watch, print)
+        if options.drop_old:
+            dropped = bootstraps.drop_left(configured, store, options.audit, followed)
+            print(f"dropped {', '.join(dropped)}" if dropped else "there is nothing to drop")
+            return 0
+        asked = (configured, store, options.audit, options.keys, options.replica, followed)
+        if options.dry_run:
+            print(bootstraps.plan_bootstrap(*asked))
+            return 0
+        result = bootstraps.run_bootstrap(*asked)
+    return _print_result(result)
+
+
+def _print_result(result: BootstrapResult) -> int:
+    from auditor.service.patches import describe_counts
+
+    print(f"bootstrap {result.bootstrap}: {result.rows:,} rows were copied and swapped in; the replaced ones are in {result.old}")
+    if result.patched:
+        print(f"what changed meanwhile: {describe_counts(result.patched)}")
+    if result.not_settled:
+        print(result.not_settled)
+    if result.after is None:
+        return DIFFERS
+    code = print_reports([result.after], argparse.Namespace(format="text", verbose=False))
+    return code or (DIFFERS if result.not_settled else 0)
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """Yield an event that SIGINT or SIGTERM sets, so that the bootstrap ends with its table as it was; a second one interrupts it."""
+    stopped = threading.Event()
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+        print("auditor: stopping; the same command goes on from here", file=sys.stderr)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

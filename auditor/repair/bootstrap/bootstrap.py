@@ -1,0 +1,279 @@
+"""Make a bootstrap, or go on with one that was stopped, failed or killed: copy, verify, swap, each stage journalled before the next."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import dialects
+from auditor.connections.connection import Connection
+from auditor.connections.reader import Reader
+from auditor.errors import AuditorError, BootstrapFailed, BootstrapRefused, LockTimeout, StatementCancelled
+from auditor.model import Chunk, Verdict
+from auditor.planning.introspect import describe_table
+from auditor.repair.bootstrap import files, swapping, verifying
+from auditor.repair.bootstrap.copying import Copying, target_failure
+from auditor.repair.bootstrap.job import BootstrapJob
+from auditor.repair.bootstrap.plan import BootstrapPlan, is_there, plan_bootstrap
+from auditor.store import bootstraps
+from auditor.store.bootstraps import Bootstrap
+from dialects import Table
+from sql_templates import fill
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS = 3
+"""How often ranges are copied again that others changed between two snapshots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A bootstrap that is planned: its plan, and the one that it goes on with (None for a new one)."""
+
+    plan: BootstrapPlan
+    resumed: Bootstrap | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrapped:
+    """What a bootstrap did: its id, the rows that were swapped in, and the table of the replaced ones."""
+
+    bootstrap: str
+    rows: int
+    old: str
+    stopped: bool = False
+
+
+def prepare(job: BootstrapJob) -> Prepared:
+    """Plan a bootstrap, and find the one that it goes on with. Nothing is written. Raises BootstrapRefused and errors of the tree."""
+    with job.open_reader() as reader:
+        return _prepare(job, reader)
+
+
+def run(job: BootstrapJob, on_plan: Callable[[Prepared], None]) -> Bootstrapped:
+    """Copy the rows and bring them into the table; ``on_plan`` receives the plan before anything is written.
+
+    Raises BootstrapRefused with nothing written, and errors of the tree after which it can be continued: the table is as it was then,
+    unless the exchange was already done.
+    """
+    with job.open_reader() as reader:
+        prepared = _prepare(job, reader)
+        on_plan(prepared)
+        plan, open_one = prepared.plan, prepared.resumed
+        bootstrap = open_one.bootstrap if open_one else _begin(job, plan)
+        if open_one:
+            bootstraps.continue_bootstrap(job.store, bootstrap)
+        with _ending(job, bootstrap):
+            stage = open_one.stage if open_one else "copying"
+            if stage == "swapping" and not swapping.was_swapped(job, plan, bootstrap):
+                stage = "copying"
+            if stage == "copying":
+                _copy_and_verify(job, plan, bootstrap, reader)
+                bootstraps.save_stage(job.store, bootstrap, "swapping")
+                job.step("swapping")
+                reader.end_snapshots()
+    if stage == "copying":
+        with _ending(job, bootstrap):
+            swapping.swap(job, plan, bootstrap)
+    with _ending(job, bootstrap):
+        if stage in ("copying", "swapping"):
+            bootstraps.save_stage(job.store, bootstrap, "swapped", {"swapped_at": f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M:%S} UTC"})
+        job.step("noted")
+        swapping.clean_up(job, plan, bootstrap)
+        files.remove(job.files_of(bootstrap))
+    rows = sum(int(stored["rows"]) for stored in bootstraps.list_ranges(job.store, bootstrap).values())
+    return Bootstrapped(bootstrap, rows, plan.old)
+
+
+def drop_left(job: BootstrapJob) -> list[str]:
+    """Drop the tables that bootstraps of this target left: replaced rows, and copies that were never swapped in. Return their names.
+
+    Raises BootstrapRefused while one is at work, and errors of the tree.
+    """
+    dropped: list[str] = []
+    with job.open_reader() as reader:
+        table = reader.ask_side("target", lambda side, session: describe_table(job.audit, side, session)).table
+    for one in bootstraps.list_bootstraps(job.store, target=target_id(job, table)):
+        if one.state == "dropped" or (one.state == "done" and one.detail.get("old_dropped")):
+            continue
+        if bootstraps.is_at_work(job.store, one.bootstrap):
+            raise BootstrapRefused(f"bootstrap {one.bootstrap} of this table is at work; wait for its end")
+        with job.open_writer() as session:
+            for name in (str(one.detail["stage"]), str(one.detail["old"])):
+                if is_there(session, table, name):
+                    drop = session.dialect.template("bootstrap_drop")
+                    session.execute(fill(drop, {"table": session.dialect.table(*table.names[:-1], name)}))
+                    dropped.append(name)
+        files.remove(job.files_of(one.bootstrap))
+        bootstraps.end_bootstrap(job.store, one.bootstrap, "done" if one.state == "done" else "dropped", {"old_dropped": True})
+    return dropped
+
+
+def target_id(job: BootstrapJob, table: Table) -> str:
+    """Return what identifies a target's table: its database and its name, hashed."""
+    database = dialects.database_id(job.target.url)
+    return hashlib.sha256(f"{database}\n{table.sql}".encode()).hexdigest()
+
+
+def _prepare(job: BootstrapJob, reader: Reader) -> Prepared:
+    plan = plan_bootstrap(reader, job.name, job.audit, job.slice, dt.datetime.now(dt.UTC))
+    open_one = bootstraps.find_open(job.store, target_id(job, plan.table))
+    if open_one is None:
+        if reader.ask_side("target", lambda _, session: is_there(session, plan.table, plan.stage)):
+            raise BootstrapRefused(
+                f"there is a table {plan.stage} beside {plan.table.sql}, which is of no bootstrap of this store; find out whose it is, then"
+                " drop it"
+            )
+    else:
+        if open_one.audit != job.name or open_one.detail["whole"] != asdict(plan.whole):
+            raise BootstrapRefused(
+                f"bootstrap {open_one.bootstrap} of {open_one.audit}, of other keys, has not ended: go on with that, or drop its copy with"
+                f" auditor bootstrap {open_one.audit} --drop-old"
+            )
+        if open_one.state == "running" and bootstraps.is_at_work(job.store, open_one.bootstrap):
+            raise BootstrapRefused(f"bootstrap {open_one.bootstrap} of this table is at work; wait for its end")
+        plan = _with_names(plan, open_one)
+    if plan.road == "files":
+        files.check_room(job.folder, plan.rows * plan.line_bytes)
+    return Prepared(plan, open_one)
+
+
+def _with_names(plan: BootstrapPlan, one: Bootstrap) -> BootstrapPlan:
+    """Return the plan with the names and ranges of a bootstrap that was begun."""
+    old, stage = str(one.detail["old"]), str(one.detail["stage"])
+    table = partial(plan.target.table, *plan.table.names[:-1])
+    statements = replace(plan.statements, old=table(old), stage=table(stage))
+    ranges = [Chunk(**chunk) for chunk in one.detail["ranges"]]
+    return replace(plan, old=old, stage=stage, statements=statements, ranges=ranges, swap=one.detail["swap"])
+
+
+def _begin(job: BootstrapJob, plan: BootstrapPlan) -> str:
+    bootstrap = uuid.uuid4().hex
+    detail: Mapping[str, Any] = {
+        "whole": asdict(plan.whole),
+        "ranges": [asdict(chunk) for chunk in plan.ranges],
+        "digest": plan.digest,
+        "old": plan.old,
+        "stage": plan.stage,
+        "swap": plan.swap,
+        "rows": plan.rows,
+        "source": plan.labels["source"],
+    }
+    bootstraps.begin_bootstrap(
+        job.store, bootstrap=bootstrap, audit=job.name, target=target_id(job, plan.table), who=job.who, detail=detail
+    )
+    job.step("begun")
+    return bootstrap
+
+
+@contextmanager
+def _ending(job: BootstrapJob, bootstrap: str) -> Iterator[None]:
+    """Store that a bootstrap stopped or failed where the block does."""
+    try:
+        yield
+    except BaseException as error:
+        is_stopped = job.stopped.is_set() or not isinstance(error, Exception)
+        bootstraps.end_bootstrap(job.store, bootstrap, "stopped" if is_stopped else "failed", {"why": type(error).__name__})
+        raise
+
+
+def _copy_and_verify(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, reader: Reader) -> None:
+    """Copy what is not copied yet, until the copy equals one snapshot of the source. Raises BootstrapFailed if it does not."""
+    made = _make_stage(job, plan, bootstrap)
+    for attempt in range(ATTEMPTS):
+        siblings: list[Connection] = []
+        try:
+            reader.end_snapshots()
+            reader.sides["source"].begin_snapshot()
+            siblings = _share_snapshot(job, plan, reader)
+            copying = _copying(job, plan, bootstrap, reader, siblings)
+            copied = bootstraps.list_ranges(job.store, bootstrap)
+            lost = files.damaged(job.files_of(bootstrap), copied) if plan.road == "files" else []
+            pending = [number for number in range(len(plan.ranges)) if number not in copied or number in lost]
+            copying.run(pending, loaded_before=not made or attempt > 0)
+        finally:
+            reader.close_siblings("source", siblings)
+        if plan.road == "files":
+            _load_files(job, plan, bootstrap)
+        job.step("verify")
+        snapshot = copying.snapshot
+        report = verifying.verify(job, plan, reader)
+        if report.verdict is Verdict.MATCH:
+            return
+        copied = bootstraps.list_ranges(job.store, bootstrap)
+        older = {number for number, stored in copied.items() if stored["snapshot"] != snapshot}
+        differing = verifying.differing_ranges(report, plan.ranges)
+        again = sorted(older if differing is None else older.intersection(differing))
+        if not again or snapshot != copying.snapshot:
+            raise BootstrapFailed(
+                f"the copy differs from the snapshot that it was read in: {verifying.describe(report)}; it was not swapped in, and"
+                f" {plan.table.sql} is as it was"
+            )
+        log.info("ranges are copied again", extra={"action": "copied_again", "ranges": len(again)})
+        bootstraps.forget_ranges(job.store, bootstrap, again)
+    raise BootstrapFailed(f"the source changed faster than it was copied; {plan.table.sql} is as it was: run it again to go on")
+
+
+def _make_stage(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
+    """Make the table to copy into, unless it is there with these columns; return whether it was made."""
+    known = next(one for one in bootstraps.list_bootstraps(job.store, audit=job.name) if one.bootstrap == bootstrap).detail["digest"]
+    with job.open_writer() as session:
+        if is_there(session, plan.table, plan.stage):
+            if known == plan.digest:
+                return False
+            session.execute(plan.statements.drop(plan.statements.stage))
+        bootstraps.forget_ranges(job.store, bootstrap, list(range(len(plan.ranges))))
+        session.execute(plan.statements.create(plan.statements.stage))
+    bootstraps.save_stage(job.store, bootstrap, "copying", {"digest": plan.digest})
+    job.step("made")
+    return True
+
+
+def _share_snapshot(job: BootstrapJob, plan: BootstrapPlan, reader: Reader) -> list[Connection]:
+    """Return further connections inside the source's snapshot; none where the engine or the user cannot share it."""
+    main = reader.sides["source"]
+    wanted = min(main.settings.connections, len(plan.ranges)) - 1
+    if wanted < 1:
+        return []
+    siblings = reader.add_siblings("source", wanted)
+    try:
+        if main.share_snapshot(siblings, plan.plan.sides["source"].table):
+            return siblings
+    except (LockTimeout, StatementCancelled):
+        pass  # then one connection reads alone, in the snapshot that it has
+    reader.close_siblings("source", siblings)
+    return []
+
+
+def _copying(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, reader: Reader, siblings: list[Connection]) -> Copying:
+    def report(rows: int) -> None:
+        reader.report("source", "copying", rows, plan.rows)
+
+    return Copying(job, plan, bootstrap, reader.sides["source"], siblings, uuid.uuid4().hex[:12], report)
+
+
+def _load_files(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
+    """Load all files of a copy, in one transaction of the target."""
+    ranges = bootstraps.list_ranges(job.store, bootstrap)
+    files.write_manifest(job.files_of(bootstrap), ranges)
+    paths = [str(path) for path in files.check(job.files_of(bootstrap)) if path.stat().st_size]
+    statements = plan.statements
+    native = {column.expression["target"]: column.native["target"] for column in plan.columns}
+    with job.open_writer() as session:
+        job.step("load")
+        try:
+            session.execute("BEGIN")
+            session.execute(statements.clear(statements.stage, Chunk()))
+            if paths:
+                session.load_files(statements.stage, native, paths)
+            session.execute("COMMIT")
+        except AuditorError as error:
+            session.execute("ROLLBACK")
+            raise target_failure(error, plan) from error

@@ -1,0 +1,89 @@
+"""Files of a copy: one for each range, and a manifest with the rows, the bytes and the digest of each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from auditor.errors import BootstrapFailed, BootstrapRefused
+
+MANIFEST = "manifest.json"
+
+SPARE = 1.1
+"""How much more room than the estimate a disk must have."""
+
+BLOCK = 1 << 20
+"""Bytes of a file that are read at once."""
+
+
+def name(number: int) -> str:
+    """Return the name of a range's file."""
+    return f"range-{number:06}.txt"
+
+
+def check_room(folder: Path, size: int) -> None:
+    """Raise BootstrapRefused if the disk has no room for files of about so many bytes."""
+    free = shutil.disk_usage(folder).free
+    if free < SPARE * size:
+        raise BootstrapRefused(
+            f"the copy takes about {size / 1e6:,.0f} MB in {folder}, where {free / 1e6:,.0f} MB are free; make room, or set TMPDIR to a"
+            " larger disk"
+        )
+
+
+def write(path: Path, batches: Iterable[Sequence[str]]) -> None:
+    """Write lines to a file that only its owner may read, durably. Raises BootstrapFailed where the disk is full or cannot be written."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8", newline="") as file:
+            for batch in batches:
+                file.write("\n".join(batch) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise BootstrapFailed(f"{path} cannot be written: {error.strerror or error}; make room, then run it again to go on") from error
+
+
+def write_manifest(folder: Path, ranges: Mapping[int, Mapping[str, Any]]) -> None:
+    """Write the manifest of all files. Raises BootstrapFailed as ``write`` does."""
+    entries = [{key: ranges[number][key] for key in ("file", "rows", "bytes", "sha256")} for number in sorted(ranges)]
+    path = folder / MANIFEST
+    part = path.with_suffix(".part")
+    write(part, [[json.dumps({"files": entries}, indent=1)]])
+    part.replace(path)
+
+
+def check(folder: Path) -> list[Path]:
+    """Return the files of the manifest. Raises BootstrapFailed if one is not what the manifest says."""
+    found = []
+    for entry in json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]:
+        path = folder / entry["file"]
+        if not path.exists() or path.stat().st_size != entry["bytes"] or _digest(path) != entry["sha256"]:
+            raise BootstrapFailed(f"{path} is not what {MANIFEST} says of it; drop the copy with --drop-old, and run it again")
+        found.append(path)
+    return found
+
+
+def damaged(folder: Path, ranges: Mapping[int, Mapping[str, Any]]) -> list[int]:
+    """Return the numbers of the ranges whose files are missing or were cut."""
+    paths = {number: folder / str(stored["file"]) for number, stored in ranges.items()}
+    return [number for number, path in paths.items() if not path.exists() or path.stat().st_size != ranges[number]["bytes"]]
+
+
+def remove(folder: Path) -> None:
+    """Remove the files of a copy, if there are any."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            found.update(block)
+    return found.hexdigest()

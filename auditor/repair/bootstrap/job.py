@@ -1,0 +1,96 @@
+"""What a bootstrap works with: its audit and connections, who asked for it, and how it is followed and stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from auditor.config import Audit, ConnectionSettings
+from auditor.connections.reader import OnProgress, Reader
+from auditor.connections.writer import open_files_for_writing, open_patch_session, patching_dialect
+from auditor.errors import StatementCancelled
+from auditor.model import Slice
+from auditor.store import Store
+from dialects import Session
+
+WATCH = 0.2
+"""Seconds between two looks at whether a bootstrap was stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapJob:
+    """A bootstrap that was asked for. ``audit`` has the source that is read, which may be a replica of the audit's own."""
+
+    store: Store
+    name: str
+    audit: Audit
+    connections: Mapping[str, ConnectionSettings]
+    slice: Slice | None
+    who: str
+    folder: Path
+    """Where each bootstrap has a folder of its own, for the files of a copy that its target reads itself."""
+    stopped: threading.Event
+    on_progress: OnProgress
+    step: Callable[[str], None]
+    """Called with the name of each step before it begins."""
+
+    @property
+    def target(self) -> ConnectionSettings:
+        """The settings of the connection that is written to."""
+        return self.connections[self.audit.target.connection]
+
+    def files_of(self, bootstrap: str) -> Path:
+        """Return the folder of a bootstrap's files."""
+        return self.folder / f"auditor-bootstrap-{bootstrap}"
+
+    @contextmanager
+    def open_reader(self) -> Iterator[Reader]:
+        """Yield a reader of both sides, the target by its writer, until the block ends; ``stopped`` ends its statements."""
+        name = self.audit.target.connection
+        patching_dialect(name, self.target)
+        assert self.target.write
+        found = dict(open_files_for_writing(self.connections, name))
+        written = f"{name} (write)"
+        limits = self.target.limits.model_copy(update={"force": True})  # the copy's own table is read whole
+        url = found[name].url if found[name].url != self.target.url else self.target.write.url
+        found[written] = self.target.model_copy(update={"url": url, "limits": limits})
+        with Reader(self.name, {"source": self.audit.source.connection, "target": written}, found, self.on_progress).open() as reader:
+            with self._stopping(reader):
+                yield reader
+
+    @contextmanager
+    def open_writer(self, lock_timeout: float | None = None) -> Iterator[Session]:
+        """Yield a session that writes into the target; ``lock_timeout`` (seconds) replaces the connection's."""
+        settings = self.target
+        if lock_timeout is not None:
+            settings = settings.model_copy(update={"limits": settings.limits.model_copy(update={"lock_timeout": lock_timeout})})
+        session = open_patch_session(self.audit.target.connection, settings)
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def check_stopped(self) -> None:
+        """Raise StatementCancelled once the bootstrap was stopped."""
+        if self.stopped.is_set():
+            raise StatementCancelled
+
+    @contextmanager
+    def _stopping(self, reader: Reader) -> Iterator[None]:
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(WATCH):
+                if self.stopped.is_set():
+                    reader.stop()
+
+        watcher = threading.Thread(target=watch, name="bootstrap stops", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()

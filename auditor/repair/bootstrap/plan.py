@@ -1,0 +1,228 @@
+"""Plan a bootstrap: what is copied, in which ranges, into which table, and how that comes into its target."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
+
+from auditor.config import Audit
+from auditor.connections.reader import Reader
+from auditor.errors import BootstrapRefused, ColumnRefused
+from auditor.model import SIDES, Chunk, ColumnPlan, Plan, Side, Slice
+from auditor.planning import introspect, planner
+from auditor.repair.bootstrap.dependents import Dependents, check_target, read_dependents
+from auditor.repair.facts import TargetFacts, read_facts, unwritten_columns
+from auditor.repair.transfer import plan_transfer
+from auditor.sql import render
+from auditor.sql.bootstraps import BootstrapStatements
+from auditor.sql.lines import read_lines
+from dialects import Dialect, Place, Session, Table
+
+RANGE_ROWS = 200_000
+"""Rows of one range, which is copied at once: what is lost if the process is killed."""
+
+COUNTED_ROWS = 1 << 18
+"""Rows below which a table is counted, instead of taking the catalogue's estimate."""
+
+SAMPLE_ROWS = 1000
+"""Rows from whose lines the size of a copy is estimated."""
+
+NAME_LENGTH = 40
+"""Characters of a table's name that stand in the name of the table for its replaced rows, so that no engine finds that too long."""
+
+Swap = Literal["in place", "by rename"]
+Road = Literal["direct", "files"]
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapPlan:
+    """What a bootstrap does, and what it needs to do it."""
+
+    audit: str
+    """Name of the audit."""
+    labels: Mapping[Side, str]
+    """Connection and table of each side, for a person."""
+    plan: Plan
+    """How rows are read; its filters are the audit's, with the slice."""
+    columns: Sequence[ColumnPlan]
+    """The columns that are copied."""
+    statements: BootstrapStatements
+    table: Table
+    """The target's table."""
+    stage: str
+    """Name of the table that is copied into."""
+    old: str
+    """Name of the table for the replaced rows."""
+    whole: Chunk
+    """All rows that are copied."""
+    ranges: Sequence[Chunk]
+    rows: int
+    """About how many rows are copied."""
+    line_bytes: int
+    """About how long a row's line is."""
+    road: Road
+    swap: Swap
+    why: str
+    """Why it is swapped in so."""
+    effects: Sequence[str]
+    """What a person should know of the swap."""
+    hides_values: bool
+    """Whether a column is masked, so that no message of a server is shown."""
+
+    @property
+    def target(self) -> Dialect:
+        """The target's dialect."""
+        return self.statements.dialect
+
+    @property
+    def digest(self) -> str:
+        """What identifies the copied columns: what was copied under another digest is copied again."""
+        known = [(column.name, column.kind, column.native, column.types, column.expression) for column in self.columns]
+        filters = [self.plan.sides[side].where for side in SIDES]
+        return hashlib.sha256(repr((known, filters, self.road)).encode()).hexdigest()
+
+    def read(self, chunk: Chunk, source: Dialect) -> str:
+        """Return the statement that reads a range of the source as lines."""
+        return read_lines(self.plan, list(self.columns), source, self.target, chunk)
+
+
+def plan_bootstrap(reader: Reader, name: str, audit: Audit, slice: Slice | None, now: dt.datetime) -> BootstrapPlan:
+    """Return the plan of a bootstrap; nothing is written. Raises BootstrapRefused, ColumnRefused and errors of the tree."""
+    tables = introspect.describe_tables(reader, audit)
+    draft = planner.draft(name, audit, tables, "exact")
+    dialect, table = tables["target"].dialect, tables["target"].table
+    if dialect.LINES is None:
+        raise BootstrapRefused(
+            f"tables of {dialect.name} cannot be copied anew by this command; copy {table.sql} by the engine's own means"
+        )
+    if why := reader.session("target").why_no_files() if dialect.READS_FILES else "":
+        raise BootstrapRefused(f"{table.sql} cannot be copied anew as it is: {why}")
+    if slice and not draft.has_integer_key:
+        raise BootstrapRefused("--keys needs a key of one integer column; leave it out to copy the whole table")
+    plan, columns = _copied_plan(draft, audit, dialect)
+    facts, dependents = reader.ask_side("target", lambda _, session: (_read_facts(session, table), read_dependents(session, table)))
+    written = _target_names(columns, table, dialect)
+    check_target(facts, dependents, written[: plan.key], unwritten_columns(facts, written))
+    loaded = [column for column, its in zip(columns, written, strict=True) if its not in facts.named("generated")]
+    rows, least, greatest = reader.ask_side("source", lambda _, session: _measure(plan, session, tables["source"].table.estimate, slice))
+    whole = Chunk() if slice is None else Chunk(slice.first, None if slice.last is None else slice.last + 1)
+    ranges = cut_ranges(whole, rows, least, greatest, has_null_key=slice is None and "source" not in plan.columns[0].never_null)
+    stage = f"auditor_new_{hashlib.sha256('.'.join(table.names).encode()).hexdigest()[:16]}"
+    old = f"{table.names[-1][:NAME_LENGTH]}_old_{now:%Y%m%d_%H%M%S}"
+    statements = BootstrapStatements(
+        plan,
+        dialect,
+        dialect.table(*table.names[:-1], stage),
+        dialect.table(*table.names[:-1], old),
+        [column.expression["target"] for column in loaded],
+        overriding=bool(set(facts.named("identity")) & set(written)),
+    )
+    swap, why = _choose_swap(dialect, dependents, whole, is_filtered=bool(plan.sides["target"].where))
+    sample = read_lines(plan, loaded, tables["source"].dialect, dialect, ranges[0])
+    line_bytes = reader.ask_side("source", lambda _, session: _line_bytes(session, sample))
+    return BootstrapPlan(
+        audit=name,
+        labels={side: tables[side].label for side in SIDES},
+        plan=plan,
+        columns=loaded,
+        statements=statements,
+        table=table,
+        stage=stage,
+        old=old,
+        whole=whole,
+        ranges=ranges,
+        rows=rows,
+        line_bytes=line_bytes,
+        road="files" if dialect.READS_FILES else "direct",
+        swap=swap,
+        why=why,
+        effects=_effects(swap, dialect, dependents, old),
+        hides_values=any(column.masked for column in draft.columns),
+    )
+
+
+def cut_ranges(whole: Chunk, rows: int, least: int | None, greatest: int | None, *, has_null_key: bool) -> list[Chunk]:
+    """Return ranges of keys that together hold all rows of ``whole``, of about RANGE_ROWS rows each where keys lie evenly."""
+    nulls = [Chunk(null_key=True)] if has_null_key and least is not None else []
+    if least is None or greatest is None or greatest == least:
+        return [whole, *nulls]
+    count = max(1, math.ceil(rows / RANGE_ROWS))
+    step = math.ceil((greatest - least + 1) / count)
+    starts = list(range(least, greatest + 1, step))
+    bounds = [whole.first, *starts[1:], whole.end]
+    return [*(Chunk(first, end) for first, end in pairwise(bounds)), *nulls]
+
+
+def is_there(session: Session, table: Table, name: str) -> bool:
+    """Return whether a table of this name stands beside the target's."""
+    return any(one.names[-1] == name for one in session.dialect.describe(session, Place((*table.names[-2:-1], name))))
+
+
+def _copied_plan(draft: Plan, audit: Audit, dialect: Dialect) -> tuple[Plan, list[ColumnPlan]]:
+    """Return the plan by which rows are copied exactly, and its columns. Raises ColumnRefused for one that cannot be written."""
+    transfer = plan_transfer(draft, audit, dialect)
+    if transfer.unwritable:
+        name, why = next(iter(transfer.unwritable.items()))
+        raise ColumnRefused(f"the column {name!r} cannot be copied: {why}; exclude it from the audit, or write it by hand")
+    sides = {side: replace(transfer.plan.sides[side], where=draft.sides[side].where) for side in SIDES}
+    return replace(transfer.plan, sides=sides), list(transfer.plan.columns)
+
+
+def _read_facts(session: Session, table: Table) -> TargetFacts:
+    if not table.names:
+        raise BootstrapRefused(f"{table.sql} is files, which are not copied anew by this command; write them again where they come from")
+    return read_facts(session, table)
+
+
+def _target_names(columns: Sequence[ColumnPlan], table: Table, dialect: Dialect) -> list[str]:
+    by_sql = {dialect.quote(column.name): column.name for column in table.columns}
+    return [by_sql[column.expression["target"]] for column in columns]
+
+
+def _measure(plan: Plan, session: Session, estimate: int | None, slice: Slice | None) -> tuple[int, int | None, int | None]:
+    """Return about how many rows are copied, and the least and greatest key among them where keys have an order."""
+    here = plan.sides["source"]
+    chunk = Chunk() if slice is None else Chunk(slice.first, None if slice.last is None else slice.last + 1)
+    condition = render.where(plan, "source", chunk)
+    rows = estimate
+    if rows is None or rows < COUNTED_ROWS or slice or here.where:
+        rows = int(session.query(render.count(session.dialect, here.table, condition))[0][0])
+    if not plan.has_integer_key:
+        return rows, None, None
+    least, greatest = session.query(render.bounds(plan.columns[0], "source", session.dialect, here.table, condition))[0]
+    return rows, None if least is None else int(least), None if greatest is None else int(greatest)
+
+
+def _line_bytes(session: Session, sql: str) -> int:
+    lines = session.query(f"{sql.rstrip()}\nLIMIT {SAMPLE_ROWS}")
+    sizes = [len(str(line).encode()) + 1 for (line,) in lines if line is not None]
+    return round(sum(sizes) / len(sizes)) if sizes else 0
+
+
+def _choose_swap(dialect: Dialect, dependents: Dependents, whole: Chunk, *, is_filtered: bool) -> tuple[Swap, str]:
+    """Return how the copy is brought into the table, and why so."""
+    if whole != Chunk():
+        return "in place", "only a range of keys is copied"
+    if is_filtered:
+        return "in place", "the audit compares only some of the table's rows"
+    if not dialect.SWAPS_BY_RENAME:
+        return "in place", "so what hangs on the table stays: views, foreign keys, grants, publications, sequences"
+    if dependents.named("parent"):
+        return "in place", f"a rename would lose the foreign keys to {', '.join(dependents.named('parent'))}"
+    return "by rename", "both tables change their names in one statement, and nothing hangs on the old one"
+
+
+def _effects(swap: Swap, dialect: Dialect, dependents: Dependents, old: str) -> list[str]:
+    if swap == "by rename":
+        return [f"the old table stays as {old}; grants, views and routines go by its name, so they reach the new one"]
+    found = [f"the replaced rows stay in {old}, without grants and defaults"]
+    if dialect.LOCK_WRITERS:
+        found.append("other writers wait while rows are exchanged; its own wait for the table is short, and repeated")
+    if kept := [*dependents.named("view"), *dependents.named("publication")]:
+        found.append(f"{', '.join(kept)}: read the table as before; a publication sends every replaced row")
+    return found

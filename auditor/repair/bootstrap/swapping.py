@@ -1,0 +1,140 @@
+"""Bring a copy into its target's table: all of it or nothing, with short waits for locks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from auditor.errors import AuditorError, BootstrapFailed, LockTimeout, SerializationConflict, StatementRefused
+from auditor.repair.bootstrap.copying import target_failure
+from auditor.repair.bootstrap.job import BootstrapJob
+from auditor.repair.bootstrap.plan import BootstrapPlan, is_there
+from auditor.repair.marks import prepare_marks, was_committed
+from auditor.sql.changes import MarkStatements
+from dialects import Session
+from sql_templates import fill
+
+LOCK_SECONDS = 2.0
+"""Seconds that an exchange waits for a lock: whoever comes behind it waits as long."""
+
+PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds between two attempts at an exchange that did not get its lock."""
+
+EXCHANGE = 1
+"""The number of the mark that an exchange leaves."""
+
+
+def swap(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
+    """Exchange the rows, or the tables. Raises LockTimeout if others held the table all the while, and errors of the tree: then nothing
+    was exchanged, unless the connection was lost."""
+    with job.open_writer(LOCK_SECONDS) as session:
+        if plan.swap == "by rename":
+            _keep_numbering(session, plan)
+            _retry(lambda: _rename(job, session, plan))
+            return
+        marks = _marks(plan, bootstrap)
+        prepare_marks(session, marks)
+        _make_old(session, plan)
+        try:
+            _retry(lambda: _exchange_rows(job, session, plan, marks))
+        except StatementRefused as error:  # by a key that the copy does not have
+            raise target_failure(error, plan) from error
+
+
+def was_swapped(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
+    """Return whether a process that ended had brought its copy into the table; if not, nothing of it will do so later."""
+    with job.open_writer(LOCK_SECONDS) as session:
+        if plan.swap == "by rename":
+            _end_waiting(session, plan)
+            return is_there(session, plan.table, plan.old)
+        marks = _marks(plan, bootstrap)
+        prepare_marks(session, marks)
+        found: list[bool] = []
+        _retry(lambda: found.append(was_committed(session, marks, EXCHANGE)))
+        if not found[0]:
+            session.execute(marks.delete())
+        return found[0]
+
+
+def clean_up(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
+    """Drop what an exchange has no more use for: the copy, and its mark. The replaced rows stay."""
+    with job.open_writer(LOCK_SECONDS) as session:
+        if plan.swap == "in place":
+            _retry(lambda: session.execute(plan.statements.drop(plan.statements.stage)))
+            with suppress(AuditorError):  # a mark that remains does no harm
+                session.execute(_marks(plan, bootstrap).delete())
+
+
+def _rename(job: BootstrapJob, session: Session, plan: BootstrapPlan) -> None:
+    job.step("swap")
+    session.execute(plan.statements.rename())
+    job.step("swapped")
+
+
+def _exchange_rows(job: BootstrapJob, session: Session, plan: BootstrapPlan, marks: MarkStatements) -> None:
+    statements, dialect = plan.statements, plan.target
+    try:
+        for statement in dialect.BEGIN_WRITES:
+            session.execute(statement)
+        if dialect.LOCK_WRITERS:
+            session.execute(dialect.LOCK_WRITERS.format(table=statements.target))
+        job.step("swap")
+        session.execute(marks.insert(EXCHANGE))
+        session.execute(statements.copy(statements.target, statements.old, plan.whole))
+        session.execute(statements.clear(statements.target, plan.whole))
+        job.step("cleared")
+        session.execute(statements.copy(statements.stage, statements.target, plan.whole))
+        job.step("commit")
+    except BaseException:
+        with suppress(AuditorError):  # the connection may be lost, and with it the transaction
+            session.execute("ROLLBACK")
+        raise
+    session.execute("COMMIT")
+    job.step("swapped")
+
+
+def _make_old(session: Session, plan: BootstrapPlan) -> None:
+    """Make the table for the replaced rows, unless an attempt before made it."""
+    if not is_there(session, plan.table, plan.old):
+        session.execute(plan.statements.create(plan.statements.old))
+
+
+def _retry(work: Callable[[], object]) -> None:
+    for pause in (*PAUSES, None):
+        try:
+            work()
+        except (LockTimeout, SerializationConflict) as error:
+            if pause is None:
+                raise BootstrapFailed(
+                    f"the table was in use whenever its rows were to be exchanged ({error}); it is as it was: run it again to go on"
+                ) from error
+            time.sleep(pause)
+        else:
+            return
+
+
+def _keep_numbering(session: Session, plan: BootstrapPlan) -> None:
+    """Let the copy go on numbering rows where the table stands."""
+    literals = {"schema": session.dialect.literal(plan.table.names[-2]), "table": session.dialect.literal(plan.table.names[-1])}
+    found = session.query(fill(session.dialect.template("auto_increment"), literals))
+    if found and found[0][0] is not None:
+        session.execute(f"ALTER TABLE {plan.statements.stage} AUTO_INCREMENT = {int(found[0][0])}")
+
+
+def _end_waiting(session: Session, plan: BootstrapPlan) -> None:
+    """End the statements of a process that ended, which may still wait for the table."""
+    sql = fill(session.dialect.template("waiting_renames"), {"table": session.dialect.literal(f"RENAME%{plan.stage}%")})
+    for _ in PAUSES:
+        waiting = session.query(sql)
+        if not waiting:
+            return
+        for (process,) in waiting:
+            with suppress(AuditorError):  # it may have ended meanwhile
+                session.execute(f"KILL {int(process)}")
+        time.sleep(PAUSES[0])
+    raise BootstrapFailed(f"a statement of an earlier process still waits for {plan.table.sql}; end it, then run this again")
+
+
+def _marks(plan: BootstrapPlan, bootstrap: str) -> MarkStatements:
+    return MarkStatements(plan.target, plan.table.names[-2], bootstrap)

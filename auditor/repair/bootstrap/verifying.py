@@ -1,0 +1,85 @@
+"""Compare a copy with the snapshot that it was read in, by the exact method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from auditor.config import Audit
+from auditor.connections.reader import Reader
+from auditor.errors import BootstrapFailed, StatementCancelled
+from auditor.model import Chunk, Difference, Report, State, Verdict
+from auditor.repair.bootstrap.job import BootstrapJob
+from auditor.repair.bootstrap.plan import BootstrapPlan
+from auditor.repair.proposal import unnamed
+from auditor.run import audit_run
+
+SHOWN = 3
+"""Differences that a message names."""
+
+
+def verify(job: BootstrapJob, plan: BootstrapPlan, reader: Reader) -> Report:
+    """Return the report of the copy against the source's open snapshot. Raises BootstrapFailed if nothing could be compared."""
+    reader.alone["source"] = "it reads the snapshot that was copied"
+    report = audit_run.perform(plan.audit, copied_audit(job.audit, plan), job.connections, slice=job.slice, reader=reader).report
+    job.check_stopped()
+    if report.state is State.CANCELLED:
+        raise StatementCancelled
+    if report.verdict is Verdict.UNKNOWN:
+        raise BootstrapFailed(f"the copy could not be compared with its source: {' '.join(report.reasons)}; run it again to go on")
+    return report
+
+
+def copied_audit(audit: Audit, plan: BootstrapPlan) -> Audit:
+    """Return the audit of a copy: its columns are compared exactly, whatever the audit levels."""
+    overrides = {name: one.model_copy(update=_without_levelling(one.kind)) for name, one in audit.columns.override.items()}
+    table = audit.target.model_copy(update={"table": _quoted([*plan.table.names[:-1], plan.stage]), "format": None})
+    exact = {
+        "target": table,
+        "columns": audit.columns.model_copy(update={"override": overrides}),
+        "method": "exact",
+        "hash": "sha256",
+        "encoding": "injective",
+        "snapshot": "whole",
+        "allow_empty": True,
+        "prescan": False,
+        "threshold": type(audit.threshold)(),
+        **dict.fromkeys(("settle", "recheck", "ladder", "rolling", "via", "schedule")),
+    }
+    return audit.model_copy(update=exact)
+
+
+def differing_ranges(report: Report, ranges: Sequence[Chunk]) -> list[int] | None:
+    """Return the numbers of the ranges in which a copy differs; None where not all differences are known by their keys."""
+    found = report.differences
+    plan = report.plan
+    if found is None or plan is None or unnamed(found) or not plan.has_integer_key:
+        return None
+    spans = [Chunk(one.key_number, one.key_number + 1) for one in found.named if None not in one.key.values()]
+    spans += [Chunk(null_key=True) for one in found.named if None in one.key.values()]
+    spans += [Chunk(span.first, None if span.last is None else span.last + 1) for span in found.ranges]
+    return sorted({number for number, chunk in enumerate(ranges) if any(chunk.overlaps(span) for span in spans)})
+
+
+def describe(report: Report) -> str:
+    """Return the first differences of a copy for a person: keys and columns, without values."""
+    found = report.differences
+    rows = [f"{_key(one)} is {one.kind}{_columns(one)}" for one in (found.named if found else ())[:SHOWN]]
+    rows += [f"{span.label}: {span.rows:,} rows are {span.kind}" for span in (found.ranges if found else ())[:SHOWN]]
+    return "; ".join(rows) or " ".join(report.reasons)
+
+
+def _key(one: Difference) -> str:
+    return ", ".join(f"{name} = {text}" for name, text in one.key.items())
+
+
+def _columns(one: Difference) -> str:
+    return f" in {', '.join(column.name for column in one.columns)}" if one.columns else ""
+
+
+def _without_levelling(kind: str | None) -> dict[str, object]:
+    plain: dict[str, object] = {"round": None, "trim": False, "case": None, "null_as": None, "tolerance": None}
+    return {**plain, "kind": None} if kind and kind.startswith("rounded") else plain
+
+
+def _quoted(parts: Sequence[str]) -> str:
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)

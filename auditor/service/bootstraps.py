@@ -1,0 +1,199 @@
+"""Copy a target's table, or a range of it, anew: plan it, do it or go on with it, audit it again, and drop what it left."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from auditor.config import Audit, Settings, TableRef
+from auditor.connections.reader import OnProgress, ignore_progress
+from auditor.errors import AuditorError, BootstrapRefused
+from auditor.history import records
+from auditor.model import Report, Verdict
+from auditor.repair.bootstrap import bootstrap
+from auditor.repair.bootstrap.job import BootstrapJob
+from auditor.repair.bootstrap.plan import BootstrapPlan
+from auditor.repair.facts import ACCEPTABLE
+from auditor.repair.keys import Selection
+from auditor.service import audits, patches, proxies, running
+from auditor.service.definitions import apply_overrides
+from auditor.store import bootstraps, repairs, runs
+
+if TYPE_CHECKING:
+    from auditor.store import Store
+
+DEFAULT_MAX_AGE = 86400.0
+"""Seconds after which a replica's match is too old to copy from it, where the target's connection has no ``write``."""
+
+
+def ignore_step(_: str) -> None:
+    """Ignore the steps of a bootstrap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """How a bootstrap is asked for, followed and stopped."""
+
+    who: str = ""
+    stopped: threading.Event = field(default_factory=threading.Event)
+    on_progress: OnProgress = ignore_progress
+    on_plan: Callable[[str], None] = ignore_step
+    """Receives the plan before anything is written."""
+    step: Callable[[str], None] = ignore_step
+    """Called with the name of each step before it begins."""
+
+
+NOBODY = Followed()
+"""A bootstrap that nobody follows or stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapResult:
+    """What a bootstrap did, and the run that looked at its rows afterwards."""
+
+    bootstrap: str
+    rows: int
+    old: str
+    """The table in which the replaced rows are."""
+    after: Report | None
+    patched: Mapping[str, int]
+    """Rows that changed while it was copied and were patched afterwards, by what became of them."""
+    not_settled: str = ""
+    """Why the rows were not audited again, or what still differs not patched."""
+
+
+def plan_bootstrap(
+    settings: Settings, store: Store, name: str, keys: Mapping[str, int] | None = None, source: str = "", followed: Followed = NOBODY
+) -> str:
+    """Return the plan of a bootstrap for a person; nothing is written. Raises BootstrapRefused, ConfigError, PlanError and EngineError."""
+    job = _job(settings, store, name, keys, source, followed)
+    return describe_plan(bootstrap.prepare(job))
+
+
+def run_bootstrap(
+    settings: Settings, store: Store, name: str, keys: Mapping[str, int] | None = None, source: str = "", followed: Followed = NOBODY
+) -> BootstrapResult:
+    """Copy the rows anew, bring them into the target, audit them again, and patch what changed meanwhile.
+
+    Goes on with a bootstrap of the same table and keys that did not end. ``keys`` has the least and greatest key (``from``, ``to``), both
+    inclusive; ``source`` is a connection to a replica to read. Raises what `plan_bootstrap` raises with nothing written; BootstrapFailed,
+    StatementCancelled and EngineError with the table as it was.
+    """
+    patches.settle_dead(settings, store)
+    job = _job(settings, store, name, keys, source, followed)
+    done = bootstrap.run(job, lambda prepared: followed.on_plan(describe_plan(prepared)))
+    after, patched, why = _settle(settings, store, name, keys, done.bootstrap, followed)
+    detail = {"rows": done.rows, **({"after": after.run} if after else {})}
+    bootstraps.save_stage(store, done.bootstrap, "settled", detail)
+    bootstraps.end_bootstrap(store, done.bootstrap, "done")
+    return BootstrapResult(done.bootstrap, done.rows, done.old, after, patched, why)
+
+
+def drop_left(settings: Settings, store: Store, name: str, followed: Followed = NOBODY) -> list[str]:
+    """Drop the tables that bootstraps of an audit's target left, and return their names. Raises BootstrapRefused and EngineError."""
+    return bootstrap.drop_left(_job(settings, store, name, None, "", followed))
+
+
+def describe_plan(prepared: bootstrap.Prepared) -> str:
+    """Return a plan for a person."""
+    plan = prepared.plan
+    size = plan.rows * plan.line_bytes
+    ranges = "1 range" if len(plan.ranges) == 1 else f"{len(plan.ranges):,} ranges"
+    lines = [
+        f"bootstrap of {plan.audit}: {_keys(plan)} from {plan.labels['source']} to {plan.labels['target']}",
+        f"  rows     about {plan.rows:,} in {ranges}, about {size / 1e6:,.1f} MB as text",
+        f"  road     {'over the connection, without files' if plan.road == 'direct' else 'by files that the target reads'}",
+        f"  copy     into {plan.stage}, compared row by row with the snapshot that it is read in",
+        f"  swap     {plan.swap}: {plan.why}",
+        *(f"           {effect}" for effect in plan.effects),
+        f"  after    the rows are audited again, and what changed meanwhile is patched; {plan.old} stays until --drop-old",
+    ]
+    if prepared.resumed:
+        one = prepared.resumed
+        lines.append(
+            f"  goes on  with bootstrap {one.bootstrap[:12]}, begun on {one.at:%Y-%m-%d %H:%M:%S} UTC, {one.state} while {one.stage}"
+        )
+    return "\n".join(lines)
+
+
+def _keys(plan: BootstrapPlan) -> str:
+    first, end = plan.whole.first, plan.whole.end
+    if first is None and end is None:
+        return "the whole table" if not plan.plan.sides["target"].where else "the rows of its filter"
+    return f"keys {'' if first is None else f'{first:,}'}..{'' if end is None else f'{end - 1:,}'}"
+
+
+def _job(settings: Settings, store: Store, name: str, keys: Mapping[str, int] | None, source: str, followed: Followed) -> BootstrapJob:
+    settings = audits.with_defined_audits(settings, store)
+    audit = proxies.audit(settings, name)
+    if audit.via or name not in settings.audits:
+        raise BootstrapRefused(f"{name} compares a dump, which is older than its source; audit the source itself, and copy from that")
+    _, slice = apply_overrides(audit, {"keys": dict(keys)} if keys else {})
+    copied = _from_replica(settings, store, name, audit, source) if source else audit
+    folder = Path(tempfile.gettempdir())
+    return BootstrapJob(
+        store, name, copied, settings.connections, slice, followed.who, folder, followed.stopped, followed.on_progress, followed.step
+    )
+
+
+def _from_replica(settings: Settings, store: Store, name: str, audit: Audit, source: str) -> Audit:
+    """Return the audit with a replica as its source. Raises BootstrapRefused unless the replica matched the source lately."""
+    if source not in settings.connections:
+        raise BootstrapRefused(f"there is no connection {source!r}; write one under connections:")
+    write = settings.connections[audit.target.connection].write
+    most = write.max_age if write else DEFAULT_MAX_AGE
+    for other, one in settings.audits.items():
+        if one.source != audit.source or one.target.connection != source:
+            continue
+        for run in runs.list_runs(store, audit=other, state="done", limit=1):
+            age = (datetime.now(UTC) - (run.ended or run.started)).total_seconds()
+            report = records.load_report(store, run.run)
+            is_whole = report is not None and report.verdict is Verdict.MATCH and not report.slice and report.covered == 1
+            levels = one.target.columns or one.where or one.columns.override or one.columns.include
+            if is_whole and age <= most and not levels and set(one.columns.exclude) <= set(audit.columns.exclude):
+                return audit.model_copy(update={"source": TableRef(connection=source, table=one.target.table)})
+    raise BootstrapRefused(
+        f"{source} is not known to hold what the source of {name} holds: no audit of the two matched within {most / 3600:g} hours, with all"
+        f" rows and columns; run one that compares {audit.source.connection}: {audit.source.table} with {source}, or leave --from out"
+    )
+
+
+def _settle(
+    settings: Settings, store: Store, name: str, keys: Mapping[str, int] | None, done: str, followed: Followed
+) -> tuple[Report | None, Mapping[str, int], str]:
+    """Audit the copied rows again, and patch what changed while they were copied; return the last run, what was patched, and what went
+    wrong."""
+    overrides: dict[str, Any] = {"keys": dict(keys)} if keys else {}
+    if proxies.audit(audits.with_defined_audits(settings, store), name).method not in ("exact", "auto"):
+        overrides["method"] = "exact"
+    try:
+        report = running.run_audit(
+            audits.with_defined_audits(settings, store),
+            name,
+            followed.on_progress,
+            store,
+            reason=f"after bootstrap {done}",
+            requested_by=followed.who,
+            overrides=overrides,
+        )
+    except AuditorError as error:
+        return None, {}, f"the copied rows were not audited again: {error}"
+    patched: Mapping[str, int] = {}
+    why = ""
+    if report.verdict is Verdict.MISMATCH:
+        asked = patches.Followed(followed.who, ACCEPTABLE, followed.stopped, followed.on_progress)
+        try:
+            result = patches.apply_patch(settings, store, report.run, Selection(delete_extra=True), asked)
+        except AuditorError as error:
+            why = f"what changed while the rows were copied was not patched: {error}"
+        else:
+            patched = dict(result.patched.counts)
+            report = result.after or report
+    note = f"bootstrap {done[:12]}; run {report.run[:12]} looked again: {report.verdict.value}"
+    repairs.record_repair(store, run=report.run, audit=name, kind="bootstrap", note=note, who=followed.who, rows=None)
+    return report, patched, why

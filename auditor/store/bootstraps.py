@@ -1,0 +1,165 @@
+"""Bootstraps and their journal: what is copied, how far it came, and what it leaves in its target."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from auditor.errors import BootstrapRefused
+from auditor.store import events
+from auditor.store._bootstrap_schema import bootstrap_ranges, bootstraps
+from auditor.store._process import Owner, has_ended, this_process
+from auditor.store._store import Store, database_time
+
+BootstrapState = Literal["running", "stopped", "failed", "done", "dropped"]
+"""``running`` until it ends, ``stopped`` by a signal or ``failed``: both can be continued; ``dropped`` if its copy was dropped instead."""
+
+BootstrapStage = Literal["copying", "swapping", "swapped", "settled"]
+"""``copying`` until the copy was found equal to its snapshot; ``swapping`` while it is brought into the table; ``swapped`` once it is
+there; ``settled`` once the table was audited again."""
+
+SILENT = dt.timedelta(minutes=10)
+"""How long a bootstrap of a process that cannot be looked at is silent before its process counts as dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bootstrap:
+    """A bootstrap that was begun; ``target`` identifies its table, ``detail`` has its plan and the names of the tables that it made."""
+
+    bootstrap: str
+    audit: str
+    target: str
+    requested_by: str
+    at: dt.datetime
+    state: BootstrapState
+    stage: BootstrapStage
+    detail: dict[str, Any]
+
+
+def begin_bootstrap(store: Store, *, bootstrap: str, audit: str, target: str, who: str, detail: Mapping[str, Any]) -> None:
+    """Store that a bootstrap begins, and its event. Raises BootstrapRefused while another of the table has not ended, and StoreError."""
+
+    def work(connection: Connection) -> None:
+        open_ones = select(bootstraps).where(bootstraps.c.target == target, bootstraps.c.state.in_(("running", "stopped", "failed")))
+        if (busy := connection.execute(open_ones).first()) is not None:
+            raise BootstrapRefused(
+                f"bootstrap {busy.bootstrap} of this table has not ended ({_owner(busy)}); continue it, or drop its copy"
+            )
+        now = database_time(connection)
+        about = {"bootstrap": bootstrap, "audit": audit, "target": target, "requested_by": who, "at": now, "heartbeat": now}
+        connection.execute(insert(bootstraps).values(**about, state="running", stage="copying", detail=dict(detail), **_process()))
+        events.insert_event(connection, who=who, what="bootstrap begun", subject=bootstrap, detail={"audit": audit})
+
+    store.write(work)
+
+
+def continue_bootstrap(store: Store, bootstrap: str) -> None:
+    """Give a bootstrap that was stopped, failed or killed to this process. Raises BootstrapRefused while it is at work, and StoreError."""
+
+    def work(connection: Connection) -> None:
+        row = connection.execute(select(bootstraps).where(bootstraps.c.bootstrap == bootstrap)).one()
+        now = database_time(connection)
+        if row.state == "running" and not _is_dead(row, now):
+            raise BootstrapRefused(f"bootstrap {bootstrap} of this table is at work ({_owner(row)}); wait for its end")
+        same = bootstraps.c.bootstrap == bootstrap
+        connection.execute(update(bootstraps).where(same).values(state="running", heartbeat=now, **_process()))
+
+    store.write(work)
+
+
+def save_stage(store: Store, bootstrap: str, stage: BootstrapStage, detail: Mapping[str, Any] | None = None) -> None:
+    """Store how far a bootstrap came, durably, and add to its detail. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        same = bootstraps.c.bootstrap == bootstrap
+        row = connection.execute(select(bootstraps).where(same)).one()
+        values = {"stage": stage, "detail": {**row.detail, **(detail or {})}, "heartbeat": database_time(connection)}
+        connection.execute(update(bootstraps).where(same).values(**values))
+
+    store.write(work)
+
+
+def save_range(store: Store, bootstrap: str, number: int, detail: Mapping[str, Any]) -> None:
+    """Store that a range of keys was copied, in place of what was stored of it. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        same = (bootstrap_ranges.c.bootstrap == bootstrap) & (bootstrap_ranges.c.number == number)
+        connection.execute(delete(bootstrap_ranges).where(same))
+        connection.execute(insert(bootstrap_ranges).values(bootstrap=bootstrap, number=number, detail=dict(detail)))
+        beat = update(bootstraps).where(bootstraps.c.bootstrap == bootstrap)
+        connection.execute(beat.values(heartbeat=database_time(connection)))
+
+    store.write(work)
+
+
+def forget_ranges(store: Store, bootstrap: str, numbers: list[int]) -> None:
+    """Store that ranges have to be copied again. Raises StoreError."""
+    chosen = (bootstrap_ranges.c.bootstrap == bootstrap) & bootstrap_ranges.c.number.in_(numbers)
+    store.write(lambda connection: connection.execute(delete(bootstrap_ranges).where(chosen)) and None)
+
+
+def list_ranges(store: Store, bootstrap: str) -> dict[int, dict[str, Any]]:
+    """Return what is stored of a bootstrap's copied ranges, by their numbers."""
+    with store.reading() as connection:
+        rows = connection.execute(select(bootstrap_ranges).where(bootstrap_ranges.c.bootstrap == bootstrap))
+        return {row.number: row.detail for row in rows}
+
+
+def end_bootstrap(store: Store, bootstrap: str, state: BootstrapState, detail: Mapping[str, Any] | None = None) -> None:
+    """Store how a bootstrap ended, and its event. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        same = bootstraps.c.bootstrap == bootstrap
+        row = connection.execute(select(bootstraps).where(same)).one()
+        connection.execute(update(bootstraps).where(same).values(state=state, detail={**row.detail, **(detail or {})}))
+        what = "bootstrap dropped" if state == "dropped" else "bootstrap ended"
+        events.insert_event(connection, who=row.requested_by, what=what, subject=bootstrap, detail={"audit": row.audit, "state": state})
+
+    store.write(work)
+
+
+def find_open(store: Store, target: str) -> Bootstrap | None:
+    """Return the bootstrap of a table that has not ended; None if there is none."""
+    with store.reading() as connection:
+        chosen = (bootstraps.c.target == target) & bootstraps.c.state.in_(("running", "stopped", "failed"))
+        row = connection.execute(select(bootstraps).where(chosen)).first()
+        return _to_bootstrap(row) if row else None
+
+
+def list_bootstraps(store: Store, *, audit: str | None = None, target: str | None = None) -> list[Bootstrap]:
+    """Return the bootstraps of an audit, or of a table, oldest first."""
+    chosen = [bootstraps.c.audit == audit] if audit is not None else []
+    chosen += [bootstraps.c.target == target] if target is not None else []
+    with store.reading() as connection:
+        rows = connection.execute(select(bootstraps).where(*chosen).order_by(bootstraps.c.at, bootstraps.c.bootstrap))
+        return [_to_bootstrap(row) for row in rows]
+
+
+def is_at_work(store: Store, bootstrap: str) -> bool:
+    """Return whether a process works on a bootstrap."""
+    with store.reading() as connection:
+        row = connection.execute(select(bootstraps).where(bootstraps.c.bootstrap == bootstrap)).one()
+        return row.state == "running" and not _is_dead(row, database_time(connection))
+
+
+def _process() -> dict[str, Any]:
+    owner = this_process()
+    return {"host": owner.host, "pid": owner.pid, "process": owner.started}
+
+
+def _is_dead(row: Row[Any], now: dt.datetime) -> bool:
+    ended = has_ended(_owner(row))
+    return now - row.heartbeat > SILENT if ended is None else ended
+
+
+def _owner(row: Row[Any]) -> Owner:
+    return Owner(row.host, row.pid, row.process)
+
+
+def _to_bootstrap(row: Row[Any]) -> Bootstrap:
+    names = ("bootstrap", "audit", "target", "requested_by", "at", "state", "stage", "detail")
+    return Bootstrap(**{name: getattr(row, name) for name in names})

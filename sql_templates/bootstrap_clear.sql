@@ -1,0 +1,3 @@
+-- Deletes rows that are copied anew.
+DELETE FROM ${table}
+WHERE ${where}

@@ -1,0 +1,2 @@
+-- Drops a table that a bootstrap made.
+DROP TABLE IF EXISTS ${table}

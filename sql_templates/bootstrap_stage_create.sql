@@ -1,0 +1,2 @@
+-- Makes an empty table with the columns, types and keys of a target's table.
+CREATE TABLE ${stage} (LIKE ${target} INCLUDING GENERATED INCLUDING INDEXES)

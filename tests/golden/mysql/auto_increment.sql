@@ -1,0 +1,3 @@
+SELECT AUTO_INCREMENT
+FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = 'shop' AND TABLE_NAME = 'orders'

@@ -1,0 +1,3 @@
+SELECT ID
+FROM information_schema.PROCESSLIST
+WHERE ID <> CONNECTION_ID() AND INFO LIKE 'orders'

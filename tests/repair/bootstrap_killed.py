@@ -1,0 +1,70 @@
+"""A process that copies a table anew and kills itself at one of its steps, or a moment after.
+
+python -m tests.repair.bootstrap_killed FILE
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.repair.damaged import Damaged
+
+STEPS = ("begun", "made", "range", "loaded", "verify", "swapping", "swap", "swapped", "noted")
+"""The steps of a bootstrap, in order."""
+
+ROWS = 20
+"""Rows of a range, so that there are several."""
+
+
+def kill(both: Damaged, folder: Path, *, step: str = "", nth: int = 1, delay: float = 0.0) -> int:
+    """Run such a process and return its exit code: -9 if it was killed, 0 if it came to its end before.
+
+    It is killed ``delay`` seconds after the ``nth`` time that this ``step``, or with '' any step, begins.
+    """
+    settings = both.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    file = folder / "order.json"
+    file.write_text(json.dumps({"settings": settings, "store": both.store.name, "step": step, "nth": nth, "delay": delay}))
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.repair.bootstrap_killed", str(file)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
+    return ended.returncode
+
+
+def main(order: dict[str, Any]) -> None:
+    """Do what the order says."""
+    from auditor.config import Settings
+    from auditor.repair.bootstrap import plan
+    from auditor.service import bootstraps
+    from auditor.store import open_store
+
+    vars(plan)["RANGE_ROWS"] = ROWS
+    seen = 0
+
+    def step(name: str) -> None:
+        nonlocal seen
+        seen += order["step"] in ("", name)
+        if seen == order["nth"]:
+            seen += 1
+            if not order["delay"]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            threading.Thread(target=die, daemon=True).start()
+
+    def die() -> None:
+        time.sleep(order["delay"])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    settings, store = Settings.model_validate(order["settings"]), open_store(order["store"])
+    bootstraps.run_bootstrap(settings, store, "all", followed=bootstraps.Followed(step=step))
+
+
+if __name__ == "__main__":
+    main(json.loads(Path(sys.argv[1]).read_text()))

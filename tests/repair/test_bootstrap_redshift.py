@@ -1,0 +1,99 @@
+"""A table of Redshift is copied anew by files on S3 and one COPY of their manifest; no file is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import boto3
+import pytest
+
+from auditor.errors import BootstrapFailed, BootstrapRefused
+from auditor.model import Verdict
+from auditor.service import bootstraps
+from auditor.service.bootstraps import Followed
+from tests.live import Engines, LivePair, chosen_pairs
+from tests.repair import damaged
+from tests.repair.bootstrapped import clean, left
+from tests.repair.damaged import Damaged
+from tests.repair.small import at_step
+from tests.servers import s3
+from tests.servers.redshift import StandIn
+
+BUCKET = "copied-rows"
+ROLE = "arn:aws:iam::123456789012:role/copy"
+PAIRS = pytest.mark.parametrize("pair", chosen_pairs("mysql-redshift"), indirect=True)
+
+
+@pytest.fixture
+def bucket(pair: LivePair, engines: Engines, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    """The stand-in, which may read an empty bucket."""
+    server = engines.server("redshift")
+    if not isinstance(server, StandIn):
+        pytest.skip(f"redshift: {server.how}, which needs a bucket of its own")
+    endpoint = engines.companion("s3", s3.start).url
+    for name, value in {"ENDPOINT_URL": endpoint, "ACCESS_KEY_ID": "tests", "SECRET_ACCESS_KEY": "tests"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    boto3.client("s3", region_name="us-east-1").create_bucket(Bucket=BUCKET)
+    with server.unloading_to(endpoint):
+        yield server
+
+
+@pytest.fixture
+def both(pair: LivePair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Damaged:
+    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", 20)
+    clean(pair.target)
+    made = damaged.make(pair, tmp_path, rows=60, differences=30)
+    target = made.settings.connections["target"]
+    assert target.write
+    url = f"{pair.target.url}&unload_to={quote(f's3://{BUCKET}/auditor', safe='')}&unload_role={quote(ROLE, safe='')}&region=us-east-1"
+    written = target.model_copy(update={"write": target.write.model_copy(update={"url": url})})
+    connections = {**made.settings.connections, "target": written}
+    object.__setattr__(made, "settings", made.settings.model_copy(update={"connections": connections}))
+    return made
+
+
+def files() -> list[str]:
+    found = boto3.client("s3", region_name="us-east-1").list_objects_v2(Bucket=BUCKET)
+    return [str(one["Key"]) for one in found.get("Contents", [])]
+
+
+@PAIRS
+def test_a_damaged_table_is_copied_anew_by_a_manifest(both: Damaged, bucket: StandIn) -> None:
+    before, names = both.read_target(), [name for name, _ in both.columns]
+    bucket.forget()
+    result = bootstraps.run_bootstrap(both.settings, both.store, "all")
+    (sent,) = [one for one in bucket.statements() if one.startswith("COPY")]
+    assert f"FROM 's3://{BUCKET}/auditor/" in sent and f"/manifest' IAM_ROLE '{ROLE}' MANIFEST DELIMITER '\\t' ESCAPE" in sent
+    assert result.rows == len(both.source) and result.after and result.after.verdict is Verdict.MATCH
+    assert result.after.jaccard and result.after.jaccard.score.lower == 1
+    assert damaged.read_exactly(both.pair.target, result.old, names) == before
+    assert files() == []
+    assert bootstraps.drop_left(both.settings, both.store, "all") == [result.old] and left(both.pair.target) == []
+
+
+@pytest.mark.slow
+@PAIRS
+def test_without_rights_on_s3_the_table_stays_as_it_was(both: Damaged, bucket: StandIn) -> None:
+    before, place = both.read_target(), bucket.log.with_suffix(".s3")
+    content = place.read_text()
+    with pytest.raises(BootstrapFailed, match=r"the target did not take the copy: .*Access Denied"):
+        bootstraps.run_bootstrap(both.settings, both.store, "all", followed=Followed(step=at_step("load", place.unlink)))
+    place.write_text(content)
+    assert both.read_target() == before and files() == []
+    steps: list[str] = []
+    assert bootstraps.run_bootstrap(both.settings, both.store, "all", followed=Followed(step=steps.append)).after
+    assert "range" not in steps, "the files were there already"
+
+
+@PAIRS
+def test_without_a_bucket_it_is_refused(both: Damaged, pair: LivePair) -> None:
+    target = both.settings.connections["target"]
+    assert target.write
+    plain = target.model_copy(update={"write": target.write.model_copy(update={"url": pair.target.url})})
+    settings = both.settings.model_copy(update={"connections": {**both.settings.connections, "target": plain}})
+    with pytest.raises(
+        BootstrapRefused, match=r"its files go through S3: add unload_to=s3://bucket/folder and unload_role=ARN to write: url"
+    ):
+        bootstraps.run_bootstrap(settings, both.store, "all")
