@@ -143,7 +143,7 @@ def _run_audits(client: Client, differ: int, errors: list[str]) -> list[float]:
     requested = [client.request(name) for name in AUDITS[:CONCURRENT_AUDITS]]
     finished = [client.wait(run["run"]) for run in requested]
     errors += [f"{run['audit']}: {run['verdict']}, {run['changed']}: {run['reasons']}" for run in finished if run["changed"] != differ]
-    return [run["seconds"] for run in finished]
+    return [run["seconds"] or 0.0 for run in finished]
 
 
 def _config(urls: list[str], shape: Shape, store: str) -> Mapping[str, Any]:

@@ -105,10 +105,13 @@ class SegmentEntry(BaseModel):
     gtid: str | None
 
 
-@routes.get("/pipelines", response_model=list[PipelineStatus], **route_options("read"))
-def list_pipelines(app: App) -> list[dict[str, Any]]:
-    """List all pipelines with how they stand, as their processes last reported."""
-    return [status(app.configured, app.store, name, look=False) for name in sorted(app.configured.pipelines)]
+@routes.get("/pipelines", response_model=Paginated[PipelineStatus], **route_options("read", 404))
+def list_pipelines(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[PipelineStatus]:
+    """List the pipelines by name with how they stand, as their processes last reported."""
+    after = parse_cursor("pipelines", cursor, str)
+    names = [name for name in sorted(app.configured.pipelines) if after is None or name > after][: limit + 1]
+    found = [PipelineStatus(**status(app.configured, app.store, name, look=False)) for name in names]
+    return paginate("pipelines", found, limit, lambda one: one.pipeline)
 
 
 @routes.get("/pipelines/{pipeline}", response_model=PipelineStatus, **route_options("read", 404))

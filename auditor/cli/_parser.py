@@ -235,14 +235,14 @@ def _add_bootstrap_command(command: AddCommand) -> None:
     )
     bootstrap = _with_config(command("bootstrap", _lazy("_bootstrap", "bootstrap"), about, more))
     bootstrap.add_argument("audit", metavar="AUDIT", help="audit whose target is copied anew")
-    bootstrap.add_argument("--keys", type=_keys, metavar="FROM..TO", help="copy only these keys, both ends included; either may be empty")
+    bootstrap.add_argument("--keys", type=keys, metavar="FROM..TO", help="copy only these keys, both ends included; either may be empty")
     bootstrap.add_argument(
         "--from", dest="replica", default="", metavar="CONNECTION", help="read this replica of the source, which matched it lately"
     )
     action = bootstrap.add_mutually_exclusive_group()
     action.add_argument("--dry-run", action="store_true", help="print the plan, and write nothing")
     action.add_argument("--drop-old", action="store_true", help="drop the replaced rows and unfinished copies of earlier bootstraps")
-    _add_quiet_option(bootstrap)
+    add_quiet_option(bootstrap)
 
 
 def _add_service_commands(command: AddCommand) -> None:

@@ -40,9 +40,12 @@ if TYPE_CHECKING:
         Patch,
         PatchRow,
         PauseState,
+        PipelinePause,
+        PipelineStatus,
         PlanJson,
         Repair,
         Run,
+        SegmentEntry,
     )
     from auditor.model import Method, Side
 
@@ -293,6 +296,29 @@ class Client:
     def undo_patch(self, patch: str, rows: int, *, idempotency: str) -> Patch:
         """Have the rows that a patch wrote written back; ``rows`` is how many it wrote. Returns the undo, which is a patch, too."""
         found: Patch = self._post(f"/patches/{quoted(patch)}/undo", {"rows": rows}, idempotency)
+        return found
+
+    def pipelines(self) -> list[PipelineStatus]:
+        """Return all pipelines with how they stand."""
+        return list(self._service.pages("/pipelines"))
+
+    def pipeline(self, pipeline: str) -> PipelineStatus:
+        """Return how a pipeline stands. Raises UnknownPipeline."""
+        found: PipelineStatus = self._service.json("GET", f"/pipelines/{quoted(pipeline)}")
+        return found
+
+    def segments(self, pipeline: str, table: str) -> Iterator[SegmentEntry]:
+        """Yield the segments of a pipeline's table in the order of the stream. Raises UnknownPipeline."""
+        return self._service.pages(f"/pipelines/{quoted(pipeline)}/segments", {"table": table})
+
+    def pause_pipeline(self, pipeline: str) -> PipelinePause:
+        """Let a pipeline stand still after the batch under way. Raises UnknownPipeline."""
+        found: PipelinePause = self._service.json("POST", f"/pipelines/{quoted(pipeline)}/pause")
+        return found
+
+    def unpause_pipeline(self, pipeline: str) -> PipelinePause:
+        """Let a paused pipeline go on. Raises UnknownPipeline."""
+        found: PipelinePause = self._service.json("POST", f"/pipelines/{quoted(pipeline)}/unpause")
         return found
 
     def events(self) -> Iterator[Event]:

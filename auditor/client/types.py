@@ -243,6 +243,85 @@ class PatchRow(TypedDict):
     outcome: str
 
 
+class StagedTable(TypedDict):
+    """What a pipeline's staging holds of a table."""
+
+    parts: int
+    events: int
+    bytes: int
+
+
+class TargetTable(TypedDict):
+    """What a target of a pipeline holds and lacks of a table."""
+
+    position: int
+    through: str | None
+    events: int
+    state: str
+    reason: str
+    pending_events: int
+    pending_bytes: int
+    lag_seconds: float
+
+
+class TargetStatus(TypedDict):
+    """What a target of a pipeline holds and lacks."""
+
+    pending_events: int
+    pending_bytes: int
+    lag_seconds: float | None
+    tables: dict[str, TargetTable]
+
+
+class PipelineStatus(TypedDict):
+    """How a pipeline stands."""
+
+    pipeline: str
+    running: bool
+    paused: bool
+    reason: str
+    staged_through: int | None
+    staged_time: str | None
+    staged_at: str | None
+    events: int
+    lag_seconds: float | None
+    lag_bytes: int | None
+    log_end: str | None
+    log_expires: float | None
+    seen_at: str | None
+    free_bytes: int | None
+    batch: dict[str, float]
+    warnings: list[str]
+    tables: dict[str, StagedTable]
+    targets: dict[str, TargetStatus]
+
+
+class PipelinePause(TypedDict):
+    """Whether a pipeline stands still by request."""
+
+    pipeline: str
+    paused: bool
+
+
+class SegmentEntry(TypedDict):
+    """A segment of a table's events, known by its table and last event."""
+
+    table: str
+    first: int
+    first_row: int
+    last: int
+    last_row: int
+    rows: int
+    bytes: int
+    schema_id: str
+    sha256: str
+    encoding: int
+    path: str
+    began: str
+    ended: str
+    gtid: str | None
+
+
 class Event(TypedDict):
     """An entry of the log of requests that changed something."""
 

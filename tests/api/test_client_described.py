@@ -25,14 +25,20 @@ TYPES: dict[str, Any] = {
     "Patch": types.Patch,
     "PatchRow": types.PatchRow,
     "PauseState": types.PauseState,
+    "PipelinePause": types.PipelinePause,
+    "PipelineStatus": types.PipelineStatus,
     "Progress": types.PatchProgress,
     "Recheck": difference_rows.RecheckJson,
     "Repair": types.Repair,
     "RowRange": difference_rows.RangeJson,
     "Run": types.Run,
     "Score": types.Score,
+    "SegmentEntry": types.SegmentEntry,
     "SideProgress": types.SideProgress,
+    "StagedTable": types.StagedTable,
     "Standing": types.Standing,
+    "TargetStatus": types.TargetStatus,
+    "TargetTable": types.TargetTable,
     "ThresholdValues": types.ThresholdValues,
     "TrendPoint": types.TrendPoint,
 }
@@ -105,6 +111,11 @@ def call_all(client: Client) -> None:
     client.repair(RUN)
     client.record_repair(RUN, "other", "by hand", rows=1, keys=[{"id": "1"}])
     client.events()
+    client.pipelines()
+    client.pipeline("shop")
+    client.segments("shop", "shop.orders")
+    client.pause_pipeline("shop")
+    client.unpause_pipeline("shop")
     keys = {"from": 1, "to": 2}
     client.propose_patch(RUN, only="changed", keys=keys, columns=["v"], limit=1, delete_extra=True, accept=["triggers"], idempotency="key")
     client.patches(RUN)

@@ -44,7 +44,7 @@ def test_how_pipelines_stand(road: Road, client: httpx.Client) -> None:
     assert (found["pipeline"], found["running"], found["paused"], found["events"]) == (PIPELINE, False, False, 3)
     held = found["targets"]["wh"]["tables"]["shop.orders"]
     assert (held["position"], held["state"], held["pending_events"]) == (10, "merged", 1)
-    assert [one["pipeline"] for one in client.get("/api/v1/pipelines").json()] == [PIPELINE]
+    assert [one["pipeline"] for one in client.get("/api/v1/pipelines").json()["items"]] == [PIPELINE]
     missing = client.get("/api/v1/pipelines/shopp")
     assert missing.status_code == 404 and "there is no pipeline 'shopp'" in missing.json()["detail"]
 
