@@ -27,7 +27,6 @@ from dialects.pooler import refuse_lent_sessions
 from dialects.session import Driver, DriverSession
 from dialects.table_form import TableForm
 from dialects.url import Url
-from dialects.writing import LineFormat
 
 INTEGER = Kind("integer")
 BOUNDED_KINDS = frozenset(
@@ -86,11 +85,6 @@ class MySQL(MySQLText):
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     )
     """Without NO_AUTO_VALUE_ON_ZERO a key of 0 becomes the next number. https://dev.mysql.com/doc/refman/9.4/en/sql-mode.html"""
-    LINES = LineFormat(
-        between=",", null="NULL", escapes=(("\\", "\\\\"), ("'", "''"), ("\n", "\\n")), quote="'", begin="(", end=")",
-        binary=("X'", "'"), bits=("b'", "'"), bare=frozenset({"year"}),
-    )  # fmt: skip
-    """Rows of an INSERT: unlike LOAD DATA LOCAL, it refuses what does not fit. The string '0' would be the year 2000."""
     SWAPS_BY_RENAME = True
     SMALL_SUM_MAX_ROWS = 1 << 22
     LIKE_OPERAND = "{c} COLLATE utf8mb4_bin"  # of a binary string, LIKE would match bytes

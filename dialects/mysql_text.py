@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import ClassVar
 
 from dialects.hex_numbers import UUID_PLACES, Places
 from dialects.kinds import Kind
 from dialects.mysql_time import MySQLTime
+from dialects.writing import LineFormat
 
 CHARACTER_SET = " character set "
 """What stands before the character set in the type of a column whose set is not utf8mb4; see sql_templates/mysql/columns.sql."""
@@ -26,6 +28,12 @@ class MySQLText(MySQLTime):
 
     mariadb: bool = False
     """Whether the server is MariaDB."""
+
+    LINES: ClassVar[LineFormat | None] = LineFormat(
+        between=",", null="NULL", escapes=(("\\", "\\\\"), ("'", "''"), ("\n", "\\n")), quote="'", begin="(", end=")",
+        binary=("X'", "'"), bits=("b'", "'"), bare=frozenset({"year"}),
+    )  # fmt: skip
+    """Rows of an INSERT: unlike LOAD DATA LOCAL, it refuses what does not fit. The string '0' would be the year 2000."""
 
     def string_literal(self, value: str) -> str:
         if value.isascii() and value.isprintable() and "\\" not in value:

@@ -22,12 +22,11 @@ from dialects.kinds import Kind, parse_native
 from dialects.postgres import APPLICATION_NAME, Postgres
 from dialects.redshift_login import check_options, place_of, sign_in_options
 from dialects.redshift_session import DATE_STYLE, RedshiftSession, close_sockets_of_failed_login, translate_error
-from dialects.redshift_unload import unloading
+from dialects.redshift_unload import LINES, unloading
 from dialects.session import Driver
 from dialects.table_form import TableForm
 from dialects.time_text import BC
 from dialects.url import Url
-from dialects.writing import LineFormat
 
 
 class Redshift(Postgres):
@@ -38,9 +37,7 @@ class Redshift(Postgres):
     ENFORCES_KEYS = False
     WRITE_SETTINGS = ("SET timezone TO 'UTC'", "SET datestyle TO 'ISO, YMD'", "SET enable_case_sensitive_identifier TO true")
     BEGIN_WRITES = ("BEGIN",)
-    LINES = LineFormat(between="\t", null="\\N", escapes=(("\\", "\\\\"), ("\n", "\\\n"), ("\r", "\\\r"), ("\t", "\\\t")), binary=("", ""))
-    """COPY with ESCAPE takes the character behind a backslash as it is; it reads a VARBYTE's digits, and parses a SUPER.
-    https://docs.aws.amazon.com/redshift/latest/dg/copy-parameters-data-conversion.html#copy-escape"""
+    LINES = LINES
     READS_FILES = True
     LINE_SETTINGS = ("SET extra_float_digits TO 2",)
     """By default a float is written with 15 digits. https://docs.aws.amazon.com/redshift/latest/dg/r_extra_float_digits.html"""
