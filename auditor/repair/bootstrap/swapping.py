@@ -16,7 +16,7 @@ from dialects import Session
 from sql_templates import fill
 
 LOCK_SECONDS = 2.0
-"""Seconds that an exchange waits for a lock: whoever comes behind it waits as long."""
+"""Seconds that an exchange waits for a lock; sessions that ask for the table meanwhile wait as long."""
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds between two attempts at an exchange that did not get its lock."""
