@@ -39,6 +39,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── StagingFailed             exit 3     retryable  a pipeline's parts could not be written or read
     │   ├── StagingFull
     │   └── PartDamaged                                     a part is not what the manifest says of it
+    ├── SegmentFailed             exit 3     retryable  a segment's file could not be written or read
     ├── PipelineFailed            exit 3     retryable  Spark ended a pipeline's query for a reason that is not known
     ├── PartsGone                 exit 3                a target lacks events whose parts were deleted
     ├── MergeFailed               exit 3     retryable  another process merged meanwhile, or rows were lost on the way
