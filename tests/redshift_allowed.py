@@ -66,7 +66,7 @@ KEYWORDS: Mapping[str, str] = {
     "GROUP BY": "r_GROUP_BY_clause.html", 
     "LIMIT": "r_ORDER_BY_clause.html", "DESC": "r_ORDER_BY_clause.html",
     "HAVING": "r_HAVING_clause.html", **dict.fromkeys(("UNION", "ALL"), "r_UNION.html"), "ORDER BY": "r_ORDER_BY_clause.html",
-    **dict.fromkeys(("JOIN", "ON"), "r_Join_examples.html"),
+    **dict.fromkeys(("JOIN", "ON"), "r_Join_examples.html"), "LEFT": "r_FROM_clause30.html",
     **dict.fromkeys(("AND", "OR", "NOT"), "r_logical_condition.html"), "IN": "r_in_condition.html",
     **dict.fromkeys(("IS", "NULL"), "r_null_condition.html"),
     **dict.fromkeys(("CASE", "WHEN", "THEN", "ELSE", "END"), "r_CASE_function.html"), "BOTH": "r_TRIM.html",
@@ -106,11 +106,11 @@ WRITES: Mapping[str, str] = {
     **dict.fromkeys(("CREATE", "TABLE", "IF", "EXISTS", "PRIMARY KEY"), "r_CREATE_TABLE_NEW.html"),
     **dict.fromkeys(("INSERT", "INTO", "VALUES"), "r_INSERT_30.html"),
     **dict.fromkeys(("UPDATE", "SET"), "r_UPDATE.html"),
-    "DELETE": "r_DELETE.html", "CHAR": "r_Character_types.html", "TRUE": "r_Boolean_type.html",
+    "DROP": "r_DROP_TABLE.html", "DELETE": "r_DELETE.html", "CHAR": "r_Character_types.html", "TRUE": "r_Boolean_type.html",
 }  # fmt: skip
 """Words of statements that only patches send."""
 
-_CHANGES = (exp.Create, exp.Insert, exp.Update, exp.Delete)
+_CHANGES = (exp.Create, exp.Drop, exp.Insert, exp.Update, exp.Delete)
 
 
 def script_violations(sql: str) -> list[str]:

@@ -89,9 +89,9 @@ def sql(options: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Run audits one after the other, and print their reports."""
+    from auditor.config import select_audits
     from auditor.connections import ahead
     from auditor.errors import ConfigError
-    from auditor.service import audit_names
 
     if options.due:
         if options.audits or options.all or options.no_store or slice_overrides(options):
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.audits and not options.all:
         raise ConfigError("no audit given; name audits or patterns of their names, or use --all or --due (auditor ls lists the audits)")
     configured, wanted = with_groups(load_settings(options), options.audits)
-    wanted = audit_names.select(configured.audits, wanted) if wanted else list(configured.audits)
+    wanted = select_audits(configured.audits, wanted) if wanted else list(configured.audits)
     if not wanted:
         raise ConfigError("the configuration has no audits; write them under audits: in auditor.yaml")
     with ahead.connecting(configured, wanted[0]):

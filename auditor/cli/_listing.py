@@ -20,16 +20,17 @@ ALL = 2**31
 
 def ls(options: argparse.Namespace) -> int:
     """List audits, from the configuration and the store alone: no database is asked."""
+    from auditor.config import select_audits
     from auditor.errors import UnknownAudit
     from auditor.report import listing
-    from auditor.service import audit_names, audits
+    from auditor.service import audits
     from auditor.store import runs
 
     with settings_and_store(options) as (configured, store):
         runs.recover_runs(store)
         found = audits.overview(configured, store, trends=False)
     names = [one.name for one in found]
-    wanted = audit_names.select(names, options.audits) if options.audits else names
+    wanted = select_audits(names, options.audits) if options.audits else names
     if unknown := [name for name in wanted if name not in names]:
         raise UnknownAudit(f"there is no audit {unknown[0]!r} (audits here: {', '.join(sorted(names)) or 'none'})")
     rows = [listing.listed(one.name, one.source, one.target, one.standing, one.next_due, one.paused) for one in found if one.name in wanted]

@@ -33,10 +33,10 @@ def with_groups(configured: Settings, wanted: list[str]) -> tuple[Settings, list
 
     Tables without an audit are named on standard error. Raises ConfigError and EngineError.
     """
-    from auditor.service import table_groups
-
     if not configured.groups or (wanted and all(name in configured.audits for name in wanted)):
         return configured, wanted
+    from auditor.service import table_groups  # which loads much that a run needs only later
+
     configured, names, left_out = table_groups.expand(configured, wanted)
     for line in left_out:
         print(f"auditor: no audit of {line}", file=sys.stderr)

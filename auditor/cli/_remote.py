@@ -87,12 +87,12 @@ def differences(options: argparse.Namespace) -> int:
 
 def _select(service: Client, wanted: list[str]) -> list[str]:
     """Return the names of these audits, or of all; the service is asked for its audits only where that is needed."""
-    from auditor.service import audit_names
+    from auditor.config import is_pattern, select_audits
 
-    if wanted and not any(map(audit_names.is_pattern, wanted)):
+    if wanted and not any(map(is_pattern, wanted)):
         return wanted
     known = [one["name"] for one in service.audits()]
-    return audit_names.select(known, wanted) if wanted else known
+    return select_audits(known, wanted) if wanted else known
 
 
 def _listed(one: Audit) -> Any:

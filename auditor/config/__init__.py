@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from auditor.config._add_audits import add_audits
 from auditor.config._audit import Audit, Columns, Limits, Override, Partition, TableRef
+from auditor.config._audit_names import is_pattern, select_audits
 from auditor.config._base import DialectSql, PerSide, Sql, parse_duration
 from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, WriteSettings
 from auditor.config._groups import AuditGroup
@@ -63,8 +64,10 @@ __all__ = [
     "add_audits",
     "find_file",
     "find_secrets",
+    "is_pattern",
     "load",
     "parse_duration",
+    "select_audits",
     "validate_audit",
     "validate_settings",
     "validate_slice",

@@ -16,7 +16,7 @@ from auditor.errors import NotResumable, StoreError
 from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
 from auditor.run import audit_run
-from auditor.service import advice, planning, proxies
+from auditor.service import planning, proxies
 from auditor.service.definitions import apply_overrides, definition_of_run, without_own_settings
 
 if TYPE_CHECKING:
@@ -224,6 +224,8 @@ class _Execution:
             other_settings=describe_other_settings(self.overrides),
             reason=self.reason,
         )
+        from auditor.service import advice  # which loads the store's library: a run that is not stored needs none of it
+
         outcome.report = advice.with_advice(self.settings, self.checkpoint.store, self.audit, outcome)
         try:
             self.save(self.checkpoint.store, outcome, self.settings.keep)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from auditor.config import Audit, AuditGroup, Settings, validate_audit
+from auditor.config import Audit, AuditGroup, Settings, is_pattern, validate_audit
 from auditor.connections.reader import Reader
 from auditor.errors import ConfigError
 from auditor.model import SIDES
-from auditor.service.audit_names import is_pattern
 from auditor.service.definitions import own_definition
 from auditor.service.proposals import match_tables, written
 from auditor.store import runs

@@ -15,7 +15,7 @@ import pytest
 from auditor.api import event_stream
 from auditor.api.routing import PRINTABLE
 from tests.api.conftest import Service, TemporaryService
-from tests.api.test_access import ORDERS, ROUTES, record_repair
+from tests.api.test_access import ORDERS, ROUTES, propose_patch, record_repair
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,9 @@ def test_head_is_answered_where_get_is(own: Service, monkeypatch: pytest.MonkeyP
     client, anonymous = own.client("define"), own.client()
     repair = record_repair(own)
     paths = [
-        path.format(name="orders", run=own.runs["orders"], day="2026-01-01", repair=repair) for method, path in ROUTES if method == "GET"
+        path.format(name="orders", run=own.runs["orders"], day="2026-01-01", repair=repair, patch=propose_patch(own), pipeline="shop")
+        for method, path in ROUTES
+        if method == "GET"
     ]
     for path in (*paths, "/healthz", "/readyz", "/metrics", "/", "/login", "/static/pages.css", "/api/v1/runs/abcd"):
         get, head = client.get(path), client.head(path)

@@ -151,7 +151,7 @@ class MovingTables(RuleBasedStateMachine):
             meanwhile = [[*operations, ("write", hot)] for operations in meanwhile]
         report, ever, throughout = self._run(meanwhile, before, snapshot=snapshot, partition=partition, settle=settle)
         found = report.differences
-        assert found and report.plan, report.reasons
+        assert found is not None and report.plan, report.reasons
         confirmed = {int(one.key["id"] or -1) for one in found.named if one.state == "confirmed"}
         assert confirmed <= ever, f"{confirmed - ever} only lag"
         named = {int(one.key["id"] or -1) for one in found.named}

@@ -92,7 +92,7 @@ def test_tables_match_if_and_only_if_they_are_equal(
     differs = any(fates[kind] for kind in DAMAGED)
     assert report.verdict is (Verdict.MISMATCH if differs else Verdict.MATCH), report.reasons
     found = report.differences
-    assert found and report.plan
+    assert found is not None and report.plan
     assert [getattr(found, kind) for kind in DAMAGED] == [fates[kind] for kind in DAMAGED], report.reasons
     counted = Counter[str](one.kind for one in found.named)
     for span in found.ranges:
@@ -138,7 +138,7 @@ def test_row_whose_time_changed_is_one_difference(
     }
     expected = Counter(kinds.values())
     found = report.differences
-    assert found
+    assert found is not None
     if most == 0 and not found.exact:
         assert report.verdict is not Verdict.MATCH
         return

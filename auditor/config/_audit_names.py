@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from auditor.errors import UnknownAudit
 
 
-def select(known: Iterable[str], wanted: Sequence[str]) -> list[str]:
+def select_audits(known: Iterable[str], wanted: Sequence[str]) -> list[str]:
     """Return the names that are wanted, in this order; in a pattern, ``*`` is any characters, ``?`` is one, ``[ab]`` is a or b.
 
     A name without these characters, or of an audit that is called just so, is returned as it is, known or not, and as often as it is
