@@ -1,6 +1,6 @@
 """Reports as the Python package returns them: with methods that export them, and shown as a page in notebooks.
 
-Masked values are exported nowhere.
+No export contains masked values.
 """
 
 from __future__ import annotations

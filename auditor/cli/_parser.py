@@ -117,6 +117,11 @@ def _add_audit_commands(command: AddCommand) -> None:
     sql.add_argument("--side", choices=("source", "target"), help="print one side only (default: both)")
     sql.add_argument("--method", choices=METHODS, help="use this method instead of the audit's")
 
+    _add_diff_command(command)
+    _add_run_command(command)
+
+
+def _add_diff_command(command: AddCommand) -> None:
     more = "Nothing is stored. Without -k the source's primary key identifies a row."
     diff = command("diff", _lazy("_diff", "diff"), "Compare two tables without a configuration", more)
     diff.usage = "auditor diff URL1 TABLE1 [URL2] TABLE2 [-k COLUMN] [-c COLUMN ...] [--where CONDITION] [--limit N] [--format FORMAT]"
@@ -129,6 +134,8 @@ def _add_audit_commands(command: AddCommand) -> None:
     add_report_options(diff, "csv", "html")
     add_quiet_option(diff)
 
+
+def _add_run_command(command: AddCommand) -> None:
     run = _with_server(_with_config(command("run", _lazy("_audits", "run"), "Run audits and print their reports")))
     more = "audits to run, or patterns such as 'shop.*'; the exit code is the most severe of theirs"
     run.add_argument("audits", nargs="*", metavar="AUDIT", help=more)

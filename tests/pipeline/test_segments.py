@@ -184,6 +184,26 @@ def test_parts_of_an_open_segment_are_kept(store: Store, tmp_path: Path) -> None
     assert retention.prune(store, "p", pipeline, tmp_path) == 0
 
 
+def test_no_segment_spans_parts_that_were_deleted(store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Segments were not kept for a while, in which parts of the open one were deleted."""
+    pipeline = pipeline_in(tmp_path, rows=3)
+    for position in (10, 20, 30, 40):
+        events = batch(announce(ORDERS, 1), insert(ORDERS, position, ["1", "a"], ["2", "b"]))
+        written = write_parts(tmp_path, pa.Table.from_batches([events]))
+        parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
+        pipelines.report_merge(store, "p", "t", "shop.orders", position=position, state="merged")
+        if position == 20:
+            assert open_writer(store, "p", pipeline).step()
+        if position == 30:
+            assert retention.prune(store, "p", pipeline.model_copy(update={"segment": None}), tmp_path) == 3
+    written = write_parts(tmp_path, pa.Table.from_batches([batch(announce(ORDERS, 1), insert(ORDERS, 50, ["1", "a"]))]))
+    parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
+    assert open_writer(store, "p", pipeline).step()
+    assert "segments of shop.orders begin anew" in caplog.text
+    found = [(one.first, one.last, one.rows) for one in segments.list_segments(store, "p", "shop.orders")]
+    assert found == [(10, 20, 3), (40, 50, 3)]
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SegmentFailed, match=r"the segment .*/shop.orders/1.parquet is missing; check that"):
         Folder(str(tmp_path)).read("shop.orders/1.parquet")

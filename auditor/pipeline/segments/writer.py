@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 STEP_EVENTS = 1_000_000
 """Events of all tables that are cut before the manifest is written; their positions and times are held in memory."""
 
+MOST_ROWS = 1 << 62
+"""More rows than a transaction has: a place with it lies behind all events of its position."""
+
 Place = tuple[int, int]
 """Position, and row within the transaction."""
 
@@ -92,8 +95,17 @@ class SegmentWriter:
         """Return how far the stream was cut; what open segments have is counted again with the next step."""
         places = segments.last_places(self.store, self.pipeline)
         self._tables = {table: _Table(place, place[0] - 1) for table, place in places.items()}
-        self._cut = segments.get_cut(self.store, self.pipeline)
-        return self._cut
+        cut = segments.get_cut(self.store, self.pipeline)
+        for table, staged in parts.list_tables(self.store, self.pipeline).items():
+            if staged.pruned_through > cut.free.get(table, 0):  # while no segments were kept; a segment must not span what is gone
+                if table in places:
+                    extra = {"action": "segments_interrupted", "pipeline": self.pipeline, "table": table}
+                    log.warning(
+                        "%s: segments of %s begin anew, because parts that they lack were deleted", self.pipeline, table, extra=extra
+                    )
+                self._tables[table] = _Table((staged.pruned_through, MOST_ROWS), staged.pruned_through)
+        self._cut = cut
+        return cut
 
     def _list(self, table: str, after: int, through: int) -> list[Part]:
         """Return the parts of a table that have events behind one position, and not only behind another."""
