@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import signal
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from auditor.cli._output import current_user, print_reports, settings_and_store
+from auditor.cli._signals import stopped_by_signals
 
 if TYPE_CHECKING:
     from auditor.service.bootstraps import BootstrapResult
@@ -28,7 +23,11 @@ def bootstrap(options: argparse.Namespace) -> int:
 
     if options.drop_old and (options.keys or options.replica):
         raise ConfigError("--drop-old drops what all bootstraps of the audit left; leave --keys and --from out")
-    with settings_and_store(options) as (configured, store), watching(options.quiet) as watch, _stopped_by_signals() as stopped:
+    with (
+        settings_and_store(options) as (configured, store),
+        watching(options.quiet) as watch,
+        stopped_by_signals("stopping; the same command goes on from here") as stopped,
+    ):
         followed = bootstraps.Followed(current_user(), stopped, watch, print)
         if options.drop_old:
             dropped = bootstraps.drop_left(configured, store, options.audit, followed)
@@ -54,22 +53,3 @@ def _print_result(result: BootstrapResult) -> int:
         return DIFFERS
     code = print_reports([result.after], argparse.Namespace(format="text", verbose=False))
     return code or (DIFFERS if result.not_settled else 0)
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """Yield an event that SIGINT or SIGTERM sets, so that the bootstrap ends with its table as it was; a second one interrupts it."""
-    stopped = threading.Event()
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        if stopped.is_set():
-            raise KeyboardInterrupt
-        stopped.set()
-        print("auditor: stopping; the same command goes on from here", file=sys.stderr)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from auditor.cli._output import current_user, print_reports, settings_and_store
+from auditor.cli._signals import stopped_by_signals
 
 if TYPE_CHECKING:
     from auditor.config import Settings
@@ -61,7 +57,11 @@ def _write(options: argparse.Namespace) -> int:
 
     if options.format or options.output:
         raise ConfigError("--format and --output print a patch; leave them out with --apply, --dry-run and --undo")
-    with settings_and_store(options) as (configured, store), watching(options.quiet) as watch, _stopped_by_signals() as stopped:
+    with (
+        settings_and_store(options) as (configured, store),
+        watching(options.quiet) as watch,
+        stopped_by_signals("stopping after this batch; once more to interrupt it") as stopped,
+    ):
         followed = patches.Followed(current_user(), tuple(options.accept), stopped, watch)
         if options.undo:
             result = patches.undo_patch(configured, store, options.undo, followed)
@@ -104,25 +104,6 @@ def _print_result(result: PatchResult, options: argparse.Namespace) -> None:
         print(result.not_audited)
     if result.patched.patch and not options.undo:
         print(f"to take it back: auditor patch --undo {result.patched.patch[:12]}")
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """Yield an event that SIGINT or SIGTERM sets, so that the patch ends after its batch; a second one interrupts it."""
-    stopped = threading.Event()
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        if stopped.is_set():
-            raise KeyboardInterrupt
-        stopped.set()
-        print("auditor: stopping after this batch; once more to interrupt it", file=sys.stderr)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _selection(options: argparse.Namespace) -> Selection:
