@@ -33,6 +33,7 @@ from auditor.store import Store, leases, parts, pipelines, runs, salt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
     from pyspark.sql.streaming.query import StreamingQuery
 
 log = logging.getLogger(__name__)
@@ -71,9 +72,8 @@ class Run:
     """The targets that this process loads; where it stages, but for those that another process loads already."""
     stages: bool = True
     """Whether this process reads the source."""
-    source: str = "mysql_binlog"
-    register: Callable[[SparkSession], None] | None = None
-    """Registers ``source`` with Spark; by default the change source of the binary log."""
+    events: type[DataSource] | None = None
+    """The source of the events; by default the binary log."""
     stop: threading.Event = field(default_factory=threading.Event)
     """Set to end the run after the batch."""
     _staged: list[threading.Event] = field(default_factory=list)
@@ -162,8 +162,6 @@ class Run:
         staging = Staging(self.store, self.name, root, rules, root / spark.CHECKPOINT, self._wake, self.stop.is_set, watch=watch)
         query: StreamingQuery | None = None
         wait, next_start, next_retention = FIRST_WAIT, 0.0, 0.0
-        if session and self.stages:
-            (self.register or _register)(session)
         try:
             while not self.stop.is_set():
                 now = time.monotonic()
@@ -179,7 +177,7 @@ class Run:
                     query = None
                 elif session and query is None and self.stages and not self._paused.is_set() and now >= next_start:
                     try:
-                        query = spark.start_query(session, self._options(root), root, staging, TRIGGER, self.source)
+                        query = spark.start_query(session, self.events or _binlog(), self._options(root), root, staging, TRIGGER)
                     except AuditorError as error:
                         next_start, wait = now + wait, min(LONGEST_WAIT, 2 * wait)
                         self._report(error)
@@ -213,7 +211,7 @@ class Run:
         offset = pipelines.get_pipeline(self.store, self.name).source_offset
         if offset is not None:
             log.warning("%s: there is no checkpoint; it goes on from the last batch in the store", self.name, extra={"action": "resumed"})
-        elif self.register is None:
+        elif self.events is None:
             offset = end_of_log(source_of(self.settings, self.name))
             parts.record_batch(self.store, self.name, [], {}, offset)
             place = f"{offset['file']}:{offset['position']}"
@@ -302,7 +300,7 @@ def _is_committing(query: Any) -> bool:
     return bool(query.status.get("isTriggerActive"))
 
 
-def _register(session: SparkSession) -> None:
+def _binlog() -> type[DataSource]:
     from auditor.pipeline.source import MySQLBinlog
 
-    session.dataSource.register(MySQLBinlog)
+    return MySQLBinlog

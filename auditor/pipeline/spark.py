@@ -19,10 +19,11 @@ from auditor.pipeline.staging import Staging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
     from pyspark.sql.streaming.query import StreamingQuery
 
 DRIVER_PACKAGES = ("pyspark", "pandas")
-"""What Spark needs in this Python: its ``mapInArrow`` asks for pandas, and uses only Arrow."""
+"""What Spark needs in this Python: its sources in Python ask for pandas, and use only Arrow."""
 
 CHECKPOINT = "checkpoint"
 """The folder of the streaming query's checkpoint, below that of the staging."""
@@ -82,11 +83,13 @@ def on_executors(spark: SparkSession | None) -> Callable[[Callable[[LoadTask], A
 
 
 def start_query(
-    spark: SparkSession, options: dict[str, str], root: Path, staging: Staging, every: float, source: str = "mysql_binlog"
+    spark: SparkSession, events: type[DataSource], options: dict[str, str], root: Path, staging: Staging, every: float
 ) -> StreamingQuery:
-    """Start the query that reads a source and stages its batches, from its checkpoint if there is one. Raises AuditorError."""
+    """Start the query that reads a source of events and stages its batches, from its checkpoint if there is one. Raises AuditorError."""
     try:
-        stream = spark.readStream.format(source).options(**options).load()
+        source = staging.source(events)
+        spark.dataSource.register(source)
+        stream = spark.readStream.format(source.name()).options(**options).load()
         writer = stream.writeStream.foreachBatch(staging.foreach_batch).option("checkpointLocation", str(root / CHECKPOINT))
         return writer.trigger(processingTime=f"{max(0, round(every * 1000))} milliseconds").start()
     except Exception as error:

@@ -24,36 +24,40 @@ from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.events import ARROW_SCHEMA, TableSchema
 from auditor.pipeline.staged_parts import WrittenPart, write_parts
 
-MANIFEST = "part string, error string"
+MANIFEST = pa.schema([("part", pa.string()), ("error", pa.string())])
 """What a task that wrote parts returns to the driver: no row, but a part each, or why it could not be written."""
 
 
 def stage_task(root: str, rules: TableRules, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Project a task's events and write their parts, and yield the entries of the manifest: the function of ``mapInArrow``.
+    """Project a task's events and write their parts, and yield the entries of the manifest.
 
-    It runs in the task that decodes, without a shuffle between, so that what is excluded or masked reaches no disk.
+    It runs in the process that decodes, so that what is excluded or masked reaches no disk.
     """
     try:
-        found = _project([_plain(one) for one in batches if one.num_rows], rules)
+        found = _project(batches, rules)
         yield _entries([_to_json(one) for events in found for one in write_parts(Path(root), events)], "")
     except AuditorError as error:
         yield _entries([], f"{type(error).__name__}: {error}")
 
 
-def _project(batches: list[pa.RecordBatch], rules: TableRules) -> list[pa.Table]:
-    """Return the projected events of each table. Raises ColumnRefused, BadExpression, ValueRefused and StagingFailed."""
-    if not batches:
-        return []
-    whole = pa.Table.from_batches(batches, ARROW_SCHEMA)
-    announced = whole.filter(pc.equal(whole["kind"], "schema")).select(["schema_id", "after"]).to_pylist()
-    schemas = {row["schema_id"]: TableSchema.from_json(row["after"][0]) for row in announced}
-    if unknown := sorted(set(whole["schema_id"].unique().to_pylist()) - set(schemas)):
-        raise StagingFailed(f"the source announced no schema {unknown[0]} before its events; report this as a bug of the source")
+def _project(batches: Iterable[pa.RecordBatch], rules: TableRules) -> list[pa.Table]:
+    """Return the projected events of each table, of batches that announce each schema before its rows.
+
+    Each batch is projected before the next one is decoded, and only what is left of it is kept. Raises ColumnRefused, BadExpression,
+    ValueRefused and StagingFailed.
+    """
+    projections: dict[str, Projection] = {}
     tables: dict[tuple[str, str], list[pa.RecordBatch]] = {}
-    for schema_id, schema in sorted(schemas.items()):
-        chosen = whole.filter(pc.equal(whole["schema_id"], schema_id)).combine_chunks().to_batches()
-        projection = Projection(schema, rules.of(schema.table))
-        tables.setdefault((schema.database, schema.table), []).extend(projection.apply(one) for one in chosen)
+    for batch in batches:
+        announced = batch.filter(pc.equal(batch["kind"], "schema"))
+        for row in announced.select(["schema_id", "after"]).to_pylist():
+            schema = TableSchema.from_json(row["after"][0])
+            projections.setdefault(row["schema_id"], Projection(schema, rules.of(schema.table)))
+        for schema_id in sorted(batch["schema_id"].unique().to_pylist()):
+            if (projection := projections.get(schema_id)) is None:
+                raise StagingFailed(f"the source announced no schema {schema_id} before its events; report this as a bug of the source")
+            chosen = batch.filter(pc.equal(batch["schema_id"], schema_id))
+            tables.setdefault((projection.schema.database, projection.schema.table), []).append(projection.apply(chosen))
     return [pa.Table.from_batches(some, ARROW_SCHEMA) for _, some in sorted(tables.items())]
 
 
@@ -69,15 +73,10 @@ class TableRules:
         return Rules(self.pipeline.columns_of(table), self.salt)
 
 
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with exactly the fields of an event: Spark drops what it does not know of them."""
-    return pa.RecordBatch.from_arrays([batch[field.name].cast(field.type) for field in ARROW_SCHEMA], schema=ARROW_SCHEMA)
-
-
 def _entries(found: list[str], error: str) -> pa.RecordBatch:
     texts = [*found, *([""] if error else [])]
     errors = [""] * len(found) + ([error] if error else [])
-    return pa.RecordBatch.from_pydict({"part": pa.array(texts, pa.string()), "error": pa.array(errors, pa.string())})
+    return pa.RecordBatch.from_arrays([pa.array(texts, pa.string()), pa.array(errors, pa.string())], schema=MANIFEST)
 
 
 def _to_json(written: WrittenPart) -> str:

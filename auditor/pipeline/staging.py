@@ -14,20 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.errors import AuditorError
 from auditor.model import Part
-from auditor.pipeline.stage_task import MANIFEST, TableRules, read_entry, stage_task
+from auditor.pipeline.stage_task import TableRules, read_entry, stage_task
 from auditor.pipeline.staged_parts import WrittenPart
 from auditor.pipeline.watch import Watch
 from auditor.store import Store, parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.datasource import DataSource
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Staging:
-    """Stages a pipeline's batches; ``foreach_batch`` is given to a streaming query."""
+    """Stages a pipeline's batches: a streaming query reads ``source``, and gives them to ``foreach_batch``."""
 
     store: Store
     pipeline: str
@@ -45,6 +46,12 @@ class Staging:
     watch: Watch | None = None
     """Knows how far the source is ahead; `note_batch` is called for each batch that has events."""
 
+    def source(self, events: type[DataSource]) -> type[DataSource]:
+        """Return the source of the query: its tasks write the parts of these events."""
+        from auditor.pipeline.parts_source import parts_source
+
+        return parts_source(events, partial(stage_task, str(self.root), self.rules))
+
     def foreach_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Write a batch's parts and list them, all or none. A replay writes and lists the same ones again.
 
@@ -59,7 +66,7 @@ class Staging:
         began = time.monotonic()
         offset = _logged_offset(self.checkpoint, batch_id)
         try:
-            found = [read_entry(row) for row in batch.mapInArrow(partial(stage_task, str(self.root), self.rules), MANIFEST).collect()]
+            found = [read_entry(row) for row in batch.collect()]
             self._list(found, offset)
         except AuditorError as error:
             self.failure = error

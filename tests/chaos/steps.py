@@ -121,6 +121,6 @@ def install() -> None:
         (load, "load_task", load_task),
         (run, "Staging", _SteppedStaging),
         (run, "Loader", _loader),
-        (run, "_register", lambda session: session.dataSource.register(SteppedBinlog)),
+        (run, "_binlog", lambda: SteppedBinlog),
     ):
         setattr(module, name, replacement)

@@ -68,8 +68,7 @@ pipelines:
 
     def run(self, **more: Any) -> Run:
         """A run of it."""
-        register = lambda session: session.dataSource.register(EventFiles)  # noqa: E731
-        return Run(self.settings, self.path, self.store, PIPELINE, ["pg", "duck"], source="event_files", register=register, **more)
+        return Run(self.settings, self.path, self.store, PIPELINE, ["pg", "duck"], events=EventFiles, **more)
 
     def rows(self, connection: str) -> list[tuple[Any, ...]]:
         """What a target has."""
