@@ -37,8 +37,13 @@ LOCAL_OPTIONS = {
 """Options of a Spark in this process that keep its memory small.
 https://spark.apache.org/docs/latest/configuration.html#runtime-environment"""
 
-ARENAS = "MALLOC_ARENA_MAX", "2"
-"""Pools of memory of the C library, of which Java's threads would each begin one. https://man7.org/linux/man-pages/man3/mallopt.3.html"""
+LOCAL_ENVIRONMENT = {
+    # Pools of memory of the C library, of which Java's threads would each begin one. https://man7.org/linux/man-pages/man3/mallopt.3.html
+    "MALLOC_ARENA_MAX": "2",
+    # Arrow's own pool keeps what batches needed; that of the C library gives it back. https://arrow.apache.org/docs/python/memory.html
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
+"""Variables of the environment for the processes of such a Spark, unless they are set."""
 
 _KNOWN_ERROR = re.compile(r"(?:auditor|dialects)\.errors\.(\w+): (.+)")
 """How an error of the auditor stands in the text of an error of Spark."""
@@ -51,7 +56,8 @@ def start_session(master: str) -> SparkSession:
     options = {"master": master}
     if master.startswith("local"):
         options |= LOCAL_OPTIONS
-        os.environ.setdefault(*ARENAS)
+        for name, value in LOCAL_ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
     else:  # executors on other hosts call the driver
         options |= {"spark.driver.bindAddress": "0.0.0.0", "spark.driver.host": socket.getfqdn()}
     session: Any = dialects.connect(f"spark://local?{urlencode(options)}")

@@ -31,6 +31,9 @@ CONSTANT_COLUMNS = ["kind", "database", "table", "schema_id"]
 ROWS_PER_GROUP = 65_536
 """Rows of a row group, which a reader holds in memory."""
 
+ROWS_AT_ONCE = 16_384
+"""Rows that a reader hands on together: what is made of them takes several times their memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenPart:
@@ -69,7 +72,7 @@ def read_part(root: Path, part: Part, after: int) -> Iterator[pa.RecordBatch]:
             if file.metadata.num_rows != part.rows:
                 raise PartDamaged(f"the part {root / part.path} has {file.metadata.num_rows} rows, and {part.rows} in the manifest")
             last = 0
-            for batch in file.iter_batches(ROWS_PER_GROUP):
+            for batch in file.iter_batches(ROWS_AT_ONCE):
                 last = pc.max(batch["position"]).as_py()
                 found = batch.filter(pc.greater(batch["position"], after))
                 if found.num_rows:
