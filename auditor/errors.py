@@ -69,6 +69,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── LogRefused                exit 2                it holds what is not replicated, or is written with other settings
     │   ├── PositionLost                                    a position is gone from it, or is none
     │   ├── SourceReplaced                                  a connection leads to another server than before
+    │   ├── FailoverRefused           exit 2                another server's log may lack what was read
     │   ├── OffsetWentBack                                  a stream was asked to go back
     │   └── ReaderReplaced                                  another reader with the same server id took over
     ├── NotifyError                   exit 3                a notification could not be sent
@@ -107,7 +108,7 @@ __all__ = [
     "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "BootstrapFailed", "BootstrapRefused",
     "ChangeStreamError", "ColumnRefused",
     "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing", "DemoServerMissing",
-    "DriverMissing", "EngineError", "Forbidden", "HashMissing", "HeartbeatAhead", "LockTimeout", "LogRefused",
+    "DriverMissing", "EngineError", "FailoverRefused", "Forbidden", "HashMissing", "HeartbeatAhead", "LockTimeout", "LogRefused",
     "MergeFailed", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotifyError", "OffsetWentBack",
     "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
     "PositionLost", "QueueFull", "ReaderReplaced", "ResultError", "RunOutdated", "ScanRefused", "SchemaChanged",
@@ -334,6 +335,12 @@ class PositionLost(ChangeStreamError):
 
 class SourceReplaced(ChangeStreamError):
     """A connection leads to another server than the one whose binary log was read; correct its URL, or reset the pipeline."""
+
+
+class FailoverRefused(ChangeStreamError):
+    """A pipeline cannot go on from another server without a gap; accept it and copy the tables, or reset the pipeline."""
+
+    exit_code = 2
 
 
 class OffsetWentBack(ChangeStreamError):

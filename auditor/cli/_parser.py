@@ -287,6 +287,7 @@ def _add_pipeline_commands(command: AddCommand) -> None:
         "pause": "let a running pipeline stand still",
         "unpause": "let a paused pipeline go on",
         "segments": "list the segments of a pipeline's stream with their digests",
+        "failover": "go on from another server, a replica of the one that was read, behind the transaction that was read last",
         "reset": "forget the staged parts and all positions; asks for the name again",
     }
     added = {name: _with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in about.items()}
@@ -297,6 +298,9 @@ def _add_pipeline_commands(command: AddCommand) -> None:
     added["run"].add_argument(
         "--target", metavar="TARGET", help="only load this target from what another process stages; start it before that one"
     )
+    added["failover"].add_argument("--to", metavar="CONNECTION", required=True, help="connection to the new server")
+    added["failover"].add_argument("--dry-run", action="store_true", help="only say where it would go on, and what may be missing")
+    added["failover"].add_argument("--accept-gap", action="store_true", help="go on although rows may be missing; copy the tables then")
     added["segments"].add_argument("--table", metavar="TABLE", help="of this table alone")
     added["segments"].add_argument("--verify", action="store_true", help="read each file, and compare it with its digest")
     demo = "replicate from a private server into PostgreSQL and DuckDB, audit both, break them, and audit them again"

@@ -1,4 +1,4 @@
-"""The command ``auditor pipeline``: init, check, run, status, pause, unpause, segments, reset and demo."""
+"""The command ``auditor pipeline``: init, check, run, status, pause, unpause, segments, failover, reset and demo."""
 
 from __future__ import annotations
 
@@ -142,6 +142,27 @@ def _segments(options: argparse.Namespace) -> int:
     return 1 if any(wrong for _, wrong in found) else 0
 
 
+def _failover(options: argparse.Namespace) -> int:
+    from auditor import config
+    from auditor.service import failovers
+
+    with settings_and_store(options) as (configured, store):
+        path = config.find_file(options.config)
+        accept, dry = options.accept_gap, options.dry_run
+        found = failovers.fail_over(configured, path, store, options.pipeline, options.to, accept, dry, by=current_user())
+    behind = f"behind transaction {found.transaction}" if found.transaction else "where its log ends now"
+    print(f"pipeline {options.pipeline}: it goes on from {options.to} at {found.place}, {behind}")
+    for gap in found.gaps:
+        print(f"gap: {gap}")
+    if found.gaps:
+        print("gap: copy the tables again with auditor bootstrap, then audit them")
+    if dry:
+        print("nothing was changed")
+    else:
+        print(f"{path} names {options.to} as its source now; start it with: auditor pipeline run {options.pipeline}")
+    return 1 if found.gaps else 0
+
+
 def _reset(options: argparse.Namespace) -> int:
     from auditor.errors import ConfigError
     from auditor.service import pipelines
@@ -173,5 +194,6 @@ _ACTIONS = {
     "pause": _pause,
     "unpause": _pause,
     "segments": _segments,
+    "failover": _failover,
     "reset": _reset,
 }

@@ -7,11 +7,11 @@ so that a password may contain any character.
 
 from __future__ import annotations
 
-from auditor.config._add_audits import add_audits
 from auditor.config._audit import Audit, Columns, Limits, Override, Partition, TableRef
 from auditor.config._audit_names import is_pattern, select_audits
 from auditor.config._base import DialectSql, PerSide, Sql, parse_duration
 from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, WriteSettings
+from auditor.config._edit import add_audits, set_source
 from auditor.config._groups import AuditGroup
 from auditor.config._load import find_file, load, validate_audit, validate_settings, validate_slice
 from auditor.config._pipeline import Pipeline, PipelineColumns, PipelineSource, PipelineTarget, Staging
@@ -68,6 +68,7 @@ __all__ = [
     "load",
     "parse_duration",
     "select_audits",
+    "set_source",
     "validate_audit",
     "validate_settings",
     "validate_slice",

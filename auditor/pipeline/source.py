@@ -271,7 +271,8 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         ranges = self._log_from(mark).advance(end, limit.max_bytes if isinstance(limit, ReadMaxBytes) else None)
         assert self._log is not None
         self._planned = mark.place, self._log.mark.place, ranges
-        return as_offset(self._log.mark, start["epoch"]) | {"server": self._server}
+        kept = {"known": start["known"]} if "known" in start else {}  # what earlier failovers left behind
+        return as_offset(self._log.mark, start["epoch"]) | {"server": self._server} | kept
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the ranges of a batch, the same whenever it is planned; after a crash, nothing was planned before.

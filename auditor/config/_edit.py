@@ -1,4 +1,4 @@
-"""Add audits to a configuration file, which keeps its comments and its layout."""
+"""Change a configuration file, which keeps its comments and its layout: add audits, name another source of a pipeline."""
 
 from __future__ import annotations
 
@@ -20,17 +20,34 @@ def add_audits(path: Path, audits: Mapping[str, Any]) -> list[str]:
 
     The file is replaced at once, and only by one that can be loaded. Raises ConfigError.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+    text, root = _read(path)
     there = _value_of(root, "audits")
     known = {str(key.value) for key, _ in there.value} if isinstance(there, yaml.MappingNode) else set()
     added = {name: audit for name, audit in audits.items() if name not in known}
     if added:
-        _replace(path, _with(text, there, added, path))
+        _replace(path, _with(text, there, added, path), "add the audits by hand")
     return list(added)
+
+
+def set_source(path: Path, pipeline: str, connection: str) -> None:
+    """Let a pipeline in a configuration file read from another connection. Raises ConfigError."""
+    text, node = _read(path)
+    for key in ("pipelines", pipeline, "source", "connection"):
+        node = _value_of(node, key)
+    if not isinstance(node, yaml.ScalarNode):
+        raise ConfigError(f"{path} names no connection under pipelines: {pipeline}: source; write there: connection: {connection}")
+    if node.value != connection:
+        name = yaml.safe_dump(connection, default_flow_style=True).removesuffix("\n...\n").strip()
+        changed = text[: node.start_mark.index] + name + text[node.end_mark.index :]
+        _replace(path, changed, f"write there, under pipelines: {pipeline}: source, connection: {connection}")
+
+
+def _read(path: Path) -> tuple[str, yaml.Node | None]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        return text, yaml.compose(text, Loader=yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
 
 
 def _value_of(root: yaml.Node | None, key: str) -> yaml.Node | None:
@@ -54,7 +71,7 @@ def _with(text: str, there: yaml.Node | None, added: Mapping[str, Any], path: Pa
     return f"{text[: start.index].rstrip()}\n{textwrap.indent(body, '  ')}{rest.lstrip() if rest.strip() else ''}"
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, text: str, by_hand: str) -> None:
     real = path.resolve()
     try:
         number, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.", suffix=".yaml")
@@ -67,4 +84,4 @@ def _replace(path: Path, text: str) -> None:
         finally:
             Path(name).unlink(missing_ok=True)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}; add the audits by hand") from None
+        raise ConfigError(f"{path} cannot be written: {error.strerror}; {by_hand}") from None

@@ -1,0 +1,80 @@
+"""Let a pipeline go on from another server than the one that it read."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from auditor.config import Settings, set_source
+from auditor.errors import ConfigError, FailoverRefused
+from auditor.store import events, leases, parts, pipelines, runs
+from dialects.url import parse_url
+
+if TYPE_CHECKING:
+    from auditor.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class FailedOver:
+    """Where a pipeline goes on."""
+
+    place: str
+    transaction: str
+    """The global id of the last transaction that was read; empty if the place is not behind it."""
+    gaps: tuple[str, ...]
+    """What may be missing, and was accepted."""
+
+
+def fail_over(
+    settings: Settings, config_file: Path, store: Store, name: str, to: str, accept_gap: bool, dry_run: bool, *, by: str
+) -> FailedOver:
+    """Let a stopped pipeline go on from connection ``to``, and write its name into the configuration file.
+
+    With ``dry_run`` only say where. Raises FailoverRefused where rows may be missing, unless that is accepted; SourceTaken while the
+    pipeline runs; ConfigError, EngineError and StoreError.
+    """
+    from auditor.pipeline.binlog.dump import Source
+    from auditor.pipeline.binlog.selection import Selection
+    from auditor.pipeline.failover import find_failover
+
+    pipeline = settings.pipeline(name)
+    _check_connection(settings, name, to)
+    database = parse_url(settings.connections[to].url).database
+    with ExitStack() as held:
+        _hold(settings, store, name, to, held)
+        offset = pipelines.get_pipeline(store, name).source_offset
+        found = find_failover(offset, Source(settings.connections[to].url, to), Selection(pipeline.source.tables, database))
+        if found.gaps and not accept_gap and not dry_run:
+            raise FailoverRefused(
+                f"{'; '.join(found.gaps)}; fail over with --accept-gap, and then copy the tables again: auditor bootstrap AUDIT of each"
+            )
+        if not dry_run:
+            # In this order: whatever ends this between, the pipeline goes on from the old server, or refuses to until this is done again.
+            parts.record_batch(store, name, [], {}, found.offset)
+            with suppress(FileNotFoundError):
+                shutil.rmtree(Path(pipeline.staging.path) / "checkpoint")
+            set_source(config_file, name, to)
+            events.record_event(store, who=by, what="pipeline failed over", subject=f"{name} to {to} at {found.place}")
+    return FailedOver(str(found.place), found.offset["gtid"], found.gaps)
+
+
+def _check_connection(settings: Settings, name: str, to: str) -> None:
+    old = settings.pipeline(name).source.connection
+    if to not in settings.connections:
+        raise ConfigError(f"there is no connection {to!r}; connections: {', '.join(sorted(settings.connections))}")
+    databases = [parse_url(settings.connections[one].url).database for one in (old, to)]
+    if databases[0] != databases[1]:
+        raise ConfigError(f"connection {to} leads to database {databases[1]!r}, and {old} to {databases[0]!r}; both must lead to the same")
+
+
+def _hold(settings: Settings, store: Store, name: str, to: str, held: ExitStack) -> None:
+    """Hold the leases of both servers, so that nobody reads them for the pipeline meanwhile. Raises SourceTaken."""
+    holder, owner = secrets.token_hex(16), runs.this_process()
+    old = settings.pipeline(name).source.connection
+    for lease in sorted({settings.connections[one].database for one in (old, to)}):
+        leases.take_lease(store, lease, holder, owner, 600)
+        held.callback(leases.release_lease, store, lease, holder)
