@@ -42,6 +42,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── SegmentFailed             exit 3     retryable  a segment's file could not be written or read
     ├── PipelineFailed            exit 3     retryable  Spark ended a pipeline's query for a reason that is not known
     ├── PartsGone                 exit 3                a target lacks events whose parts were deleted
+    ├── TableStopped              exit 3                the next events of a table cannot be had or applied
     ├── MergeFailed               exit 3     retryable  another process merged meanwhile, or rows were lost on the way
     ├── PatchRefused                  exit 2                a patch would not do what it says, so nothing was written
     │   ├── RunOutdated                                     the run is too old to patch from, or settings or columns changed
@@ -114,7 +115,7 @@ __all__ = [
     "PositionLost", "QueueFull", "ReaderReplaced", "ResultError", "RunOutdated", "ScanRefused", "SchemaChanged",
     "SerializationConflict", "ServerSilent", "ServerTooOld", "SessionNotKept", "SnapshotLost", "SourceReplaced",
     "SourceTaken", "StagingFailed", "StagingFull", "StatementCancelled", "StatementRefused", "StatementTimeout",
-    "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew", "StoreUnavailable", "Unauthorised", "UnknownAudit",
+    "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew", "StoreUnavailable", "TableStopped", "Unauthorised", "UnknownAudit",
     "UnknownPatch", "UnknownPipeline", "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable", "ValueRefused",
 ]  # fmt: skip
 
@@ -205,6 +206,10 @@ class PipelineFailed(AuditorError):
 
 class PartsGone(AuditorError):
     """A target lacks events whose parts were deleted; copy the table from the source again."""
+
+
+class TableStopped(AuditorError):
+    """The next events of a table cannot be had or applied; see auditor pipeline status, and skip them with: auditor pipeline skip."""
 
 
 class MergeFailed(AuditorError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -39,6 +40,13 @@ def update(schema: TableSchema, position: int, *pairs: tuple[Row, Row]) -> list[
 def delete(schema: TableSchema, position: int, *rows: Row) -> list[dict[str, object]]:
     """Deletes of one transaction."""
     return [event(schema, "delete", position, number, row, None) for number, row in enumerate(rows)]
+
+
+def note(kind: EventKind, table: str, position: int, body: dict[str, object], *, last: int = 0, events: int = 0) -> list[dict[str, object]]:
+    """A note on a table, as the source writes it among the events."""
+    content = json.dumps({"last": last or position, "events": events, "body": body})
+    place = {"gtid": None, "position": position, "row": -1, "time": T0 + dt.timedelta(seconds=position)}
+    return [{"kind": kind, "database": "shop", "table": table, "schema_id": "", **place, "before": None, "after": [content]}]
 
 
 def announce(schema: TableSchema, position: int) -> list[dict[str, object]]:

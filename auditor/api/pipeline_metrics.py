@@ -33,6 +33,8 @@ def _pipelines(found: list[dict[str, Any]]) -> Iterator[Metric]:
     yield each("paused", "1 if the pipeline is paused, else 0.", lambda one: float(one["paused"]))
     yield each("staging_failed", "1 while staging is stopped or retried after an error, else 0.", lambda one: float(bool(one["reason"])))
     yield each("warnings", "Warnings of the last look at source and staging.", lambda one: float(len(one["warnings"])))
+    yield each("stopped_tables", "Tables that an event or a statement stops.", lambda one: len({stop["table"] for stop in one["stopped"]}))
+    yield each("skipped_events", "Events that somebody let tables go on without.", lambda one: sum(s["events"] for s in one["skipped"]))
     yield each("source_lag_seconds", "Seconds since the source's log ended where staging stands.", lambda one: one["lag_seconds"])
     yield each("source_lag_bytes", "Bytes of the source's log that are not staged, at the last look.", lambda one: one["lag_bytes"])
     yield each("log_expires_seconds", "Seconds after which the source deletes its log.", lambda one: one["log_expires"])

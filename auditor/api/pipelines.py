@@ -54,6 +54,22 @@ class TargetStatus(BaseModel):
     tables: dict[str, TargetTable]
 
 
+class StoppedTable(BaseModel):
+    """Events that stop a table, or did so until somebody skipped them."""
+
+    table: str
+    place: str = Field(description="File and position of the source's log at which the table stops.", examples=["binlog.000012:4567"])
+    through: str = Field(description="The same of the last of these events.")
+    events: int = Field(description="How many: rows where these could be told apart, else events of the log, which hold several.")
+    time: dt.datetime = Field(description="When the source committed the first one.")
+    stage: Literal["decoding", "staging", "merge", "statement"]
+    target: str | None = Field(description="The target that cannot hold them; null if none can have them.")
+    reason: str
+    skipped_by: str | None = None
+    skipped_at: dt.datetime | None = None
+    skip_reason: str | None = None
+
+
 class PipelineStatus(BaseModel):
     """How a pipeline stands."""
 
@@ -74,6 +90,8 @@ class PipelineStatus(BaseModel):
     batch: dict[str, float] = Field(description="Events, bytes and seconds of the last batch that had events.")
     warnings: list[str]
     tables: dict[str, StagedTable]
+    stopped: list[StoppedTable] = Field(description="What stops tables.")
+    skipped: list[StoppedTable] = Field(description="What somebody let tables go on without.")
     targets: dict[str, TargetStatus]
 
 

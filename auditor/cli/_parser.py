@@ -286,6 +286,7 @@ def _add_pipeline_commands(command: AddCommand) -> None:
         "status": "show what was staged, and what each target holds and lacks",
         "pause": "let a running pipeline stand still",
         "unpause": "let a paused pipeline go on",
+        "skip": "let a stopped table go on without the events that stop it",
         "segments": "list the segments of a pipeline's stream with their digests",
         "failover": "go on from another server, a replica of the one that was read, behind the transaction that was read last",
         "reset": "forget the staged parts and all positions; asks for the name again",
@@ -301,6 +302,9 @@ def _add_pipeline_commands(command: AddCommand) -> None:
     added["failover"].add_argument("--to", metavar="CONNECTION", required=True, help="connection to the new server")
     added["failover"].add_argument("--dry-run", action="store_true", help="only say where it would go on, and what may be missing")
     added["failover"].add_argument("--accept-gap", action="store_true", help="go on although rows may be missing; copy the tables then")
+    added["skip"].add_argument("--table", metavar="TABLE", required=True, help="the table that is stopped")
+    added["skip"].add_argument("--position", metavar="FILE:POS", required=True, help="where it is stopped, as status shows it")
+    added["skip"].add_argument("--reason", metavar="WHY", required=True, help="why the events may be left out; is stored with your name")
     added["segments"].add_argument("--table", metavar="TABLE", help="of this table alone")
     added["segments"].add_argument("--verify", action="store_true", help="read each file, and compare it with its digest")
     demo = "replicate from a private server into PostgreSQL and DuckDB, audit both, break them, and audit them again"

@@ -1,4 +1,4 @@
-"""The command ``auditor pipeline``: init, check, run, status, pause, unpause, segments, failover, reset and demo."""
+"""The command ``auditor pipeline``: init, check, run, status, pause, unpause, skip, segments, failover, reset and demo."""
 
 from __future__ import annotations
 
@@ -82,6 +82,8 @@ def _status(options: argparse.Namespace) -> int:
 
 def print_status(found: dict[str, Any]) -> None:
     """Print how a pipeline stands, for people."""
+    from auditor.pipeline.poison import skipped_line
+
     how = "paused" if found["paused"] else "running" if found["running"] else "not running"
     staged = f"{found['events']:,} events staged, up to {found['staged_time']}" if found["staged_time"] else "nothing was staged yet"
     print(f"pipeline {found['pipeline']}: {how}; {staged}; {_lag(found)} behind the source")
@@ -90,9 +92,18 @@ def print_status(found: dict[str, Any]) -> None:
         print(f"warning: {warning}")
     if found["reason"]:
         print(f"staging: {found['reason']}")
+    for one in found["stopped"]:
+        where = f" for {one['target']}" if one["target"] else ""
+        print(f"{one['table']} stops at {one['place']}{where}: {one['reason']}")
+        way_on = f"auditor pipeline skip {found['pipeline']} --table {one['table']} --position {one['place']} --reason WHY"
+        print(f"  to go on without it: {way_on}")
+    for one in found["skipped"]:
+        when = one["skipped_at"][:19]
+        print(f"{one['table']}: {skipped_line(one['events'], one['place'])} by {one['skipped_by']} on {when}: {one['skip_reason']}")
+    stopped = {(one["table"], one["reason"]) for one in found["stopped"]}
     for target, state in found["targets"].items():
         for table, report in state["tables"].items():
-            if report["reason"]:
+            if report["reason"] and (table, report["reason"]) not in stopped:
                 print(f"{target}: {table}: {report['state']}: {report['reason']}")
 
 
@@ -120,6 +131,19 @@ def _pause(options: argparse.Namespace) -> int:
     with settings_and_store(options) as (configured, store):
         pipelines.set_paused(configured, store, options.pipeline, options.action == "pause", by=current_user())
     print(f"pipeline {options.pipeline} is {'paused' if options.action == 'pause' else 'going on'}")
+    return 0
+
+
+def _skip(options: argparse.Namespace) -> int:
+    from auditor.pipeline.poison import skipped_line
+    from auditor.service import pipelines
+
+    with settings_and_store(options) as (configured, store):
+        about = (options.pipeline, options.table, options.position, options.reason)
+        found = pipelines.skip(configured, store, *about, by=current_user())
+    for note in found:
+        whose = f" for {note.target}" if note.target else ""
+        print(f"{note.table}: {skipped_line(note.events, options.position)}{whose}; it goes on behind them within a minute")
     return 0
 
 
@@ -193,6 +217,7 @@ _ACTIONS = {
     "status": _status,
     "pause": _pause,
     "unpause": _pause,
+    "skip": _skip,
     "segments": _segments,
     "failover": _failover,
     "reset": _reset,

@@ -273,6 +273,22 @@ class TargetStatus(TypedDict):
     tables: dict[str, TargetTable]
 
 
+class StoppedTable(TypedDict):
+    """Events that stop a table, or did so until somebody skipped them."""
+
+    table: str
+    place: str
+    through: str
+    events: int
+    time: str
+    stage: Literal["decoding", "staging", "merge", "statement"]
+    target: str | None
+    reason: str
+    skipped_by: str | None
+    skipped_at: str | None
+    skip_reason: str | None
+
+
 class PipelineStatus(TypedDict):
     """How a pipeline stands."""
 
@@ -293,6 +309,8 @@ class PipelineStatus(TypedDict):
     batch: dict[str, float]
     warnings: list[str]
     tables: dict[str, StagedTable]
+    stopped: list[StoppedTable]
+    skipped: list[StoppedTable]
     targets: dict[str, TargetStatus]
 
 

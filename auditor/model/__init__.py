@@ -48,6 +48,7 @@ from auditor.model._plan import (
 )
 from auditor.model._segment import Segment
 from auditor.model._slice import PERMISSIONS, SLICES, Slice, describe_other_settings
+from auditor.model._table_note import NoteKind, Skip, TableNote
 from auditor.model._time import parse_time
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "Measure",
     "Method",
     "NotCompared",
+    "NoteKind",
     "Overdue",
     "OverdueRange",
     "Part",
@@ -89,9 +91,11 @@ __all__ = [
     "Side",
     "SideCost",
     "SidePlan",
+    "Skip",
     "Slice",
     "State",
     "Step",
+    "TableNote",
     "Tolerance",
     "Tool",
     "Verdict",

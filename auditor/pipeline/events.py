@@ -33,8 +33,12 @@ from typing import Literal
 
 import pyarrow as pa
 
-EventKind = Literal["insert", "update", "delete", "refresh", "schema"]
-"""What happened to a row: ``refresh`` is a row that existed, sent by a bootstrap. ``schema`` announces a table's columns."""
+EventKind = Literal["insert", "update", "delete", "refresh", "schema", "poison", "change"]
+"""What happened to a row: ``refresh`` is a row that existed, sent by a bootstrap. ``schema`` announces a table's columns.
+
+``poison`` and ``change`` are notes, which the source writes if its option ``notes`` is true: that rows of a table cannot be had, and that
+a statement changed the table. ``after`` is then JSON with ``last`` position, ``events`` and ``body``, of `auditor.model.TableNote`; their
+``schema_id`` is empty and their ``row`` -1."""
 
 OFFSET_BITS = 32
 """Bits of the offset in a position: offsets in a binary log file are 32 bits wide in its own event headers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -58,7 +59,7 @@ class RowFilter:
         try:
             passed = connection.sql(self._sql).to_arrow_table().column(0).combine_chunks()
         except duckdb.Error as error:
-            reason = str(error).strip().splitlines()[0]
+            reason = re.sub(r"'[^']*'|\"[^\"]*\"", "'...'", str(error).strip().splitlines()[0])  # it quotes a value
             raise ValueRefused(f"where: {self._where} cannot be evaluated on a row of {self._table}: {reason}") from error
         finally:
             connection.unregister("rows")

@@ -196,6 +196,7 @@ class Run:
         """Return the options of the source: names, never URLs; and without a checkpoint the offset to begin at. Raises AuditorError."""
         source = self.settings.pipeline(self.name).source
         options = {"connection": source.connection, "config": str(self.config_file), "tables": ",".join(source.tables)}
+        options["notes"] = "true"
         options["server_id"] = str(server_id(self.settings, self.name))
         # Until its first batch is committed, Spark asks the source again where it begins.
         is_committed = any((root / spark.CHECKPOINT / "commits").glob("[0-9]*"))

@@ -85,7 +85,7 @@ class MySQLBinlog(DataSource):
     ``FILE:POS``, the end of a transaction; of a stream also the JSON of an offset, as Spark logs it), of a batch ``end`` (``latest`` or
     ``FILE:POS``), ``max_bytes`` (of the log in a batch of a stream), ``range_bytes`` (of the log that a task decodes), ``server_id`` (a
     stream ends an older one that has the same; by default a number of its own), ``patience`` (seconds for which a source that went away
-    is waited for).
+    is waited for), ``notes`` (``true`` for events of kind ``poison`` and ``change``; else rows that cannot be had end the query).
     """
 
     @classmethod
@@ -121,6 +121,7 @@ class _Options:
     range_bytes: int = 4 << 20
     server_id: int | None = None
     patience: float = 60.0
+    notes: bool = False
 
     def source(self) -> Source:
         """Return the connection's source. Raises ConfigError."""
@@ -142,7 +143,7 @@ class _Options:
     def reading(self, epoch: int) -> Reading:
         """Return what a task decodes."""
         source = self.source()
-        return Reading(source, self.selection(source), epoch, self.patience)
+        return Reading(source, self.selection(source), epoch, self.patience, notes=self.notes)
 
 
 _NUMBERS = {"max_bytes", "range_bytes", "server_id", "patience"}
@@ -156,7 +157,7 @@ def _parse(given: Mapping[str, str], end_allowed: bool) -> _Options:
             raise ConfigError(f"mysql_binlog has no option {name!r}; its options are {', '.join(known)}")
         if name.lower() in _NUMBERS and (not text.isdecimal() or int(text) < 1):
             raise ConfigError(f"option {name} of mysql_binlog must be a whole number from 1 on, not {text!r}")
-        values[name.lower()] = int(text) if name.lower() in _NUMBERS else text
+        values[name.lower()] = int(text) if name.lower() in _NUMBERS else text.lower() == "true" if name.lower() == "notes" else text
     for name in ("connection", "tables"):
         if not values.get(name):
             raise ConfigError(f"mysql_binlog needs the option {name}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,17 @@ import pyarrow.compute as pc
 
 from auditor import errors
 from auditor.config import Pipeline
-from auditor.errors import AuditorError, StagingFailed
-from auditor.model import Part
+from auditor.errors import AuditorError, BadExpression, ColumnRefused, StagingFailed, ValueRefused
+from auditor.model import Part, TableNote
 from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.events import ARROW_SCHEMA, TableSchema
 from auditor.pipeline.staged_parts import WrittenPart, write_parts
 
-MANIFEST = pa.schema([("part", pa.string()), ("error", pa.string())])
-"""What a task that wrote parts returns to the driver: no row, but a part each, or why it could not be written."""
+MANIFEST = pa.schema([("part", pa.string()), ("note", pa.string()), ("error", pa.string())])
+"""What a task that wrote parts returns to the driver: no row, but a part each, notes on tables, or why it could not be written."""
+
+NOTES = pa.array(["poison", "change"])
+"""Kinds of events that are notes."""
 
 
 def stage_task(root: str, rules: TableRules, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -34,31 +37,84 @@ def stage_task(root: str, rules: TableRules, batches: Iterable[pa.RecordBatch]) 
     It runs in the process that decodes, so that what is excluded or masked reaches no disk.
     """
     try:
-        found = _project(batches, rules)
-        yield _entries([_to_json(one) for events in found for one in write_parts(Path(root), events)], "")
+        found, notes = _project(batches, rules)
+        written = [_to_json(one) for events in found for one in write_parts(Path(root), events)]
+        yield _entries(written, [_note_json(one) for one in notes], "")
     except AuditorError as error:
-        yield _entries([], f"{type(error).__name__}: {error}")
+        yield _entries([], [], f"{type(error).__name__}: {error}")
 
 
-def _project(batches: Iterable[pa.RecordBatch], rules: TableRules) -> list[pa.Table]:
-    """Return the projected events of each table, of batches that announce each schema before its rows.
+def _project(batches: Iterable[pa.RecordBatch], rules: TableRules) -> tuple[list[pa.Table], list[TableNote]]:
+    """Return the projected events of each table, of batches that announce each schema before its rows, and the notes on tables.
 
-    Each batch is projected before the next one is decoded, and only what is left of it is kept. Raises ColumnRefused, BadExpression,
-    ValueRefused and StagingFailed.
+    Each batch is projected before the next one is decoded, and only what is left of it is kept. Events that cannot be projected are
+    noted. Raises StagingFailed.
     """
-    projections: dict[str, Projection] = {}
+    projections: dict[str, Projection | AuditorError] = {}
     tables: dict[tuple[str, str], list[pa.RecordBatch]] = {}
-    for batch in batches:
+    notes: list[TableNote] = []
+    for read in batches:
+        is_note = pc.is_in(read["kind"], NOTES)
+        notes += [_read_note(row, rules) for row in read.filter(is_note).to_pylist()]
+        batch = read.filter(pc.invert(is_note))
         announced = batch.filter(pc.equal(batch["kind"], "schema"))
         for row in announced.select(["schema_id", "after"]).to_pylist():
-            schema = TableSchema.from_json(row["after"][0])
-            projections.setdefault(row["schema_id"], Projection(schema, rules.of(schema.table)))
+            if row["schema_id"] not in projections:
+                projections[row["schema_id"]] = _projection(TableSchema.from_json(row["after"][0]), rules)
         for schema_id in sorted(batch["schema_id"].unique().to_pylist()):
             if (projection := projections.get(schema_id)) is None:
                 raise StagingFailed(f"the source announced no schema {schema_id} before its events; report this as a bug of the source")
             chosen = batch.filter(pc.equal(batch["schema_id"], schema_id))
-            tables.setdefault((projection.schema.database, projection.schema.table), []).append(projection.apply(chosen))
-    return [pa.Table.from_batches(some, ARROW_SCHEMA) for _, some in sorted(tables.items())]
+            if isinstance(projection, AuditorError):
+                notes += _refuse(chosen, projection)
+                continue
+            projected, refused = _apply(projection, chosen)
+            notes += refused
+            tables.setdefault((projection.schema.database, projection.schema.table), []).extend(projected)
+    return [pa.Table.from_batches(some, ARROW_SCHEMA) for _, some in sorted(tables.items())], notes
+
+
+def _projection(schema: TableSchema, rules: TableRules) -> Projection | AuditorError:
+    try:
+        return Projection(schema, rules.of(schema.table))
+    except (ColumnRefused, BadExpression) as error:
+        return error
+
+
+def _apply(projection: Projection, batch: pa.RecordBatch) -> tuple[list[pa.RecordBatch], list[TableNote]]:
+    """Return the projected events, and a note on each that cannot be projected."""
+    found: list[pa.RecordBatch] = []
+    notes: list[TableNote] = []
+    left = [batch]
+    while left:
+        batch = left.pop()
+        try:
+            found.append(projection.apply(batch))
+        except (ValueRefused, BadExpression) as error:
+            half = batch.num_rows // 2
+            if half:
+                left += [batch.slice(half), batch.slice(0, half)]
+            else:
+                notes += _refuse(batch, error)
+    return found, notes
+
+
+def _refuse(batch: pa.RecordBatch, error: AuditorError) -> list[TableNote]:
+    """Return the note on events that cannot be staged; none if there is no row among them."""
+    rows = batch.filter(pc.not_equal(batch["kind"], "schema")).sort_by("position")
+    if not rows.num_rows:
+        return []
+    table, first, last = f"{rows['database'][0]}.{rows['table'][0]}", rows["position"][0].as_py(), rows["position"][-1].as_py()
+    body = {"stage": "staging", "reason": str(error)}
+    return [TableNote(table, "poison", first, last, rows.num_rows, rows["time"][0].as_py(), body)]
+
+
+def _read_note(row: Mapping[str, Any], rules: TableRules) -> TableNote:
+    """Return the note that the source wrote as an event."""
+    del rules
+    content = json.loads(row["after"][0])
+    about = (content["last"], content["events"], row["time"], content["body"])
+    return TableNote(f"{row['database']}.{row['table']}", row["kind"], row["position"], *about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +129,31 @@ class TableRules:
         return Rules(self.pipeline.columns_of(table), self.salt)
 
 
-def _entries(found: list[str], error: str) -> pa.RecordBatch:
-    texts = [*found, *([""] if error else [])]
-    errors = [""] * len(found) + ([error] if error else [])
-    return pa.RecordBatch.from_arrays([pa.array(texts, pa.string()), pa.array(errors, pa.string())], schema=MANIFEST)
+def _entries(found: list[str], notes: list[str], error: str) -> pa.RecordBatch:
+    rows = [*((one, "", "") for one in found), *(("", one, "") for one in notes), *([("", "", error)] if error else [])]
+    return pa.RecordBatch.from_arrays([pa.array([row[place] for row in rows], pa.string()) for place in range(3)], schema=MANIFEST)
 
 
 def _to_json(written: WrittenPart) -> str:
     part = dataclasses.asdict(written.part)
     return json.dumps({**part, "time": written.part.time.isoformat(), "schema": written.schema_json})
+
+
+def _note_json(note: TableNote) -> str:
+    return json.dumps({**dataclasses.asdict(note), "time": note.time.isoformat()})
+
+
+def read_entries(rows: Iterable[Any]) -> tuple[list[WrittenPart], list[TableNote]]:
+    """Return the parts and the notes that tasks wrote. Raises a task's error."""
+    listed = list(rows)
+    found = [read_entry(row) for row in listed if row["part"] or row["error"]]
+    return found, [read_note(row["note"]) for row in listed if row["note"]]
+
+
+def read_note(text: str) -> TableNote:
+    """Return a note that a task wrote."""
+    values = json.loads(text)
+    return TableNote(**{**values, "time": dt.datetime.fromisoformat(values["time"])})
 
 
 def read_entry(row: Any) -> WrittenPart:

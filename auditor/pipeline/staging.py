@@ -6,15 +6,16 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auditor.errors import AuditorError
-from auditor.model import Part
-from auditor.pipeline.stage_task import TableRules, read_entry, stage_task
+from auditor.model import Part, TableNote
+from auditor.pipeline.poison import report_poison
+from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.pipeline.staged_parts import WrittenPart
 from auditor.pipeline.watch import Watch
 from auditor.store import Store, parts
@@ -66,16 +67,17 @@ class Staging:
         began = time.monotonic()
         offset = _logged_offset(self.checkpoint, batch_id)
         try:
-            found = [read_entry(row) for row in batch.collect()]
-            self._list(found, offset)
+            found, notes = read_entries(batch.collect())
+            self._list(found, offset, notes)
         except AuditorError as error:
             self.failure = error
             raise
         self._report(batch_id, [one.part for one in found if one.part.rows], time.monotonic() - began, offset)
 
-    def _list(self, found: list[WrittenPart], offset: Any) -> None:
+    def _list(self, found: list[WrittenPart], offset: Any, notes: Sequence[TableNote] = ()) -> None:
         schemas = {one.part.schema_id: json.loads(one.schema_json) for one in found if one.schema_json}
-        parts.record_batch(self.store, self.pipeline, [one.part for one in found if one.part.rows], schemas, offset)
+        parts.record_batch(self.store, self.pipeline, [one.part for one in found if one.part.rows], schemas, offset, notes)
+        report_poison(self.pipeline, notes)
         self.failure = None
         self.staged()
 

@@ -6,8 +6,10 @@ import datetime as dt
 from typing import Any
 
 from auditor.config import Settings
+from auditor.model import TableNote
 from auditor.pipeline import watch
-from auditor.store import Store, parts, pipelines
+from auditor.pipeline.poison import place_text
+from auditor.store import Store, parts, pipelines, table_notes
 from auditor.store.parts import Pile
 from auditor.store.pipelines import MergeReport, PipelineState
 
@@ -25,6 +27,7 @@ def status(settings: Settings, store: Store, name: str, look: bool = True) -> di
     is_running = _is_fresh(state, now)
     seen = watch.look_once(settings, name, state) if look and not is_running else state.progress or {}
     piles = parts.sum_parts(store, name, {})
+    notes = [note for note in table_notes.list_notes(store, name) if note.reason]
     source_lag = _source_lag(seen, state, is_running or look, now)
     return {
         "pipeline": name,
@@ -44,8 +47,35 @@ def status(settings: Settings, store: Store, name: str, look: bool = True) -> di
         "batch": seen.get("batch") or {},
         "warnings": seen.get("warnings", []),
         "tables": {table: {"parts": pile.parts, "events": pile.rows, "bytes": pile.bytes} for table, pile in sorted(piles.items())},
-        "targets": {target: _target(store, name, merges.get(target, {}), source_lag, now) for target in pipeline.targets},
+        "stopped": [_stop(note, _log_file(state)) for note in notes if note.stops],
+        "skipped": [_stop(note, _log_file(state)) for note in notes if note.skip],
+        "targets": {
+            target: _target(store, name, merges.get(target, {}), source_lag, now, _stopped(notes, target)) for target in pipeline.targets
+        },
     }
+
+
+def _log_file(state: PipelineState) -> str:
+    return str(state.source_offset.get("file", "")) if isinstance(state.source_offset, dict) else ""
+
+
+def _stop(note: TableNote, file: str) -> dict[str, Any]:
+    """Return what stops a table, or did so until it was skipped."""
+    found = {
+        "table": note.table, "place": place_text(note.position, file), "through": place_text(note.last, file), "events": note.events,
+        "time": note.time.isoformat(), "stage": note.body.get("stage", "statement"), "target": note.target or None, "reason": note.reason,
+    }  # fmt: skip
+    skipped = {"skipped_by": note.skip.by, "skipped_at": note.skip.at.isoformat(), "skip_reason": note.skip.reason} if note.skip else {}
+    return found | skipped
+
+
+def _stopped(notes: list[TableNote], target: str) -> dict[str, TableNote]:
+    """Return what stops each table of a target first."""
+    found: dict[str, TableNote] = {}
+    for note in notes:
+        if note.stops and note.target in ("", target):
+            found.setdefault(note.table, note)
+    return found
 
 
 def _is_fresh(state: PipelineState, now: dt.datetime) -> bool:
@@ -61,9 +91,12 @@ def _source_lag(seen: dict[str, Any], state: PipelineState, is_present: bool, no
     return (now - current_at).total_seconds() if current_at else None
 
 
-def _target(store: Store, name: str, reports: dict[str, MergeReport], source_lag: float | None, now: dt.datetime) -> dict[str, Any]:
+def _target(
+    store: Store, name: str, reports: dict[str, MergeReport], source_lag: float | None, now: dt.datetime, stopped: dict[str, TableNote]
+) -> dict[str, Any]:
     pending = parts.sum_parts(store, name, {table: report.position for table, report in reports.items()})
-    tables = {table: _table(reports.get(table), pending.get(table, Pile()), now) for table in sorted({*reports, *pending})}
+    listed = sorted({*reports, *pending, *stopped})
+    tables = {table: _table(reports.get(table), pending.get(table, Pile()), now, stopped.get(table)) for table in listed}
     lags = [table["lag_seconds"] for table in tables.values() if table["pending_events"]]
     return {
         "pending_events": sum(table["pending_events"] for table in tables.values()),
@@ -73,13 +106,14 @@ def _target(store: Store, name: str, reports: dict[str, MergeReport], source_lag
     }
 
 
-def _table(report: MergeReport | None, pile: Pile, now: dt.datetime) -> dict[str, Any]:
+def _table(report: MergeReport | None, pile: Pile, now: dt.datetime, stop: TableNote | None) -> dict[str, Any]:
+    state = "stopped" if stop else report.state if report else "waiting"
     return {
         "position": report.position if report else 0,
         "through": report.through_time.isoformat() if report and report.through_time else None,
         "events": report.events if report else 0,
-        "state": report.state if report else "waiting",
-        "reason": report.reason if report else "",
+        "state": state,
+        "reason": stop.reason if stop else report.reason if report else "",
         "pending_events": pile.rows,
         "pending_bytes": pile.bytes,
         "lag_seconds": max(0.0, (now - pile.oldest).total_seconds()) if pile.oldest else 0.0,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from auditor.config import Settings
 from auditor.errors import AuditorError, ConfigError
 from auditor.pipeline import check as checks
-from auditor.store import events, leases, parts, pipelines, runs, salt, segments
+from auditor.store import events, leases, parts, pipelines, runs, salt, schema_history, segments, table_notes
 
 if TYPE_CHECKING:
-    from auditor.model import Segment
+    from auditor.model import Segment, TableNote
     from auditor.pipeline.check import Finding
     from auditor.store import Store
 
@@ -55,6 +55,24 @@ def set_paused(settings: Settings, store: Store, name: str, paused: bool, *, by:
     events.record_event(store, who=by, what=f"pipeline {'paused' if paused else 'unpaused'}", subject=name)
 
 
+def skip(settings: Settings, store: Store, name: str, table: str, place: str, reason: str, *, by: str) -> list[TableNote]:
+    """Let a table go on without the events that stop it at a place, written as ``FILE:POS``; return what these are.
+
+    Who skipped them, when and why is stored, and shown by status and by audits of the table. Raises UnknownPipeline, ConfigError for a
+    reason that says nothing and a place where nothing stops the table, and StoreError.
+    """
+    from auditor.pipeline.poison import find_stopped
+
+    settings.pipeline(name)
+    if not reason.strip():
+        raise ConfigError("a reason is needed to skip events; write it as --reason")
+    found = find_stopped(store, name, table, place)
+    table_notes.skip(store, name, found, by=by, reason=reason)
+    subject = {"table": found[0].table, "place": place, "events": sum(note.events for note in found), "reason": reason}
+    events.record_event(store, who=by, what="pipeline skipped", subject=name, detail=subject)
+    return found
+
+
 def describe_reset(settings: Settings, store: Store, name: str) -> list[str]:
     """Return what a reset will forget, a line each. Raises UnknownPipeline and StoreError."""
     pipeline = settings.pipeline(name)
@@ -87,6 +105,8 @@ def reset(settings: Settings, store: Store, name: str) -> None:
         parts.forget(store, name)
         pipelines.forget(store, name)
         segments.forget(store, name)
+        table_notes.forget(store, name)
+        schema_history.forget(store, name)
         with suppress(FileNotFoundError):
             _empty(Path(pipeline.staging.path))
     finally:

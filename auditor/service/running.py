@@ -223,6 +223,7 @@ class _Execution:
             resumable=_is_resumable(outcome, self.checkpoint),
             other_settings=describe_other_settings(self.overrides),
             reason=self.reason,
+            notes=(*outcome.report.notes, *self._pipeline_notes()),
         )
         from auditor.service import advice  # which loads the store's library: a run that is not stored needs none of it
 
@@ -235,6 +236,18 @@ class _Execution:
         if self.checkpoint.failure:
             return replace(outcome.report, notes=(*outcome.report.notes, f"the store failed: {self.checkpoint.failure}"))
         return outcome.report
+
+    def _pipeline_notes(self) -> tuple[str, ...]:
+        """Return what the pipelines that fill the audit's target left out; nothing if the store fails, which is reported elsewhere."""
+        if not self.settings.pipelines:
+            return ()
+        from auditor.service import skipped_events
+
+        try:
+            return skipped_events.notes_on(self.settings, self.checkpoint.store, self.audit)
+        except StoreError as error:
+            self.checkpoint.failure = self.checkpoint.failure or str(error)
+            return ()
 
     def _earlier_runs(self) -> EarlierRuns:
         """Return what earlier runs left; nothing but the plan if the store fails."""

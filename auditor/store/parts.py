@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
 
-from auditor.model import Part
-from auditor.store import pipelines
+from auditor.model import Part, TableNote
+from auditor.store import pipelines, schema_history, table_notes
 from auditor.store._schema import parts, staged_tables, table_schemas
 from auditor.store._store import Store, database_time
 
@@ -23,10 +23,19 @@ class StagedTable:
     pruned_through: int
 
 
-def record_batch(store: Store, pipeline: str, batch: Sequence[Part], schemas: Mapping[str, Any], offset: Any = None) -> None:
-    """List the parts of a batch, replacing those with the same table and first position, and the schemas they have, by id.
+def record_batch(
+    store: Store,
+    pipeline: str,
+    batch: Sequence[Part],
+    schemas: Mapping[str, Any],
+    offset: Any = None,
+    notes: Sequence[TableNote] = (),
+    catalogue: Mapping[str, Any] | None = None,
+) -> None:
+    """List the parts of a batch, replacing those with the same table and first position, the schemas they have, by id, and notes.
 
-    ``offset`` is the end of the batch as the source wrote it; None if it is not known.
+    ``offset`` is the end of the batch as the source wrote it; None if it is not known. ``catalogue`` is what the source's catalogue says
+    of columns, by schema id.
 
     One transaction: either all parts of the batch are listed or none. Raises StoreError.
     """
@@ -39,6 +48,11 @@ def record_batch(store: Store, pipeline: str, batch: Sequence[Part], schemas: Ma
         events = sum([_write_part(connection, pipeline, part, at) for part in batch])
         for table in {part.table for part in batch}:
             _note_table(connection, pipeline, table, "staged_through", max(part.last for part in batch if part.table == table))
+        table_notes.write_notes(connection, pipeline, notes)
+        for note in notes:
+            if note.body.get("advances"):
+                _note_table(connection, pipeline, note.table, "staged_through", note.position)
+        schema_history.note_schemas(connection, pipeline, batch, at, catalogue or {})
         newest = max(batch, key=lambda part: part.last, default=None)
         pipelines.note_staged(connection, pipeline, (newest.last, newest.time) if newest else None, at, offset, events)
 

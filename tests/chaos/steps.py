@@ -105,9 +105,9 @@ class _SteppedStaging(staging.Staging):
         super()._stage(batch, batch_id)
         reach("driver: listed")
 
-    def _list(self, found: Any, offset: Any) -> None:
+    def _list(self, found: Any, offset: Any, notes: Any = ()) -> None:
         reach("driver: written")
-        super()._list(found, offset)
+        super()._list(found, offset, notes)
 
 
 def _loader(where: Any, target: str, settings: Any) -> Loader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from contextlib import suppress
@@ -156,3 +157,30 @@ def test_log_that_is_damaged(log: LiveLog, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Dump, "_receive", lambda self: receive(self).replace(b"unharmed", b"unharmee"))
     with pytest.raises(PositionLost, match=rf"{start.file}:\d+ is damaged: its checksum is wrong; check the source's disk"):
         log.decode(ranges, ["entry"])
+
+
+def _noted(log: LiveLog, start: Place) -> tuple[list[dict[str, object]], list[str]]:
+    """Return what was logged since the place of tables that stop, and the ids of the other rows."""
+    reading = replace(log.reading(["entry", "other"]), notes=True)
+    found = [event for log_range in log.scan(start) for batch in reading.batches(log_range) for event in batch.to_pylist()]
+    notes = [json.loads(event["after"][0]) | {"table": event["table"]} for event in found if event["kind"] == "poison"]
+    rows = sorted((event["position"], event["after"][0]) for event in found if event["kind"] == "insert")
+    return notes, [row[1] for row in rows]
+
+
+@on_both
+def test_where_it_is_noted_the_rows_around_are_decoded(log: LiveLog) -> None:
+    log.run("DROP TABLE IF EXISTS other", "CREATE TABLE other (id int PRIMARY KEY)")
+    start = log.end()
+    log.run("INSERT INTO entry VALUES (1, 'a', 'b')", "INSERT INTO other VALUES (10)", "SET SESSION binlog_row_image = MINIMAL",
+            "UPDATE entry SET t = 'x'", "UPDATE entry SET t = 'y'", "INSERT INTO other VALUES (20)",
+            "SET SESSION binlog_row_image = FULL", "INSERT INTO entry VALUES (2, 'c', 'd')")  # fmt: skip
+    with log.globally(binlog_row_metadata="MINIMAL"):
+        log.run("INSERT INTO other VALUES (30)", "INSERT INTO other VALUES (40)")
+    log.run("INSERT INTO other VALUES (50)")
+    notes, rows = _noted(log, start)
+    assert rows == ["1", "10", "20", "2", "50"]
+    assert [(one["table"], one["events"]) for one in notes] == [("entry", 2), ("other", 2)]
+    lacks, nameless = (str(one["body"]["reason"]) for one in notes)  # type: ignore[index]
+    assert lacks.startswith(f"a row of {log.database}.entry lacks columns; SET GLOBAL binlog_row_image = 'FULL'")
+    assert nameless.startswith(f"{log.database}.other is logged without the names of its columns")

@@ -12,11 +12,13 @@ import pyarrow as pa
 
 from auditor import config
 from auditor.connections.writer import open_writer
-from auditor.model import Part
+from auditor.model import Part, TableNote
 from auditor.pipeline.merge.load import LoadTask, close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.table_merge import Where
+from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.pipeline.staged_parts import write_parts
+from auditor.pipeline.staging import Staging
 from auditor.store import Store, open_store, parts
 
 PIPELINE = "shop"
@@ -37,6 +39,7 @@ audits: {{}}
 pipelines:
   {PIPELINE}:
     source: {{connection: source, tables: ["*"]}}
+    columns: {{guests: {{where: "born < DATE '2020-01-01'"}}}}
     staging: {{path: "{folder}/staging"}}
     targets: {{wh: {{connection: warehouse, schema: {schema}}}}}
 """
@@ -64,6 +67,14 @@ pipelines:
         schemas = {one.part.schema_id: json.loads(one.schema_json) for one in written if one.schema_json}
         parts.record_batch(self.store, PIPELINE, found, schemas)
         return found
+
+    def stage_task(self, *batches: pa.RecordBatch) -> list[TableNote]:
+        """Stage batches as a task of the stream does, with the pipeline's rules; return the notes on tables."""
+        rules = TableRules(self.settings.pipelines[PIPELINE], b"salt")
+        rows = [row for one in stage_task(str(self.root), rules, batches) for row in one.to_pylist()]
+        found, notes = read_entries(rows)
+        Staging(self.store, PIPELINE, self.root, rules)._list(found, {"file": "binlog.000000"}, notes)
+        return notes
 
     def loader(self, step: Callable[[str], None] = lambda _: None, clock: Callable[[], float] | None = None) -> Loader:
         """A loader of the target."""

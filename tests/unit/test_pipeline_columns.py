@@ -119,7 +119,7 @@ def test_filters_compare_times_of_zero_and_refuse_half_dates() -> None:
     times = ["0000-00-00 00:00:00.000", "2025-12-31 23:59:59.999", "2026-01-01 00:00:00.000"]
     found = projection.apply(batch(insert(ORDERS, 1, *([str(n), "", "", "1.00", at] for n, at in enumerate(times)))))
     assert [row[4][0] for row in outcome(found)] == ["0", "1"]
-    with pytest.raises(ValueRefused, match=r"cannot be evaluated on a row of shop\.orders: .*2024-00-10"):
+    with pytest.raises(ValueRefused, match=r"cannot be evaluated on a row of shop\.orders: .*out of range"):
         projection.apply(batch(insert(ORDERS, 2, ["1", "", "", "1.00", "2024-00-10 00:00:00.000"])))
 
 

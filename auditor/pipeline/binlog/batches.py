@@ -39,9 +39,10 @@ class RowBuffer:
         self.rows = 0
         self.bytes = 0
         self.is_announced = False
-        self._clear()
+        self.clear()
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
+        """Forget the rows."""
         self.before: list[str | None] = []
         self.after: list[str | None] = []
         self._kinds: list[EventKind] = []
@@ -68,6 +69,11 @@ class RowBuffer:
         """Whether the rows should be handed on."""
         return self.rows >= MAX_ROWS or self.bytes >= MAX_BYTES
 
+    @property
+    def places(self) -> list[tuple[str | None, int, int]]:
+        """Global id, position and time of each event whose rows are here."""
+        return list(zip(self._gtids, self._positions, self._times, strict=True))
+
     def flush(self, announcement: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows as one batch, and before the first one the table's schema, with the row number -1 - ``announcement``."""
         if not self.rows:
@@ -76,7 +82,7 @@ class RowBuffer:
             self.is_announced = True
             yield self._project(self._schema_event(announcement), self.table.schema)
         batch = self._project(self._batch(), self.table.schema)
-        self._clear()
+        self.clear()
         if batch.num_rows:
             yield batch
 

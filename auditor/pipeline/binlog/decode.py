@@ -21,6 +21,7 @@ from auditor.pipeline.binlog.ranges import LogRange, file_name
 from auditor.pipeline.binlog.row_events import RowEvents, Stamp
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.statements import refusal
+from auditor.pipeline.binlog.table_notes import TableNotes
 from auditor.pipeline.binlog.transactions import MariaDBTransactions, Transactions, prepared_xid, statement_span
 
 HEADER_BYTES = types.HEADER.size
@@ -38,6 +39,8 @@ class Reading:
     patience: float
     """Seconds for which a source that went away is waited for."""
     project: Project = unchanged
+    notes: bool = False
+    """Whether rows that cannot be had, and statements that change tables, are noted among the events; else such rows are refused."""
 
     def batches(self, log_range: LogRange) -> Batches:
         """Yield the events of the range, each batch of one table and schema.
@@ -45,9 +48,12 @@ class Reading:
         A batch with the schema comes before the first of a table. Raises LogRefused, PositionLost, AccessDenied, and ConnectionLost or
         Unreachable when the patience is at its end.
         """
-        rows = RowEvents(self.selection, self.project, self.source)
+        notes = TableNotes() if self.notes else None
+        rows = RowEvents(self.selection, self.project, self.source, notes)
         yield from _RangeReader(self, log_range, rows).read()
         yield from rows.flush()
+        if notes:
+            yield from notes.flush()
 
 
 class _RangeReader:
@@ -187,7 +193,9 @@ class _RangeReader:
 
     def _other(self, kind: int, event: bytes, body: int, offset: int) -> None:
         if kind == types.PARTIAL_UPDATE:
-            self._rows.partial_update(event, body, self._file, offset)
+            if offset > self._done and (not self._transactions.is_xa or self._is_replay):
+                self._rows.partial_update(event, body, self._file, self._base + offset, self._stamp)
+            return
         if kind in types.STATEMENT_TYPES:
             raise self._statement_refused(offset, types.STATEMENT_TYPES[kind])
         if kind == types.INCIDENT:

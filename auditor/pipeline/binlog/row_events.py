@@ -18,6 +18,7 @@ from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.row_decoder import Decoder, make_decoder
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.table_map import HIDDEN_TYPES, TableMap, is_fixed_binary, parse_table_map, table_name, with_hidden_types
+from auditor.pipeline.binlog.table_notes import TableNotes
 from auditor.pipeline.events import EventKind, Position
 
 MAX_TABLES = 2_000
@@ -42,16 +43,25 @@ class Stamp:
     """The position of all its rows, if it is not that of their events."""
 
 
-class RowEvents:
-    """Rows of the chosen tables, decoded and not yet handed on."""
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A chosen table whose rows cannot be had, because of what its table map says."""
 
-    def __init__(self, selection: Selection, project: Project, source: Source) -> None:
+    name: tuple[str, str]
+    reason: str
+
+
+class RowEvents:
+    """Rows of the chosen tables, decoded and not yet handed on. With ``notes``, rows that cannot be had are noted there, not refused."""
+
+    def __init__(self, selection: Selection, project: Project, source: Source, notes: TableNotes | None = None) -> None:
         self._selection = selection
+        self._notes = notes
         self._project = project
         self._source = source
         self._mariadb = False
-        self._buffers: dict[bytes, RowBuffer | None] = {}
-        self._tables: dict[int, RowBuffer | None] = {}
+        self._buffers: dict[bytes, RowBuffer | _Refused | None] = {}
+        self._tables: dict[int, RowBuffer | _Refused | None] = {}
         self._bytes = self._announced = 0
 
     def begin(self, mariadb: bool) -> None:
@@ -66,19 +76,51 @@ class RowEvents:
             buffer = self._buffers[described]
         except KeyError:
             is_chosen = self._selection.has(*table_name(described))
-            buffer = None
-            if is_chosen:
-                buffer = RowBuffer(*_known(described, self._mariadb, self._source, Place(file, offset)), self._project)
+            buffer = self._new_buffer(described, Place(file, offset)) if is_chosen else None
             self._buffers[described] = buffer
         self._tables[int.from_bytes(data[:6], "little")] = buffer
+
+    def _new_buffer(self, described: bytes, place: Place) -> RowBuffer | _Refused:
+        try:
+            return RowBuffer(*_known(described, self._mariadb, self._source, place), self._project)
+        except (LogRefused, struct.error, IndexError, ValueError) as error:
+            if self._notes is None:
+                raise
+            return _Refused(table_name(described), str(error).removeprefix(f"{place}: "))
 
     def rows(
         self, kind: int, event: bytes, body: int, stop: int, position: int, stamp: Stamp, file: str
     ) -> Iterator[pa.RecordBatch] | tuple[()]:
-        """Take a rows event, whose body lies in ``event[body:stop]``; return batches that are full. Raises LogRefused."""
+        """Take a rows event, whose body lies in ``event[body:stop]``; return batches that are full. Raises LogRefused without ``notes``."""
         buffer = self._tables.get(int.from_bytes(event[body : body + 6], "little"))
         if buffer is None:
             return ()
+        if isinstance(buffer, _Refused):
+            self._refuse(buffer.name, position, stamp, buffer.reason)
+            return ()
+        kept = len(buffer.before), len(buffer.after)
+        try:
+            self._take(buffer, kind, event, body, stop, position, stamp, file)
+        except LogRefused as error:
+            if self._notes is None:
+                raise
+            del buffer.before[kept[0] :], buffer.after[kept[1] :]
+            self._refuse(
+                (buffer.table.database, buffer.table.table), position, stamp, str(error).removeprefix(f"{_place(file, position)}: ")
+            )
+            return ()
+        if self._notes:
+            self._notes.pass_rows((buffer.table.database, buffer.table.table))
+        if self._bytes >= MAX_BUFFERED:
+            return self.flush()
+        return self._flush(buffer) if buffer.is_full else ()
+
+    def _refuse(self, table: tuple[str, str], position: int, stamp: Stamp, reason: str) -> None:
+        assert self._notes is not None
+        self._notes.refuse(table, position if stamp.position is None else stamp.position, stamp.time, stamp.gtid, reason)
+
+    def _take(self, buffer: RowBuffer, kind: int, event: bytes, body: int, stop: int, position: int, stamp: Stamp, file: str) -> None:
+        """Decode the rows of an event into a buffer. Raises LogRefused, perhaps with some of them there."""
         at, size = body + 8, stop - body
         if kind in types.ROWS_V2:
             at += event[at] | event[at + 1] << 8
@@ -104,29 +146,40 @@ class RowEvents:
         buffer.add(name, stamp.gtid, position if stamp.position is None else stamp.position, stamp.time, stamp.rows, count, size)
         stamp.rows += count
         self._bytes += size
-        if self._bytes >= MAX_BUFFERED:
-            return self.flush()
-        return self._flush(buffer) if buffer.is_full else ()
 
-    def partial_update(self, event: bytes, body: int, file: str, offset: int) -> None:
-        """Refuse an update of a chosen table that holds a part of a JSON document only."""
-        if buffer := self._tables.get(int.from_bytes(event[body : body + 6], "little")):
-            raise LogRefused(
-                f"{Place(file, offset)}: an update of {buffer.table.name} holds a part of a JSON document only; SET GLOBAL"
-                " binlog_row_value_options = '' and for all sessions, then bootstrap the tables again"
-            )
+    def partial_update(self, event: bytes, body: int, file: str, position: int, stamp: Stamp) -> None:
+        """Refuse, or note, an update of a chosen table that holds a part of a JSON document only. Raises LogRefused."""
+        buffer = self._tables.get(int.from_bytes(event[body : body + 6], "little"))
+        if buffer is None:
+            return
+        name = buffer.name if isinstance(buffer, _Refused) else (buffer.table.database, buffer.table.table)
+        reason = (
+            f"an update of {'.'.join(name)} holds a part of a JSON document only; SET GLOBAL binlog_row_value_options = '' and for all"
+            " sessions, then bootstrap the tables again"
+        )
+        if self._notes is None:
+            raise LogRefused(f"{_place(file, position)}: {reason}")
+        self._refuse(name, position, stamp, reason)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows that are buffered."""
         for buffer in self._buffers.values():
-            if buffer and buffer.rows:
+            if isinstance(buffer, RowBuffer) and buffer.rows:
                 yield from self._flush(buffer)
 
     def _flush(self, buffer: RowBuffer) -> Iterator[pa.RecordBatch]:
         self._bytes -= buffer.bytes
         announcement = self._announced
         self._announced += not buffer.is_announced
-        yield from buffer.flush(announcement)
+        events = buffer.places
+        try:
+            yield from buffer.flush(announcement)
+        except LogRefused as error:
+            if self._notes is None:
+                raise
+            buffer.clear()
+            for gtid, position, time in events:
+                self._notes.refuse((buffer.table.database, buffer.table.table), position, time, gtid, str(error))
 
 
 def _skip_full_bitmaps(table: TableMap, images: int, event: bytes, at: int, file: str, position: int) -> int:

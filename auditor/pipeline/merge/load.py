@@ -9,6 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from auditor import config
 from auditor.connections.writer import open_session
 from auditor.errors import AuditorError
@@ -32,6 +35,10 @@ class LoadTask:
     """Events up to this position are left out."""
     attempt: str
     table: TargetTable
+    through: int | None = None
+    """Events behind this position are left out; None for no bound."""
+    skipped: tuple[int, ...] = ()
+    """Positions of events that somebody let the target go on without."""
 
 
 RunTasks: TypeAlias = Callable[[Callable[[LoadTask], int | AuditorError], Sequence[LoadTask]], Sequence[int | AuditorError]]
@@ -64,11 +71,20 @@ def load_part(session: Session, task: LoadTask) -> int:
     """Load one part in this session, and return the number of changes. Raises AuditorError."""
     table, count = task.table, 0
     columns = {**CHANGE_COLUMNS, **table.columns}
-    for events in read_part(Path(task.root), task.part, task.after):
+    for found in read_part(Path(task.root), task.part, task.after):
+        events = _chosen(found, task)
         rows = staged_rows(events, table.schema, table.names, session.dialect, task.attempt)
         session.load(table.statements.stage, columns, rows)
         count += rows.num_rows
     return count
+
+
+def _chosen(events: pa.RecordBatch, task: LoadTask) -> pa.RecordBatch:
+    if task.through is not None and task.part.last > task.through:
+        events = events.filter(pc.less_equal(events["position"], task.through))
+    if any(task.part.first <= position <= task.part.last for position in task.skipped):
+        events = events.filter(pc.invert(pc.is_in(events["position"], pa.array(task.skipped, pa.int64()))))
+    return events
 
 
 _sessions: dict[tuple[str, str], Session] = {}

@@ -7,16 +7,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session
 from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, StoreError
+from auditor.pipeline.merge.isolate import POISONING, describe_poison, find_poison
 from auditor.pipeline.merge.staged_rows import plain_message
-from auditor.pipeline.merge.table_merge import Held, Merged, Where, describe, merge_next, read_positions
+from auditor.pipeline.merge.table_merge import Held, Merged, Where, describe, merge_next, read_positions, see
 from auditor.pipeline.merge.target_table import TargetTable
+from auditor.pipeline.poison import report_poison
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
-from auditor.store import parts, pipelines
+from auditor.store import parts, pipelines, table_notes
+from auditor.store.parts import StagedTable
 from auditor.store.pipelines import MergeState
 from dialects import Session
 
@@ -47,6 +51,9 @@ class Loader:
     """The session that is kept between merges; none where an open one keeps others off the target."""
     _ready: dict[str, TargetTable] = field(default_factory=dict)
     """The tables whose staging tables this session made."""
+
+    def __post_init__(self) -> None:
+        self.where = replace(self.where, target=self.target)
 
     def run(self, every: float, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> None:
         """Merge every so many seconds until ``stopped`` is set, but not while ``paused`` is; with 0, whenever ``staged`` is set.
@@ -124,14 +131,44 @@ class Loader:
         while True:
             staged = parts.list_tables(self.where.store, self.where.pipeline)[table]
             began = self.clock()
-            merged = merge_next(session, self.where, table, held, staged, self._ready, self.step)
+            try:
+                merged = merge_next(session, self.where, table, held, staged, self._ready, self.step)
+            except POISONING:
+                self._isolate(session, table, held, staged)
+                return total
             if merged is None:
                 return total
-            self._failures.pop(table, None)
-            self._report(table, merged, self.clock() - began)
             total += merged.events
-            held = merged.held
-            self._held[table] = held.position
+            held = self._take(table, merged, began)
+
+    def _take(self, table: str, merged: Merged, began: float) -> Held:
+        self._failures.pop(table, None)
+        self._report(table, merged, self.clock() - began)
+        self._held[table] = merged.held.position
+        return merged.held
+
+    def _isolate(self, session: Session, table: str, held: Held, staged: StagedTable) -> None:
+        """Merge what stands before the event that this target cannot hold, and record where that is."""
+        ahead, root, now = see(self.where, table, held), Path(self.where.root), [held]
+
+        def merge_through(position: int) -> None:
+            while now[0].position < position:
+                began = self.clock()
+                self._ready.pop(table, None)
+                merged = merge_next(session, self.where, table, now[0], staged, self._ready, self.step, position)
+                if merged is None:
+                    return
+                now[0] = self._take(table, merged, began)
+
+        found = find_poison(merge_through, root, ahead.parts, held.position, ahead.through)
+        if found is None:
+            return
+        position, error = found
+        note = describe_poison(root, ahead.parts, position, self.target, _reason(error))
+        table_notes.record_poison(self.where.store, self.where.pipeline, note)
+        report_poison(self.where.pipeline, [note])
+        self._ready.pop(table, None)
+        self._fail(table, error, now[0].position)
 
     def _report_positions(self, positions: dict[str, Held]) -> None:
         """Report where the target itself says that it stands, if an earlier process was ended before it could."""
@@ -144,6 +181,7 @@ class Loader:
         self.step("report")
         about = (self.where.store, self.where.pipeline, self.target, table)
         pipelines.report_merge(*about, position=merged.position, state="merged", events=merged.events, time=merged.time)
+        table_notes.drop_passed(self.where.store, self.where.pipeline, self.target, table, merged.position)
         line = f"{self.target}: {table} holds {describe(merged.position)}: {merged.events:,} events in {seconds:.2f} s"
         log.info(line, extra={"action": "merged", "target": self.target, "table": table, "events": merged.events, "seconds": seconds})
 
@@ -152,7 +190,7 @@ class Loader:
         before = self._failures.get(table)
         wait = min(LONGEST_WAIT, before.wait * 2) if before else FIRST_WAIT
         self._failures[table] = _Failure(wait, self.clock() + wait)
-        reason = plain_message(str(error)) if isinstance(error, EngineError) and not error.retryable else str(error)
+        reason = _reason(error)
         state: MergeState = "delayed" if error.retryable else "stopped"
         extra = {"action": f"merge_{state}", "target": self.target, "table": table, "again_in": wait}
         log.warning("%s: %s: %s", self.target, table or "every table", reason, extra=extra)
@@ -173,3 +211,8 @@ class Loader:
                 staged.wait(POLL)  # another process may stage
             return
         stopped.wait(min([every, *(max(FIRST_WAIT, failure.until - self.clock()) for failure in self._failures.values())]))
+
+
+def _reason(error: AuditorError) -> str:
+    """Return why a table does not go on, without a value of a row."""
+    return plain_message(str(error)) if isinstance(error, EngineError) and not error.retryable else str(error)

@@ -7,15 +7,20 @@ import json
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.compute as pc
 
 from auditor.connections.writer import transaction
-from auditor.errors import MergeFailed, NoSuchObject, PartsGone
+from auditor.errors import MergeFailed, NoSuchObject, PartsGone, TableStopped
 from auditor.model import Part
 from auditor.pipeline.events import Position, TableSchema
+from auditor.pipeline.merge.ahead import Ahead, look_ahead
 from auditor.pipeline.merge.load import LoadTask, RunTasks, load_part, load_side_by_side
 from auditor.pipeline.merge.target_table import TargetTable, prepare
+from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import Positions
-from auditor.store import Store, parts
+from auditor.store import Store, parts, table_notes
 from auditor.store.parts import StagedTable
 from dialects import Session
 
@@ -56,6 +61,7 @@ class Where:
     schema: str
     root: str
     run_tasks: RunTasks
+    target: str = ""
 
 
 def read_positions(session: Session, where: Where) -> dict[str, Held]:
@@ -80,8 +86,11 @@ def merge_next(
     staged: StagedTable,
     ready: dict[str, TargetTable],
     step: Callable[[str], None] = lambda _: None,
+    through: int | None = None,
 ) -> Merged | None:
     """Merge the next parts of a table, as many as have one schema and fit into one transaction; None if the target lacks none.
+
+    Events behind ``through`` are left for later; None for no bound. Where the next event is one that stops the table, raises TableStopped.
 
     ``ready`` are the tables that this session has made ready for rows of their schema: their staging tables are there, and empty.
     ``step`` is called with the name of each step before it begins. Raises AuditorError; the target is unchanged then, unless the
@@ -93,22 +102,50 @@ def merge_next(
             f"{table}: the target holds {there}, and the parts up to {describe(staged.pruned_through)} were deleted;"
             " copy the table from the source again, and then let the target go on from there"
         )
-    chosen = _choose(parts.list_parts(where.store, where.pipeline, table, held.position))
+    ahead = see(where, table, held)
+    if ahead.note:
+        raise TableStopped(ahead.note.reason)
+    bound = min((one for one in (ahead.through, through) if one is not None), default=None)
+    chosen = _choose([part for part in ahead.parts if bound is None or part.first <= bound])
     if not chosen:
         return None
     schema_id = chosen[0].schema_id
     target = _make_ready(session, where, table, held, schema_id, ready, step)
     attempt = secrets.token_hex(8)
-    tasks = [LoadTask(where.config_file, where.connection, where.root, part, held.position, attempt, target) for part in chosen]
+    about = (where.config_file, where.connection, where.root)
+    skipped = _skipped(where, table, held)
+    tasks = [LoadTask(*about, part, held.position, attempt, target, bound, skipped) for part in chosen]
     step("load")
     alone = session.dialect.LOADS == "alone"
     loaded = sum(load_part(session, task) for task in tasks) if alone else load_side_by_side(where.run_tasks, tasks)
     position = max(part.last for part in chosen)
+    position = position if bound is None else min(position, bound)
     step("merge")
     with transaction(session):
         _merge(session, where, table, held, target, attempt, loaded, position, step)
     step("committed")
-    return Merged(position, sum(part.rows for part in chosen), max(part.time for part in chosen), Held(position, target.schema.id))
+    events = sum(_count_events(where, part, held.position, position) for part in chosen)
+    return Merged(position, events, max(part.time for part in chosen), Held(position, target.schema.id))
+
+
+def see(where: Where, table: str, held: Held) -> Ahead:
+    """Return what lies ahead of the target in the stream of a table. Raises StoreError."""
+    found = parts.list_parts(where.store, where.pipeline, table, held.position)
+    notes = table_notes.list_notes(where.store, where.pipeline, [table], after=held.position)
+    return look_ahead(held.position, found, notes, where.target)
+
+
+def _skipped(where: Where, table: str, held: Held) -> tuple[int, ...]:
+    notes = table_notes.list_notes(where.store, where.pipeline, [table], kind="poison", after=held.position)
+    return tuple(note.position for note in notes if note.target == where.target and note.skip)
+
+
+def _count_events(where: Where, part: Part, after: int, through: int) -> int:
+    """Return how many events of a part stand behind one position and up to another."""
+    if part.first > after and part.last <= through:
+        return part.rows
+    found = (pc.sum(pc.less_equal(batch["position"], through)).as_py() for batch in read_part(Path(where.root), part, after))
+    return sum(count or 0 for count in found)
 
 
 def describe(position: int) -> str:

@@ -1,0 +1,67 @@
+"""Collect what the log says of tables beside their rows: events that cannot be had, and statements that change a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from auditor.model import NoteKind
+from auditor.pipeline.events import ARROW_SCHEMA
+
+Name = tuple[str, str]
+"""Database and table."""
+
+
+@dataclass(slots=True)
+class _Poison:
+    first: int
+    last: int
+    events: int
+    time: int
+    gtid: str | None
+    reason: str
+
+
+class TableNotes:
+    """Notes on the chosen tables that were not handed on yet."""
+
+    def __init__(self) -> None:
+        self._poison: dict[Name, _Poison] = {}
+        """For each table what ends with its last event."""
+        self._rows: list[dict[str, Any]] = []
+
+    def refuse(self, table: Name, position: int, time: int, gtid: str | None, reason: str) -> None:
+        """Note an event of the log, of one table, whose rows cannot be had."""
+        found = self._poison.get(table)
+        if found and found.reason == reason:
+            found.last, found.events = position, found.events + 1
+        else:
+            self.pass_rows(table)
+            self._poison[table] = _Poison(position, position, 1, time, gtid, reason)
+
+    def pass_rows(self, table: Name) -> None:
+        """Note that a table has rows that can be had: what is refused later is another stretch of the log."""
+        if found := self._poison.pop(table, None):
+            body = {"stage": "decoding", "reason": found.reason}
+            self._add("poison", table, found.first, found.time, found.gtid, {"last": found.last, "events": found.events, "body": body})
+
+    def change(self, table: Name, position: int, time: int, gtid: str | None, body: Mapping[str, Any]) -> None:
+        """Note a statement that changes a table."""
+        self._add("change", table, position, time, gtid, {"last": position, "events": 0, "body": dict(body)})
+
+    def _add(self, kind: NoteKind, table: Name, position: int, time: int, gtid: str | None, content: Mapping[str, Any]) -> None:
+        names = {"kind": kind, "database": table[0], "table": table[1], "schema_id": "", "gtid": gtid}
+        place = {"position": position, "row": -1, "time": time, "before": None, "after": [json.dumps(content, ensure_ascii=False)]}
+        self._rows.append({**names, **place})
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Yield the notes, as one batch."""
+        for table in list(self._poison):
+            self.pass_rows(table)
+        if self._rows:
+            rows, self._rows = self._rows, []
+            yield pa.RecordBatch.from_pylist(rows, schema=ARROW_SCHEMA)

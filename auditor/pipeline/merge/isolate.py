@@ -1,0 +1,54 @@
+"""Find the one event that a target cannot hold, and merge what stands before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from auditor.errors import AuditorError, StatementRefused, ValueRefused
+from auditor.model import Part, TableNote
+from auditor.pipeline.staged_parts import read_part
+
+POISONING = (ValueRefused, StatementRefused)
+"""Errors of a merge that may be the fault of one value."""
+
+
+def find_poison(
+    merge_through: Callable[[int], object], root: Path, parts: Sequence[Part], after: int, through: int | None
+) -> tuple[int, AuditorError] | None:
+    """Merge what can be merged of parts that failed together; return the position of the first event that cannot be, and its error.
+
+    ``merge_through`` merges up to a position. None if all of it could be merged after all. Raises other errors than `POISONING`.
+    """
+    left = _positions(root, parts, after, through)
+    while left:
+        half = left[: (len(left) + 1) // 2]
+        try:
+            merge_through(half[-1])
+        except POISONING as error:
+            if len(half) == 1:
+                return half[0], error
+            left = half
+        else:
+            left = left[len(half) :]
+    return None
+
+
+def describe_poison(root: Path, parts: Sequence[Part], position: int, target: str, reason: str) -> TableNote:
+    """Return the note on the events at one position that a target cannot hold."""
+    [found] = [part for part in parts if part.first <= position <= part.last][:1]
+    at = [batch.filter(pc.equal(batch["position"], position)) for batch in read_part(root, found, position - 1)]
+    times = [value for batch in at for value in batch["time"].to_pylist()]
+    body = {"stage": "merge", "reason": reason}
+    return TableNote(found.table, "poison", position, position, len(times), times[0] if times else found.time, body, target)
+
+
+def _positions(root: Path, parts: Sequence[Part], after: int, through: int | None) -> list[int]:
+    found = [pa.array([], pa.int64())]
+    for part in parts:
+        found += [pc.unique(batch["position"]) for batch in read_part(root, part, after)]
+    listed: list[int] = pc.unique(pa.concat_arrays(found)).sort().to_pylist()
+    return [position for position in listed if through is None or position <= through]

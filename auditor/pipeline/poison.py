@@ -1,0 +1,82 @@
+"""Events that stop their table: where they stand, and letting the table go on without them."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Sequence
+
+from auditor.errors import ConfigError
+from auditor.model import TableNote
+from auditor.pipeline.events import Position
+from auditor.store import Store, parts, pipelines, table_notes
+
+log = logging.getLogger(__name__)
+
+
+def report_poison(pipeline: str, notes: Iterable[TableNote]) -> None:
+    """Log what stops tables."""
+    for note in notes:
+        if note.stops:
+            extra = {"action": "table_stopped", "pipeline": pipeline, "table": note.table, "position": note.position, "target": note.target}
+            log.error("%s: %s stops at %s: %s", pipeline, note.table, _short(note.position), note.reason, extra=extra)
+
+
+def place_text(position: int, file: str = "") -> str:
+    """Return a position as ``FILE:POS``; ``file`` is any file of the same log, without which only its number is known."""
+    base = file.rpartition(".")[0]
+    return f"{base}.{_short(position)}" if base else _short(position)
+
+
+def skipped_line(events: int, place: str) -> str:
+    """Return how many events were skipped where, for people."""
+    return f"{events:,} event{'s were' if events != 1 else ' was'} skipped at {place}"
+
+
+def log_file(store: Store, pipeline: str) -> str:
+    """Return the name of a file of the source's log; '' if it is not known. Raises StoreError."""
+    offset = pipelines.get_pipeline(store, pipeline).source_offset
+    return str(offset.get("file", "")) if isinstance(offset, dict) else ""
+
+
+def find_stopped(store: Store, pipeline: str, table: str, place: str) -> list[TableNote]:
+    """Return what stops a table at a place written as ``FILE:POS``: one note, or one for each target that cannot hold the events, and those
+    right behind it with the same reason.
+
+    Raises ConfigError if nothing stops it there, with what does, and StoreError.
+    """
+    names = sorted({note.table for note in table_notes.list_notes(store, pipeline)})
+    chosen = [name for name in names if table in (name, name.partition(".")[2])]
+    notes = [note for note in table_notes.list_notes(store, pipeline, chosen) if note.stops]
+    wanted = re.fullmatch(r"(?:.*\.)?(\d+):(\d+)", place)
+    if not wanted:
+        raise ConfigError(f"{place!r} is no place in a binary log; write its file and position as status shows them: binlog.000012:4567")
+    found = [note for note in notes if _is_at(note.position, int(wanted[1]), int(wanted[2]))]
+    if not found:
+        file = log_file(store, pipeline)
+        there = ", ".join(dict.fromkeys(f"{note.table} at {place_text(note.position, file)}" for note in notes)) or "nothing"
+        raise ConfigError(f"nothing stops {table} at {place}; what stops it: {there}")
+    return found + _following(store, pipeline, found[-1], notes)
+
+
+def _following(store: Store, pipeline: str, note: TableNote, stops: Sequence[TableNote]) -> list[TableNote]:
+    """Return what stops the table right behind a note for the same reason, with no event between that could be had."""
+    found: list[TableNote] = []
+    for one in stops:
+        if one.table != note.table or one.target or note.target or one.position <= note.last:
+            continue
+        staged = parts.list_parts(store, pipeline, note.table, (found or [note])[-1].last, limit=1)
+        if one.reason != note.reason or (staged and staged[0].first < one.position):
+            break
+        found.append(one)
+    return found
+
+
+def _is_at(position: int, file: int, offset: int) -> bool:
+    found = Position.unpack(position)
+    return (found.file, found.offset) == (file, offset)
+
+
+def _short(position: int) -> str:
+    found = Position.unpack(position)
+    return f"{found.file:06d}:{found.offset}"

@@ -1,0 +1,45 @@
+"""What an audit's report says of the pipeline that fills its target: events that were skipped, and what stops the table."""
+
+from __future__ import annotations
+
+from auditor.config import Audit, Settings
+from auditor.pipeline.poison import log_file, place_text, skipped_line
+from auditor.store import Store, table_notes
+
+
+def notes_on(settings: Settings, store: Store, audit: Audit) -> tuple[str, ...]:
+    """Return a sentence for each stretch of events of the audited table that never reached the target. Raises StoreError."""
+    return tuple(line for name, target, table in _carried(settings, audit) for line in _lines(store, name, target, table))
+
+
+def _carried(settings: Settings, audit: Audit) -> list[tuple[str, str, str]]:
+    """Return the pipelines and targets that bring the audit's source to its target, with the source's table."""
+    source, into = audit.source, audit.target
+    if not source.table or not into.table:
+        return []
+    table = source.table.rpartition(".")[2]
+    return [
+        (name, target, source.table)
+        for name, pipeline in settings.pipelines.items()
+        for target, chosen in pipeline.targets.items()
+        if pipeline.replicates(table)
+        and _is_same(settings, source.connection, pipeline.source.connection)
+        and _is_same(settings, into.connection, chosen.connection)
+        and into.table.lower() in (table.lower(), f"{chosen.schema_}.{table}".lower())
+    ]
+
+
+def _is_same(settings: Settings, one: str, other: str) -> bool:
+    return one == other or settings.connections[one].database == settings.connections[other].database
+
+
+def _lines(store: Store, name: str, target: str, table: str) -> list[str]:
+    found: list[str] = []
+    for note in table_notes.list_notes(store, name):
+        if note.reason and note.target in ("", target) and table in (note.table, note.table.partition(".")[2]):
+            place = place_text(note.position, log_file(store, name))
+            if note.skip:
+                found.append(f"pipeline {name}: {skipped_line(note.events, place)} by {note.skip.by}: {note.skip.reason}")
+            else:
+                found.append(f"pipeline {name}: the target stands still at {place}: {note.reason}")
+    return found

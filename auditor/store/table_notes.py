@@ -1,0 +1,76 @@
+"""Notes on a pipeline's tables: events that stop them, who skipped these, and statements that changed the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, select, update
+
+from auditor.model import NoteKind, Skip, TableNote
+from auditor.store._note_schema import table_notes as notes
+from auditor.store._store import Store, database_time
+
+
+def write_notes(connection: Connection, pipeline: str, found: Sequence[TableNote]) -> None:
+    """Write notes within a transaction, replacing those of the same kind, place and target; what was skipped stays skipped."""
+    at = database_time(connection)
+    for note in found:
+        same = and_(_of(pipeline, note.table), notes.c.position == note.position, notes.c.kind == note.kind, notes.c.target == note.target)
+        values = {"last_position": note.last, "event_count": note.events, "time": note.time, "body": dict(note.body)}
+        if connection.execute(select(notes.c.number).where(same)).first():
+            connection.execute(update(notes).where(same).values(**values))
+        else:
+            key = {"pipeline": pipeline, "table_name": note.table, "position": note.position, "kind": note.kind, "target": note.target}
+            connection.execute(insert(notes).values(**key, **values, at=at))
+
+
+def record_poison(store: Store, pipeline: str, note: TableNote) -> None:
+    """Record events that one target cannot hold. Raises StoreError."""
+    store.write(lambda connection: write_notes(connection, pipeline, [note]))
+
+
+def drop_passed(store: Store, pipeline: str, target: str, table: str, through: int) -> None:
+    """Delete what stopped one target's table up to a position and was not skipped: the target holds it now. Raises StoreError."""
+    passed = and_(_of(pipeline, table), notes.c.target == target, notes.c.last_position <= through, notes.c.skipped_at.is_(None))
+    store.write(lambda connection: connection.execute(delete(notes).where(passed)))
+
+
+def list_notes(
+    store: Store, pipeline: str, tables: Collection[str] | None = None, *, kind: NoteKind | None = None, after: int = 0
+) -> list[TableNote]:
+    """Return the notes of all tables, or of some, that end behind a position, in the order of the stream. Raises StoreError."""
+    wanted: list[ColumnElement[bool]] = [notes.c.pipeline == pipeline, notes.c.last_position > after]
+    wanted += [] if tables is None else [notes.c.table_name.in_(tables)]
+    wanted += [] if kind is None else [notes.c.kind == kind]
+    with store.reading() as connection:
+        rows = connection.execute(select(notes).where(*wanted).order_by(notes.c.position, notes.c.number)).all()
+    return [_note(row) for row in rows]
+
+
+def skip(store: Store, pipeline: str, found: Sequence[TableNote], *, by: str, reason: str) -> None:
+    """Let tables go on without what these notes are about; one transaction. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        at = database_time(connection)
+        for note in found:
+            same = and_(_of(pipeline, note.table), notes.c.position == note.position, notes.c.kind == note.kind)
+            values = {"skipped_at": at, "skipped_by": by, "skip_reason": reason}
+            connection.execute(update(notes).where(same, notes.c.target == note.target).values(**values))
+
+    store.write(work)
+
+
+def forget(store: Store, pipeline: str) -> None:
+    """Delete the notes of a pipeline. Raises StoreError."""
+    store.write(lambda connection: connection.execute(delete(notes).where(notes.c.pipeline == pipeline)))
+
+
+def _of(pipeline: str, table: str) -> ColumnElement[bool]:
+    return and_(notes.c.pipeline == pipeline, notes.c.table_name == table)
+
+
+def _note(row: Row[Any]) -> TableNote:
+    done = Skip(row.skipped_by, row.skipped_at, row.skip_reason) if row.skipped_at else None
+    place = (row.position, row.last_position, row.event_count)
+    return TableNote(row.table_name, row.kind, *place, row.time, row.body, row.target, done)

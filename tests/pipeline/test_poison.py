@@ -1,0 +1,153 @@
+"""An event that cannot be decoded, staged or merged stops its table where it stands, and no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from auditor.config import Audit
+from auditor.errors import ConfigError
+from auditor.service import pipelines as service
+from auditor.service import skipped_events
+from auditor.service.pipeline_status import status
+from auditor.store import pipelines
+from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline_events import announce, batch, delete, insert, note, table, update
+
+ORDERS = table(id="bigint", item="varchar(40) null")
+GUESTS = table("guests", id="int", born="date null")
+HEALTHY = table("healthy", id="int")
+REASON = "a row of shop.orders cannot be decoded (the test's own); leave the table out and report this"
+
+
+def healthy(position: int) -> Any:
+    return batch(announce(HEALTHY, position), insert(HEALTHY, position, [str(position)]))
+
+
+def state(road: Road, name: str) -> str:
+    found = pipelines.list_merges(road.store, PIPELINE)["wh"][f"shop.{name}"]
+    return found.state
+
+
+def stopped(road: Road) -> list[tuple[str, str, str, int]]:
+    found = status(road.settings, road.store, PIPELINE, look=False)["stopped"]
+    return [(one["table"], one["place"], one["stage"], one["events"]) for one in found]
+
+
+def skip(road: Road, name: str, place: str) -> None:
+    service.skip(road.settings, road.store, PIPELINE, name, place, "an empty row", by="ann")
+
+
+def test_what_cannot_be_decoded_stops_its_table_until_it_is_skipped(road: Road) -> None:
+    now = [0.0]
+    loader = road.loader(clock=lambda: now[0])
+    poison = note("poison", "orders", 20, {"stage": "decoding", "reason": REASON}, last=22, events=2)
+    road.stage_task(
+        batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]), poison, insert(ORDERS, 30, ["2", "b"])),
+        healthy(25),
+    )
+    loader.merge_all()
+    road.stage_task(batch(announce(ORDERS, 40), insert(ORDERS, 40, ["3", "c"])), healthy(45))
+    now[0] += 100
+    assert loader.merge_all() == 1
+    assert road.rows() == [(1, "a")] and road.rows("healthy") == [(25,), (45,)]
+    assert state(road, "orders") == "stopped" and state(road, "healthy") == "merged"
+    assert stopped(road) == [("shop.orders", "binlog.000000:20", "decoding", 2)]
+    tables = status(road.settings, road.store, PIPELINE, look=False)["targets"]["wh"]["tables"]
+    assert tables["shop.orders"]["reason"] == REASON and tables["shop.orders"]["pending_events"] > 0
+    with pytest.raises(ConfigError, match=r"nothing stops orders at binlog.000000:21; what stops it: shop.orders at binlog.000000:20"):
+        skip(road, "orders", "binlog.000000:21")
+    skip(road, "orders", "binlog.000000:20")
+    now[0] += 100
+    assert loader.merge_all() == 2
+    assert road.rows() == [(1, "a"), (2, "b"), (3, "c")] and stopped(road) == []
+    [skipped] = status(road.settings, road.store, PIPELINE, look=False)["skipped"]
+    assert (skipped["events"], skipped["skipped_by"], skipped["skip_reason"]) == (2, "ann", "an empty row")
+
+
+def test_a_replayed_batch_leaves_what_was_skipped(road: Road) -> None:
+    poison = note("poison", "orders", 20, {"stage": "decoding", "reason": REASON}, events=1)
+    changes = batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]), poison)
+    road.stage_task(changes)
+    skip(road, "shop.orders", "other.000000:20")
+    road.stage_task(changes)
+    assert stopped(road) == []
+
+
+def test_rows_on_which_the_filter_fails_stop_their_table_alone(road: Road) -> None:
+    rows = [["1", "1999-01-01"], ["2", "2024-00-10"], ["3", "2021-01-01"], ["4", "1998-01-01"]]
+    events = [insert(GUESTS, 10 * number, row) for number, row in enumerate(rows, 1)]
+    [found] = road.stage_task(batch(announce(GUESTS, 1), *events), healthy(25))
+    assert (found.position, found.last, found.events, found.body["stage"]) == (20, 20, 1, "staging")
+    assert "2024-00-10" not in found.reason and "cannot be evaluated on a row of shop.guests" in found.reason
+    loader = road.loader()
+    loader.merge_all()
+    assert [row[0] for row in road.rows("guests")] == [1] and road.rows("healthy") == [(25,)]
+    skip(road, "guests", "binlog.000000:20")
+    road.loader().merge_all()
+    assert [row[0] for row in road.rows("guests")] == [1, 4]
+
+
+def test_a_rule_that_no_longer_fits_stops_its_table_alone(road: Road) -> None:
+    ageless = table("guests", id="int", name="text null")
+    [found] = road.stage_task(batch(announce(ageless, 1), insert(ageless, 10, ["1", "a"], ["2", "b"])), healthy(25))
+    assert (found.table, found.position, found.last, found.events, found.body["stage"]) == ("shop.guests", 10, 10, 2, "staging")
+    assert road.loader().merge_all() == 1
+    assert stopped(road) == [("shop.guests", "binlog.000000:10", "staging", 2)]
+
+
+def test_a_value_that_the_target_cannot_hold_is_found_among_others(road: Road) -> None:
+    now, schema = [0.0], table("t", id="int", at="date null")
+    loader = road.loader(clock=lambda: now[0])
+    rows = [[str(n), "2026-01-01" if n != 17 else "0000-00-00"] for n in range(40)]
+    road.stage(batch(announce(schema, 1), *(insert(schema, 10 + n, row) for n, row in enumerate(rows))), healthy(25))
+    later = [update(schema, 60, (rows[39], ["39", None])), delete(schema, 61, rows[0])]
+    road.stage(batch(*later))
+    loader.merge_all()
+    assert [row[0] for row in road.rows("t")] == list(range(17))
+    assert stopped(road) == [("shop.t", "000000:27", "merge", 1)]
+    now[0] += 100
+    loader.merge_all()
+    assert [row[0] for row in road.rows("t")] == list(range(17)), "it is tried again, and nothing behind it"
+    skip(road, "t", "binlog.000000:27")
+    now[0] += 100
+    loader.merge_all()
+    assert [row[0] for row in road.rows("t")] == [n for n in range(1, 40) if n != 17]
+    assert road.rows("t")[-1][1] is None and stopped(road) == []
+
+
+def test_a_target_that_was_altered_goes_on_by_itself(road: Road) -> None:
+    now, schema = [0.0], table("t", id="int", v="varchar(10) null")
+    loader = road.loader(clock=lambda: now[0])
+    road.stage(batch(announce(schema, 1), insert(schema, 10, ["1", "a"])))
+    loader.merge_all()
+    road.execute(f"CREATE TABLE {road.schema}.keep (id BIGINT PRIMARY KEY, v VARCHAR CHECK (length(v) < 3))")
+    road.execute(f"DROP TABLE {road.schema}.t", f"ALTER TABLE {road.schema}.keep RENAME TO t")
+    road.stage(batch(insert(schema, 20, ["2", "b"]), insert(schema, 21, ["3", "long"]), insert(schema, 22, ["4", "d"])))
+    now[0] += 100
+    loader.merge_all()
+    assert road.rows("t") == [(2, "b")] and [one[1:3] for one in stopped(road)] == [("000000:21", "merge")]
+    assert "long" not in str(status(road.settings, road.store, PIPELINE, look=False))
+    road.execute(f"DROP TABLE {road.schema}.t", f"CREATE TABLE {road.schema}.t (id BIGINT PRIMARY KEY, v VARCHAR)")
+    now[0] += 100
+    loader.merge_all()
+    assert road.rows("t") == [(3, "long"), (4, "d")] and stopped(road) == []
+
+
+def test_audits_of_the_table_say_what_was_skipped(road: Road) -> None:
+    sides = {
+        "source": {"connection": "source", "table": "orders"},
+        "target": {"connection": "warehouse", "table": f"{road.schema}.orders"},
+    }
+    audit = Audit.model_validate(sides)
+    poison = note("poison", "orders", 20, {"stage": "decoding", "reason": REASON}, events=1)
+    road.stage_task(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]), poison), healthy(25))
+    assert skipped_events.notes_on(road.settings, road.store, audit) == (
+        f"pipeline shop: the target stands still at binlog.000000:20: {REASON}",
+    )
+    skip(road, "orders", "binlog.000000:20")
+    said = ("pipeline shop: 1 event was skipped at binlog.000000:20 by ann: an empty row",)
+    assert skipped_events.notes_on(road.settings, road.store, audit) == said
+    other = {**sides, "target": {"connection": "warehouse", "table": f"{road.schema}.healthy"}}
+    assert skipped_events.notes_on(road.settings, road.store, Audit.model_validate(other)) == ()
