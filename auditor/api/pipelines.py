@@ -70,6 +70,20 @@ class StoppedTable(BaseModel):
     skip_reason: str | None = None
 
 
+class Migration(BaseModel):
+    """How a target's table was brought from one schema to the next, or why it was not."""
+
+    target: str
+    table: str
+    place: str = Field(description="File and position of the source's log up to which the target held the table under the old schema.")
+    state: Literal["planned", "applied", "refused"]
+    statements: list[str]
+    said: list[str] = Field(description="What a person should know of it.")
+    reason: str = Field(description="Why it is refused, and what to do; empty if it is not.")
+    at: dt.datetime | None
+    ended: dt.datetime | None
+
+
 class PipelineStatus(BaseModel):
     """How a pipeline stands."""
 
@@ -92,6 +106,7 @@ class PipelineStatus(BaseModel):
     tables: dict[str, StagedTable]
     stopped: list[StoppedTable] = Field(description="What stops tables.")
     skipped: list[StoppedTable] = Field(description="What somebody let tables go on without.")
+    migrations: list[Migration] = Field(description="The newest migrations of targets.")
     targets: dict[str, TargetStatus]
 
 

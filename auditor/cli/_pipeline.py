@@ -100,6 +100,9 @@ def print_status(found: dict[str, Any]) -> None:
     for one in found["skipped"]:
         when = one["skipped_at"][:19]
         print(f"{one['table']}: {skipped_line(one['events'], one['place'])} by {one['skipped_by']} on {when}: {one['skip_reason']}")
+    for one in found["migrations"]:
+        for sentence in one["said"]:
+            print(f"{one['target']}: {sentence}")
     stopped = {(one["table"], one["reason"]) for one in found["stopped"]}
     for target, state in found["targets"].items():
         for table, report in state["tables"].items():

@@ -289,6 +289,20 @@ class StoppedTable(TypedDict):
     skip_reason: str | None
 
 
+class Migration(TypedDict):
+    """How a target's table was brought from one schema to the next, or why it was not."""
+
+    target: str
+    table: str
+    place: str
+    state: Literal["planned", "applied", "refused"]
+    statements: list[str]
+    said: list[str]
+    reason: str
+    at: str | None
+    ended: str | None
+
+
 class PipelineStatus(TypedDict):
     """How a pipeline stands."""
 
@@ -311,6 +325,7 @@ class PipelineStatus(TypedDict):
     tables: dict[str, StagedTable]
     stopped: list[StoppedTable]
     skipped: list[StoppedTable]
+    migrations: list[Migration]
     targets: dict[str, TargetStatus]
 
 

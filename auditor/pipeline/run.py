@@ -20,9 +20,10 @@ from auditor.connections.writer import writing_dialect
 from auditor.errors import AuditorError, SourceTaken, StoreError
 from auditor.pipeline import retention, spark
 from auditor.pipeline.binlog.server import end_of_log
+from auditor.pipeline.catalogue import read_values
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
-from auditor.pipeline.merge.table_merge import Where
+from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.segments.process import segment_process
 from auditor.pipeline.stage_task import TableRules
 from auditor.pipeline.staged_parts import make_folder, sweep
@@ -160,6 +161,8 @@ class Run:
         """Keep the query running, and start it again with growing waits when it failed for a reason that may pass."""
         rules = TableRules(self.settings.pipeline(self.name), salt.get_salt(self.store))
         staging = Staging(self.store, self.name, root, rules, root / spark.CHECKPOINT, self._wake, self.stop.is_set, watch=watch)
+        if self.events is None:
+            staging.complete = partial(read_values, self.settings, self.name)
         query: StreamingQuery | None = None
         wait, next_start, next_retention = FIRST_WAIT, 0.0, 0.0
         try:

@@ -22,6 +22,7 @@ from auditor.errors import AuditorError, BadExpression, ColumnRefused, StagingFa
 from auditor.model import Part, TableNote
 from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.events import ARROW_SCHEMA, TableSchema
+from auditor.pipeline.projected_ops import project_ops
 from auditor.pipeline.staged_parts import WrittenPart, write_parts
 
 MANIFEST = pa.schema([("part", pa.string()), ("note", pa.string()), ("error", pa.string())])
@@ -111,9 +112,11 @@ def _refuse(batch: pa.RecordBatch, error: AuditorError) -> list[TableNote]:
 
 def _read_note(row: Mapping[str, Any], rules: TableRules) -> TableNote:
     """Return the note that the source wrote as an event."""
-    del rules
     content = json.loads(row["after"][0])
-    about = (content["last"], content["events"], row["time"], content["body"])
+    body = content["body"]
+    if row["kind"] == "change":
+        body = project_ops(body, rules.of(body.get("beside", row["table"])))
+    about = (content["last"], content["events"], row["time"], body)
     return TableNote(f"{row['database']}.{row['table']}", row["kind"], row["position"], *about)
 
 

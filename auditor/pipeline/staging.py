@@ -6,14 +6,16 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auditor.errors import AuditorError
 from auditor.model import Part, TableNote
+from auditor.pipeline.binlog.table_changes import ALL_TABLES
+from auditor.pipeline.events import TableSchema
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.pipeline.staged_parts import WrittenPart
@@ -44,6 +46,8 @@ class Staging:
     """Held while a batch is staged."""
     failure: AuditorError | None = None
     """Why the last batch could not be staged."""
+    complete: Callable[[TableSchema], Any] = lambda _: None
+    """Returns what the source's catalogue says of a schema's columns; None if it says nothing."""
     watch: Watch | None = None
     """Knows how far the source is ahead; `note_batch` is called for each batch that has events."""
 
@@ -76,10 +80,23 @@ class Staging:
 
     def _list(self, found: list[WrittenPart], offset: Any, notes: Sequence[TableNote] = ()) -> None:
         schemas = {one.part.schema_id: json.loads(one.schema_json) for one in found if one.schema_json}
-        parts.record_batch(self.store, self.pipeline, [one.part for one in found if one.part.rows], schemas, offset, notes)
+        listed, catalogue = [one.part for one in found if one.part.rows], self._complete(schemas)
+        parts.record_batch(self.store, self.pipeline, listed, schemas, offset, self._of_each_table(notes), catalogue)
         report_poison(self.pipeline, notes)
         self.failure = None
         self.staged()
+
+    def _complete(self, schemas: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what the source's catalogue says of schemas that were not seen before."""
+        unseen = [key for key in schemas if parts.get_schema(self.store, self.pipeline, key) is None]
+        return {key: self.complete(TableSchema.from_json(json.dumps(schemas[key]))) for key in unseen}
+
+    def _of_each_table(self, notes: Sequence[TableNote]) -> list[TableNote]:
+        """Return the notes, with one for each table of a database that was dropped."""
+        if not any(note.table.endswith(f".{ALL_TABLES}") for note in notes):
+            return list(notes)
+        known = [*parts.list_tables(self.store, self.pipeline), *(note.table for note in notes)]
+        return [replace(note, table=table) for note in notes for table in _named(note.table, known)]
 
     def _report(self, batch_id: int, found: list[Part], seconds: float, offset: Any) -> None:
         """Write the progress line of a batch that has events."""
@@ -96,6 +113,14 @@ class Staging:
         log.info("%s: %s", self.pipeline, line, extra=extra)
         if self.watch:
             self.watch.note_batch(rows, size, seconds)
+
+
+def _named(table: str, known: Sequence[str]) -> list[str]:
+    """Return the known tables of a database, written as ``shop.*``, or the table of another name."""
+    database, _, name = table.partition(".")
+    if name != ALL_TABLES:
+        return [table]
+    return sorted({one for one in known if one.partition(".")[0] == database and one != table})
 
 
 def _logged_offset(checkpoint: Path | None, batch_id: int) -> Any:

@@ -9,9 +9,13 @@ from auditor.config import Settings
 from auditor.model import TableNote
 from auditor.pipeline import watch
 from auditor.pipeline.poison import place_text
-from auditor.store import Store, parts, pipelines, table_notes
+from auditor.store import Store, parts, pipelines, table_notes, target_migrations
 from auditor.store.parts import Pile
 from auditor.store.pipelines import MergeReport, PipelineState
+from auditor.store.target_migrations import TargetMigration
+
+SHOWN_MIGRATIONS = 20
+"""Migrations of targets that are shown, the newest."""
 
 FRESH = 30.0
 """Seconds for which a look of the pipeline's own process counts as present; without one, no process runs."""
@@ -49,10 +53,19 @@ def status(settings: Settings, store: Store, name: str, look: bool = True) -> di
         "tables": {table: {"parts": pile.parts, "events": pile.rows, "bytes": pile.bytes} for table, pile in sorted(piles.items())},
         "stopped": [_stop(note, _log_file(state)) for note in notes if note.stops],
         "skipped": [_stop(note, _log_file(state)) for note in notes if note.skip],
+        "migrations": [_migration(one, _log_file(state)) for one in target_migrations.list_migrations(store, name)[-SHOWN_MIGRATIONS:]],
         "targets": {
             target: _target(store, name, merges.get(target, {}), source_lag, now, _stopped(notes, target)) for target in pipeline.targets
         },
     }
+
+
+def _migration(found: TargetMigration, file: str) -> dict[str, Any]:
+    return {
+        "target": found.target, "table": found.table, "place": place_text(found.position, file), "state": found.state,
+        "statements": list(found.statements), "said": list(found.said), "reason": found.reason,
+        "at": found.at.isoformat() if found.at else None, "ended": found.ended.isoformat() if found.ended else None,
+    }  # fmt: skip
 
 
 def _log_file(state: PipelineState) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from auditor.config import Settings
 from auditor.errors import AuditorError, ConfigError
 from auditor.pipeline import check as checks
-from auditor.store import events, leases, parts, pipelines, runs, salt, schema_history, segments, table_notes
+from auditor.store import events, leases, parts, pipelines, runs, salt, schema_history, segments, table_notes, target_migrations
 
 if TYPE_CHECKING:
     from auditor.model import Segment, TableNote
@@ -107,6 +107,7 @@ def reset(settings: Settings, store: Store, name: str) -> None:
         segments.forget(store, name)
         table_notes.forget(store, name)
         schema_history.forget(store, name)
+        target_migrations.forget(store, name)
         with suppress(FileNotFoundError):
             _empty(Path(pipeline.staging.path))
     finally:

@@ -47,7 +47,7 @@ class Killed:
 def _merge(config_file: Path, schema: str, fatal: str) -> None:
     from auditor import config
     from auditor.pipeline.merge.loader import Loader
-    from auditor.pipeline.merge.table_merge import Where
+    from auditor.pipeline.merge.positions import Where
     from auditor.store import open_store
     from tests.pipeline.road import PIPELINE, run_here
 

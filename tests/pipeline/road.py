@@ -15,7 +15,7 @@ from auditor.connections.writer import open_writer
 from auditor.model import Part, TableNote
 from auditor.pipeline.merge.load import LoadTask, close_sessions
 from auditor.pipeline.merge.loader import Loader
-from auditor.pipeline.merge.table_merge import Where
+from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.pipeline.staged_parts import write_parts
 from auditor.pipeline.staging import Staging

@@ -100,35 +100,6 @@ def test_many_tables_go_on_where_one_stops(road: Road) -> None:
     assert found["shop.items"].state == "merged"
 
 
-def test_a_changed_schema_stops_its_table_until_the_target_was_altered(road: Road) -> None:
-    now = [0.0]
-    loader = road.loader(clock=lambda: now[0])
-    wider = table(id="bigint", item="varchar(40) null", amount="decimal(12,4) null", note="int null")
-    dropped = table(id="bigint", amount="decimal(12,4) null", note="int null")
-    road.stage(
-        batch(
-            announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a", "1.00"]), announce(wider, 15),
-            insert(wider, 20, ["2", "b", "2.2500", "5"]), announce(dropped, 25), insert(dropped, 30, ["3", "3.0000", None]),
-        )
-    )  # fmt: skip
-    steps = [
-        (1, "shop.orders.amount is decimal(12,4), which "),
-        (1, "shop.orders has a column 'note' (int), which the target lacks; run there: ALTER TABLE "),
-        (2, "shop.orders no longer has the column 'item', which the target has; run there: ALTER TABLE "),
-    ]
-    for held, sentence in steps:
-        loader.merge_all()
-        report = reports(road)["shop.orders"]
-        assert report.state == "stopped" and report.reason.startswith(sentence), report.reason
-        assert len(road.rows()) == held
-        road.execute(report.reason.partition("run there: ")[2])
-        now[0] += 100
-    assert loader.merge_all() == 1
-    assert road.query(f"SELECT id, amount, note FROM {road.schema}.orders ORDER BY 1") == [
-        (1, Decimal("1.0000"), None), (2, Decimal("2.2500"), 5), (3, Decimal("3.0000"), None),
-    ]  # fmt: skip
-
-
 def test_a_table_of_the_target_with_another_key_is_left_alone(road: Road) -> None:
     road.execute(
         f"CREATE SCHEMA {road.schema}",

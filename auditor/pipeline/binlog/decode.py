@@ -20,11 +20,13 @@ from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, file_name
 from auditor.pipeline.binlog.row_events import RowEvents, Stamp
 from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.binlog.statements import refusal
+from auditor.pipeline.binlog.statements import TABLE_STATEMENT, refusal
 from auditor.pipeline.binlog.table_notes import TableNotes
 from auditor.pipeline.binlog.transactions import MariaDBTransactions, Transactions, prepared_xid, statement_span
 
 HEADER_BYTES = types.HEADER.size
+
+_STATEMENTS = (types.QUERY, types.MARIADB_QUERY_COMPRESSED)
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -69,6 +71,8 @@ class _RangeReader:
         self._base = Place(self._file, 0).position(reading.epoch).pack()
         self._transactions = Transactions()
         self._stamp = Stamp(None, 0)
+        self._payload_end = 0
+        """The position of the compressed transaction that is unpacked."""
         self._safe = self._done = log_range.start.offset
         """Where the last transaction ended, and the last event of which everything was taken."""
 
@@ -126,7 +130,7 @@ class _RangeReader:
         transactions, is_new = self._transactions, offset > self._done
         if kind == types.TRANSACTION_PAYLOAD and is_new:
             yield from self._payload(event[body:stop], offset)
-        was_open = transactions.open
+        was_open, was_in_block = transactions.open, transactions.in_block
         if transactions.in_block and kind in (types.QUERY, types.MARIADB_QUERY_COMPRESSED):
             self._check_statement(kind, event, body, stop, offset)
         if not transactions.feed(kind, event, body, stop):
@@ -134,6 +138,8 @@ class _RangeReader:
                 committed = transactions.commit_time
                 self._stamp = self._fate or Stamp(transactions.gtid, stamp * 1_000_000 if committed is None else committed)
             return
+        if is_new and not was_in_block and kind in _STATEMENTS:
+            self._note_changes(kind, event, body, stop, self._base + offset)
         if is_new and not self._is_replay:
             if kind == types.XA_PREPARE and transactions.prepared is None:  # committed in one phase
                 yield from self._replay(LogRange(self._place(self._safe), offset), None)
@@ -165,7 +171,7 @@ class _RangeReader:
             raise LogRefused(f"{self._place(offset)}: a compressed transaction cannot be unpacked ({error}); report this") from error
         if is_held and not self._is_replay:
             return  # until it is committed
-        at = 0
+        at, self._payload_end = 0, self._base + offset
         while at < len(events):
             _, kind, _, size, _, _ = types.HEADER.unpack_from(events, at)
             body, stop = at + HEADER_BYTES, at + size
@@ -180,10 +186,21 @@ class _RangeReader:
             at = stop
 
     def _check_statement(self, kind: int, event: bytes, body: int, stop: int, offset: int) -> None:
-        begin = statement_span(event, body)
-        text = uncompressed_event(event[begin:stop]) if kind == types.MARIADB_QUERY_COMPRESSED else event[begin:stop]
+        text = _text(kind, event, body, stop)
         if reason := refusal(text, self._stamp.rows):
             raise self._statement_refused(offset, reason)
+        if offset > self._done and not self._is_replay:
+            # Rows of a compressed transaction have the position of its end: what it does to tables comes before them.
+            is_inside = self._base + offset == self._payload_end
+            self._note_changes(kind, event, body, stop, self._base + (self._safe + 1 if is_inside else offset))
+
+    def _note_changes(self, kind: int, event: bytes, body: int, stop: int, position: int) -> None:
+        """Note what a statement does to tables that are read."""
+        text = _text(kind, event, body, stop)
+        if self._rows.notes is not None and TABLE_STATEMENT.match(text):
+            name = statement_span(event, body) - 1
+            database = event[name - event[body + 8] : name].decode(errors="replace")
+            self._rows.statement(text.decode(errors="replace"), database, position, self._stamp)
 
     def _statement_refused(self, offset: int, reason: str) -> LogRefused:
         return LogRefused(
@@ -200,3 +217,9 @@ class _RangeReader:
             raise self._statement_refused(offset, types.STATEMENT_TYPES[kind])
         if kind == types.INCIDENT:
             raise LogRefused(f"{self._place(offset)}: the source says that it lost events here; bootstrap the tables again")
+
+
+def _text(kind: int, event: bytes, body: int, stop: int) -> bytes:
+    """Return the text of a statement, whose event has its body in ``event[body:stop]``."""
+    begin = statement_span(event, body)
+    return uncompressed_event(event[begin:stop]) if kind == types.MARIADB_QUERY_COMPRESSED else event[begin:stop]

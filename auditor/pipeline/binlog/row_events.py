@@ -13,10 +13,12 @@ from auditor.errors import AuditorError, LogRefused
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import Project, RowBuffer
 from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
+from auditor.pipeline.binlog.ddl import read_statement
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.row_decoder import Decoder, make_decoder
 from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.binlog.table_changes import changes_of
 from auditor.pipeline.binlog.table_map import HIDDEN_TYPES, TableMap, is_fixed_binary, parse_table_map, table_name, with_hidden_types
 from auditor.pipeline.binlog.table_notes import TableNotes
 from auditor.pipeline.events import EventKind, Position
@@ -56,7 +58,7 @@ class RowEvents:
 
     def __init__(self, selection: Selection, project: Project, source: Source, notes: TableNotes | None = None) -> None:
         self._selection = selection
-        self._notes = notes
+        self.notes = notes
         self._project = project
         self._source = source
         self._mariadb = False
@@ -84,7 +86,7 @@ class RowEvents:
         try:
             return RowBuffer(*_known(described, self._mariadb, self._source, place), self._project)
         except (LogRefused, struct.error, IndexError, ValueError) as error:
-            if self._notes is None:
+            if self.notes is None:
                 raise
             return _Refused(table_name(described), str(error).removeprefix(f"{place}: "))
 
@@ -102,22 +104,22 @@ class RowEvents:
         try:
             self._take(buffer, kind, event, body, stop, position, stamp, file)
         except LogRefused as error:
-            if self._notes is None:
+            if self.notes is None:
                 raise
             del buffer.before[kept[0] :], buffer.after[kept[1] :]
             self._refuse(
                 (buffer.table.database, buffer.table.table), position, stamp, str(error).removeprefix(f"{_place(file, position)}: ")
             )
             return ()
-        if self._notes:
-            self._notes.pass_rows((buffer.table.database, buffer.table.table))
+        if self.notes is not None:
+            self.notes.pass_rows((buffer.table.database, buffer.table.table))
         if self._bytes >= MAX_BUFFERED:
             return self.flush()
         return self._flush(buffer) if buffer.is_full else ()
 
     def _refuse(self, table: tuple[str, str], position: int, stamp: Stamp, reason: str) -> None:
-        assert self._notes is not None
-        self._notes.refuse(table, position if stamp.position is None else stamp.position, stamp.time, stamp.gtid, reason)
+        assert self.notes is not None
+        self.notes.refuse(table, position if stamp.position is None else stamp.position, stamp.time, stamp.gtid, reason)
 
     def _take(self, buffer: RowBuffer, kind: int, event: bytes, body: int, stop: int, position: int, stamp: Stamp, file: str) -> None:
         """Decode the rows of an event into a buffer. Raises LogRefused, perhaps with some of them there."""
@@ -157,9 +159,15 @@ class RowEvents:
             f"an update of {'.'.join(name)} holds a part of a JSON document only; SET GLOBAL binlog_row_value_options = '' and for all"
             " sessions, then bootstrap the tables again"
         )
-        if self._notes is None:
+        if self.notes is None:
             raise LogRefused(f"{_place(file, position)}: {reason}")
         self._refuse(name, position, stamp, reason)
+
+    def statement(self, text: str, database: str, position: int, stamp: Stamp) -> None:
+        """Note what a statement does to tables that are read."""
+        if self.notes is not None:
+            for table, body in changes_of(read_statement(text, database), self._selection).items():
+                self.notes.change(table, position, stamp.time, stamp.gtid, body)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows that are buffered."""
@@ -175,11 +183,11 @@ class RowEvents:
         try:
             yield from buffer.flush(announcement)
         except LogRefused as error:
-            if self._notes is None:
+            if self.notes is None:
                 raise
             buffer.clear()
             for gtid, position, time in events:
-                self._notes.refuse((buffer.table.database, buffer.table.table), position, time, gtid, str(error))
+                self.notes.refuse((buffer.table.database, buffer.table.table), position, time, gtid, str(error))
 
 
 def _skip_full_bitmaps(table: TableMap, images: int, event: bytes, at: int, file: str, position: int) -> int:

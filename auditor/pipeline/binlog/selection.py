@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from auditor.errors import ConfigError
 
+_SHADOW = re.compile(r"_+(.+?)(?:_\d{14})?_(gho|ghc|del|new|old)")
+"""Names that gh-ost and pt-online-schema-change give to tables beside the one that they alter.
+https://github.com/github/gh-ost/blob/master/doc/shared-key.md
+https://docs.percona.com/percona-toolkit/pt-online-schema-change.html"""
+
+COPIES = ("gho", "new")
+"""Those of them that become the table itself: they have all its rows by then."""
+
 
 class Selection:
-    """The tables that are read: ``orders``, ``crm_*``, ``billing.invoices``; a name without a database is in ``database``."""
+    """The tables that are read: ``orders``, ``crm_*``, ``billing.invoices``; a name without a database is in ``database``.
+
+    A table that stands beside one of them while a tool alters that is only read if it is named without a pattern.
+    """
 
     def __init__(self, patterns: Iterable[str], database: str) -> None:
         """Raises ConfigError for a name without a database where the connection's URL has none."""
@@ -24,4 +36,16 @@ class Selection:
 
     def has(self, database: str, table: str) -> bool:
         """Return whether the table is read."""
+        if (database, table) in self._patterns:
+            return True
+        return self._matches(database, table) and self.shadowed(database, table) is None
+
+    def shadowed(self, database: str, table: str) -> tuple[str, str] | None:
+        """Return the table that is read, and beside which this one stands while a tool alters it, with the kind of this one; else None."""
+        found = _SHADOW.fullmatch(table)
+        if not found or (database, table) in self._patterns or not self._matches(database, found[1]):
+            return None
+        return found[1], found[2]
+
+    def _matches(self, database: str, table: str) -> bool:
         return any(fnmatchcase(database, one) and fnmatchcase(table, other) for one, other in self._patterns)

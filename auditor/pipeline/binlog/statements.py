@@ -12,6 +12,12 @@ _HARMLESS = re.compile(
 _ROLLBACK = re.compile(rb"ROLLBACK\b", re.IGNORECASE)
 SHOWN = 40
 
+TABLE_STATEMENT = re.compile(
+    rb"(?:\s+|/\*(?!M?!).*?\*/|--[^\n]*\n|\#[^\n]*\n|/\*M?!\d*)*(?:ALTER|CREATE|DROP|TRUNCATE|RENAME|SET\s+STATEMENT)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The beginning of a statement that may change a table itself."""
+
 
 def refusal(statement: bytes, rows: int) -> str | None:
     """Return what is wrong with a statement within a transaction that has had so many rows; None if nothing is.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from auditor.model import Part, TableNote
 
@@ -14,36 +14,41 @@ class Ahead:
 
     parts: Sequence[Part]
     """The parts that have events up to ``through``."""
+    begins: int | None = None
+    """The position of their first event."""
     through: int | None = None
     """Up to which position events are merged at once; None for no bound."""
     note: TableNote | None = None
     """What comes before the next event: it stops the table, or changes all rows of the target's table."""
     changes: Sequence[TableNote] = ()
     """Statements before the next event that changed the table's columns."""
-
-    @property
-    def first(self) -> int | None:
-        """The position of the next event, or one before it behind the target's position; None if there is none."""
-        return self.parts[0].first if self.parts else None
+    skipped: tuple[int, ...] = ()
+    """Positions of events that somebody let the target go on without."""
 
 
-def look_ahead(held: int, parts: Sequence[Part], notes: Sequence[TableNote], target: str) -> Ahead:
+def look_ahead(begins: int | None, parts: Sequence[Part], notes: Sequence[TableNote], target: str) -> Ahead:
     """Return what comes behind the position that a target holds of a table, from all that lies behind it, in order.
 
-    Events that a target could not hold are tried again by themselves, because the target may have been altered meanwhile.
+    ``begins`` is the position of the first event of the parts that lies behind it; None if there is none. Events that a target could not
+    hold are tried again by themselves, because the target may have been altered meanwhile.
     """
+    found = _look(begins, parts, [one for one in notes if one.target in ("", target)])
+    return replace(found, skipped=tuple(note.position for note in notes if note.target == target and note.skip))
+
+
+def _look(begins: int | None, parts: Sequence[Part], notes: Sequence[TableNote]) -> Ahead:
     changes: list[TableNote] = []
-    for note in (one for one in notes if one.target in ("", target) and (one.stops or one.kind == "change")):
-        if parts and held < note.position - 1 and parts[0].first < note.position:
-            return _merge(parts, note.position - 1, changes)
+    for note in (one for one in notes if one.stops or one.kind == "change"):
+        if begins is not None and begins < note.position:
+            return _merge(begins, parts, note.position - 1, changes)
         if note.target:
-            return _merge(parts, note.last, changes)
+            return _merge(begins, parts, note.last, changes)
         if note.stops or note.body.get("advances"):
             return Ahead((), note=note, changes=changes)
         changes.append(note)
-    return _merge(parts, None, changes)
+    return _merge(begins, parts, None, changes)
 
 
-def _merge(parts: Sequence[Part], through: int | None, changes: Sequence[TableNote]) -> Ahead:
-    chosen = [part for part in parts if through is None or part.first <= through]
-    return Ahead(chosen, through, changes=tuple(changes))
+def _merge(begins: int | None, parts: Sequence[Part], through: int | None, changes: Sequence[TableNote]) -> Ahead:
+    chosen = [] if begins is None else [part for part in parts if through is None or part.first <= through]
+    return Ahead(chosen, begins, through, changes=tuple(changes))

@@ -14,12 +14,13 @@ from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session
 from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, StoreError
 from auditor.pipeline.merge.isolate import POISONING, describe_poison, find_poison
+from auditor.pipeline.merge.positions import Held, Where, describe, read_positions, see
 from auditor.pipeline.merge.staged_rows import plain_message
-from auditor.pipeline.merge.table_merge import Held, Merged, Where, describe, merge_next, read_positions, see
+from auditor.pipeline.merge.table_merge import Merged, merge_next
 from auditor.pipeline.merge.target_table import TargetTable
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
-from auditor.store import parts, pipelines, table_notes
+from auditor.store import parts, pipelines, table_notes, target_migrations
 from auditor.store.parts import StagedTable
 from auditor.store.pipelines import MergeState
 from dialects import Session
@@ -47,6 +48,8 @@ class Loader:
     _failures: dict[str, _Failure] = field(default_factory=dict)
     _held: dict[str, int] = field(default_factory=dict)
     """Where the target stood when it was last looked at: while nothing more is staged, it is not opened."""
+    _moved: bool = False
+    """Whether tables were renamed since the positions were read."""
     _session: Session | None = None
     """The session that is kept between merges; none where an open one keeps others off the target."""
     _ready: dict[str, TargetTable] = field(default_factory=dict)
@@ -94,6 +97,8 @@ class Loader:
             self._failures.pop("", None)
             self._report_positions(positions)
             for table, staged in sorted(tables.items()):
+                if self._moved:
+                    self._moved, positions = False, read_positions(session, self.where)
                 held = positions.get(table, Held())
                 if table in waiting or held.position >= staged.staged_through:
                     continue
@@ -145,6 +150,7 @@ class Loader:
         self._failures.pop(table, None)
         self._report(table, merged, self.clock() - began)
         self._held[table] = merged.held.position
+        self._moved = self._moved or merged.moved
         return merged.held
 
     def _isolate(self, session: Session, table: str, held: Held, staged: StagedTable) -> None:
@@ -182,6 +188,7 @@ class Loader:
         about = (self.where.store, self.where.pipeline, self.target, table)
         pipelines.report_merge(*about, position=merged.position, state="merged", events=merged.events, time=merged.time)
         table_notes.drop_passed(self.where.store, self.where.pipeline, self.target, table, merged.position)
+        target_migrations.settle(*about, merged.position, merged.held.schema_id)
         line = f"{self.target}: {table} holds {describe(merged.position)}: {merged.events:,} events in {seconds:.2f} s"
         log.info(line, extra={"action": "merged", "target": self.target, "table": table, "events": merged.events, "seconds": seconds})
 

@@ -14,7 +14,7 @@ from auditor import config
 from auditor.pipeline.child import Child, ignore_signals, log_as_driver, serve
 from auditor.pipeline.merge.load import LoadTask
 from auditor.pipeline.merge.loader import Loader
-from auditor.pipeline.merge.table_merge import Where
+from auditor.pipeline.merge.positions import Where
 from auditor.store import open_store
 
 

@@ -12,31 +12,21 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from auditor.connections.writer import transaction
-from auditor.errors import MergeFailed, NoSuchObject, PartsGone, TableStopped
-from auditor.model import Part
-from auditor.pipeline.events import Position, TableSchema
-from auditor.pipeline.merge.ahead import Ahead, look_ahead
-from auditor.pipeline.merge.load import LoadTask, RunTasks, load_part, load_side_by_side
+from auditor.errors import MergeFailed, PartsGone, TableStopped
+from auditor.model import Part, TableNote
+from auditor.pipeline.events import TableSchema
+from auditor.pipeline.merge.load import LoadTask, load_part, load_side_by_side
+from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, see
+from auditor.pipeline.merge.table_changes import empty, is_move, migrate, move_tables
 from auditor.pipeline.merge.target_table import TargetTable, prepare
 from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import Positions
-from auditor.store import Store, parts, table_notes
+from auditor.store import parts
 from auditor.store.parts import StagedTable
 from dialects import Session
 
 MOST_ROWS = 500_000
 """Events merged in one transaction, unless a single part has more."""
-
-BEFORE_ALL = 0
-"""The position of a table of which a target holds nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What a target holds of a table."""
-
-    position: int = BEFORE_ALL
-    schema_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,37 +35,12 @@ class Merged:
 
     position: int
     events: int
-    time: dt.datetime
+    time: dt.datetime | None
+    """When the source committed the last of them; None if there is none."""
     held: Held
     """What the target holds now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """A target of a pipeline, as its merges see it."""
-
-    store: Store
-    pipeline: str
-    config_file: str
-    connection: str
-    schema: str
-    root: str
-    run_tasks: RunTasks
-    target: str = ""
-
-
-def read_positions(session: Session, where: Where) -> dict[str, Held]:
-    """Return what the target says that it holds of each table; makes its table of positions and its schema if they are missing."""
-    positions = Positions(session.dialect, where.schema, where.pipeline)
-    try:
-        return _read(session, positions)
-    except NoSuchObject:
-        try:
-            session.execute(positions.create())
-        except NoSuchObject:
-            session.execute(f"CREATE SCHEMA {session.dialect.quote(where.schema)}")
-            session.execute(positions.create())
-    return _read(session, positions)
+    moved: bool = False
+    """Whether other tables have got another position with this one."""
 
 
 def merge_next(
@@ -104,17 +69,20 @@ def merge_next(
         )
     ahead = see(where, table, held)
     if ahead.note:
-        raise TableStopped(ahead.note.reason)
+        return _pass(session, where, table, held, ahead.note, ready, step)
     bound = min((one for one in (ahead.through, through) if one is not None), default=None)
     chosen = _choose([part for part in ahead.parts if bound is None or part.first <= bound])
     if not chosen:
         return None
+    first = ahead.begins or chosen[0].first
+    if changed := migrate(session, where, table, held, chosen[0].schema_id, ahead.changes, first, step):
+        ready.pop(table, None)
+        return Merged(changed.position, 0, None, changed)
     schema_id = chosen[0].schema_id
     target = _make_ready(session, where, table, held, schema_id, ready, step)
     attempt = secrets.token_hex(8)
     about = (where.config_file, where.connection, where.root)
-    skipped = _skipped(where, table, held)
-    tasks = [LoadTask(*about, part, held.position, attempt, target, bound, skipped) for part in chosen]
+    tasks = [LoadTask(*about, part, held.position, attempt, target, bound, ahead.skipped) for part in chosen]
     step("load")
     alone = session.dialect.LOADS == "alone"
     loaded = sum(load_part(session, task) for task in tasks) if alone else load_side_by_side(where.run_tasks, tasks)
@@ -128,16 +96,18 @@ def merge_next(
     return Merged(position, events, max(part.time for part in chosen), Held(position, target.schema.id))
 
 
-def see(where: Where, table: str, held: Held) -> Ahead:
-    """Return what lies ahead of the target in the stream of a table. Raises StoreError."""
-    found = parts.list_parts(where.store, where.pipeline, table, held.position)
-    notes = table_notes.list_notes(where.store, where.pipeline, [table], after=held.position)
-    return look_ahead(held.position, found, notes, where.target)
-
-
-def _skipped(where: Where, table: str, held: Held) -> tuple[int, ...]:
-    notes = table_notes.list_notes(where.store, where.pipeline, [table], kind="poison", after=held.position)
-    return tuple(note.position for note in notes if note.target == where.target and note.skip)
+def _pass(
+    session: Session, where: Where, table: str, held: Held, note: TableNote, ready: dict[str, TargetTable], step: Callable[[str], None]
+) -> Merged | None:
+    """Do to the target's table what the source did to its own; None if another table has to come so far first."""
+    if note.stops:
+        raise TableStopped(note.reason)
+    moved = move_tables(session, where, note, step) if is_move(note) else empty(session, where, table, held, note, step)
+    if moved is None:
+        return None
+    for name in moved:
+        ready.pop(name, None)
+    return Merged(note.position, 0, note.time, moved[table], moved=len(moved) > 1)
 
 
 def _count_events(where: Where, part: Part, after: int, through: int) -> int:
@@ -148,19 +118,13 @@ def _count_events(where: Where, part: Part, after: int, through: int) -> int:
     return sum(count or 0 for count in found)
 
 
-def describe(position: int) -> str:
-    """Return a position for people: the number of the log file and the offset in it."""
-    found = Position.unpack(position)
-    return f"{found.file:06d}:{found.offset}"
-
-
 def _make_ready(
     session: Session, where: Where, table: str, held: Held, schema_id: str, ready: dict[str, TargetTable], step: Callable[[str], None]
 ) -> TargetTable:
     """Return the target's table for rows of this schema, with a staging table."""
     known = ready.pop(table, None)
     if known is None or known.schema.id != schema_id:
-        known = prepare(session, where.schema, where.pipeline, _schema(where, schema_id), _earlier(where, held, schema_id))
+        known = prepare(session, where.schema, where.pipeline, get_schema(where, schema_id), _earlier(where, held, schema_id))
         step("stage")
         for statement in known.statements.create_stage():
             session.execute(statement)
@@ -175,9 +139,7 @@ def _merge(
     positions = Positions(session.dialect, where.schema, where.pipeline)
     for statement in target.statements.lock_stage():
         session.execute(statement)
-    now = _read(session, positions).get(table, Held())
-    if now != held:
-        raise MergeFailed(f"{table}: another process has merged up to {describe(now.position)} meanwhile; it is looked at again")
+    check_unchanged(session, where, table, held)
     count = int(session.query(target.statements.count_staged(attempt))[0][0])
     if count != loaded:
         raise MergeFailed(f"{table}: {loaded} changes were loaded, and {count} are in the staging table; they are loaded again")
@@ -197,17 +159,6 @@ def _choose(found: Sequence[Part]) -> list[Part]:
             break
         chosen.append(part)
     return chosen
-
-
-def _read(session: Session, positions: Positions) -> dict[str, Held]:
-    return {str(table): Held(int(position), str(schema_id)) for table, position, schema_id in session.query(positions.list())}
-
-
-def _schema(where: Where, schema_id: str) -> TableSchema:
-    body = parts.get_schema(where.store, where.pipeline, schema_id)
-    if body is None:
-        raise PartsGone(f"the schema {schema_id} of a part is not in the store; reset the pipeline, and copy its tables again")
-    return TableSchema.from_json(json.dumps(body))
 
 
 def _earlier(where: Where, held: Held, schema_id: str) -> TableSchema | None:

@@ -49,8 +49,8 @@ def examine(session: Session, into: str, pipeline: str, schema: TableSchema, ear
     dialect, table = session.dialect, f"{schema.database}.{schema.table}"
     if not schema.key:
         raise NoKey(f"{table} has no primary key, so its rows cannot be merged; add one in the source, or leave the table out")
-    natives = {column.name: _native(dialect, table, column) for column in schema.columns}
-    found = _find(session, into, schema.table)
+    natives = native_types(dialect, schema)
+    found = find_table(session, into, schema.table)
     if found is None:
         names = {column.name: column.name for column in schema.columns}
         statements = MergeStatements(dialect, into, pipeline, table, dialect.table(into, schema.table), list(names), schema.key)
@@ -80,7 +80,13 @@ def _native(dialect: Dialect, table: str, column: ColumnSchema) -> str:
         raise ColumnRefused(f"{table}.{column.name} is {column.type}: {error}; {way_out}") from error
 
 
-def _find(session: Session, into: str, table: str) -> Table | None:
+def native_types(dialect: Dialect, schema: TableSchema) -> dict[str, str]:
+    """Return the target's types of the columns of a schema. Raises ColumnRefused."""
+    return {column.name: _native(dialect, f"{schema.database}.{schema.table}", column) for column in schema.columns}
+
+
+def find_table(session: Session, into: str, table: str) -> Table | None:
+    """Return a table of a target's schema; None if there is none of that name."""
     found = session.dialect.describe(session, Place((into, table)))
     exact = [one for one in found if one.sql == session.dialect.table(into, table)]
     return next(iter(exact or found), None)

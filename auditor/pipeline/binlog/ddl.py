@@ -1,0 +1,230 @@
+"""Read what a statement does to tables: what the table map that follows it does not tell.
+
+The table map before the next row says which columns a table has. Only the statement says that a column was renamed, what rows that were
+there have in a new column, and that all rows went. A statement that is not understood is therefore no error: it is noted as unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from auditor.pipeline.binlog.column_default import added_value
+from auditor.pipeline.binlog.sql_tokens import Token, split, tokens
+
+Name = tuple[str, str]
+"""Database and table."""
+
+Op = dict[str, Any]
+"""A change of one table: ``op`` and what belongs to it.
+
+``add`` (``column``, and ``value``, see `added_value`), ``drop`` (``column``), ``rename`` (``from``, ``to``), ``modify`` (``column``);
+``clear``: all rows went; ``create`` (``sure``: there was no such table), ``gone``; ``rows`` (``why``): rows came or went that are not in
+the log; ``unread`` (``text``)."""
+
+NOT_COLUMNS = (
+    "INDEX", "KEY", "UNIQUE", "PRIMARY", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "PARTITION", "PERIOD", "SYSTEM", "VECTOR",
+)  # fmt: skip
+"""What ALTER TABLE adds and drops beside columns."""
+
+SHOWN = 80
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a statement does: to the columns and rows of tables, and to their names, all at once."""
+
+    ops: dict[Name, list[Op]] = field(default_factory=dict)
+    renames: list[tuple[Name, Name]] = field(default_factory=list)
+    """Old and new names, in the order of the statement."""
+    dropped_database: str = ""
+
+    def add(self, table: Name, op: Op) -> None:
+        """Add a change of a table."""
+        self.ops.setdefault(table, []).append(op)
+
+
+class _Reader:
+    """Takes tokens from the left."""
+
+    def __init__(self, found: Sequence[Token], database: str) -> None:
+        self.left = list(found)
+        self.database = database
+
+    def take(self, *words: str) -> bool:
+        """Take these keywords if they are next."""
+        if len(self.left) < len(words) or not all(token.is_word(word) for token, word in zip(self.left, words, strict=False)):
+            return False
+        del self.left[: len(words)]
+        return True
+
+    def name(self) -> str | None:
+        """Take a name if it is next."""
+        return self.left.pop(0).text if self.left and self.left[0].is_name else None
+
+    def table(self) -> Name | None:
+        """Take the name of a table if it is next."""
+        first = self.name()
+        if first is None:
+            return None
+        if len(self.left) > 1 and self.left[0].text == "." and self.left[1].is_name:
+            self.left.pop(0)
+            return first, self.left.pop(0).text
+        return self.database, first
+
+
+def read_statement(text: str, database: str) -> Changes:
+    """Return what a statement does to tables that stay; nothing for one that changes none.
+
+    ``database`` is the session's, for names without one.
+    """
+    found, changes = _Reader(tokens(text), database), Changes()
+    if found.take("SET", "STATEMENT"):
+        while found.left and not found.take("FOR"):
+            found.left.pop(0)
+    if found.take("ALTER"):
+        _alter(found, changes, text)
+    elif found.take("CREATE"):
+        _create(found, changes)
+    elif found.take("DROP"):
+        _drop(found, changes)
+    elif found.take("TRUNCATE"):
+        found.take("TABLE")
+        if table := found.table():
+            changes.add(table, {"op": "clear"})
+    elif found.take("RENAME", "TABLE") or found.take("RENAME", "TABLES"):
+        _rename(found, changes)
+    return changes
+
+
+def _create(found: _Reader, changes: Changes) -> None:
+    replaces = found.take("OR", "REPLACE")
+    if found.take("TABLE"):  # and not TEMPORARY TABLE
+        is_sure = not found.take("IF", "NOT", "EXISTS") or replaces
+        if table := found.table():
+            changes.add(table, {"op": "create", "sure": is_sure})
+
+
+def _drop(found: _Reader, changes: Changes) -> None:
+    if found.take("DATABASE") or found.take("SCHEMA"):
+        found.take("IF", "EXISTS")
+        changes.dropped_database = found.name() or ""
+    elif found.take("TABLE") or found.take("TABLES"):
+        found.take("IF", "EXISTS")
+        for part in split(found.left):
+            if table := _Reader(part, found.database).table():
+                changes.add(table, {"op": "gone"})
+
+
+def _rename(found: _Reader, changes: Changes) -> None:
+    found.take("IF", "EXISTS")
+    for part in split(found.left):
+        pair = _Reader(part, found.database)
+        old = pair.table()
+        while pair.left and not pair.take("TO"):  # WAIT n, NOWAIT
+            pair.left.pop(0)
+        new = pair.table()
+        if old and new:
+            changes.renames.append((old, new))
+
+
+def _alter(found: _Reader, changes: Changes, text: str) -> None:
+    while found.take("ONLINE") or found.take("OFFLINE") or found.take("IGNORE"):
+        pass
+    if not found.take("TABLE"):
+        return
+    found.take("IF", "EXISTS")
+    table = found.table()
+    if table is None:
+        return
+    if found.take("WAIT"):
+        found.left.pop(0)
+    found.take("NOWAIT")
+    for part in split(found.left):
+        spec = _Reader(part, found.database)
+        if new := _new_name(spec):
+            changes.renames.append((table, new))
+            continue
+        try:
+            ops = _column_ops(spec)
+        except (IndexError, ValueError):
+            ops = [{"op": "unread", "text": " ".join(text.split())[:SHOWN]}]
+        for op in ops:
+            changes.add(table, op)
+
+
+def _new_name(spec: _Reader) -> Name | None:
+    """Return the table's new name, if the part of an ALTER TABLE gives it one."""
+    if not spec.left or not spec.left[0].is_word("RENAME") or (len(spec.left) > 1 and spec.left[1].is_word("COLUMN", "INDEX", "KEY")):
+        return None
+    spec.left.pop(0)
+    if spec.left[0].text == "=" or spec.left[0].is_word("TO", "AS"):
+        spec.left.pop(0)
+    return spec.table()
+
+
+def _column_ops(spec: _Reader) -> list[Op]:
+    """Return the changes that one part of an ALTER TABLE makes. Raises IndexError or ValueError if it is not understood."""
+    if spec.take("ADD"):
+        return _added(spec)
+    if spec.take("DROP"):
+        return _dropped(spec)
+    if spec.take("MODIFY"):
+        spec.take("COLUMN")
+        spec.take("IF", "EXISTS")
+        return [{"op": "modify", "column": _required(spec)}]
+    if spec.take("CHANGE"):
+        spec.take("COLUMN")
+        spec.take("IF", "EXISTS")
+        old, new = _required(spec), _required(spec)
+        return [{"op": "rename", "from": old, "to": new}]
+    if spec.take("RENAME", "COLUMN"):
+        spec.take("IF", "EXISTS")
+        old = _required(spec)
+        if not spec.take("TO"):
+            raise ValueError(old)
+        return [{"op": "rename", "from": old, "to": _required(spec)}]
+    return [{"op": "rows", "why": why}] if (why := _silent_rows(spec)) else []
+
+
+def _added(spec: _Reader) -> list[Op]:
+    is_column = spec.take("COLUMN")
+    if not is_column and spec.left[0].is_word(*NOT_COLUMNS):
+        return []
+    spec.take("IF", "NOT", "EXISTS")
+    if spec.left[0].text == "(" and spec.left[0].kind == "sign":
+        inner = spec.left[1 : len(spec.left) - 1 - [token.text for token in spec.left[::-1]].index(")")]
+        parts = split(inner)
+    else:
+        parts = [spec.left]
+    return [
+        {"op": "add", "column": part[0].text, "value": added_value(part[1:])}
+        for part in parts
+        if is_column or not part[0].is_word(*NOT_COLUMNS)
+    ]
+
+
+def _dropped(spec: _Reader) -> list[Op]:
+    if spec.take("PARTITION"):
+        return [{"op": "rows", "why": "DROP PARTITION deleted rows without a word of them in the log"}]
+    if not spec.take("COLUMN") and spec.left[0].is_word(*NOT_COLUMNS):
+        return []
+    spec.take("IF", "EXISTS")
+    return [{"op": "drop", "column": _required(spec)}]
+
+
+def _silent_rows(spec: _Reader) -> str:
+    for words in (("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION"), ("IMPORT", "TABLESPACE"), ("DISCARD", "TABLESPACE")):
+        if spec.take(*words):
+            return f"{' '.join(words)} changed rows without a word of them in the log"
+    if spec.take("CONVERT", "PARTITION") or spec.take("CONVERT", "TABLE"):
+        return "CONVERT moved rows between tables without a word of them in the log"
+    return ""
+
+
+def _required(spec: _Reader) -> str:
+    name = spec.name()
+    if name is None:
+        raise ValueError("a name is missing")
+    return name

@@ -1,0 +1,70 @@
+"""Split a statement of MySQL or MariaDB into tokens; what stands in versioned comments belongs to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+_TOKEN = re.compile(
+    r"""(?P<space>\s+|--(?=\s|$)[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/|/\*M?!\d*|\*/)
+      |`(?P<name>(?:[^`]|``)*)`
+      |(?P<string>(?:_[A-Za-z0-9]+\s*|[NnBbXx](?=['"]))?(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"))
+      |(?P<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w$])|\.\d+)
+      |(?P<word>[\w$@\u0080-\uffff]+)
+      |(?P<sign>.)""",
+    re.DOTALL | re.VERBOSE,
+)
+_ESCAPE = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
+_ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a statement."""
+
+    kind: str
+    """``word`` (a keyword or a name), ``name`` (in backquotes), ``string``, ``number``, or ``sign``."""
+    text: str
+    prefix: str = ""
+    """What stood before a string: ``b``, ``x``, ``n`` or a character set."""
+
+    def is_word(self, *words: str) -> bool:
+        """Return whether it is one of these keywords."""
+        return self.kind == "word" and self.text.upper() in words
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it can be the name of a table or column; with ANSI_QUOTES, names stand in double quotation marks."""
+        return self.kind in ("word", "name", "string")
+
+
+def tokens(statement: str) -> list[Token]:
+    """Return the tokens of a statement, without blanks and comments."""
+    return list(_tokens(statement))
+
+
+def _tokens(statement: str) -> Iterator[Token]:
+    for found in _TOKEN.finditer(statement):
+        kind, text = str(found.lastgroup), found[0]
+        if kind == "name":
+            yield Token("name", found["name"].replace("``", "`"))
+        elif kind == "string":
+            start = min(place for quote in "'\"" if (place := text.find(quote)) >= 0)
+            inner = _ESCAPE.sub(lambda one: _ESCAPED.get(one[1], one[1]) if one[1] else one[0][0], text[start + 1 : -1])
+            yield Token("string", inner, text[:start].strip().lower())
+        elif kind != "space":
+            yield Token(kind, text)
+
+
+def split(found: Sequence[Token]) -> list[list[Token]]:
+    """Return what stands between the commas that are in no parentheses."""
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in found:
+        depth += (token.text == "(") - (token.text == ")") if token.kind == "sign" else 0
+        if token.kind == "sign" and token.text == "," and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [part for part in parts if part]

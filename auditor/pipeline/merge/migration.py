@@ -1,0 +1,191 @@
+"""Plan how a target's table is brought from one schema to the next, so that it holds the rows that the source has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from auditor.canonical import holds
+from auditor.errors import SchemaChanged, ValueRefused
+from auditor.pipeline.events import ColumnSchema, TableSchema
+from auditor.pipeline.kinds import source_kind
+from auditor.pipeline.merge.column_origins import Origins
+from auditor.sql.canonical_literal import canonical_literal
+from auditor.sql.table_changes import TableStatements
+from dialects import Column, Dialect, Kind, Table
+
+CLOCKS = {"timestamp", "timestamptz"}
+
+NO_DEFAULTS = {"binary", "json", "time", "network", "uuid"}
+"""Kinds whose defaults, as statements write them, are not the texts of their values."""
+
+
+@dataclass(slots=True)
+class Migration:
+    """The statements that change a target's table, and what a person should know of them."""
+
+    statements: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a plan is made of."""
+
+    dialect: Dialect
+    table: Table
+    """The target's table as it is now."""
+    old: TableSchema
+    new: TableSchema
+    natives: Mapping[str, str]
+    """The target's types of the new schema's columns."""
+    origins: Origins
+    catalogue: Mapping[str, Mapping[str, Any]]
+    """What the source's catalogue says that rows which were there have in new columns, by name; for those of which no statement says it."""
+    is_empty: bool
+
+    def make(self) -> Migration:
+        """Return the migration. Steps that somebody did by hand are left out.
+
+        Raises SchemaChanged, with the statement to run by hand, for a change after which the target's rows would not be the source's.
+        """
+        found = Migration(said=list(self.origins.said))
+        self._check_key()
+        there = {column.name.lower(): column for column in self.table.columns}
+        kept, fresh = self._sort(there)
+        gone = self._dropped(there, kept)
+        found.statements += [self._sql.drop(name) for name in gone]
+        free = {name for name in there if name not in {one.lower() for one in gone}}
+        found.statements += self._renames({column.name: new.name for new, column in kept if column.name.lower() != new.name.lower()}, free)
+        for new, column in kept:
+            found.statements += self._widened(new, column)
+        for new in fresh:
+            found.statements += self._added(new, found)
+        return found
+
+    @property
+    def _sql(self) -> TableStatements:
+        return TableStatements(self.dialect, self.table.sql)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.new.database}.{self.new.table}"
+
+    def _check_key(self) -> None:
+        before = {self.origins.old.get(name) for name in self.new.key}
+        if before == set(self.old.key):
+            return
+        there, wanted = {name.lower() for name in self.table.primary_key}, {name.lower() for name in self.new.key}
+        if there != wanted:
+            raise SchemaChanged(
+                f"{self._name} has the key ({', '.join(self.new.key)}) and had ({', '.join(self.old.key)}); run there, with the name of its"
+                f" constraint: ALTER TABLE {self.table.sql} DROP CONSTRAINT ..., ADD PRIMARY KEY ({', '.join(self.new.key)})"
+            )
+
+    def _sort(self, there: Mapping[str, Column]) -> tuple[list[tuple[ColumnSchema, Column]], list[ColumnSchema]]:
+        """Return the new schema's columns that the target has, with these, and those that it lacks."""
+        kept: list[tuple[ColumnSchema, Column]] = []
+        fresh: list[ColumnSchema] = []
+        for new in self.new.columns:
+            old = self.origins.old.get(new.name)
+            target = there.get(old.lower()) if old else None
+            if old and target is None:
+                target = there.get(new.name.lower())  # renamed by hand
+            elif old is None and not self._had(new.name):
+                target = there.get(new.name.lower())  # added by hand
+            if target is None:
+                fresh.append(new)
+            elif self._keeps(new, old, target):
+                kept.append((new, target))
+            else:
+                fresh.append(new)
+        return kept, fresh
+
+    def _had(self, name: str) -> bool:
+        return any(column.name.lower() == name.lower() for column in self.old.columns)
+
+    def _keeps(self, new: ColumnSchema, old: str | None, target: Column) -> bool:
+        """Return whether the target's column can stay, with the values that it has. Raises SchemaChanged."""
+        before = next((source_kind(column) for column in self.old.columns if column.name == old), None)
+        after = source_kind(new)
+        if old is None or after is None or before is None or _keeps_values(before, after):
+            return True
+        if target.kind and holds(target.kind, after) and _keeps_values(target.kind, after):
+            return True  # altered by hand
+        if self.is_empty and old not in self.old.key:
+            return False
+        native = self.natives[new.name]
+        was = next(column.type for column in self.old.columns if column.name == old)
+        raise SchemaChanged(
+            f"{self._name}.{new.name} is {new.type} and was {was}, which may have changed values of older rows; run there:"
+            f" {self._sql.retype(target.name, native)}"
+        )
+
+    def _dropped(self, there: Mapping[str, Column], kept: Sequence[tuple[ColumnSchema, Column]]) -> list[str]:
+        stays = {column.name.lower() for _, column in kept}
+        return [there[old.name.lower()].name for old in self.old.columns if old.name.lower() in there and old.name.lower() not in stays]
+
+    def _renames(self, wanted: Mapping[str, str], taken: set[str]) -> list[str]:
+        """Return the statements that rename columns; over another name where two exchange theirs."""
+        first, second = [], []
+        for number, (old, new) in enumerate(wanted.items()):
+            if new.lower() in taken:
+                first.append(self._sql.rename(old, f"auditor_renamed_{number}"))
+                second.append(self._sql.rename(f"auditor_renamed_{number}", new))
+            else:
+                first.append(self._sql.rename(old, new))
+        return first + second
+
+    def _widened(self, new: ColumnSchema, target: Column) -> list[str]:
+        after = source_kind(new)
+        if after is None or (target.kind and holds(target.kind, after)):
+            return []
+        is_bits = after.name == "bit" and target.kind is not None and target.kind.name == "bit"
+        return [self._sql.retype(new.name, self.natives[new.name], bits=after.digits or 1 if is_bits else 0)]
+
+    def _added(self, new: ColumnSchema, found: Migration) -> list[str]:
+        native, value = self.natives[new.name], self.origins.values.get(new.name) or self.catalogue.get(new.name)
+        add = self._sql.add(new.name, native)
+        if self.is_empty:
+            return [add]
+        if value is None:
+            found.said.append(f"{self._name}.{new.name} is new, and nothing says what older rows have in it: they have NULL in the target")
+            return [add]
+        literal = None if "unknown" in value else self._literal(new, value["text"])
+        if literal is None:
+            why = value.get("unknown", "its default cannot be written there")
+            raise SchemaChanged(
+                f"{self._name}.{new.name} ({new.type}) is new, and {why}; run there: {add}, and give the older rows the values that the"
+                " source has"
+            )
+        if literal == "NULL":
+            return [add]
+        return [self._sql.add(new.name, native, literal), self._sql.drop_default(new.name)]
+
+    def _literal(self, new: ColumnSchema, text: str | None) -> str | None:
+        """Return the literal of a default, or None if there is none."""
+        kind = source_kind(new)
+        if text is None:
+            return "NULL"
+        if (
+            kind is None
+            or kind.name in ("binary", "json", "time", "network", "uuid")
+            or (kind.name in CLOCKS and len(text) not in (10, 19))
+        ):
+            return None
+        try:
+            target = Kind("text") if kind.is_free_text else kind
+            literal = canonical_literal(self.dialect, kind, text, target, native_type="")
+        except (ValueRefused, ValueError, ArithmeticError):
+            return None
+        return f"CAST({literal} AS {self.natives[new.name]})"
+
+
+def _keeps_values(before: Kind, after: Kind) -> bool:
+    """Return whether the source kept all values when it changed a column from one kind to another."""
+    if before.name == after.name == "bit":
+        return (after.digits or 1) >= (before.digits or 1)
+    if {before.name, after.name} == CLOCKS:  # converted in the zone of a session
+        return False
+    return holds(after, before)

@@ -1,0 +1,102 @@
+"""What a target holds of each table of a pipeline, as it says itself, and what lies ahead of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from auditor.errors import MergeFailed, NoSuchObject, PartsGone
+from auditor.model import Part
+from auditor.pipeline.events import Position, TableSchema
+from auditor.pipeline.merge.ahead import Ahead, look_ahead
+from auditor.pipeline.merge.load import RunTasks
+from auditor.pipeline.staged_parts import read_part
+from auditor.sql.merge import Positions
+from auditor.store import Store, parts, table_notes
+from dialects import Session
+
+BEFORE_ALL = 0
+"""The position of a table of which a target holds nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a target holds of a table."""
+
+    position: int = BEFORE_ALL
+    schema_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A target of a pipeline, as its merges see it."""
+
+    store: Store
+    pipeline: str
+    config_file: str
+    connection: str
+    schema: str
+    root: str
+    run_tasks: RunTasks
+    target: str = ""
+
+
+def read_positions(session: Session, where: Where) -> dict[str, Held]:
+    """Return what the target says that it holds of each table; makes its table of positions and its schema if they are missing."""
+    positions = Positions(session.dialect, where.schema, where.pipeline)
+    try:
+        return read(session, positions)
+    except NoSuchObject:
+        try:
+            session.execute(positions.create())
+        except NoSuchObject:
+            session.execute(f"CREATE SCHEMA {session.dialect.quote(where.schema)}")
+            session.execute(positions.create())
+    return read(session, positions)
+
+
+def see(where: Where, table: str, held: Held) -> Ahead:
+    """Return what lies ahead of the target in the stream of a table. Raises StoreError."""
+    found = parts.list_parts(where.store, where.pipeline, table, held.position)
+    notes = table_notes.list_notes(where.store, where.pipeline, [table], after=held.position)
+    begins = found[0].first if found else None
+    if notes and found and found[0].first <= held.position:  # a part of which some events were merged
+        begins = _next_position(where, found[0], held.position)
+        found = found if begins is not None else found[1:]
+        begins = found[0].first if begins is None and found else begins
+    return look_ahead(begins, found, notes, where.target)
+
+
+def _next_position(where: Where, part: Part, after: int) -> int | None:
+    """Return the position of a part's first event behind another; None if it has none."""
+    batch = next(read_part(Path(where.root), part, after), None)
+    return None if batch is None else pc.min(batch["position"]).as_py()
+
+
+def check_unchanged(session: Session, where: Where, table: str, held: Held) -> None:
+    """Check in a transaction that no other process has merged a table. Raises MergeFailed."""
+    now = read(session, Positions(session.dialect, where.schema, where.pipeline)).get(table, Held())
+    if now != held:
+        raise MergeFailed(f"{table}: another process has merged up to {describe(now.position)} meanwhile; it is looked at again")
+
+
+def read(session: Session, positions: Positions) -> dict[str, Held]:
+    """Return what the table of positions says."""
+    return {str(table): Held(int(position), str(schema_id)) for table, position, schema_id in session.query(positions.list())}
+
+
+def get_schema(where: Where, schema_id: str) -> TableSchema:
+    """Return a schema from the store. Raises PartsGone if it is not there, and StoreError."""
+    body = parts.get_schema(where.store, where.pipeline, schema_id)
+    if body is None:
+        raise PartsGone(f"the schema {schema_id} of a part is not in the store; reset the pipeline, and copy its tables again")
+    return TableSchema.from_json(json.dumps(body))
+
+
+def describe(position: int) -> str:
+    """Return a position for people: the number of the log file and the offset in it."""
+    found = Position.unpack(position)
+    return f"{found.file:06d}:{found.offset}"

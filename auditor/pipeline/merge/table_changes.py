@@ -1,0 +1,212 @@
+"""Do to a target's table what statements did to the source's: empty it, rename it, change its columns.
+
+Each is one transaction with the position that the target then holds: after a crash it was done once, or not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from auditor.connections.writer import transaction
+from auditor.errors import SchemaChanged, StatementRefused
+from auditor.model import TableNote
+from auditor.pipeline.events import TableSchema
+from auditor.pipeline.merge.column_origins import Op, find_origins
+from auditor.pipeline.merge.migration import Migration, Plan
+from auditor.pipeline.merge.positions import Held, Where, check_unchanged, get_schema, read_positions, see
+from auditor.pipeline.merge.staged_rows import plain_message
+from auditor.pipeline.merge.target_table import find_table, native_types
+from auditor.sql.merge import Positions
+from auditor.sql.table_changes import TableStatements
+from auditor.store import schema_history, table_notes, target_migrations
+from auditor.store.target_migrations import TargetMigration
+from dialects import Session, Table
+
+log = logging.getLogger(__name__)
+
+Step = Callable[[str], None]
+
+
+def empty(session: Session, where: Where, table: str, held: Held, note: TableNote, step: Step) -> dict[str, Held]:
+    """Delete all rows of the target's table where the source has emptied it or made it anew; return what the target holds then."""
+    found = find_table(session, where.schema, table.partition(".")[2])
+    step("clear")
+    now = Held(note.position, held.schema_id)
+    with transaction(session):
+        check_unchanged(session, where, table, held)
+        if found and _loses_rows(where, table, held, note):
+            session.execute(TableStatements(session.dialect, found.sql).clear())
+            _say(where, table, note, "its rows are gone, as in the source")
+        step("cleared")
+        _write(session, where, table, now)
+    return {table: now}
+
+
+def _loses_rows(where: Where, table: str, held: Held, note: TableNote) -> bool:
+    """Return whether the rows that the target holds are gone from the source.
+
+    Where a table is made, it had no rows. With IF NOT EXISTS it may have been there, unless it was dropped before. A table of the target
+    into which nothing was merged yet is somebody else's.
+    """
+    ops = note.body["ops"]
+    if any(op["op"] == "clear" for op in ops):
+        return True
+    if not held.position:
+        return False
+    if any(op["op"] == "create" and op["sure"] for op in ops):
+        return True
+    earlier = [one for one in table_notes.list_notes(where.store, where.pipeline, [table], kind="change") if one.position < note.position]
+    last = [op["op"] for one in earlier for op in one.body["ops"] if op["op"] in ("gone", "create", "clear", "moved")]
+    return last[-1:] == ["gone"]
+
+
+def is_move(note: TableNote) -> bool:
+    """Return whether a note says that a table of the pipeline got the name of another one."""
+    return any(op["op"] == "moved" or (op["op"] == "gone" and "to" in op) for op in note.body["ops"])
+
+
+def move_tables(session: Session, where: Where, note: TableNote, step: Step) -> dict[str, Held] | None:
+    """Rename the target's tables as one statement renamed the source's; return what the target holds of each then.
+
+    None while the target does not hold all of them up to that statement.
+    """
+    origins = _origins(where, note.position)
+    held = read_positions(session, where)
+    names = {*origins, *origins.values()}
+    for name in names:
+        ahead = see(where, name, held.get(name, Held()))
+        if ahead.note is None or ahead.note.position != note.position:
+            return None
+    there = {name: find_table(session, where.schema, name.partition(".")[2]) for name in names}
+    step("move")
+    now = {name: Held(note.position, held[origin].schema_id if origin in held else "") for name, origin in origins.items()}
+    now |= {name: Held(note.position) for name in names if name not in origins}
+    with transaction(session):
+        for name in names:
+            check_unchanged(session, where, name, held.get(name, Held()))
+        for statement in _renames(session, where, origins, there):
+            session.execute(statement)
+        step("moved")
+        for name, one in now.items():
+            _write(session, where, name, one)
+    _say(where, note.table, note, f"tables were renamed as in the source: {', '.join(f'{old} to {new}' for new, old in origins.items())}")
+    return now
+
+
+def _origins(where: Where, position: int) -> dict[str, str]:
+    """Return by name of a table the name that it had before the statement at a position."""
+    notes = table_notes.list_notes(where.store, where.pipeline, kind="change", after=position - 1)
+    return {note.table: op["from"] for note in notes if note.position == position for op in note.body["ops"] if op["op"] == "moved"}
+
+
+def _renames(session: Session, where: Where, origins: Mapping[str, str], there: Mapping[str, Table | None]) -> list[str]:
+    dialect, first, second = session.dialect, [], []
+    for name in origins:
+        stale = there[name]
+        if stale and name not in origins.values():
+            first.append(TableStatements(dialect, stale.sql).drop_table())
+    for number, (new, old) in enumerate(origins.items()):
+        between = f"auditor_moved_{number}"
+        if found := there[old]:
+            first.append(TableStatements(dialect, found.sql).rename_table(between))
+            second.append(TableStatements(dialect, dialect.table(where.schema, between)).rename_table(new.partition(".")[2]))
+    return first + second
+
+
+def migrate(
+    session: Session, where: Where, table: str, held: Held, schema_id: str, changes: Sequence[TableNote], first: int, step: Step
+) -> Held | None:
+    """Bring the target's table to the schema of the event at ``first``; None if nothing has to be done.
+
+    Raises SchemaChanged, before anything is changed, where that cannot be done without a person.
+    """
+    if not held.schema_id or (held.schema_id == schema_id and not any(_is_of_columns(op) for note in changes for op in note.body["ops"])):
+        return None
+    old, new = (get_schema(where, one) for one in (held.schema_id, schema_id))
+    found = find_table(session, where.schema, new.table)
+    if found is None or not new.key:
+        return None
+    about = TargetMigration(where.target, table, held.position, held.schema_id, schema_id, [], [])
+    try:
+        made = _plan(session, where, found, old, new, changes)
+        now = Held(max(first - 1, *(note.position for note in changes), held.position), schema_id)
+        _record(where, about, made, "planned")
+        _apply(session, where, table, held, now, made, step)
+    except SchemaChanged as error:
+        refused = replace(about, state="refused", reason=str(error))
+        target_migrations.record_migration(where.store, where.pipeline, refused)
+        raise
+    _record(where, about, made, "applied")
+    for sentence in [*made.said, *made.statements]:
+        extra = {"action": "migrated", "pipeline": where.pipeline, "target": where.target, "table": table}
+        log.info("%s: %s: %s", where.target, table, sentence, extra=extra)
+    return now
+
+
+def _plan(session: Session, where: Where, found: Table, old: TableSchema, new: TableSchema, changes: Sequence[TableNote]) -> Migration:
+    table = f"{new.database}.{new.table}"
+    origins = find_origins(old, new, [ops for note in changes for ops in _statements(where, table, note)])
+    is_empty = not session.query(TableStatements(session.dialect, found.sql).any_row())
+    natives = native_types(session.dialect, new)
+    return Plan(session.dialect, found, old, new, natives, origins, _catalogue(where, table, new), is_empty).make()
+
+
+def _apply(session: Session, where: Where, table: str, held: Held, now: Held, made: Migration, step: Step) -> None:
+    step("migrate")
+    with transaction(session):
+        check_unchanged(session, where, table, held)
+        for statement in made.statements:
+            try:
+                session.execute(statement)
+            except StatementRefused as error:
+                raise SchemaChanged(
+                    f"{table}: the target refuses {statement}: {plain_message(str(error))}; mend that, or run it there"
+                ) from error
+        step("migrated")
+        _write(session, where, table, now)
+
+
+def _record(where: Where, about: TargetMigration, made: Migration, state: target_migrations.MigrationState) -> None:
+    if made.statements or made.said:
+        found = replace(about, statements=made.statements, said=made.said, state=state)
+        target_migrations.record_migration(where.store, where.pipeline, found)
+
+
+def _statements(where: Where, table: str, note: TableNote) -> list[Sequence[Op]]:
+    """Return the changes of columns that a note stands for, by statement: of a copy that was made this table, those of the copy."""
+    found: list[Sequence[Op]] = []
+    for op in note.body["ops"]:
+        if op["op"] == "swapped":
+            found += _changes_of_copy(where, op["from"], note.position) or [
+                [{"op": "unread", "text": f"RENAME TABLE {op['from']} TO {table}"}]
+            ]
+    return [*found, [op for op in note.body["ops"] if _is_of_columns(op) and op["op"] != "swapped"]]
+
+
+def _changes_of_copy(where: Where, copy: str, position: int) -> list[Sequence[Op]] | None:
+    """Return what was done to a copy since it was made; None if that is not known."""
+    notes = [note for note in table_notes.list_notes(where.store, where.pipeline, [copy], kind="change") if note.position < position]
+    made = [number for number, note in enumerate(notes) if any(op["op"] == "create" for op in note.body["ops"])]
+    return [note.body["ops"] for note in notes[made[-1] :]] if made else None
+
+
+def _is_of_columns(op: Op) -> bool:
+    return op["op"] in ("add", "drop", "rename", "swapped", "unread")
+
+
+def _catalogue(where: Where, table: str, new: TableSchema) -> Mapping[str, Mapping[str, Any]]:
+    history = schema_history.list_history(where.store, where.pipeline, table)
+    return next((one.catalogue for one in reversed(history) if one.schema_id == new.id and one.catalogue), {})
+
+
+def _write(session: Session, where: Where, table: str, held: Held) -> None:
+    for statement in Positions(session.dialect, where.schema, where.pipeline).write(table, held.position, held.schema_id):
+        session.execute(statement)
+
+
+def _say(where: Where, table: str, note: TableNote, what: str) -> None:
+    extra = {"action": "table_changed", "pipeline": where.pipeline, "target": where.target, "table": table, "position": note.position}
+    log.info("%s: %s: %s", where.target, table, what, extra=extra)

@@ -1,0 +1,46 @@
+"""Bring what a statement did to a table's columns to the columns that parts and targets have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from auditor.pipeline.columns import Rules, digest
+
+
+def project_ops(body: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+    """Return the body of a note without excluded columns, with renamed ones by their new names and masked values as digests."""
+    return {**body, "ops": [found for op in body["ops"] for found in _project(op, rules)]}
+
+
+def _project(op: dict[str, Any], rules: Rules) -> list[dict[str, Any]]:
+    if op["op"] == "rename":
+        return _renamed(op["from"], op["to"], rules)
+    if "column" not in op:
+        return [op]
+    column = op["column"]
+    if _is_in(column, rules.columns.exclude):
+        return []
+    found = {**op, "column": _name(column, rules)}
+    if "value" in op and _is_in(column, rules.columns.mask):
+        text = op["value"].get("text")
+        found["value"] = {"text": digest(rules.salt, text)} if text is not None else op["value"]
+    return [found]
+
+
+def _renamed(old: str, new: str, rules: Rules) -> list[dict[str, Any]]:
+    """Return what a renamed column is to the target: it may be excluded, or masked, under one of its names only."""
+    was, now = (not _is_in(one, rules.columns.exclude) for one in (old, new))
+    if was and now and _is_in(old, rules.columns.mask) == _is_in(new, rules.columns.mask):
+        return [{"op": "rename", "from": _name(old, rules), "to": _name(new, rules)}]
+    value = {"unknown": f"it has the values that {old} had, to which other rules of the pipeline applied"}
+    dropped = [{"op": "drop", "column": _name(old, rules)}] if was else []
+    return dropped + ([{"op": "add", "column": _name(new, rules), "value": value}] if now else [])
+
+
+def _name(column: str, rules: Rules) -> str:
+    return next((new for old, new in rules.columns.rename.items() if old.lower() == column.lower()), column)
+
+
+def _is_in(column: str, chosen: object) -> bool:
+    return column.lower() in {name.lower() for name in chosen}  # type: ignore[attr-defined]

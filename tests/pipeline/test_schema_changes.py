@@ -1,0 +1,244 @@
+"""What statements do to the source's tables is done to the target's, in order and once."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from auditor.errors import EngineError
+from auditor.pipeline.events import TableSchema
+from auditor.store import pipelines, schema_history, target_migrations
+from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline_events import announce, batch, insert, note, table, update
+
+ORDERS = table(id="bigint", item="varchar(40) null", amount="decimal(10,2) null")
+
+
+def change(name: str, position: int, *ops: dict[str, Any], **more: Any) -> list[dict[str, object]]:
+    """A note on what a statement did."""
+    whole = "beside" not in more and any(op["op"] in ("clear", "create", "moved") or ("to" in op and op["op"] == "gone") for op in ops)
+    advances = {"advances": True} if whole else {}
+    return note("change", name, position, {"ops": list(ops), **advances, **more})
+
+
+def comes(schema: TableSchema, position: int, *values: Any) -> list[dict[str, object]]:
+    """Inserts at a position, with the schema before them."""
+    return announce(schema, position) + insert(schema, position, *values)
+
+
+def add(column: str, **value: Any) -> dict[str, Any]:
+    return {"op": "add", "column": column, "value": value}
+
+
+def rename(old: str, new: str) -> dict[str, Any]:
+    return {"op": "rename", "from": old, "to": new}
+
+
+def begin(road: Road) -> Any:
+    """Two orders at position 10, merged; the loader, whose clock goes on by 100 s at each look."""
+    road.stage_task(batch(comes(ORDERS, 10, ["1", "pen", "1.50"], ["2", None, "2.00"])))
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 100
+        return now[0]
+
+    loader = road.loader(clock=clock)
+    loader.merge_all()
+    return loader
+
+
+def report(road: Road, name: str = "orders") -> pipelines.MergeReport:
+    return pipelines.list_merges(road.store, PIPELINE)["wh"][f"shop.{name}"]
+
+
+def columns(road: Road, schema: TableSchema) -> list[tuple[Any, ...]]:
+    names = ", ".join(f'"{column.name}"' for column in schema.columns)
+    return road.query(f'SELECT {names} FROM "{road.schema}"."{schema.table}" ORDER BY 1')
+
+
+def test_columns_are_added_dropped_renamed_and_widened(road: Road) -> None:
+    loader = begin(road)
+    new = table(id="bigint", price="decimal(12,4) null", state="varchar(9)", n="int null", note="text null")
+    ops = [add("state", text="it's"), add("n", text="-7"), add("note", text=None), {"op": "drop", "column": "item"}]
+    road.stage_task(
+        batch(change("orders", 20, *ops), change("orders", 21, rename("amount", "price"), {"op": "modify", "column": "price"}),
+              comes(new, 30, ["3", "3.2500", "new", "1", "x"]),
+              update(new, 31, (["1", "1.5000", "it's", "-7", None], ["1", "9.0000", "b", None, None])))
+    )  # fmt: skip
+    assert loader.merge_all() == 2
+    assert columns(road, new) == [
+        (1, Decimal("9.0000"), "b", None, None), (2, Decimal("2.0000"), "it's", -7, None), (3, Decimal("3.2500"), "new", 1, "x"),
+    ]  # fmt: skip
+    [found] = target_migrations.list_migrations(road.store, PIPELINE)
+    assert (found.state, found.from_schema, found.to_schema, found.said) == ("applied", ORDERS.id, new.id, [])
+    assert len(found.statements) == 8 and loader.merge_all() == 0
+    history = schema_history.list_history(road.store, PIPELINE, "shop.orders")
+    assert [(one.position, one.schema_id) for one in history] == [(10, ORDERS.id), (30, new.id)]
+
+
+def test_names_that_are_exchanged(road: Road) -> None:
+    two = table("two", id="bigint", a="int null", b="int null")
+    road.stage_task(batch(comes(two, 10, ["1", "10", "20"])))
+    loader = road.loader()
+    loader.merge_all()
+    road.stage_task(batch(change("two", 20, rename("a", "b"), rename("b", "a")), comes(two, 30, ["2", "1", "2"])))
+    loader.merge_all()
+    assert columns(road, two) == [(1, 20, 10), (2, 1, 2)]
+
+
+def test_a_column_that_was_dropped_and_added_again_loses_its_values(road: Road) -> None:
+    loader = begin(road)
+    ops = [{"op": "drop", "column": "item"}], [add("item", text="new")]
+    road.stage_task(
+        batch(
+            comes(ORDERS, 15, ["3", "old", None]),
+            change("orders", 20, *ops[0]),
+            change("orders", 21, *ops[1]),
+            comes(ORDERS, 30, ["4", "x", None]),
+        )
+    )
+    loader.merge_all()
+    assert [row[:2] for row in columns(road, ORDERS)] == [(1, "new"), (2, "new"), (3, "new"), (4, "x")]
+
+
+def test_without_a_statement_columns_are_told_by_name_and_it_is_said(road: Road) -> None:
+    loader = begin(road)
+    new = table(id="bigint", thing="varchar(40) null", amount="decimal(10,2) null")
+    road.stage_task(batch(change("orders", 20, {"op": "unread", "text": "ALTER TABLE orders ..."}), comes(new, 30, ["3", "x", None])))
+    loader.merge_all()
+    assert [row[:2] for row in columns(road, new)] == [(1, None), (2, None), (3, "x")]
+    [found] = target_migrations.list_migrations(road.store, PIPELINE)
+    assert [sentence.partition(": ")[2] for sentence in found.said] == [
+        "'ALTER TABLE orders ...' was not understood, so columns are told by their names",
+        "thing came and item went, and no statement says that one was renamed: the old column is dropped and the new one added",
+    ] + [sentence.partition(": ")[2] for sentence in found.said[2:]]
+    assert "shop.orders.thing is new, and nothing says what older rows have in it: they have NULL in the target" in found.said
+
+
+def test_tables_are_emptied_and_made_anew_in_order(road: Road) -> None:
+    loader = begin(road)
+    road.stage_task(
+        batch(comes(ORDERS, 15, ["3", "old", None]), change("orders", 20, {"op": "clear"}), comes(ORDERS, 30, ["4", "x", None]))
+    )
+    loader.merge_all()
+    assert [row[0] for row in road.rows()] == [4]
+    other = table(id="bigint", code="int")
+    road.stage_task(
+        batch(
+            change("orders", 40, {"op": "gone"}),
+            change("orders", 50, {"op": "create", "sure": False}),
+            comes(other, 60, ["5", "7"]),
+        )
+    )
+    loader.merge_all()
+    assert columns(road, other) == [(5, 7)]
+    road.stage_task(batch(change("orders", 70, {"op": "create", "sure": False})))
+    loader.merge_all()
+    assert columns(road, other) == [(5, 7)], "IF NOT EXISTS, and it was there"
+    road.stage_task(batch(change("orders", 80, {"op": "clear"})))
+    loader.merge_all()
+    assert columns(road, other) == [] and report(road).position == 80
+
+
+def test_a_table_that_was_renamed_keeps_its_rows(road: Road) -> None:
+    loader = begin(road)
+    later = TableSchema("shop", "later", ORDERS.columns, ORDERS.key)
+    road.stage_task(
+        batch(comes(ORDERS, 15, ["3", "last", None]), change("orders", 20, {"op": "gone", "to": "shop.later"})),
+        batch(change("later", 20, {"op": "moved", "from": "shop.orders"}), comes(later, 30, ["4", "x", None])),
+    )
+    for _ in range(3):
+        loader.merge_all()
+    assert [row[0] for row in columns(road, later)] == [1, 2, 3, 4]
+    road.stage_task(batch(change("orders", 40, {"op": "create", "sure": True}), comes(ORDERS, 50, ["9", "new", None])))
+    for _ in range(2):
+        loader.merge_all()
+    assert [row[0] for row in columns(road, ORDERS)] == [9] and len(columns(road, later)) == 4
+    swap = [{"op": "moved", "from": "shop.later"}], [{"op": "moved", "from": "shop.orders"}]
+    road.stage_task(batch(change("orders", 60, *swap[0])), batch(change("later", 60, *swap[1])))
+    for _ in range(2):
+        loader.merge_all()
+    assert [row[0] for row in columns(road, ORDERS)] == [1, 2, 3, 4] and [row[0] for row in columns(road, later)] == [9]
+
+
+def test_a_copy_that_took_the_tables_place(road: Road) -> None:
+    loader = begin(road)
+    new = table(id="bigint", thing="varchar(40) null", amount="decimal(10,2) null", n="int")
+    copied = [{"op": "create", "sure": True}], [rename("item", "thing"), add("n", text="5")]
+    road.stage_task(
+        batch(change("_orders_gho", 12, *copied[0], beside="orders"),
+              change("_orders_gho", 13, *copied[1], beside="orders")),
+        batch(comes(ORDERS, 15, ["3", "last", None]), change("orders", 20, {"op": "swapped", "from": "shop._orders_gho"}),
+              comes(new, 30, ["4", "x", None, "6"])),
+    )  # fmt: skip
+    loader.merge_all()
+    assert [(row[0], row[1], row[3]) for row in columns(road, new)] == [(1, "pen", 5), (2, None, 5), (3, "last", 5), (4, "x", 6)]
+    assert set(pipelines.list_merges(road.store, PIPELINE)["wh"]) == {"shop.orders"}
+
+
+NARROW = table(id="bigint", item="varchar(40) null", amount="decimal(10,1) null")
+COMPUTED = table(id="bigint", item="varchar(40) null", amount="decimal(10,2) null", at="datetime null")
+OTHER_KIND = table(id="bigint", item="int null", amount="decimal(10,2) null")
+
+
+@pytest.mark.parametrize(
+    ("new", "row", "op", "sentence"),
+    [
+        (NARROW, ["3", "x", "1.5"], {"op": "modify", "column": "amount"},
+         "shop.orders.amount is decimal(10,1) and was decimal(10,2), which may have changed"),
+        (COMPUTED, ["3", "x", "1.50", "2026-01-01 00:00:00"], add("at", unknown="its default is an expression"),
+         "shop.orders.at (datetime) is new, and its default is an expression; run there: ALTER TABLE "),
+        (OTHER_KIND, ["3", "4", "1.50"], {"op": "modify", "column": "item"},
+         "shop.orders.item is int and was varchar(40), which may have changed"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_alone_is_refused_until_it_was_done_by_hand(
+    road: Road, new: TableSchema, row: list[str], op: dict[str, Any], sentence: str
+) -> None:
+    loader = begin(road)
+    road.execute(f"UPDATE {road.schema}.orders SET item = '5'")
+    road.stage_task(batch(change("orders", 20, op), comes(new, 30, row)))
+    loader.merge_all()
+    assert report(road).state == "stopped" and report(road).reason.startswith(sentence), report(road).reason
+    assert len(road.rows()) == 2 and target_migrations.list_migrations(road.store, PIPELINE)[0].state == "refused"
+    statement = report(road).reason.partition("run there: ")[2].partition(", and give")[0]
+    if "ADD COLUMN" not in statement and new is OTHER_KIND and "duckdb" not in road.settings.connections["warehouse"].url:
+        statement += " USING item::bigint"
+    road.execute(statement)
+    loader.merge_all()
+    assert len(road.rows()) == 3 and report(road).state == "merged"
+    assert {one.state for one in target_migrations.list_migrations(road.store, PIPELINE)} == {"applied"}
+
+
+def test_another_key_is_refused(road: Road) -> None:
+    loader = begin(road)
+    new = TableSchema("shop", "orders", ORDERS.columns, ("id", "item"))
+    road.stage_task(batch(comes(new, 30, ["3", "x", None])))
+    loader.merge_all()
+    assert report(road).reason.startswith("shop.orders has the key (id, item) and had (id); run there")
+    assert len(road.rows()) == 2
+
+
+def test_an_error_at_each_step_leaves_all_or_nothing(road: Road) -> None:
+    new = table(id="bigint", thing="varchar(40) null", amount="decimal(10,2) null")
+    begin(road).close()
+    road.stage_task(
+        batch(change("orders", 20, {"op": "clear"}), comes(ORDERS, 25, ["7", "x", None]), change("orders", 30, rename("item", "thing")),
+              comes(new, 40, ["8", "y", None]))
+    )  # fmt: skip
+    seen: list[str] = []
+    for fatal in ("clear", "cleared", "migrate", "migrated", "merged", "report"):
+
+        def fail(step: str, fatal: str = fatal) -> None:
+            seen.append(step)
+            if step == fatal:
+                raise EngineError("the test's own")
+
+        road.loader(fail).merge_all()
+    assert set(seen) >= {"clear", "cleared", "migrate", "migrated", "merged", "report"}
+    road.loader().merge_all()
+    assert columns(road, new) == [(7, "x", None), (8, "y", None)]
+    assert [one.state for one in target_migrations.list_migrations(road.store, PIPELINE)] == ["applied"]
