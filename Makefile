@@ -7,7 +7,7 @@ WORKERS ?= 3
 .DEFAULT_GOAL := help
 # The tests start hundreds of processes; without compiled files each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo pipeline-demo test check unit slow chaos deep golden bench load clean
+.PHONY: help demo pipeline-demo test check unit slow chaos deep golden docs release-check bench load clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,7 +29,19 @@ $(VENV)/.test: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auditor needs Python 3.11 or later: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-	touch $@ $(VENV)/.demo $(VENV)/.pipeline
+	touch $@ $(VENV)/.demo $(VENV)/.pipeline $(VENV)/.docs
+
+$(VENV)/.docs: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auditor needs Python 3.11 or later: make PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
+$(VENV)/.release: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auditor needs Python 3.11 or later: make PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'
+	touch $@ $(VENV)/.docs
 
 demo: $(VENV)/.demo ## Audit real data, damaged in typical ways, in two embedded databases
 	$(BIN)/auditor demo || test $$? -eq 1
@@ -64,6 +76,12 @@ deep: $(VENV)/.test ## Run the tests of canonical text, rounding and filters wit
 
 golden: $(VENV)/.test ## Update the golden SQL files; read the changes before you commit them
 	$(BIN)/pytest --update-golden tests/unit/test_golden.py
+
+docs: $(VENV)/.docs ## Build the documentation as a site in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+release-check: $(VENV)/.release ## Build what would be released, and try it in environments of its own
+	$(BIN)/python -m scripts.release_check
 
 bench: $(VENV)/.test ## Measure the methods and other tools into benchmarks/RESULTS.md (BENCH='--quick' for a trial)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'

@@ -32,10 +32,15 @@ class TableRef(Strict):
     """A table of a connection, or files by their path; for the target also its names of the columns."""
 
     connection: str
+    """The connection's name."""
     table: str
+    """The table's name, with its schema if need be, or the path of files."""
     format: Literal["parquet", "csv", "delta", "iceberg"] | None = None
+    """The format of the files at a path; by default that of the file's ending, else Parquet."""
     version: int | None = None
+    """The version of a Delta or Iceberg table that is read; by default the newest."""
     timestamp: str | None = None
+    """The time whose version of a Delta or Iceberg table is read, instead of ``version``."""
     columns: dict[str, str] = {}
     """This side's name of a column, by the source's name."""
 
@@ -64,15 +69,21 @@ class Override(Strict):
     """How one column is compared, if not by default."""
 
     kind: Annotated[str, AfterValidator(_check_kind)] | None = None
+    """The kind as which both sides are compared, such as ``decimal(10,2)``, ``timestamp(0)`` or ``text``."""
     round: int | None = Field(None, ge=0, le=15)
+    """Digits after the decimal point that are compared."""
     trim: bool = False
+    """Leave out blanks at both ends."""
     case: Literal["lower", "upper"] | None = None
+    """Fold the letters A to Z, and no others, before texts are compared."""
     null_as: str | None = None
+    """The text that NULL equals, on both sides."""
     fraction: Literal["cut", "round"] | None = None
     """How the source's finer times and dates came into a coarser target; by default as the target's engine stores them itself."""
     mask: bool = False
     """Report only that this column differs, never its values."""
     expr: Sql | None = None
+    """The expression whose result is compared instead of the column; it needs ``kind``."""
     tolerance: Tolerance | None = None
     """How far the two sides' values may differ and still count as equal."""
     zone: Zone | ZoneBySide | None = None
@@ -97,18 +108,26 @@ class Columns(Strict):
     """Which columns are compared, by the source's names; by default all columns of the source."""
 
     include: tuple[str, ...] = ()
+    """Columns that are compared; by default all of the source."""
     exclude: tuple[str, ...] = ()
+    """Columns that are not compared."""
     override: dict[str, Override] = {}
+    """How single columns are compared."""
 
 
 class Partition(Strict):
     """How rows are assigned to partitions; by default chosen from the key and the row count."""
 
     strategy: Literal["range", "hash", "time"] | None = None
+    """Ranges of an integer key, buckets of the key's hash, or spans of a time."""
     size: int | None = Field(None, ge=1)
+    """Keys of a range."""
     buckets: int | None = Field(None, ge=1, le=1 << 20)
+    """Number of buckets of the hash."""
     column: str | None = None
+    """The time by whose spans rows are partitioned."""
     unit: Literal["hour", "day", "month"] = "day"
+    """The length of a span."""
     rows: int = Field(3072, ge=1)
     """Rows per partition to aim for."""
     limit: int = Field(65536, ge=1, le=1 << 20)
@@ -132,9 +151,13 @@ class Audit(Strict):
     """The definition of an audit."""
 
     source: TableRef
+    """The table that is right by definition."""
     target: TableRef
+    """The table that should equal it."""
     key: tuple[str, ...] = ()
+    """The columns that identify a row, by the source's names; by default the source's primary key."""
     columns: Columns = Columns()
+    """Which columns are compared, and how."""
     where: Where | None = None
     """Which rows are compared, on both sides."""
     method: Literal[Method, "auto"] = "exact"
@@ -149,25 +172,38 @@ class Audit(Strict):
     """The prefix of the row text for the methods signature and exact: these letters and digits, or with ``random`` a new one for every
     run over connections, and none in SQL for consoles."""
     limits: Limits = Limits()
+    """How much is spent on naming differences."""
     hash: Literal["sha256", "md5"] = "sha256"
+    """The hash function of rows."""
     encoding: Literal["injective", "published"] = "injective"
+    """How a row becomes one text; ``published`` is that of the published method, which confuses NULL with the text NULL."""
     partition: Partition = Partition()
+    """How rows are assigned to partitions."""
     threshold: ThresholdField = Threshold()
+    """What still counts as a match; a number is a similarity."""
     allow_empty: bool = False
+    """Whether two empty tables match; otherwise the verdict is unknown."""
     snapshot: Literal["whole", "per_chunk"] | None = None
     """One snapshot for a whole side, or a short one for each chunk; by default chosen by the table's size."""
     prescan: bool | None = None
     """Whether a run by the method signature or exact reads one signature for each of a few stretches of the table first, and then only
     those that differ; by default decided by what the last runs found."""
     settle: Settle | None = None
+    """Leave out rows that may still be in flight."""
     recheck: Recheck | None = None
+    """Look again before a difference is reported."""
     overdue_after: int = Field(10, ge=2, le=1000)
     """Runs in a row after which rows that none of them compared are reported."""
     ladder: Ladder | None = None
+    """Begin with a cheap method, and escalate when it finds something; instead of ``method``."""
     rolling: Rolling | None = None
+    """Read a part of the table in each run."""
     counts: Counts = Counts()
+    """What the method counts measures and allows."""
     via: Proxy | None = None
+    """A dump that stands in for the source."""
     schedule: ScheduleField | None = None
+    """When the audit is due."""
     schema_: Literal["note", "strict"] = Field("note", alias="schema")
     """Whether a column that changed since the last run is noted in the report, or fails the run."""
 

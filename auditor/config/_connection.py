@@ -17,7 +17,9 @@ class Heartbeat(Strict):
     """A replicated table to which the source regularly writes the current time."""
 
     table: str
+    """The replicated table."""
     column: str
+    """Its column with the time."""
     ahead: Duration = 60.0
     """Seconds that a beat may lie ahead of the clock that it is compared with, because clocks differ."""
 
@@ -67,6 +69,7 @@ class GuestLimits(Strict):
     """Further processes of the server that may run one statement (PostgreSQL: max_parallel_workers_per_gather). By default a summary
     is read by one process, and other statements as the server is set up."""
     pause_when: PauseWhen | None = None
+    """Loads above which no further statement starts."""
     scan_rows: int = Field(10_000_000, ge=0)
     """Rows above which a table is not scanned by a key that is no index's prefix."""
     force: bool = False
@@ -97,6 +100,7 @@ class ConnectionSettings(Strict):
     """A connection to a database."""
 
     url: str = Field(repr=False)
+    """Where the database is and who logs in: ``mysql://user:password@host:port/database?option=value``."""
     connections: int = Field(1, ge=1, le=16)
     """Connections that read the chunks of a table in parallel, if the engine lets them share a snapshot."""
     zone: Zone | None = None
@@ -104,6 +108,7 @@ class ConnectionSettings(Strict):
     mask: tuple[Annotated[str, AfterValidator(_check_mask)], ...] = ()
     """Columns whose values no report of any audit shows: ``table.column``, with ``*`` and ``?`` as in file names."""
     limits: GuestLimits = GuestLimits()
+    """Limits of the auditor's statements there."""
     write: WriteSettings | None = None
     """How a pipeline writes into this database; without it nothing does."""
 

@@ -14,7 +14,9 @@ class PipelineSource(Strict):
     """The source of a pipeline: a connection, and names of tables in its database, or patterns of them (``crm_*``)."""
 
     connection: str
+    """The connection to MySQL or MariaDB."""
     tables: tuple[str, ...] = Field(min_length=1)
+    """Names or patterns of tables."""
 
 
 class PipelineColumns(Strict):
@@ -55,6 +57,7 @@ class SegmentSettings(Strict):
     path: str | None = None
     """A folder, or ``s3://bucket/prefix``; None for the folder ``segments`` in that of the staging."""
     format: Literal["parquet", "csv"] = "parquet"
+    """The format of the files."""
     rows: int = Field(10_000, ge=1)
     """Events of a segment at most."""
     bytes: Size = 64_000_000
@@ -75,7 +78,9 @@ class PipelineTarget(Strict):
     """A target of a pipeline: a connection with ``write``, and a schema in its database."""
 
     connection: str
+    """The connection, which needs ``write``."""
     schema_: str = Field(alias="schema", min_length=1)
+    """The schema of the target's tables."""
     every: Duration = 60.0
     """Seconds between two merges; 0: as soon as something is staged."""
 
@@ -84,11 +89,15 @@ class Pipeline(Strict):
     """The definition of a pipeline."""
 
     source: PipelineSource
+    """What is replicated."""
     columns: dict[str, PipelineColumns] = {}
+    """What happens to columns and rows, by table."""
     staging: Staging
+    """Where parts are staged."""
     segment: SegmentSettings | None = None
     """None to keep no segments."""
     targets: dict[str, PipelineTarget] = Field(min_length=1)
+    """Into what it is replicated, by name."""
     master: str = "local[2]"
     """The Spark master that runs it: local[N], or the URL of a cluster."""
 

@@ -22,8 +22,11 @@ class Settle(Strict):
     """
 
     column: str
+    """The time of a row's last change, by the source's name."""
     lag: Duration | None = None
+    """How long a change may take to arrive."""
     heartbeat: Heartbeat | None = None
+    """A table by which the target shows how far it has come."""
     nulls: Literal["compare", "leave_out"] = "compare"
     """Whether rows whose ``column`` is NULL are compared or left out."""
 
@@ -40,14 +43,18 @@ class Recheck(Strict):
     """Confirm a difference only if it is still found at up to ``times`` rechecks. Each wait is ``backoff`` times the one before."""
 
     times: int = Field(3, ge=1, le=10)
+    """Rechecks at most."""
     wait: Duration = 30.0
+    """Time before the first recheck."""
     backoff: float = Field(2.0, ge=1, le=10)
+    """Factor by which each wait is longer than the one before."""
 
 
 class Rolling(Strict):
     """Read only some partitions in each run: those that were read least recently."""
 
     per_run: Share | None = None
+    """Share of the table that a run reads."""
     budget: Duration | None = None
     """Seconds after which a run starts no further chunks."""
 
@@ -64,6 +71,7 @@ class Ladder(Strict):
     """Methods from cheapest to most expensive: a run starts with the first, and escalates to the next when it finds a difference."""
 
     levels: tuple[Method, ...] = Field(min_length=2)
+    """The methods, in this order; a list in place of these settings is the same."""
     every: int = Field(10, ge=0)
     """Every n-th run executes all levels, whatever the lower ones find; 0: never."""
 
@@ -85,7 +93,9 @@ class Histogram(Strict):
     """Count the values of a column in ``buckets`` of equal width between its least and greatest value."""
 
     column: str
+    """A column of numbers, dates or timestamps."""
     buckets: int = Field(20, ge=2, le=1000)
+    """Number of buckets."""
 
 
 class Counts(Strict):
@@ -96,6 +106,7 @@ class Counts(Strict):
     most_classes: int = Field(1000, ge=1, le=100_000)
     """Maximum distinct values of a column; of one with more, only the most frequent are compared."""
     histogram: tuple[Histogram, ...] = ()
+    """Histograms that are compared."""
     allow: dict[str, str | float] = {}
     """Allowed deviation from the source by measure: a number, or a percentage. A measure is ``rows``, ``column measure``
     (``price sum``) or ``* measure`` (``* nulls``)."""
@@ -119,8 +130,11 @@ class Tolerance(Strict):
     """How far two values of a column may differ and still count as equal; ``time`` is in seconds."""
 
     absolute: float | None = Field(None, gt=0)
+    """The greatest difference of two numbers."""
     relative: float | None = Field(None, gt=0, lt=1)
+    """The greatest difference as a share of the greater number."""
     time: Duration | None = Field(None, gt=0)
+    """The greatest difference of two times."""
 
     @model_validator(mode="after")
     def _one(self) -> Tolerance:
@@ -136,8 +150,11 @@ class Threshold(Strict):
     """
 
     score: float = Field(1.0, ge=0, le=1)
+    """The least similarity."""
     rows: int | None = Field(None, ge=0)
+    """The most rows that may differ."""
     share: Share | None = None
+    """The greatest share of rows that may differ."""
 
 
 def _from_number(value: Any) -> Any:
@@ -153,7 +170,10 @@ class Proxy(Strict):
     """A proxy: a dump that stands in for the source, and is audited against it itself."""
 
     connection: str
+    """The connection that reads the dump."""
     table: str
+    """The dump: a table, or the path of files."""
     format: Literal["parquet", "csv", "delta", "iceberg"] | None = None
+    """The format of the files at a path; by default that of the file's ending, else Parquet."""
     as_of: dt.datetime | None = None
     """The time of the data in the dump; by default the time that the dump states, or the modification time of its file."""

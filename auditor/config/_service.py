@@ -24,7 +24,9 @@ class Schedule(Strict):
     """When an audit is due: a cron expression in a time zone, which may have daylight saving time."""
 
     cron: Annotated[str, AfterValidator(_check_cron)]
+    """Minute, hour, day, month and weekday, as in cron: ``30 6 * * 1-5``."""
     timezone: Zone = "UTC"
+    """The time zone of the expression."""
     jitter: Duration = 0.0
     """Maximum delay of each tick, in seconds. It depends on the audit's name, so that audits due at the same time do not start together."""
     catch_up: Literal["last", "none"] = "last"
@@ -52,7 +54,9 @@ class Service(Strict):
     """Settings of ``auditor serve``."""
 
     host: str = "127.0.0.1"
+    """The address to listen on; any but loopback needs a token."""
     port: int = Field(8080, ge=0, le=65535)
+    """The port to listen on; 0 for any that is free."""
     workers: int = Field(2, ge=1, le=32)
     """Concurrent runs in one process."""
     queue: int = Field(100, ge=1)

@@ -22,13 +22,16 @@ class Store(Strict):
     """The store, a database for runs and their results."""
 
     url: str = Field(repr=False)
+    """A database for runs and their results: ``sqlite:///file``, ``postgresql://...`` or ``mysql://...``."""
 
 
 class Retention(Strict):
     """Which runs are stored: the newest ``runs`` of each audit that are not older than ``days``. ``null`` is no limit."""
 
     runs: int | None = Field(400, ge=1)
+    """The newest runs of each audit that are stored; ``null`` for any number."""
     days: float | None = Field(180, gt=0)
+    """Age in days beyond which a run is deleted; ``null`` for no limit."""
     journal: Duration = 30 * 86400.0
     """How long the rows of applied patches are stored, by which these can be undone."""
 
@@ -37,7 +40,9 @@ class Channel(Strict):
     """A notification channel: an apprise URL (mailto://, slack://, json://, ...), and the occasions for messages."""
 
     url: str = Field(repr=False)
+    """Where messages go, as a URL of apprise."""
     on: tuple[Occasion, ...] = ("mismatch", "recovery", "unknown", "patch")
+    """Occasions for a message: ``mismatch``, ``recovery``, ``unknown``, ``patch``, ``digest``."""
     audits: tuple[str, ...] = ()
     """Audits that it is notified about; by default all."""
 
@@ -46,6 +51,7 @@ class Notify(Strict):
     """Notifications."""
 
     channels: dict[str, Channel] = {}
+    """Channels by name."""
     repeat_after: Duration = 86400.0
     """Time after which a notification is repeated while the verdict of an audit does not change."""
     max_per_hour: int = Field(20, ge=1)
@@ -56,15 +62,21 @@ class Settings(Strict):
     """The complete configuration."""
 
     connections: Annotated[dict[str, ConnectionSettings], AfterValidator(share_statement_limits)]
+    """Databases by name, which audits and pipelines refer to."""
     audits: dict[str, Audit]
+    """What is compared, by name."""
     groups: dict[str, AuditGroup] = {}
     """The entries under ``audits:`` that have ``tables:``: which audits they are, the databases know."""
     pipelines: dict[str, Pipeline] = {}
+    """What is replicated, by name."""
     store: Store | None = None
     """By default auditor.db in the directory of the configuration file."""
     keep: Retention = Retention()
+    """How long runs are stored."""
     notify: Notify = Notify()
+    """Who is told of verdicts."""
     service: Service = Service()
+    """How ``auditor serve`` listens and works."""
 
     @model_validator(mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""The project's nouns as frozen dataclasses: sides, plans, results. The README's glossary defines each word."""
+"""The project's nouns as frozen dataclasses: sides, plans, results. ``docs/glossary.md`` defines each word."""
 
 from __future__ import annotations
 

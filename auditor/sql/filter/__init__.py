@@ -1,7 +1,7 @@
 """The portable language of filters: one meaning on every engine.
 
-``parse`` makes a tree of the text, ``bind`` computes what the clock and literals decide, and ``Renderer`` writes one side's SQL. The
-README documents the language; ``_parser`` has its grammar.
+``parse`` makes a tree of the text, ``bind`` computes what the clock and literals decide, and ``Renderer`` writes one side's SQL.
+``docs/filters.md`` documents the language; ``_parser`` has its grammar.
 """
 
 from auditor.sql.filter._bind import bind

@@ -1,0 +1,62 @@
+"""Hooks of MkDocs: pages from files outside docs/, links to them, and the references of settings and commands.
+
+Pages are written so that their links work in the repository; for the site, those that leave docs/ are turned here.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from scripts import command_reference, settings_reference
+
+ROOT = Path(__file__).parents[1]
+PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "benchmarks/RESULTS.md": "benchmarks.md",
+}
+"""Pages of the site that are files outside docs/, by their path in the repository."""
+
+PICTURES = {f"benchmarks/{name}.svg": f"assets/{name}.svg" for name in ("duel-seconds", "duel-bytes", "growth")}
+"""Pictures of these pages."""
+
+REFERENCES = {"<!-- settings -->": settings_reference.reference, "<!-- commands -->": command_reference.reference}
+"""What is written where a page has this comment."""
+
+_LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|<)([^)#\s]+)(#[^)\s]*)?(?=\))")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages and pictures that are not in docs/."""
+    for path, name in PAGES.items():
+        files.append(File.generated(config, name, content=_turn_links((ROOT / path).read_text(encoding="utf-8"), path)))
+    for path, name in PICTURES.items():
+        files.append(File.generated(config, name, abs_src_path=str(ROOT / path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turn a page's links, and insert references."""
+    for place, reference in REFERENCES.items():
+        if place in markdown:
+            markdown = markdown.replace(place, reference())
+    return markdown if page.file.generated_by else _turn_links(markdown, f"docs/{page.file.src_uri}")
+
+
+def _turn_links(markdown: str, path: str) -> str:
+    """Return a text of the repository, at ``path``, with its links to other files as the site has them."""
+
+    def turn(match: re.Match[str]) -> str:
+        there = posixpath.normpath(posixpath.join(posixpath.dirname(path), match[1]))
+        name = PAGES.get(there) or PICTURES.get(there) or there.removeprefix("docs/")
+        here = PAGES.get(path, path.removeprefix("docs/"))
+        return posixpath.relpath(name, posixpath.dirname(here) or ".") + (match[2] or "")
+
+    return _LINK.sub(turn, markdown)
