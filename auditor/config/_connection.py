@@ -110,7 +110,7 @@ class ConnectionSettings(Strict):
     limits: GuestLimits = GuestLimits()
     """Limits of the auditor's statements there."""
     write: WriteSettings | None = None
-    """How a pipeline writes into this database; without it nothing does."""
+    """How pipelines and repair write into this database; without it nothing does."""
 
     @property
     def identity(self) -> dict[str, str]:

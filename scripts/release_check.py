@@ -1,0 +1,210 @@
+"""Check what would be released: make release-check.
+
+It builds the sdist and the wheel, reads their metadata and contents, installs the wheel in a clean environment, runs the demonstration
+there, resolves every extra for users, and builds the documentation. Nothing is published, and nothing is left behind. Exits with 1 if a
+check fails.
+"""
+
+from __future__ import annotations
+
+import email
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import tomllib
+import venv
+import zipfile
+from collections.abc import Callable
+from email.message import Message
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PACKAGES = ("auditor", "dialects", "sql_templates")
+WHEEL_ALONE = re.compile(r"(auditor|dialects|sql_templates)/|auditor-[^/]+\.dist-info/")
+NOT_RELEASED = re.compile(r"(^|/)(tests?|benchmarks|scripts|docs|build|dist|\.venv|\.git|__pycache__)(/|$)|\.db$|\.pyc$")
+EXTRAS_FOR_USERS = ("service", "spark", "connect", "pipeline", "tracing", "demo", "all")
+EVERY_EXTRA = {*EXTRAS_FOR_USERS, "bench", "docs", "release", "test"}
+DEMO = "named: 2,150 missing, 300 extra, 785 changed"
+"""What the demonstration finds."""
+
+SECONDS = 1800
+"""After which a program that a check runs is taken to hang."""
+
+
+class CheckFailed(Exception):
+    """A check found a fault; the message says which."""
+
+
+def main() -> int:
+    """Run all checks, print a line for each, and return the exit code."""
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="auditor-release-") as name:
+        for about, check in checks(Path(name)):
+            began = time.monotonic()
+            try:
+                result = check()
+            except CheckFailed as fault:
+                failed += 1
+                result = f"FAILED: {fault}"
+            print(f"{about:<34}{time.monotonic() - began:6.1f} s  {result}", flush=True)
+    print(f"{failed} checks failed" if failed else "all checks passed")
+    return min(failed, 1)
+
+
+def checks(folder: Path) -> list[tuple[str, Callable[[], str]]]:
+    """Return the checks in their order: each returns what it found, or raises CheckFailed."""
+    dist, clean = folder / "dist", folder / "clean"
+    return [
+        ("build sdist and wheel", lambda: build(dist)),
+        ("metadata (twine check)", lambda: check_description(dist)),
+        ("metadata of the wheel", lambda: check_metadata(wheel(dist))),
+        ("contents of the wheel", lambda: check_wheel(wheel(dist))),
+        ("contents of the sdist", lambda: check_sdist(dist)),
+        ("install the wheel alone", lambda: install(wheel(dist), clean)),
+        ("the installed command", lambda: check_command(clean, folder)),
+        ("the demonstration, installed", lambda: run_demo(wheel(dist), clean, folder)),
+        *((f"extra [{extra}] resolves", lambda extra=extra: resolve(wheel(dist), clean, extra)) for extra in EXTRAS_FOR_USERS),
+        ("the documentation", lambda: build_documentation(folder)),
+    ]
+
+
+def output(*command: str, cwd: Path = ROOT, code: int = 0, **variables: str) -> list[str]:
+    """Run a program, and return the lines that it prints. Raises CheckFailed with the last of them if it ends otherwise."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "AUDITOR_CONFIG", "VIRTUAL_ENV")}
+    try:
+        done = subprocess.run(command, cwd=cwd, env=kept | variables, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise CheckFailed(f"{' '.join(command)} did not end within {SECONDS} s") from None
+    lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    if done.returncode != code:
+        raise CheckFailed("\n    ".join([f"{' '.join(command)} exited with {done.returncode}", *lines[-20:]]))
+    return lines
+
+
+def build(dist: Path) -> str:
+    """Build both, the wheel from the sdist, so that the sdist is known to be complete."""
+    output(sys.executable, "-m", "build", "--outdir", str(dist), str(ROOT))
+    built = sorted(path.name for path in dist.iterdir())
+    if len(built) != 2:
+        raise CheckFailed(f"expected an sdist and a wheel: {built}")
+    return ", ".join(f"{path.name} ({path.stat().st_size / 1024:,.0f} KiB)" for path in sorted(dist.iterdir()))
+
+
+def check_description(dist: Path) -> str:
+    """Let twine check that a registry can show the description."""
+    checked = output(sys.executable, "-m", "twine", "check", "--strict", *map(str, sorted(dist.iterdir())))
+    return f"{sum('PASSED' in line for line in checked)} files passed"
+
+
+def wheel(dist: Path) -> Path:
+    """Return the wheel. Raises CheckFailed if none was built."""
+    found = list(dist.glob("*.whl"))
+    if len(found) != 1:
+        raise CheckFailed("there is no wheel")
+    return found[0]
+
+
+def read_metadata(path: Path) -> Message:
+    """Return the metadata in a wheel."""
+    with zipfile.ZipFile(path) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return email.message_from_bytes(archive.read(name))
+
+
+def check_metadata(path: Path) -> str:
+    """Compare the metadata with pyproject.toml."""
+    found = read_metadata(path)
+    expected = {"Name": PROJECT["name"], "Version": PROJECT["version"], "Requires-Python": PROJECT["requires-python"]}
+    expected |= {"License-Expression": PROJECT["license"], "Summary": PROJECT["description"], "License-File": "LICENSE"}
+    wrong = [f"{name} is {found[name]!r}, not {value!r}" for name, value in expected.items() if found[name] != value]
+    extras = set(found.get_all("Provides-Extra", []))
+    if extras != EVERY_EXTRA:
+        wrong.append(f"extras are {sorted(extras)}, not {sorted(EVERY_EXTRA)}")
+    if "# auditor" not in str(found.get_payload()):
+        wrong.append("the description is not the README")
+    if wrong:
+        raise CheckFailed("; ".join(wrong))
+    return f"{PROJECT['name']} {PROJECT['version']}, {len(found.get_all('Requires-Dist', []))} requirements, {len(extras)} extras"
+
+
+def check_wheel(path: Path) -> str:
+    """Find files that do not belong into a wheel, and files of the packages that it lacks."""
+    with zipfile.ZipFile(path) as archive:
+        inside = {name for name in archive.namelist() if not name.endswith("/")}
+    strange = [name for name in inside if not WHEEL_ALONE.match(name) or NOT_RELEASED.search(name)]
+    tracked = output("git", "ls-files", "--", *PACKAGES)
+    missing = sorted(set(tracked) - inside)
+    if strange or missing:
+        raise CheckFailed(f"inside, but not to be released: {strange[:5]}; missing: {missing[:5]}")
+    return f"{len(inside)} files, those of {', '.join(PACKAGES)} alone"
+
+
+def check_sdist(dist: Path) -> str:
+    """Find files that do not belong into an sdist."""
+    (path,) = dist.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        inside = [name.partition("/")[2] for name in archive.getnames()]
+    strange = [name for name in inside if NOT_RELEASED.search(name)]
+    missing = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"} - set(inside)
+    if strange or missing:
+        raise CheckFailed(f"inside, but not to be released: {strange[:5]}; missing: {sorted(missing)}")
+    return f"{len(inside)} files and folders"
+
+
+def install(path: Path, clean: Path) -> str:
+    """Install the wheel without an extra in a new environment."""
+    venv.create(clean, with_pip=True)
+    pip(clean, "install", str(path))
+    pip(clean, "check")
+    return f"{len(pip(clean, 'list', '--format', 'freeze'))} packages"
+
+
+def pip(clean: Path, *arguments: str) -> list[str]:
+    """Run pip of the clean environment, and return the lines that it prints."""
+    return output(str(clean / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", *arguments, cwd=clean)
+
+
+def check_command(clean: Path, folder: Path) -> str:
+    """Run the command in each way that it can be called, from a folder that holds no sources."""
+    program, python = str(clean / "bin" / "auditor"), str(clean / "bin" / "python")
+    versions = {*output(program, "--version", cwd=folder), *output(python, "-m", "auditor", "--version", cwd=folder)}
+    if versions != {f"auditor {PROJECT['version']}"}:
+        raise CheckFailed(f"auditor --version and python -m auditor --version print {versions}")
+    for shell in ("bash", "zsh", "fish"):
+        output(program, "completion", shell, cwd=folder)
+    (where,) = output(python, "-c", "import auditor; print(auditor.__file__)", cwd=folder)
+    if str(clean) not in where:
+        raise CheckFailed(f"the environment imports {where}")
+    return f"auditor {PROJECT['version']}, python -m auditor, completion"
+
+
+def run_demo(path: Path, clean: Path, folder: Path) -> str:
+    """Run the demonstration in the clean environment, whose data are an extra, and an audit of what it leaves behind."""
+    pip(clean, "install", f"{path}[demo]")
+    program = str(clean / "bin" / "auditor")
+    for arguments in (("demo",), ("run", "flights", "--config", "demo-data/auditor.yaml")):
+        if DEMO not in output(program, *arguments, "-q", cwd=folder, code=1):
+            raise CheckFailed(f"auditor {' '.join(arguments)} does not print: {DEMO}")
+    return DEMO
+
+
+def resolve(path: Path, clean: Path, extra: str) -> str:
+    """Let pip resolve an extra in the clean environment, without installing it."""
+    lines = pip(clean, "install", "--dry-run", f"{path}[{extra}]")
+    more = [word for line in lines if line.startswith("Would install") for word in line.split()[2:]]
+    return f"{len(more)} packages more: {', '.join(more)}" if more else "nothing more"
+
+
+def build_documentation(folder: Path) -> str:
+    """Build the site without a warning."""
+    output(sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder / "site"), NO_MKDOCS_2_WARNING="1")
+    return f"{len(list((folder / 'site').rglob('*.html')))} pages"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
