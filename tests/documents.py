@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,3 +48,11 @@ def commands_in_text(page: Path) -> Iterator[str]:
 def plain(line: str) -> str:
     """Return a line of output without its blanks, and without the seconds that a run took."""
     return " ".join(re.sub(r"\d+\.\d+ s\)", "s)", line).split())
+
+
+def build_site(folder: Path) -> None:
+    """Build the site into a folder; a warning of MkDocs is an error."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr

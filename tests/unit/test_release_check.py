@@ -96,5 +96,5 @@ def test_sdist_with_tests_or_without_the_licence_fails(tmp_path: Path) -> None:
 
 
 def test_program_that_fails_is_a_failed_check_with_its_last_lines() -> None:
-    with pytest.raises(CheckFailed, match="(?s)exited with 3.*why it failed"):
+    with pytest.raises(CheckFailed, match=r"(?s)exited with 3.*why it failed"):
         release_check.output(sys.executable, "-c", "import sys; print('why it failed'); sys.exit(3)")
