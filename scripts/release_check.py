@@ -28,7 +28,7 @@ PACKAGES = ("auditor", "dialects", "sql_templates")
 WHEEL_ALONE = re.compile(r"(auditor|dialects|sql_templates)/|auditor-[^/]+\.dist-info/")
 NOT_RELEASED = re.compile(r"(^|/)(tests?|benchmarks|scripts|docs|build|dist|\.venv|\.git|__pycache__)(/|$)|\.db$|\.pyc$")
 EXTRAS = frozenset(PROJECT["optional-dependencies"])
-EXTRAS_FOR_DEVELOPMENT = frozenset({"bench", "docs", "release", "test"})
+EXTRAS_FOR_DEVELOPMENT = frozenset({"bench", "docs", "mutation", "release", "test", "testing"})
 DEMO = "named: 2,150 missing, 300 extra, 785 changed"
 """What the demonstration finds."""
 
@@ -200,7 +200,7 @@ def resolve(path: Path, clean: Path, extra: str) -> str:
     """Let pip resolve an extra in the clean environment, without installing it."""
     lines = pip(clean, "install", "--dry-run", f"{path}[{extra}]")
     more = [word for line in lines if line.startswith("Would install") for word in line.split()[2:]]
-    return f"{len(more)} packages more: {', '.join(more)}" if more else "nothing more"
+    return f"{len(more)} packages more, {more[0]} to {more[-1]}" if more else "nothing more"
 
 
 def build_documentation(folder: Path) -> str:
