@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: pages from files outside docs/, links to them, and the references of settings and commands.
+"""Hooks of MkDocs: pages from files outside docs/ or new in it, links to them, and the references of settings and commands.
 
 Pages are written so that their links work in the repository; for the site, those that leave docs/ are turned here.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -31,6 +33,24 @@ REFERENCES = {"<!-- settings -->": settings_reference.reference, "<!-- commands 
 """What is written where a page has this comment."""
 
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|<)([^)#\s]+)(#[^)\s]*)?(?=\))")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Add the pages that ``nav`` does not name to its last section."""
+    assert config.nav is not None
+    named = set(_named(config.nav))
+    (section,) = config.nav[-1].values()
+    section += sorted(path.name for path in Path(config.docs_dir).glob("*.md") if path.name not in named)
+    return config
+
+
+def _named(nav: Any) -> Iterator[str]:
+    """Yield the paths of pages that a part of ``nav`` names."""
+    if isinstance(nav, str):
+        yield nav
+    else:
+        for part in nav.values() if isinstance(nav, dict) else nav:
+            yield from _named(part)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
