@@ -14,13 +14,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-import sql_templates
 from dialects.arithmetic import Arithmetic
-from dialects.catalogue import Column, Place, ScanEstimate, ServerTimes, Table, TableName, TimeUnit
+from dialects.catalogue import Column, Place, ScanEstimate, ServerTimes, Table, TableName
 from dialects.errors import AuditorError, NoSuchObject
 from dialects.hashes import Hashes
 from dialects.kinds import Kind, parse_native, refine
+from dialects.names import Names
+from dialects.partitions import Partitions
 from dialects.stored_values import StoredValues
+from dialects.templates import Templates
 from dialects.url import Url
 from dialects.writing import Hazard, Loading, Writing
 
@@ -36,7 +38,7 @@ PROTECTIONS = {
 """What a row of the template ``protections`` says, by its first column."""
 
 
-class Dialect(Arithmetic, StoredValues, Hashes, Writing):
+class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Writing):
     """One engine. The docstring of the package ``dialects`` says how to add another."""
 
     schemes: ClassVar[tuple[str, ...]]
@@ -48,14 +50,23 @@ class Dialect(Arithmetic, StoredValues, Hashes, Writing):
     sqlglot_dialect: ClassVar[str]
     """The name of this engine's SQL in sqlglot."""
 
-    ancestors: ClassVar[tuple[str, ...]] = ()
-    """Engines whose templates are used where this engine has no file of its own, nearest first."""
-
-    UNAVAILABLE_TEMPLATES: ClassVar[frozenset[str]] = frozenset()
-    """Templates of the ancestors that do not work on this engine; ``template`` raises LookupError for them."""
-
     ROW_STORE: ClassVar[bool] = True
     """Whether rows are stored together and key ranges are read through an index; scans are then cut into smaller chunks."""
+
+    DRIVERS: ClassVar[Mapping[str, str]] = {}
+    """What ``connect`` imports, and what pip calls it: driver modules by the names that are imported."""
+
+    CHANGE_STREAM: ClassVar[str] = ""
+    """The stream of changes that a pipeline can read: ``binlog``; empty for an engine without one that is read here."""
+
+    TABLES_ARE_FILES: ClassVar[bool] = False
+    """Whether tables are files that others write, so that a new table is a Parquet file and not the result of CREATE TABLE."""
+
+    ZONE_TABLES: ClassVar[str] = ""
+    """How the server learns time zones that it does not know, as a clause; empty where it knows them all."""
+
+    LONGEST_TEXT_SETTING: ClassVar[str] = ""
+    """The server's setting that limits how long a text a statement builds; empty where there is none."""
 
     OPENS_FILES: ClassVar[bool] = False
     """Whether a session is a file opened in this process: that takes no time to speak of, and the process must not end meanwhile."""
@@ -119,46 +130,11 @@ class Dialect(Arithmetic, StoredValues, Hashes, Writing):
         """
         return f"{self.name}://{url.host or 'localhost'}:{url.port or self.DEFAULT_PORT or ''}/{url.database}"
 
-    # names and literals
-
-    @abstractmethod
-    def quote(self, identifier: str) -> str:
-        """Return the identifier quoted, so that it may contain any character."""
-
-    def literal(self, value: str | int | None) -> str:
-        """A literal of text, integer or NULL."""
-        if value is None:
-            return "NULL"
-        return str(value) if isinstance(value, int) else self.string_literal(value)
-
-    @abstractmethod
-    def binary_literal(self, value: bytes) -> str:
-        """A literal of these bytes, of the engine's binary type."""
-
-    def timestamp_literal(self, text: str) -> str:
-        """A timestamp literal, without time zone, of a UTC time written ``2001-02-03 04:05:06.000007``."""
-        return f"TIMESTAMP {self.string_literal(text)}"
-
-    def wall_time(self, c: str, native: Kind, zone: str) -> str:
-        """The timestamp, without time zone, that clocks of an IANA zone show at the times of ``c``, which are those of UTC."""
-        utc = c if native.name == "timestamptz" else f"({c} AT TIME ZONE 'UTC')"
-        return f"({utc} AT TIME ZONE {self.string_literal(zone)})"
+    # the catalogue
 
     def knows_zone(self, session: Session, zone: str) -> bool:
         """Return whether the server can tell what clocks of this zone show."""
         return True
-
-    def table(self, *parts: str) -> str:
-        """A table name of the given parts (catalogue, schema, table), each quoted, joined by points."""
-        return ".".join(self.quote(part) for part in parts)
-
-    # the catalogue
-
-    def template(self, name: str) -> str:
-        """Return the text of a template for this engine. Raises LookupError if it has none."""
-        if name in self.UNAVAILABLE_TEMPLATES:
-            raise LookupError(f"template {name} is not available on {self.name}")
-        return sql_templates.load(name, (self.name, *self.ancestors))
 
     def describe(self, session: Session, place: Place) -> list[Table]:
         """Return all tables whose name matches ``place`` case-insensitively; the caller chooses among them.
@@ -174,7 +150,7 @@ class Dialect(Arithmetic, StoredValues, Hashes, Writing):
         asked = [part.lower() for part in (schema, name) if part is not None]
         columns_by_table: dict[tuple[str, str], list[Column]] = {}
         names = {"schema": self.literal(schema), "table": self.literal(name)}
-        for in_schema, table, column, native, nullable, *loose in session.query(self._catalogue_query("columns", names)):
+        for in_schema, table, column, native, nullable, *loose in session.query(self.catalogue_query("columns", names)):
             if [str(in_schema).lower(), str(table).lower()][-len(asked) :] != asked:
                 continue  # a catalogue's collation may take "ete" for "été"
             collation = str(loose[0]) if loose and loose[0] is not None else None
@@ -189,7 +165,7 @@ class Dialect(Arithmetic, StoredValues, Hashes, Writing):
 
     def list_tables(self, session: Session) -> list[TableName]:
         """Return the tables and views in the session's database, ordered by their names."""
-        rows = session.query(self._catalogue_query("tables", {}))
+        rows = session.query(self.catalogue_query("tables", {}))
         return [TableName(str(schema), str(name), bool(is_view), bool(is_visible)) for schema, name, is_view, is_visible in rows]
 
     def protections(self, session: Session, table: Table, template: str = "protections") -> list[str]:
@@ -200,7 +176,7 @@ class Dialect(Arithmetic, StoredValues, Hashes, Writing):
         if not table.names:
             return []
         try:
-            sql = self._catalogue_query(template, {"schema": self.literal(table.names[-2]), "table": self.literal(table.names[-1])})
+            sql = self.catalogue_query(template, {"schema": self.literal(table.names[-2]), "table": self.literal(table.names[-1])})
         except LookupError:
             return []
         return list(dict.fromkeys(PROTECTIONS[str(what)].format(table=table.sql, name=name) for what, name in session.query(sql)))
@@ -208,52 +184,23 @@ class Dialect(Arithmetic, StoredValues, Hashes, Writing):
     def hazards(self, session: Session, table: Table) -> list[Hazard]:
         """Return what of a described table decides what a write does to it. Raises LookupError if the engine cannot be patched."""
         names = {"schema": self.literal(table.names[-2]), "table": self.literal(table.names[-1])}
-        return [Hazard(kind, str(name), str(column or "")) for kind, name, column in session.query(self._catalogue_query("hazards", names))]
+        return [Hazard(kind, str(name), str(column or "")) for kind, name, column in session.query(self.catalogue_query("hazards", names))]
 
     def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
         literals = {"schema": self.literal(names[0]), "table": self.literal(names[1])}
-        key = [str(row[0]) for row in session.query(self._catalogue_query("primary_key", literals))]
+        key = [str(row[0]) for row in session.query(self.catalogue_query("primary_key", literals))]
         return Table(self.table(*names), tuple(columns), tuple(key), self._estimate_rows(session, literals), names)
 
     def _estimate_rows(self, session: Session, names: Mapping[str, str]) -> int | None:
         """Return how many rows the engine believes that a table has; None where it does not say."""
-        found = session.query(self._catalogue_query("estimate", names))
+        found = session.query(self.catalogue_query("estimate", names))
         return int(found[0][0]) if found and found[0][0] is not None else None
-
-    def _catalogue_query(self, name: str, fragments: Mapping[str, str]) -> str:
-        template = self.template(name)
-        return sql_templates.fill(template, {hole: fragments[hole] for hole in sql_templates.holes(template)})
 
     def kind(self, native: str) -> Kind | None:
         """Return the canonical kind of a native type as the catalogue writes it; None if it has none."""
         parsed = parse_native(native)
         known = self.KIND_BY_TYPE.get(parsed.name) if parsed else None
         return refine(known, parsed) if known and parsed else None
-
-    # partitions
-
-    @abstractmethod
-    def floor_divide(self, c: str, divisor: int, native: Kind) -> str:
-        """floor(c / divisor) of an integer, exact over the type's whole range, as a signed 64-bit integer. ``divisor`` > 0."""
-
-    @abstractmethod
-    def day_index(self, c: str) -> str:
-        """Days from 1970-01-01 to the date of a date or timestamp, as an integer; negative before 1970."""
-
-    def time_index(self, c: str, unit: TimeUnit) -> str:
-        """Whole hours, days or months from 1970-01-01 00:00 UTC to a date or timestamp, rounded down, as a signed 64-bit integer."""
-        match unit:
-            case "day":
-                index = self.day_index(c)
-            case "hour":
-                index = f"{self.as_bigint(self.day_index(c))} * 24 + EXTRACT(HOUR FROM {c})"
-            case "month":
-                index = f"({self.year(c)} - 1970) * 12 + EXTRACT(MONTH FROM {c}) - 1"
-        return self.as_bigint(index)
-
-    def year(self, c: str) -> str:
-        """The year of a date or timestamp as a number; 1 BC is 0, and years before are negative, so that each follows the one before."""
-        return f"EXTRACT(YEAR FROM {c})"
 
     # the server's load, and how it would run a statement
 
@@ -275,7 +222,7 @@ class Dialect(Arithmetic, StoredValues, Hashes, Writing):
         Infinite if the table has no such time. Times without a time zone are taken as UTC.
         """
         latest = self.seconds_since(f"MAX({self.quote(column)})")
-        age = session.query(self._catalogue_query("heartbeat_age", {"age": latest, "table": self.table(*place.parts)}))[0][0]
+        age = session.query(self.catalogue_query("heartbeat_age", {"age": latest, "table": self.table(*place.parts)}))[0][0]
         return math.inf if age is None else float(age)
 
     @abstractmethod

@@ -61,6 +61,10 @@ class CanonicalText(TimeText):
         """The number of characters (code points) of a text."""
         return f"CHAR_LENGTH({c})"
 
+    def left(self, c: str, count: int) -> str:
+        """The first ``count`` characters of a text, all of a shorter one."""
+        return f"LEFT({c}, {count})"
+
     def canonical_text(self, kind: Kind, c: str, native: Kind) -> str:
         """The canonical text of ``c`` compared as ``kind``: the characters that the method of that kind promises below.
 

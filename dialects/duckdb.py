@@ -43,6 +43,8 @@ class DuckDB(Dialect):
     name = "duckdb"
     schemes = ("duckdb",)
     sqlglot_dialect = "duckdb"
+    TEMPLATES = "sql_templates.duckdb"
+    DRIVERS = {"duckdb": "duckdb", "pyarrow": "pyarrow"}
 
     OPENS_FILES = True
     ROW_STORE = False

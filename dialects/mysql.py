@@ -296,17 +296,17 @@ class MySQL(MySQLText):
         if name == "threads_running":
             # Threads that are not sleeping, including this session's own; on MySQL also one of the server's own.
             # https://dev.mysql.com/doc/refman/9.4/en/server-status-variables.html#statvar_Threads_running
-            return float(max(0, int(session.query(self._catalogue_query("threads_running", {}))[0][1]) - 1 - own))
+            return float(max(0, int(session.query(self.catalogue_query("threads_running", {}))[0][1]) - 1 - own))
         if name == "lag":
-            lag = _replica_lag(session.query_dicts(self._catalogue_query("replicas_mariadb" if self.mariadb else "replicas", {})))
+            lag = _replica_lag(session.query_dicts(self.catalogue_query("replicas_mariadb" if self.mariadb else "replicas", {})))
             return max(lag, 0.0 if self.mariadb else self._aurora_lag(session))
         return super()._load_measure(session, name, own)
 
     def _aurora_lag(self, session: Session) -> float:
         """Return how many seconds a reader of Amazon Aurora is behind its writer; 0 elsewhere, infinite for a reader that is not listed."""
-        if not session.query(self._catalogue_query("aurora", {})):
+        if not session.query(self.catalogue_query("aurora", {})):
             return 0.0
-        lag = session.query(self._catalogue_query("aurora_lag", {}))[0][0]
+        lag = session.query(self.catalogue_query("aurora_lag", {}))[0][0]
         return math.inf if lag is None else float(lag)
 
     def seconds_since(self, c: str) -> str:
@@ -318,7 +318,7 @@ class MySQL(MySQLText):
         assert isinstance(session, DriverSession)
         return {
             str(column["Column_name"])
-            for column in session.query_dicts(self._catalogue_query("indexes", {"table": table}))
+            for column in session.query_dicts(self.catalogue_query("indexes", {"table": table}))
             if int(column["Seq_in_index"]) == 1
             and column["Column_name"] is not None  # NULL for an index on an expression
             and column["Index_type"] == "BTREE"

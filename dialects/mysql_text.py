@@ -6,7 +6,7 @@ https://dev.mysql.com/doc/refman/9.4/en/charset-collation-coercibility.html
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from dialects.hex_numbers import UUID_PLACES, Places
@@ -25,6 +25,12 @@ def plain_type(native: str) -> str:
 
 class MySQLText(MySQLTime):
     """The part of MySQL's and MariaDB's dialect that writes the SQL of text."""
+
+    TEMPLATES = "sql_templates.mysql"
+    DRIVERS: ClassVar[Mapping[str, str]] = {"pymysql": "pymysql"}
+    CHANGE_STREAM = "binlog"
+    ZONE_TABLES = "load its time zone tables with mysql_tzinfo_to_sql"
+    LONGEST_TEXT_SETTING = "max_allowed_packet"
 
     mariadb: bool = False
     """Whether the server is MariaDB."""

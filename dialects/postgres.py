@@ -51,6 +51,8 @@ class Postgres(Dialect):
     schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres")
     DEFAULT_PORT: ClassVar[int] = 5432
     sqlglot_dialect = "postgres"
+    TEMPLATES = "sql_templates.postgres"
+    DRIVERS = {"psycopg2": "psycopg2-binary"}
 
     OPTIMIZER_BARRIER = "OFFSET '0'"
     """The planner pulls up a subquery and then computes its columns once per use; OFFSET prevents that. A literal of no type becomes a
@@ -287,13 +289,13 @@ class Postgres(Dialect):
     def _load_measure(self, session: Session, name: str, own: int) -> float:
         if name == "active_sessions":
             # Sessions of all auditor processes are excluded by application_name.
-            count, may_see_others = session.query(self._catalogue_query("active_sessions", {}))[0]
+            count, may_see_others = session.query(self.catalogue_query("active_sessions", {}))[0]
             if not may_see_others:  # the count would then omit the sessions of other users
                 raise errors.AccessDenied("the user may not see the activity of other users' sessions; GRANT pg_read_all_stats to it")
             return float(count)
         if name == "lag":
-            is_aurora = session.query(self._catalogue_query("aurora", {}))[0][0]  # whose readers refuse PostgreSQL's own functions
-            lag = session.query(self._catalogue_query("aurora_lag" if is_aurora else "lag", {}))[0][0]
+            is_aurora = session.query(self.catalogue_query("aurora", {}))[0][0]  # whose readers refuse PostgreSQL's own functions
+            lag = session.query(self.catalogue_query("aurora_lag" if is_aurora else "lag", {}))[0][0]
             return math.inf if lag is None else float(lag)
         return super()._load_measure(session, name, own)
 
@@ -301,7 +303,7 @@ class Postgres(Dialect):
         return f"EXTRACT(EPOCH FROM CLOCK_TIMESTAMP() - {c})"
 
     def leading_index_columns(self, session: Session, table: str) -> set[str] | None:
-        return {str(row[0]) for row in session.query(self._catalogue_query("indexes", {"table": self.literal(table)}))}
+        return {str(row[0]) for row in session.query(self.catalogue_query("indexes", {"table": self.literal(table)}))}
 
     def estimate_scan(self, session: Session, sql: str) -> ScanEstimate | None:
         # https://www.postgresql.org/docs/current/using-explain.html

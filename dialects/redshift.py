@@ -50,8 +50,8 @@ class Redshift(Postgres):
     schemes = ("redshift", "redshift+redshift_connector", "redshift+psycopg2")
     DEFAULT_PORT = 5439
     sqlglot_dialect = "redshift"
-    ancestors = ("postgres",)
-
+    TEMPLATES = "sql_templates.redshift"
+    DRIVERS = {"redshift_connector": "redshift-connector"}
     UNAVAILABLE_TEMPLATES = frozenset({"active_sessions", "aurora", "aurora_lag", "indexes", "lag"})
     ROW_STORE = False
 
@@ -143,7 +143,7 @@ class Redshift(Postgres):
         database, schema, name = place.parts
         literals = {"database": self.literal(database), "schema": self.literal(schema), "table": self.literal(name)}
         columns: dict[tuple[str, ...], list[Column]] = {}
-        for *names, column, native, nullable in session.query(self._catalogue_query("all_columns", literals)):
+        for *names, column, native, nullable in session.query(self.catalogue_query("all_columns", literals)):
             found = Column(str(column), str(native), self.kind(str(native)), bool(nullable))
             columns.setdefault(tuple(map(str, names)), []).append(found)
         return [Table(self.table(*names), tuple(found), (), None, names) for names, found in columns.items()]
@@ -328,11 +328,11 @@ class Redshift(Postgres):
         # https://docs.aws.amazon.com/redshift/latest/dg/cm_chap_system-tables.html#c_visibility-of-data
         if name != "queued":
             raise LookupError(f"{self.name} does not report {name}")
-        return float(session.query(self._catalogue_query("queued", {}))[0][0])
+        return float(session.query(self.catalogue_query("queued", {}))[0][0])
 
     def server_times(self, session: Session, process_ids: Collection[int], seconds: float) -> ServerTimes | None:
         holes = {"sessions": ", ".join(map(str, sorted(process_ids))), "seconds": str(math.ceil(seconds))}
-        statements, *micros = session.query(self._catalogue_query("query_history", holes))[0]
+        statements, *micros = session.query(self.catalogue_query("query_history", holes))[0]
         return ServerTimes(int(statements), *(float(number) / 1e6 for number in micros))
 
     def seconds_since(self, c: str) -> str:
@@ -361,7 +361,7 @@ class Redshift(Postgres):
         # Only superusers see the view, unless it is granted; everybody sees what ANALYZE last found.
         # https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_TABLE_INFO.html
         try:
-            rows = session.query(self._catalogue_query("table_info", names))
+            rows = session.query(self.catalogue_query("table_info", names))
         except errors.AccessDenied:
             rows = []
         return int(rows[0][0]) if rows and rows[0][0] is not None else super()._estimate_rows(session, names)

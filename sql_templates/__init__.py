@@ -1,8 +1,8 @@
 """SQL statements: one template per ``.sql`` file, whose holes are filled with SQL text from a dialect.
 
 A template starts with comment lines that say what one row of its result is. It has no control flow: ``${name}`` is a hole for SQL text.
-A file in ``sql_templates/<engine>/`` takes precedence over the common one. An engine with ancestors also uses their directories before
-the common one, so Redshift uses PostgreSQL's catalogue queries unless it has its own.
+The files beside this one are common to all engines. An engine's own are in a package that its dialect names (``TEMPLATES``): here
+``sql_templates.<engine>``, and anywhere for an engine of another distribution.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 
-_DIRECTORY = Path(__file__).parent
 _HOLE = re.compile(r"\$\{(\w+)\}")
 
 
 @cache
-def load(name: str, engines: Sequence[str] = ()) -> str:
-    """Return the text of template ``name``: the file of the first of ``engines`` that has one, else the common file.
+def load(name: str, packages: Sequence[str] = (__name__,)) -> str:
+    """Return the text of template ``name``: the file of the first of these packages that has one.
 
-    Raises LookupError if there is no such file.
+    Raises LookupError if none has, and ModuleNotFoundError for a package that is not installed.
     """
-    for path in (*(_DIRECTORY / engine / f"{name}.sql" for engine in engines), _DIRECTORY / f"{name}.sql"):
+    for package in packages:
+        path = files(package) / f"{name}.sql"
         if path.is_file():
             return path.read_text(encoding="utf-8").rstrip() + "\n"
-    raise LookupError(f"there is no template {name}.sql for {', '.join(engines) or 'any engine'}")
+    raise LookupError(f"there is no template {name}.sql in {', '.join(packages)}")
 
 
 def holes(template: str) -> set[str]:

@@ -5,9 +5,7 @@ Tables it created are listed in the table MARKER of the same schema; Parquet fil
 
 from __future__ import annotations
 
-import dataclasses
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
@@ -43,25 +41,24 @@ def load_table(url: str, table: str, data: pa.Table, kinds: Kinds, key: str | No
     parsed = parse_url(url)
     if "/" in table or table.endswith(".parquet"):
         return _write_file(Path(table), data)
-    if parsed.scheme in FILES_ONLY:
+    dialect = by_scheme(parsed.scheme)
+    if dialect.TABLES_ARE_FILES:
         return _write_file(DIRECTORY / f"{table}.parquet", data)
     place = Place(tuple(table.split(".")))
-    with closing(_connect(parsed)) as session:
+    with closing(_connect(parsed, dialect)) as session:
         _drop_own_table(session, place, [name for name, _ in kinds])
         _create(session, place, kinds, key)
-        FILLERS.get(parsed.scheme, _insert)(session, session.dialect.table(*place.parts), data)
+        (_load_texts if dialect.OPENS_FILES and dialect.LOADS else _insert)(session, place, data, kinds)
         if key is None and session.dialect.ROW_STORE:
             _index(session, place, kinds[0][0])
     return place
 
 
-def _connect(url: Url) -> Session:
-    """Connect with write access; only an engine whose database is a local file needs an option for that."""
-    dialect = by_scheme(url.scheme)
-    if url.scheme in FILLERS:  # an embedded engine: its file is created on this machine
+def _connect(url: Url, dialect: Dialect) -> Session:
+    """Connect with write access."""
+    if dialect.OPENS_FILES:  # the file is created on this machine
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-    options = {"access_mode": "read_write"} if dialect.OPENS_FILES else {}
-    return dialect.connect(dataclasses.replace(url, options={**url.options, **options}), 3600.0)
+    return dialect.connect(dialect.write_url(url), 3600.0)
 
 
 def _drop_own_table(session: Session, place: Place, columns: list[str]) -> None:
@@ -99,25 +96,17 @@ def _index(session: Session, place: Place, column: str) -> None:
     session.execute(f"CREATE INDEX {name} ON {session.dialect.table(*place.parts)} ({quote(column)})")
 
 
-def _insert(session: Session, table: str, data: pa.Table) -> None:
+def _insert(session: Session, place: Place, data: pa.Table, _: Kinds) -> None:
     """Fill the table with multi-row INSERTs, each in its own transaction."""
+    table = session.dialect.table(*place.parts)
     for values in insert_values(session.dialect, data):
         session.execute(f"INSERT INTO {table} VALUES {values}")
 
 
-def _insert_from_file(session: Session, table: str, data: pa.Table) -> None:
-    """Fill the table from a Parquet file, for an engine that reads local files."""
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "rows.parquet"
-        pq.write_table(data, path)
-        session.execute(f"INSERT INTO {table} SELECT * FROM read_parquet({session.dialect.string_literal(str(path))})")
-
-
-FILLERS: dict[str, Callable[[Session, str, pa.Table], None]] = {"duckdb": _insert_from_file}
-"""URL schemes of embedded engines that are not filled by INSERTs, with the function that fills them."""
-
-FILES_ONLY = frozenset({"spark", "sc"})
-"""URL schemes of engines whose tables are files."""
+def _load_texts(session: Session, place: Place, data: pa.Table, kinds: Kinds) -> None:
+    """Fill the table at once, for an engine in this process that loads rows as texts."""
+    texts = pa.table([pc.cast(column, pa.string()) for column in data.columns], names=data.column_names)
+    session.load(session.dialect.table(*place.parts), dict(kinds), texts)
 
 
 def insert_values(dialect: Dialect, data: pa.Table) -> Iterator[str]:

@@ -90,7 +90,7 @@ def _schema(database: str, name: str, table: Table) -> TableSchema:
 
 
 def _check_source(session: Session) -> Iterator[tuple[Literal["error", "warning"], str]]:
-    if session.dialect.name != "mysql":
+    if session.dialect.CHANGE_STREAM != "binlog":
         yield "error", f"it is {session.server}, which has no binary log; a pipeline reads MySQL or MariaDB"
         return
     values = {str(name): str(value) for name, value in session.query(_statement(session, "pipeline_settings"))}

@@ -6,11 +6,13 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import dialects
 from auditor.config import Settings
 from auditor.connections.writer import writing_dialect
 from auditor.errors import AuditorError, ConfigError, StagingFailed
@@ -22,12 +24,9 @@ if TYPE_CHECKING:
 
 PACKAGES = {
     "auditor": "auditor", "numpy": "numpy", "pandas": "pandas", "pyarrow": "pyarrow", "pydantic": "pydantic", "pymysql": "pymysql",
-    "yaml": "pyyaml", "sqlglot": "sqlglot", "psycopg2": "psycopg2-binary",
+    "yaml": "pyyaml", "sqlglot": "sqlglot",
 }  # fmt: skip
-"""What tasks import, and what pip calls it."""
-
-DRIVERS = {"psycopg2": "postgres"}
-"""Of these, what only tasks import that load a target of this dialect side by side."""
+"""What all tasks import, and what pip calls it. Tasks that load a target side by side import its driver, too."""
 
 MARKER = ".reached"
 """The file by which an executor finds out whether it sees the driver's folder."""
@@ -55,8 +54,8 @@ def check_executors(settings: Settings, config_file: Path, name: str) -> list[st
     marker = root / MARKER
     try:
         marker.write_text(f"of pipeline {name}")
-        loaded = set(_dialects(settings, name))
-        versions = {one: str(import_module(one).__version__) for one in PACKAGES if DRIVERS.get(one) in {None, *loaded}}
+        packages = {**PACKAGES, **_drivers(settings, name)}
+        versions = {one: str(import_module(one).__version__) for one in packages}
         needs = Needs(f"{sys.version_info[0]}.{sys.version_info[1]}", versions, str(config_file), str(root), marker.read_text())
         answers = _ask(session, _questions(needs))
     except OSError as error:
@@ -73,7 +72,7 @@ def judge(needs: Needs, answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"{host} runs Python {answer['python']}, and the driver {needs.python}; set PYSPARK_PYTHON to the same version there"
     missing = [name for name in needs.packages if packages.get(name) is None]
     if missing:
-        yield f"{host} lacks the packages {', '.join(missing)}; run there: pip install {' '.join(PACKAGES[one] for one in missing)}"
+        yield f"{host} lacks the packages {', '.join(missing)}; run there: pip install {' '.join(map(_pip_name, missing))}"
     for name, version in needs.packages.items():
         if packages.get(name) not in (None, version):
             yield f"{host} has {name} {packages[name]}, and the driver {version}; install the same version there"
@@ -144,10 +143,17 @@ def _ask(session: SparkSession, answer: Callable[[int], str]) -> list[dict[str, 
         raise spark.translate(error) from error
 
 
-def _dialects(settings: Settings, name: str) -> Iterator[str]:
-    """Yield the dialects of the targets; one that cannot be loaded is reported by the check of targets."""
+def _drivers(settings: Settings, name: str) -> dict[str, str]:
+    """Return the drivers of targets that tasks load; one that cannot be loaded is reported by the check of targets."""
+    found: dict[str, str] = {}
     for target in settings.pipeline(name).targets.values():
-        try:
-            yield writing_dialect(target.connection, settings.connections[target.connection]).name
-        except AuditorError:
-            continue
+        with suppress(AuditorError):
+            dialect = writing_dialect(target.connection, settings.connections[target.connection])
+            found |= dialect.DRIVERS if dialect.LOADS == "side by side" else {}
+    return found
+
+
+def _pip_name(module: str) -> str:
+    """Return what pip calls a package that tasks import."""
+    drivers = (dialects.get(name).DRIVERS for name in dialects.names())
+    return PACKAGES.get(module) or next(found[module] for found in drivers if module in found)

@@ -50,7 +50,7 @@ from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, as_offset, from_offset
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import check_server, identify_server
-from dialects.mysql import MySQL
+from dialects import by_scheme
 from dialects.url import parse_url
 
 try:
@@ -130,7 +130,7 @@ class _Options:
         if self.connection not in connections:
             raise ConfigError(f"{path} has no connection {self.connection!r}; connections: {', '.join(sorted(connections)) or 'none'}")
         url = parse_url(connections[self.connection].url)
-        if url.scheme not in MySQL.schemes:
+        if by_scheme(url.scheme).CHANGE_STREAM != "binlog":
             raise ConfigError(
                 f"connection {self.connection!r} leads to {url.scheme}, which has no binary log; name one to MySQL or MariaDB"
             )

@@ -66,7 +66,7 @@ def check_known(plan: Plan, side: Side, session: Session) -> None:
     for column in plan.columns:
         zone = column.zones.get(side)
         if zone and not session.dialect.knows_zone(session, zone):
+            mend = session.dialect.ZONE_TABLES or "update its time zones"
             raise ColumnRefused(
-                f"column {column.name!r}: the server of the {side} does not know the time zone {zone}; load its time zone tables (for MySQL"
-                " with mysql_tzinfo_to_sql), or write an expr"
+                f"column {column.name!r}: the server of the {side} does not know the time zone {zone}; {mend}, or write an expr"
             )

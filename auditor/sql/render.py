@@ -55,8 +55,7 @@ def rows(plan: Plan, side: Side, dialect: Dialect, which: str, texts: Sequence[s
     """
     fragments = {
         "partition": partition(plan, side, dialect),
-        "hash": dialect.row_hash(row_text(plan, side, dialect), plan.hash),
-        "digits": str(plan.bits // 4),
+        "digits": dialect.left(dialect.row_hash(row_text(plan, side, dialect), plan.hash), plan.bits // 4),
         "texts": _join_columns([f"{sql} AS t{index}" for index, sql in enumerate(texts)]),
         "table": plan.sides[side].table,
         "where": " AND ".join(f"({condition})" for condition in (*plan.sides[side].conditions, which) if condition),

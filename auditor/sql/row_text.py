@@ -138,7 +138,8 @@ def shortened_text(column: ColumnPlan, side: Side, dialect: Dialect, length: int
         return dialect.row_hash(sql, "sha256")
     if not column.kind.is_free_text and column.kind.name != "binary" and column.native[side].name not in FREE_TEXT_KINDS:
         return sql
-    cut = dialect.concat([f"LEFT({sql}, {length})", dialect.string_literal("... sha256 "), f"LEFT({dialect.row_hash(sql, 'sha256')}, 16)"])
+    hashed = dialect.left(dialect.row_hash(sql, "sha256"), 16)
+    cut = dialect.concat([dialect.left(sql, length), dialect.string_literal("... sha256 "), hashed])
     return f"CASE WHEN {dialect.length(sql)} > {length} THEN {cut} ELSE {sql} END"
 
 
@@ -149,4 +150,4 @@ def _short_or_digest(column: ColumnPlan, side: Side, dialect: Dialect, length: i
         return hashed
     most = length // 2 if column.kind.name == "binary" else length
     short = dialect.short_text(column.kind, column.expression[side], column.native[side], most)
-    return f"COALESCE({short}, {dialect.concat([dialect.string_literal('... sha256 '), f'LEFT({hashed}, 16)'])})"
+    return f"COALESCE({short}, {dialect.concat([dialect.string_literal('... sha256 '), dialect.left(hashed, 16)])})"

@@ -38,6 +38,9 @@ class Spark(Dialect):
     schemes = ("spark", "sc")
     DEFAULT_PORT = 15002
     sqlglot_dialect = "spark"
+    TEMPLATES = "sql_templates.spark"
+    DRIVERS = {"pyspark": "pyspark"}
+    TABLES_ARE_FILES = True
 
     ROW_STORE = False
     FINDS_KEY_RANGES = False  # files are rarely in the order of the key, and each statement is a job that lists, plans and opens them
@@ -118,7 +121,7 @@ class Spark(Dialect):
         return [Table(sql, tuple(columns), (), int(session.query(f"SELECT COUNT(*) FROM {sql}")[0][0]))]
 
     def list_tables(self, session: Session) -> list[TableName]:
-        rows = session.query(self._catalogue_query("tables", {}))
+        rows = session.query(self.catalogue_query("tables", {}))
         return [TableName(str(schema), str(name)) for schema, name, is_temporary in rows if not is_temporary]
 
     def _from(self, place: Place) -> str:

@@ -189,7 +189,7 @@ def test_aurora_for_mysql_tells_the_lag_of_its_readers(engine: LiveEngine, here:
         "LIKE 'aurora_server_id'": "LIKE 'server_id'",
     }
     assert probe_load(engine, "lag") == {"lag": 0.0}
-    rendered = MySQL._catalogue_query
+    rendered = MySQL.catalogue_query
 
     def on_aurora(dialect: MySQL, name: str, fragments: Mapping[str, str]) -> str:
         sql = rendered(dialect, name, fragments)
@@ -197,7 +197,7 @@ def test_aurora_for_mysql_tells_the_lag_of_its_readers(engine: LiveEngine, here:
             sql = sql.replace(real, stand_in)
         return sql
 
-    monkeypatch.setattr(MySQL, "_catalogue_query", on_aurora)
+    monkeypatch.setattr(MySQL, "catalogue_query", on_aurora)
     assert probe_load(engine, "lag") == {"lag": lag}
 
 

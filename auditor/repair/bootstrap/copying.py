@@ -151,9 +151,8 @@ class Lines:
                 self._job.check_stopped()
                 lines: Sequence[str] = list(columns[0])
                 if None in lines:
-                    raise BootstrapFailed(
-                        "a row's line is longer than the source can build (max_allowed_packet of MySQL and MariaDB); raise that limit"
-                    )
+                    limit = self._source.dialect.LONGEST_TEXT_SETTING or "the limit of its texts"
+                    raise BootstrapFailed(f"a row's line is longer than the source can build; raise {limit} there")
                 data = "\n".join(lines).encode() + b"\n"
                 digest.update(data)
                 self._copied.bytes += len(data)

@@ -126,7 +126,7 @@ def _compare_date(op: CompareOp, c: str, moment: dt.datetime, dialect: Dialect) 
         if op in ("=", "<>"):
             return f"{c} <> {c}" if op == "=" else f"{c} = {c}"
         op = "<=" if op in ("<", "<=") else ">"  # a date is before noon if its midnight is, or is that midnight
-    return f"{c} {op} DATE {dialect.string_literal(midnight.date().isoformat())}"
+    return f"{c} {op} {dialect.date_literal(midnight.date().isoformat())}"
 
 
 def _compare_day_of_timestamp(op: CompareOp, here: _Times, moment: dt.datetime) -> str:
