@@ -28,6 +28,8 @@ from tests.servers._desk import Address
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
+pytest_plugins = ("auditor.testing.engine_oracle",)
+
 _ADDRESS = pytest.StashKey[Address | None]()
 _ENGINES = pytest.StashKey[Engines]()
 _NEEDED = pytest.StashKey[list[str]]()

@@ -182,6 +182,6 @@ def _time_literal(text: str, side: Side, column: ColumnPlan, dialect: Dialect) -
     """Return SQL of a time in the side's own type; a timestamp if the text has a time of day and the side stores dates."""
     native = column.native[side]
     if not dialect.LITERALS_NEED_CAST:
-        return dialect.string_literal(text)
+        return dialect.string_literal(dialect.written_time(text))
     kind = Kind("date" if len(text) == 10 else "timestamp" if native.name == "date" else native.name, scale=6)
     return f"CAST({dialect.string_literal(text)} AS {dialect.native_type(kind)})"

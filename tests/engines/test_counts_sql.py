@@ -26,10 +26,10 @@ from auditor.planning.planner import Bounds
 from auditor.sql import render
 from auditor.summary import arrays, measures
 from auditor.summary.arrays import Summaries
+from auditor.testing.values import TRICKY_DATES, TRICKY_DOUBLES, TRICKY_TEXT
 from dialects import Kind, Session
 from tests import tables
 from tests.live import LiveEngine, LivePair, engine_params
-from tests.values import TRICKY_DATES, TRICKY_DOUBLES, TRICKY_TEXT
 
 TABLE = "counts_values"
 COLUMNS = [

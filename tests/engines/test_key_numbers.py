@@ -13,10 +13,10 @@ from auditor.model import SIDES, ColumnPlan, Partitioning, Plan, SidePlan
 from auditor.sql import key_number as sql
 from auditor.sql import row_text
 from auditor.summary import key_number
+from auditor.testing.values import TRICKY_DATES
 from dialects import Kind, Session
 from tests import tables
 from tests.live import LiveEngine
-from tests.values import TRICKY_DATES
 
 BUCKETS = 97
 INTEGER, UUID = Kind("integer"), Kind("uuid")

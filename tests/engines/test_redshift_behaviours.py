@@ -27,6 +27,7 @@ from auditor.errors import (
 )
 from auditor.planning import planner
 from auditor.run import audit_run, chunk_queue
+from auditor.testing.statements import METHODS
 from dialects import Kind, Place
 from dialects import session as session_module
 from dialects.postgres_session import PostgresSession
@@ -35,7 +36,6 @@ from tests.live import Engines, LiveEngine, engine_params
 from tests.servers import postgres, redshift
 from tests.servers.redshift import StandIn
 from tests.servers.redshift_strict import MESSAGES, NAMES, REFUSALS, SCHEMAS, STRICT
-from tests.unit.test_golden import METHODS
 from tests.unit.test_throttle import wait_until
 
 pytestmark = pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)

@@ -23,13 +23,14 @@ from auditor import canonical, service
 from auditor.model import ColumnPlan
 from auditor.report import render as render_report
 from auditor.sql import render, row_text
+from auditor.testing.statements import METHODS, STRATEGIES, plan_of
 from dialects import Kind, Place
 from dialects.postgres_session import PostgresSession
 from tests import redshift_allowed, tables
 from tests.live import Engines, LiveEngine, engine_params
 from tests.redshift_allowed import script_violations, violations
 from tests.servers.redshift import StandIn
-from tests.unit.test_golden import METHODS, STRATEGIES, plan_of, render_statements
+from tests.unit.test_golden import render_statements
 
 DIALECT = dialects.get("redshift")
 KINDS = [

@@ -6,9 +6,7 @@ right.
 
 from __future__ import annotations
 
-import datetime as dt
 import re
-import typing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,21 +17,20 @@ from sqlglot import exp
 
 import dialects
 import sql_templates
-from auditor import canonical, service
-from auditor.model import SIDES, Chunk, ColumnPlan, Method, Partitioning, Plan, Prescan, SidePlan
+from auditor import service
+from auditor.model import Chunk, Plan, Prescan
 from auditor.planning.prescan import plan_of_stretches
-from auditor.sql import distributions, filter, render, row_text
+from auditor.sql import render
 from auditor.sql.bootstraps import BootstrapStatements
 from auditor.sql.changes import MarkStatements, RowStatements
-from auditor.sql.filter import FilterColumn
 from auditor.sql.lines import read_lines
 from auditor.sql.merge import MergeStatements, Positions
-from dialects import Column, Dialect, Kind
+from auditor.testing.statements import CHUNK, COLUMNS, plan_of
+from auditor.testing.statements import render_statements as render_statements_of_audits
+from dialects import Dialect, Kind
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TEMPLATES = Path(sql_templates.__file__).parent
-METHODS: tuple[Method, ...] = typing.get_args(Method)
-STRATEGIES = ("range", "hash", "time")
 NO_CATALOGUE = {"merge_stage_lock", "bootstrap_rename"}
 CATALOGUE = sorted({path.stem for path in TEMPLATES.glob("*/*.sql")} - {path.stem for path in TEMPLATES.glob("*.sql")} - NO_CATALOGUE)
 SCRIPTS = ("merge", "patch", "bootstrap")
@@ -42,101 +39,21 @@ SCRIPTS = ("merge", "patch", "bootstrap")
 CHANGES = ("CREATE", "DELETE", "INSERT", "UPDATE", "DROP", "TRUNCATE")
 """How statements begin that change something and return nothing."""
 
-CHUNK = Chunk(first=1024, end=4096)
-FILTERS = (
-    "name = 'draft'",
-    "name NOT IN ('draft', 'Entwurf für später')",
-    "name LIKE 'A!%_%' ESCAPE '!'",
-    "price * 1.19 > 100 AND price < 12.345",
-    "weight >= 0.5 OR weight IS NULL",
-    "shipped >= now - INTERVAL '7' day AND shipped < DATE '2026-11-01'",
-    "paid = TRUE AND NOT paid = FALSE",
-)
-
-COLUMNS = [
-    ("id", Kind("integer")), ("name", Kind("text")), ("price", Kind("decimal", 10, 2)), ("weight", Kind("float64")),
-    ("shipped", Kind("timestamp", scale=6)), ("paid", Kind("boolean")),
-]  # fmt: skip
-PARTITIONINGS = {
-    "range": Partitioning(strategy="range", size=1024),
-    "hash": Partitioning(strategy="hash", buckets=64),
-    "time": Partitioning(strategy="time", unit="day", column=4),
-}
-
 
 def engines() -> list[Dialect]:
     return [dialects.get(name) for name in dialects.names()]
 
 
-def plan_of(dialect: Dialect, method: str, strategy: str) -> Plan:
-    """Return a small plan with both sides on one engine and a column of every family of kinds."""
-    columns = []
-    for name, kind in COLUMNS:
-        native = dialect.kind(_catalogue_type(dialect, kind)) or kind
-        shared = canonical.shared_kind(native, native)
-        assert shared
-        columns.append(
-            ColumnPlan(
-                name=name,
-                kind=shared.kind,
-                native=dict.fromkeys(SIDES, native),
-                expression=dict.fromkeys(SIDES, dialect.quote(name)),
-                types=dict.fromkeys(SIDES, dialect.native_type(kind)),
-                why=shared.why,
-            )
-        )
-    side = SidePlan(dialect=dialect.name, connection="shop", label="shop: orders", table=dialect.table("shop", "orders"), where="")
-    return Plan(
-        audit="orders",
-        method=typing.cast("Method", method),
-        sides=dict.fromkeys(SIDES, side),
-        columns=tuple(columns),
-        key=1,
-        partitioning=PARTITIONINGS[strategy],
-        k=4 if method == "minhash" else 0,
-        t=3 if method == "exact" else 0,
-    )
-
-
-def _catalogue_type(dialect: Dialect, kind: Kind) -> str:
-    """Return the type of a column as the catalogue spells it, which states no character set that is utf8mb4."""
-    return dialect.native_type(kind).partition(" CHARACTER SET ")[0].lower()
-
-
-def uuid_plan(dialect: Dialect) -> Plan:
-    """Return a plan with a UUID as its key, of text on engines without such a type, and no column that may be NULL."""
-    plan = plan_of(dialect, "exact", "hash")
-    kind = Kind("uuid" if "uuid" in dialect.TYPE_BY_KIND else "text")
-    native = dialect.kind(_catalogue_type(dialect, kind)) or Kind("text")
-    key = replace(plan.columns[0], kind=Kind("uuid"), native=dict.fromkeys(SIDES, native))
-    return replace(plan, columns=tuple(replace(column, never_null=SIDES) for column in (key, *plan.columns[1:])))
-
-
 @cache
 def render_statements(dialect: Dialect) -> dict[str, str]:
     """Render every statement of an engine, keyed by the name of its golden file."""
-    found: dict[str, str] = {}
-    for method in METHODS:
-        for strategy in STRATEGIES:
-            chunk = CHUNK if strategy == "range" else Chunk()
-            found[f"{method}_{strategy}"] = render.summary(plan_of(dialect, method, strategy), "source", dialect, chunk)
+    found = render_statements_of_audits(dialect)
     found["console"] = service.console_script(plan_of(dialect, "signature", "range"), "source", dialect, 3600.0)
     for strategy in ("range", "hash"):
         plan = replace(plan_of(dialect, "exact", strategy), prescan=Prescan(used=True, why="", partitions=16))
         chunk = CHUNK if strategy == "range" else Chunk()
         found[f"prescan_{strategy}"] = render.summary(plan_of_stretches(plan), "source", dialect, chunk)
-    found["exact_uuid"] = render.summary(uuid_plan(dialect), "source", dialect, Chunk())
     exact = plan_of(dialect, "exact", "range")
-    key = exact.columns[0]
-    found["exact_levels"] = render.summary(replace(exact, t=8), "source", dialect, CHUNK)
-    texts = [row_text.shortened_text(column, "source", dialect, 200) for column in exact.columns]
-    found["rows"] = render.rows(exact, "source", dialect, f"{key.expression['source']} IN (16, 24)", texts)
-    found["bounds"] = render.bounds(key, "source", dialect, dialect.table("shop", "orders"), "1 = 1")
-    found["filters"] = _render_filters(dialect, exact)
-    found["count"] = render.count(dialect, dialect.table("shop", "orders"), "1 = 1")
-    found.update(_render_distributions(dialect))
-    age = {"age": dialect.seconds_since(f"MAX({dialect.quote('at')})"), "table": dialect.table("shop", "heartbeat")}
-    found["heartbeat_age"] = sql_templates.fill(dialect.template("heartbeat_age"), age)
     if dialect.PATCHES:
         found["patch"] = ";\n".join(_patch_statements(dialect, exact))
     if dialect.LINES:
@@ -164,22 +81,6 @@ def _bootstrap_statements(dialect: Dialect, plan: Plan) -> list[str]:
     return [statements.create(stage), read_lines(plan, plain, dialect, dialect, CHUNK), *swap]
 
 
-def _render_distributions(dialect: Dialect) -> dict[str, str]:
-    """Return the statements that count rows by class and by bucket of a histogram."""
-    plan = plan_of(dialect, "counts", "range")
-    columns = {column.name: column for column in plan.columns}
-    found = {
-        "classes": distributions.classes(plan, columns["name"], "source", dialect, 200),
-        "classes_only": distributions.classes(plan, columns["name"], "source", dialect, 3, ["draft", "sent ", None]),
-    }
-    times = ("shipped", "2026-01-01 00:00:00", "2026-11-22 00:00:00")
-    for name, least, greatest in (("price", "0.50", "99.00"), ("weight", "1p53", "1p60"), times):
-        borders = distributions.borders(columns[name], least, greatest, 4)
-        found[f"histogram_{name}"] = distributions.histogram(plan, columns[name], "source", dialect, borders)
-        found[f"histogram_bounds_{name}"] = distributions.histogram_bounds(plan, columns[name], "source", dialect)
-    return found
-
-
 def _merge_statements(dialect: Dialect) -> list[str]:
     """Return every statement by which a pipeline brings changes into a target, in their order."""
     table = MergeStatements(dialect, "dwh", "shop", "shop.orders", dialect.table("dwh", "orders"), ["id", "name"], ["id"])
@@ -197,27 +98,6 @@ def _patch_statements(dialect: Dialect, plan: Plan) -> list[str]:
     marks = MarkStatements(dialect, "shop", "0123456789abcdef0123456789abcdef")
     changes = [rows.insert(new), rows.update(old, new, "ab" * 32, ["name", "price"]), rows.delete(old, "ab" * 32)]
     return [marks.create(), marks.insert(1), *changes, marks.count(1), marks.delete()]
-
-
-def _render_filters(dialect: Dialect, plan: Plan) -> str:
-    """Return a statement that counts the rows that fulfil every example of a portable filter."""
-    described = {
-        column.name: Column(column.name, column.types["source"].partition(" CHARACTER SET ")[0].lower(), column.native["source"], True)
-        for column in plan.columns
-    }
-    columns = {
-        name: FilterColumn(name, dict.fromkeys(SIDES, dialect.quote(name)), {"source": column, "target": _truthful(column)})
-        for name, column in described.items()
-    }
-    renderer = filter.Renderer(columns, "source", dialect)
-    now = dt.datetime(2026, 11, 22, 10, 30)
-    conditions = [renderer.condition(filter.bind(filter.parse(one), now)) for one in FILTERS]
-    return render.count(dialect, dialect.table("shop", "orders"), "\n  AND ".join(f"({condition})" for condition in conditions))
-
-
-def _truthful(column: Column) -> Column:
-    """Return a column as an engine with truth values has it: beside such a one, MySQL's TINYINT(1) holds truth values too."""
-    return replace(column, kind=Kind("boolean")) if column.name == "paid" else column
 
 
 CASES = [pytest.param(path.parent.name, path.stem, id=f"{path.parent.name}-{path.stem}") for path in sorted(GOLDEN.rglob("*.sql"))]

@@ -15,7 +15,7 @@ from auditor.sql.filter._tree import Arithmetic, CompareOp
 from dialects import Dialect, Kind
 
 MAX_DIGITS = 38
-"""Most digits of a decimal on every engine."""
+"""Most digits of a decimal on every engine that ships here; another may hold fewer."""
 MAX_SCALE = 30
 """Most digits after the point of a decimal on every engine."""
 
@@ -81,15 +81,17 @@ def arithmetic_term(node: Arithmetic, left: Term, right: Term, dialect: Dialect)
     else:
         scale = max(left.scale, right.scale)
         found = Term(sql, max(left.digits - left.scale, right.digits - right.scale) + 1 + scale, scale, is_cast=True)
-    _check_size(found.digits or 0, found.scale or 0)
+    _check_size(found.digits or 0, found.scale or 0, dialect)
     return found
 
 
-def _check_size(digits: int, scale: int) -> None:
-    if digits > MAX_DIGITS or scale > MAX_SCALE:
+def _check_size(digits: int, scale: int, dialect: Dialect) -> None:
+    most = min(MAX_DIGITS, dialect.MAX_DECIMAL_DIGITS)
+    if digits > most or scale > MAX_SCALE:
+        held = "engines hold" if most == MAX_DIGITS else f"{dialect.name} holds"
         raise BadExpression(
-            f"where: this calculation may need {digits} digits, {scale} of them after the point, and engines hold {MAX_DIGITS} and"
-            f" {MAX_SCALE}; {WAY_OUT}"
+            f"where: this calculation may need {digits} digits, {scale} of them after the point, and {held} {most} and {MAX_SCALE};"
+            f" {WAY_OUT}"
         )
 
 
@@ -100,7 +102,7 @@ def cast(term: Term, dialect: Dialect) -> Term:
     if term.digits is None or term.scale is None:
         decimal = "NUMERIC"  # only PostgreSQL has decimals without a limit
     else:
-        _check_size(term.digits, term.scale)
+        _check_size(term.digits, term.scale, dialect)
         decimal = dialect.native_type(Kind("decimal", max(term.digits, dialect.MIN_CALCULATED_DIGITS), term.scale))
     return Term(f"CAST({term.sql} AS {decimal})", term.digits, term.scale, term.least, term.greatest, is_cast=True)
 
@@ -111,7 +113,7 @@ def compare_terms(op: CompareOp, left: Term, right: Term, dialect: Dialect) -> s
         left, right = cast(left, dialect), cast(right, dialect)
         if left.whole is not None and right.whole is not None:
             scale = max(left.scale or 0, right.scale or 0)
-            _check_size(max(left.whole, right.whole) + scale, scale)
+            _check_size(max(left.whole, right.whole) + scale, scale, dialect)
     return f"{left.sql} {op} {right.sql}"
 
 

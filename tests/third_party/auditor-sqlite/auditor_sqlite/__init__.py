@@ -1,0 +1,1 @@
+"""SQLite as an engine of auditor."""
