@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -21,28 +23,28 @@ from tests import tables
 from tests.live import LiveEngine, engine_params
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "engines.md"
 PACKAGE = Path(__file__).parent / "auditor-sqlite"
 COLUMNS = [("id", Kind("integer")), ("name", Kind("text")), ("price", Kind("decimal", 10, 2))]
 ROWS = [(number, f"row | {number}" if number % 9 else None, number) for number in range(1, 601)]
 
 
-PLUGIN = ("-q", "-p", "auditor.testing.engine_oracle", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".")
-"""How the package's tests are run, without the options of this suite."""
+APART = ("-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".")
+"""What keeps the options of this suite out of the package's tests."""
 
 
 class Installed:
     """An environment in which the package is installed."""
 
     def __init__(self, folder: Path) -> None:
-        copy, self.site = folder / "source", folder / "site"
-        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+        self.source, self.site = folder / "auditor-sqlite", folder / "site"
+        shutil.copytree(PACKAGE, self.source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
         options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check"]
-        run([sys.executable, "-m", "pip", "install", *options, "--target", str(self.site), str(copy)], {})
-        self.tests = copy / "tests"
+        run([sys.executable, "-m", "pip", *documented("pip"), *options, "--target", str(self.site)], {}, cwd=folder)
 
     def python(self, *arguments: str, codes: tuple[int, ...] = (0,), cwd: Path = ROOT, site: Path | None = None) -> str:
-        """Run Python with the package, or another copy of it, and return what it prints."""
-        return run([sys.executable, *arguments], {"PYTHONPATH": f"{ROOT}:{site or self.site}"}, codes, cwd)
+        """Run Python with the installed package (-P: not with what lies in ``cwd``), or a copy of it, and return what it prints."""
+        return run([sys.executable, "-P", *arguments], {"PYTHONPATH": f"{ROOT}:{site or self.site}"}, codes, cwd)
 
 
 def run(command: list[str], variables: dict[str, str], codes: tuple[int, ...] = (0,), cwd: Path = ROOT) -> str:
@@ -67,15 +69,35 @@ def lite(tmp_path: Path) -> Iterator[tuple[str, sqlite3.Connection]]:
         yield f"sqlite:///{path}", connection
 
 
+def documented(program: str) -> list[str]:
+    """Return the arguments of the command of that program that the documentation shows."""
+    lines = [line for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL) for line in block.splitlines()]
+    (found,) = [shlex.split(line)[1:] for line in lines if line.startswith(f"{program} ")]
+    return found
+
+
+def lines(text: str) -> str:
+    """Return text without blank lines and without what its lines are indented by, which in a document is less."""
+    return "\n".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def test_the_page_shows_what_the_files_hold() -> None:
+    shown = re.findall(r'^```\w+ title="(.*?)"\n(.*?)^```$', PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert len(shown) >= 8
+    for name, block in shown:
+        assert lines(block) in lines((PACKAGE / name).read_text(encoding="utf-8")), f"{name} holds no such lines:\n{block}"
+
+
 def diff(installed: Installed, source: str, target: str, codes: tuple[int, ...]) -> dict[str, Any]:
-    output = installed.python("-m", "auditor", "diff", source, "orders", target, "orders", "--format", "json", codes=codes)
+    _, _, table, _, other = documented("auditor")
+    output = installed.python("-m", "auditor", "diff", source, table, target, other, "--format", "json", codes=codes)
     found: dict[str, Any] = json.loads(output)
     return found
 
 
 def test_its_tests_pass(installed: Installed) -> None:
     """With the plug-in of pytest that third parties use."""
-    assert "12 passed" in installed.python("-m", "pytest", *PLUGIN, str(installed.tests), cwd=installed.tests)
+    assert "12 passed" in installed.python("-m", "pytest", *APART, *documented("pytest"), cwd=installed.source)
 
 
 def test_a_wrong_dialect_fails_its_tests(installed: Installed, tmp_path: Path) -> None:
@@ -85,8 +107,10 @@ def test_a_wrong_dialect_fails_its_tests(installed: Installed, tmp_path: Path) -
     right, wrong = "{rounded if rounded else abs(rounded):f}", "{rounded.normalize():f}"
     assert right in module.read_text()
     module.write_text(module.read_text().replace(right, wrong))
-    chosen = f"{installed.tests}/test_engine.py::TestCanonicalText::test_canonical_text_of_every_shared_kind_equals_the_oracle"
-    printed = installed.python("-m", "pytest", *PLUGIN, chosen, codes=(1,), cwd=installed.tests, site=tmp_path / "site")
+    chosen = "tests/test_engine.py::TestCanonicalText::test_canonical_text_of_every_shared_kind_equals_the_oracle"
+    printed = installed.python(
+        "-m", "pytest", *APART, *documented("pytest")[:2], chosen, codes=(1,), cwd=installed.source, site=tmp_path / "site"
+    )
     assert "money_decimal_10_2 as decimal(10,2)" in printed
     assert "free_text" not in printed, "what is right is not named"
 
