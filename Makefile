@@ -7,7 +7,7 @@ WORKERS ?= 3
 .DEFAULT_GOAL := help
 # The tests start hundreds of processes; without compiled files each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo pipeline-demo test check unit slow chaos deep golden docs release-check bench load clean
+.PHONY: help demo pipeline-demo test check unit slow chaos deep golden docs release-check bench load clean mutation
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -61,9 +61,14 @@ unit: $(VENV)/.test ## Run the tests on every available engine
 	scripts/engines.sh
 	$(BIN)/pytest -n $(WORKERS) --durations=20
 
-slow: $(VENV)/.test ## Run the tests including the slow ones
+slow: $(VENV)/.test ## Run the tests including the slow ones, and the mutation check
 	scripts/engines.sh
 	$(BIN)/pytest -n $(WORKERS) --durations=20 --slow
+	$(MAKE) mutation
+
+mutation: $(VENV)/.test ## Change the pure packages in sampled places for 20 minutes, and name what no quick test notices (MUTATION='--seed 2')
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mutation]'
+	$(BIN)/python scripts/mutation.py --minutes 20 --most-survivors 35 $(MUTATION)
 
 chaos: $(VENV)/.test ## Kill everything a pipeline consists of while it replicates 500,000 changes (CHAOS='--chaos-events 50000' for fewer)
 	scripts/engines.sh

@@ -36,6 +36,8 @@ TRICKY_TIMES = [dt.datetime(1, 1, 1), dt.datetime(1582, 10, 10, 1, 2, 3, 4), dt.
                 dt.datetime(2024, 3, 10, 2, 30), dt.datetime(2024, 11, 3, 6, 30), dt.datetime(9999, 12, 31, 23, 59, 59, 999999),
                 dt.datetime(2024, 2, 29, 13, 4, 5, 7)]  # fmt: skip
 
+TRICKY_CLOCKS = [dt.time(), dt.time(0, 0, 0, 1), dt.time(9, 59, 59, 500000), dt.time(12, 0, 59), dt.time(23, 59, 59, 999999)]
+
 
 def _single(value: float) -> float:
     return float(struct.unpack("f", struct.pack("f", value))[0])
@@ -128,7 +130,7 @@ FAMILIES = (
     Family("instant", st.datetimes(dt.datetime(1970, 1, 2), dt.datetime(2038, 1, 18)) | st.sampled_from(
         [dt.datetime(2024, 3, 10, 7, 30), dt.datetime(2024, 11, 3, 5, 30), dt.datetime(2024, 11, 3, 6, 30)]),
         (Kind("timestamptz", scale=6), Kind("timestamp", scale=6))),
-    Family("clock", st.times(), (Kind("time", scale=6), Kind("time", scale=3), Kind("time", scale=0))),
+    Family("clock", st.sampled_from(TRICKY_CLOCKS) | st.times(), (Kind("time", scale=6), Kind("time", scale=3), Kind("time", scale=0))),
     Family("id", st.uuids().filter(lambda u: u.version is None) | st.uuids(version=4),
            (Kind("uuid"), Kind("text"), Kind("char", 32), Kind("binary", 16))),
     Family("address", _addresses(), (Kind("network"), Kind("text"))),

@@ -264,3 +264,14 @@ def test_every_documented_example_is_a_filter() -> None:
     assert len(examples) >= 12
     for example in examples:
         render(example.strip("`"), DOCUMENTED)
+
+
+@pytest.mark.parametrize(
+    ("text", "sql"),
+    [
+        (f"id = {2**63 - 1}", f"`id` = {2**63 - 1}"), (f"id = {2**63}", "`id` <> `id`"), (f"id < {2**63}", "`id` = `id`"),
+        (f"id >= {-(2**63)}", f"`id` >= {-(2**63)}"), (f"id > {-(2**63) - 1}", "`id` = `id`"), (f"id <= {-(2**63) - 1}", "`id` <> `id`"),
+    ],
+)  # fmt: skip
+def test_integers_are_compared_with_no_literal_beyond_64_bits(text: str, sql: str) -> None:
+    assert render(text)[0] == sql
