@@ -20,6 +20,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── UnloadFailed                         what Redshift unloaded to S3 cannot be read
     │   ├── NoSuchObject              exit 2
     │   ├── DriverMissing             exit 2
+    │   ├── EngineBroken              exit 2                the package of an engine cannot be loaded
     │   ├── ServerTooOld              exit 2
     │   └── SessionNotKept            exit 2                a pooler lends sessions by transaction
     ├── BadUrl                        exit 2
@@ -90,6 +91,7 @@ from dialects.errors import (
     BadUrl,
     ConnectionLost,
     DriverMissing,
+    EngineBroken,
     EngineError,
     LockTimeout,
     NoSuchObject,
@@ -109,7 +111,8 @@ __all__ = [
     "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "BootstrapFailed", "BootstrapRefused",
     "ChangeStreamError", "ColumnRefused",
     "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing", "DemoServerMissing",
-    "DriverMissing", "EngineError", "FailoverRefused", "Forbidden", "HashMissing", "HeartbeatAhead", "LockTimeout", "LogRefused",
+    "DriverMissing", "EngineBroken",
+    "EngineError", "FailoverRefused", "Forbidden", "HashMissing", "HeartbeatAhead", "LockTimeout", "LogRefused",
     "MergeFailed", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotifyError", "OffsetWentBack",
     "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
     "PositionLost", "QueueFull", "ReaderReplaced", "ResultError", "RunOutdated", "ScanRefused", "SchemaChanged",

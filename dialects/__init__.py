@@ -19,12 +19,13 @@ a whole engine.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from dialects.base import ColumnBatch, Dialect, Session
 from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, ServerTimes, Table, TableName, TimeUnit
-from dialects.errors import BadUrl
+from dialects.errors import BadUrl, EngineBroken
 from dialects.kinds import Kind
 from dialects.url import Url, parse_url
 
@@ -48,6 +49,7 @@ __all__ = [
     "get",
     "names",
     "parse_url",
+    "working",
 ]
 
 GROUP = "auditor.dialects"
@@ -55,8 +57,13 @@ GROUP = "auditor.dialects"
 
 
 @cache
-def _installed() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+def _installed() -> dict[str, list[EntryPoint]]:
+    """Return the entry points by name; several distributions may have one of the same name."""
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        if all(entry.value != other.value for other in found.setdefault(entry.name, [])):
+            found[entry.name].append(entry)
+    return found
 
 
 def names() -> list[str]:
@@ -66,22 +73,50 @@ def names() -> list[str]:
 
 @cache
 def get(name: str) -> Dialect:
-    """Return the dialect of that name. Raises LookupError if there is none, TypeError if its entry point is not a Dialect class."""
+    """Return the dialect of that name. Raises LookupError if there is none, EngineBroken if its package cannot be loaded."""
     if name not in _installed():
         known = ", ".join(names()) or f"none; no installed distribution has entry points {GROUP}: install auditor with pip"
         raise LookupError(f"there is no dialect {name!r}; installed: {known}")
-    dialect_class = _installed()[name].load()
-    if not (isinstance(dialect_class, type) and issubclass(dialect_class, Dialect)):
-        raise TypeError(f"the entry point {_installed()[name].value} of dialect {name!r} is not a subclass of dialects.Dialect")
-    return dialect_class()
+    entry, *others = _installed()[name]
+    if others:
+        values = ", ".join(one.value for one in (entry, *others))
+        raise EngineBroken(f"several packages bring an engine {name!r}: {values}; uninstall all but one")
+    try:
+        dialect_class = entry.load()
+        if not (isinstance(dialect_class, type) and issubclass(dialect_class, Dialect)):
+            raise TypeError("it is not a subclass of dialects.Dialect")
+        dialect: Dialect = dialect_class()
+    except Exception as error:  # of a package that is not ours
+        raise EngineBroken(f"the engine {name!r} ({entry.value}) cannot be loaded: {error}; mend its package, or uninstall it") from error
+    return dialect
+
+
+def working() -> list[Dialect]:
+    """Return the dialects that can be loaded, by name. One that cannot is named where it is asked for."""
+    found: list[Dialect] = []
+    for name in names():
+        with suppress(EngineBroken):
+            found.append(get(name))
+    return found
 
 
 def by_scheme(scheme: str) -> Dialect:
-    """Return the dialect of a URL scheme. Raises BadUrl if there is none."""
+    """Return the dialect of a URL scheme.
+
+    Raises BadUrl if there is none, and EngineBroken if there may be one in a package that cannot be loaded.
+    """
+    broken: list[EngineBroken] = []
     for name in sorted(names(), key=lambda name: not scheme.startswith(name)):  # an engine named like the scheme first: loads few others
-        if scheme in get(name).schemes:
-            return get(name)
-    known = ", ".join(sorted(s for name in names() for s in get(name).schemes))
+        try:
+            dialect = get(name)
+        except EngineBroken as error:
+            broken.append(error)
+            continue
+        if scheme in dialect.schemes:
+            return dialect
+    if broken:
+        raise broken[0]
+    known = ", ".join(sorted(s for dialect in working() for s in dialect.schemes))
     raise BadUrl(f"unknown engine in URL {scheme}://; use one of {known}")
 
 

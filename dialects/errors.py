@@ -94,6 +94,12 @@ class DriverMissing(EngineError):
     exit_code = 2
 
 
+class EngineBroken(EngineError):
+    """The package of an engine cannot be loaded; mend it or uninstall it."""
+
+    exit_code = 2
+
+
 class ServerTooOld(EngineError):
     """The server is older than the oldest version that the auditor supports; upgrade it, or audit a newer replica of it."""
 

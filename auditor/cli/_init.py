@@ -71,7 +71,7 @@ def write(path: Path, source: str | None = None, target: str | None = None) -> P
         reasons = "".join(f"\n  - {line}" for line in found.left_out)
         raise ConfigError(f"no table can be audited as it is; run auditor init without URLs and write the audits by hand{reasons}")
     head = _HEAD.format(
-        schemes=", ".join(sorted(scheme for engine in dialects.names() for scheme in dialects.get(engine).schemes if "+" not in scheme)),
+        schemes=", ".join(sorted(scheme for engine in dialects.working() for scheme in engine.schemes if "+" not in scheme)),
         source=_without_password(source, "SOURCE_PASSWORD") or "mysql://reader:${SOURCE_PASSWORD}@db1:3306/shop",
         target=_without_password(target, "TARGET_PASSWORD") or "redshift://auditor:${TARGET_PASSWORD}@wh:5439/analytics",
     )

@@ -17,7 +17,7 @@ def writing_dialect(name: str, connection: ConnectionSettings) -> Dialect:
         raise ConfigError(f"the connection {name!r} may only read; add write: {{url: ...}} to it")
     dialect = dialects.by_scheme(dialects.parse_url(connection.write.url).scheme)
     if not dialect.LOADS:
-        others = ", ".join(engine for engine in dialects.names() if dialects.get(engine).LOADS)
+        others = ", ".join(engine.name for engine in dialects.working() if engine.LOADS)
         raise ConfigError(f"the connection {name!r}: {dialect.name} is no target of pipelines yet; use one that is ({others})")
     return dialect
 

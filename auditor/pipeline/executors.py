@@ -155,5 +155,5 @@ def _drivers(settings: Settings, name: str) -> dict[str, str]:
 
 def _pip_name(module: str) -> str:
     """Return what pip calls a package that tasks import."""
-    drivers = (dialects.get(name).DRIVERS for name in dialects.names())
+    drivers = (engine.DRIVERS for engine in dialects.working())
     return PACKAGES.get(module) or next(found[module] for found in drivers if module in found)

@@ -107,8 +107,7 @@ def column_plans(session: Session) -> list[Compared]:
     """Return every column in every kind in which it can be compared with its family's columns on any installed engine, on either side."""
     found: dict[tuple[str, Kind], Compared] = {}
     columns = describe_columns(session)
-    engines = [dialects.get(name) for name in dialects.names()]
-    partners = {(family.name, kind, catalogue_kind(one, kind)) for one in engines for family, kind in supported_columns(one)}
+    partners = {(family.name, kind, catalogue_kind(one, kind)) for one in dialects.working() for family, kind in supported_columns(one)}
     for family, kind_here in supported_columns(session.dialect):
         here = columns[family.column(kind_here)]
         assert here.kind, f"{here.native} has no kind"
