@@ -38,11 +38,13 @@ SUITES = {
         "unit/test_text_forms.py", "pairs/test_exact.py", "unit/test_syndromes.py", "unit/test_patterns.py", "unit/test_verdict.py",
     ),
     "auditor/sql": (
-        "unit/test_literals.py", "unit/test_filter_language.py", "unit/test_rendered_sql.py", "unit/test_counts.py", GOLDEN,
+        "unit/test_literals.py", "unit/test_column_text.py", "unit/test_filter_language.py", "unit/test_rendered_sql.py",
+        "unit/test_counts.py", GOLDEN,
         "engines/test_counts_sql.py", "pairs/test_exact.py", "engines/test_canonical.py",
     ),
     "auditor/summary": (
-        "unit/test_arrays.py", "unit/test_counts.py", "unit/test_codec.py", "engines/test_counts_sql.py", "pairs/test_exact.py",
+        "unit/test_arrays.py", "unit/test_column_text.py", "unit/test_counts.py", "unit/test_codec.py", "engines/test_counts_sql.py",
+        "pairs/test_exact.py",
     ),
 }  # fmt: skip
 """Tests by what is changed, the quickest first. Those that are named like the changed module run before them."""

@@ -112,6 +112,13 @@ def test_partition_missing_on_one_side_is_a_mismatch() -> None:
     assert {one.name for one in found if not one.allowed} == {"price sum", "at min", "at max", "note characters", "pin max"}
 
 
+def test_partition_that_a_side_lacks_has_no_rows_there() -> None:
+    for source, target in ((5, 0), (0, 5)):
+        sides = [summaries((1, 9, DAY), *([(2, rows, DAY)] if rows else [])) for rows in (source, target)]
+        (divergent,) = compare(align(*sides)).divergent
+        assert (divergent.partition, divergent.rows) == (2, {"source": source, "target": target})
+
+
 def test_masked_values_are_not_shown() -> None:
     ((found,), (allowed,)) = (
         verdict_of(summaries((1, 9, DAY)), summaries((1, 9, {**DAY, "pin max": "8.00"})), allow)[2] for allow in ({}, {"* max": 1})

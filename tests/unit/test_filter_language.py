@@ -275,3 +275,18 @@ def test_every_documented_example_is_a_filter() -> None:
 )  # fmt: skip
 def test_integers_are_compared_with_no_literal_beyond_64_bits(text: str, sql: str) -> None:
     assert render(text)[0] == sql
+
+
+@pytest.mark.parametrize(
+    ("text", "sql"),
+    [
+        ("at > DATE '1500-01-01'", '"at" = "at"'), ("at >= DATE '1500-01-01'", '"at" = "at"'), ("at < DATE '1500-01-01'", '"at" <> "at"'),
+        ("at = DATE '1500-01-01'", '"at" <> "at"'), ("at <> DATE '1500-01-01'", '"at" = "at"'), ("at < DATE '2500-01-01'", '"at" = "at"'),
+        ("at <= DATE '2500-01-01'", '"at" = "at"'), ("at > DATE '2500-01-01'", '"at" <> "at"'),
+    ],
+)  # fmt: skip
+def test_nanoseconds_are_compared_with_no_time_outside_their_years(text: str, sql: str) -> None:
+    duckdb = dialects.get("duckdb")
+    column = Column("at", "timestamp_ns", duckdb.kind("timestamp_ns"), True)
+    found = {"at": FilterColumn("at", dict.fromkeys(SIDES, '"at"'), dict.fromkeys(SIDES, column))}
+    assert portable.Renderer(found, "source", duckdb).condition(portable.bind(portable.parse(text), NOW)) == sql
