@@ -42,6 +42,7 @@ def empty(session: Session, where: Where, table: str, held: Held, note: TableNot
             _say(where, table, note, "its rows are gone, as in the source")
         step("cleared")
         _write(session, where, table, now)
+    step("changed")
     return {table: now}
 
 
@@ -92,6 +93,7 @@ def move_tables(session: Session, where: Where, note: TableNote, step: Step) -> 
         step("moved")
         for name, one in now.items():
             _write(session, where, name, one)
+    step("changed")
     _say(where, note.table, note, f"tables were renamed as in the source: {', '.join(f'{old} to {new}' for new, old in origins.items())}")
     return now
 
@@ -167,6 +169,7 @@ def _apply(session: Session, where: Where, table: str, held: Held, now: Held, ma
                 ) from error
         step("migrated")
         _write(session, where, table, now)
+    step("changed")
 
 
 def _record(where: Where, about: TargetMigration, made: Migration, state: target_migrations.MigrationState) -> None:
