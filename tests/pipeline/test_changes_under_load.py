@@ -145,7 +145,7 @@ usage = lambda: resource.getrusage(resource.RUSAGE_SELF)
 before = usage()
 ranges = log.scan(start, end)
 scanned = usage()
-found = {"scan_cpu": scanned.ru_utime + scanned.ru_stime - before.ru_utime - before.ru_stime, "planner_mib": scanned.ru_maxrss / 1024}
+found = {"before_mib": before.ru_maxrss / 1024, "scan_cpu": scanned.ru_utime + scanned.ru_stime - before.ru_utime - before.ru_stime, "planner_mib": scanned.ru_maxrss / 1024}
 reading = replace(log.reading([f"carried_{n}" for n in range(20)]), notes=True)
 found["events"] = sum(batch.num_rows for one in ranges for batch in reading.batches(one))
 decoded = usage()
@@ -164,14 +164,14 @@ def test_ten_thousand_tables_of_which_twenty_are_carried(engines: object, engine
     names = [f"carried_{n}" if n < 20 else f"other_{n}" for n in range(tables)]
     _side_by_side(many, [f"CREATE TABLE {name} (id int PRIMARY KEY, a varchar(20), b decimal(10,2), c datetime(6))" for name in names])
     start = many.end()
-    _side_by_side(many, [f"INSERT INTO {name} VALUES (1, 'a', 1.5, NOW(6)), (2, 'b', 2.5, NULL)" for _ in range(3) for name in names])
+    _side_by_side(many, [f"INSERT INTO {name} VALUES (1, 'a', 1.5, NOW(6)), (2, 'b', 2.5, NULL)" for name in names])
     end = many.end()
     command = [sys.executable, "-c", MEASURE, many.url, str(start), str(end)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     told = json.loads(done.stdout)
     size = end.offset - start.offset if start.file == end.file else -1
-    print(f"{tables:,} tables, {3 * tables:,} transactions, {size:,} bytes of log: {told}")
-    assert told["events"] == 20 * (3 * 2) + 20
+    print(f"{tables:,} tables, as many transactions, {size:,} bytes of log: {told}")
+    assert told["events"] == 20 * 2 + 20
     log.run("DROP DATABASE many")
 
 
