@@ -145,7 +145,8 @@ usage = lambda: resource.getrusage(resource.RUSAGE_SELF)
 before = usage()
 ranges = log.scan(start, end)
 scanned = usage()
-found = {"before_mib": before.ru_maxrss / 1024, "scan_cpu": scanned.ru_utime + scanned.ru_stime - before.ru_utime - before.ru_stime, "planner_mib": scanned.ru_maxrss / 1024}
+cpu = scanned.ru_utime + scanned.ru_stime - before.ru_utime - before.ru_stime
+found = {"before_mib": before.ru_maxrss / 1024, "scan_cpu": cpu, "planner_mib": scanned.ru_maxrss / 1024}
 reading = replace(log.reading([f"carried_{n}" for n in range(20)]), notes=True)
 found["events"] = sum(batch.num_rows for one in ranges for batch in reading.batches(one))
 decoded = usage()

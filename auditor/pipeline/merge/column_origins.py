@@ -40,7 +40,7 @@ def find_origins(old: TableSchema, new: TableSchema, statements: Iterable[Sequen
     origins = {names[name]: origin for name, origin in now.items() if name in names and isinstance(origin, str)}
     values = {names[name]: origin for name, origin in now.items() if name in names and not isinstance(origin, str)}
     new_ones = [name for name in names.values() if name not in origins and name not in values]
-    lost = [column.name for column in old.columns if column.name not in origins.values() and column.name.lower() in now]
+    lost = [origin for name, origin in now.items() if name not in names and isinstance(origin, str)]
     if new_ones and lost:
         said.append(
             f"{table}: {', '.join(new_ones)} came and {', '.join(lost)} went, and no statement says that one was renamed: the old column is"
