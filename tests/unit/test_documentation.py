@@ -171,6 +171,12 @@ def test_site_builds_without_warnings_and_loads_nothing_from_other_hosts(tmp_pat
     assert "auditor pipeline reset" in (tmp_path / "commands.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("page", documents.PAGES, ids=lambda page: page.stem)
+def test_files_that_are_named_exist(page: Path) -> None:
+    named = re.findall(r"`((?:auditor|dialects|sql_templates|tests|scripts|benchmarks|docs)/[\w/.*-]+)`", page.read_text(encoding="utf-8"))
+    assert not [name for name in named if not any(documents.ROOT.glob(name.rstrip("/")))]
+
+
 # README
 
 
