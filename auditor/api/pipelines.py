@@ -12,10 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from auditor.api.dependencies import App
-from auditor.api.routing import DEFAULT_LIMIT, Cursor, Limit, Paginated, caller_name, paginate, parse_cursor, route_options, router
+from auditor.api.routing import DEFAULT_LIMIT, Cursor, Limit, Paginated, Text, caller_name, paginate, parse_cursor, route_options, router
+from auditor.config import KeyRange
+from auditor.service import pipeline_bootstraps
 from auditor.service import pipelines as pipeline_service
 from auditor.service.pipeline_status import status
-from auditor.store import segments
+from auditor.store import refreshes, segments
+from auditor.store.refreshes import Refresh
 
 routes = router("pipelines")
 
@@ -151,6 +154,75 @@ def list_pipelines(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT
 def get_pipeline(app: App, pipeline: PipelineName) -> dict[str, Any]:
     """Return how a pipeline stands, as its process last reported."""
     return status(app.configured, app.store, pipeline, look=False)
+
+
+class BootstrapRequest(BaseModel):
+    """Which existing rows are sent through the stream: by default those of all tables."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"table": "orders"}, {"table": "orders", "key_list": [["17"], ["18"]]}]}
+    )
+
+    table: Text | None = Field(None, max_length=255, description="Only of this table, or of those that match a pattern.")
+    keys: KeyRange | None = Field(None, description="Only these keys, both ends included, of a key that begins with an integer.")
+    key_list: list[list[Text]] = Field(
+        [], max_length=pipeline_bootstraps.MOST_KEYS, description="Only these keys, as texts, column by column."
+    )
+
+
+class BootstrapEntry(BaseModel):
+    """A bootstrap of a table of a pipeline."""
+
+    refresh: str
+    pipeline: str
+    table: str
+    ranges: int = Field(description="Ranges of keys that were asked for; with no keys either, the whole table.")
+    keys: int = Field(description="Single keys that were asked for.")
+    state: Literal["requested", "running", "done", "failed"] = Field(
+        description="`done`: all rows are in the source's log; targets hold them once they have merged it."
+    )
+    who: str
+    at: dt.datetime
+    ended: dt.datetime | None
+    rows: int = Field(description="Rows that were written into the source's log.")
+    chunks: int
+    seconds: float
+    longest: float = Field(description="Seconds for which rows were locked at most.")
+    reason: str = Field(description="Why it waits or failed; empty if it does not.")
+
+
+def _bootstrap_entry(one: Refresh) -> BootstrapEntry:
+    about = {"refresh": one.refresh, "pipeline": one.pipeline, "table": one.table, "state": one.state, "who": one.who, "at": one.at}
+    counts = {name: one.progress.get(name, 0) for name in ("rows", "chunks", "seconds", "longest")}
+    numbers = {"ranges": len(one.asked.ranges), "keys": len(one.asked.keys)}
+    return BootstrapEntry(**about, **numbers, **counts, ended=one.ended, reason=one.reason)
+
+
+@routes.post("/pipelines/{pipeline}/bootstrap", status_code=202, response_model=list[BootstrapEntry], **route_options("define", 404, 422))
+def bootstrap_pipeline(request: Request, app: App, pipeline: PipelineName, body: BootstrapRequest) -> list[BootstrapEntry]:
+    """Ask for existing rows to be sent through a pipeline's stream, in order with the changes of others; its process carries that out.
+
+    A request that equals one under way answers that one.
+    """
+    ends = body.keys
+    found = pipeline_bootstraps.request(
+        app.configured,
+        app.store,
+        pipeline,
+        body.table,
+        first=ends.from_ if ends else None,
+        last=ends.to if ends else None,
+        keys=body.key_list,
+        by=caller_name(request),
+    )
+    return [_bootstrap_entry(one) for one in found]
+
+
+@routes.get("/pipelines/{pipeline}/bootstraps", response_model=list[BootstrapEntry], **route_options("read", 404))
+def list_bootstraps(app: App, pipeline: PipelineName) -> list[BootstrapEntry]:
+    """List the last hundred bootstraps of a pipeline, newest first."""
+    app.configured.pipeline(pipeline)
+    return [_bootstrap_entry(one) for one in refreshes.list_refreshes(app.store, pipeline)]
 
 
 @routes.get("/pipelines/{pipeline}/segments", response_model=Paginated[SegmentEntry], **route_options("read", 404))

@@ -216,6 +216,12 @@ def _add_patch_command(command: AddCommand) -> None:
     action.add_argument("--apply", action="store_true", help="write the patch into the target, in small transactions, and audit it again")
     action.add_argument("--dry-run", action="store_true", help="execute the patch in the target, and roll every batch back")
     action.add_argument("--undo", metavar="PATCH", help="write the rows of an applied patch back as they were")
+    action.add_argument(
+        "--through",
+        choices=("refresh", "command", "file"),
+        help="let what delivers to the target bring the rows: its pipeline, --command, or whatever reads the file --output",
+    )
+    patch.add_argument("--command", dest="receiver", metavar="COMMAND", help="with --through command: gets the changes as JSON lines")
     patch.add_argument("--format", choices=("sql", "json", "csv"), help="output format of a printed patch (default: sql)")
     patch.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     patch.add_argument("--output", metavar="FILE", help="write to this file, readable by its owner alone, instead of standard output")
@@ -287,6 +293,7 @@ def _add_pipeline_commands(command: AddCommand) -> None:
         "pause": "let a running pipeline stand still",
         "unpause": "let a paused pipeline go on",
         "skip": "let a stopped table go on without the events that stop it",
+        "bootstrap": "send existing rows through the stream, in order with the changes of others; goes on where an earlier one was stopped",
         "segments": "list the segments of a pipeline's stream with their digests",
         "failover": "go on from another server, a replica of the one that was read, behind the transaction that was read last",
         "reset": "forget the staged parts and all positions; asks for the name again",
@@ -294,8 +301,9 @@ def _add_pipeline_commands(command: AddCommand) -> None:
     added = {name: _with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in about.items()}
     for one in added.values():
         one.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline")
-    for name in ("check", "status", "segments"):
+    for name in ("check", "status", "segments", "bootstrap"):
         add_format_option(added[name], "text", "json")
+    _add_bootstrap_options(added["bootstrap"])
     added["run"].add_argument(
         "--target", metavar="TARGET", help="only load this target from what another process stages; start it before that one"
     )
@@ -310,6 +318,15 @@ def _add_pipeline_commands(command: AddCommand) -> None:
     demo = "replicate from a private server into PostgreSQL and DuckDB, audit both, break them, and audit them again"
     actions.add_parser("demo", help=demo, description=f"{demo}.")
     added["reset"].add_argument("--name-again", metavar="PIPELINE", help="the name again, instead of being asked for it")
+
+
+def _add_bootstrap_options(bootstrap: argparse.ArgumentParser) -> None:
+    bootstrap.add_argument("--table", metavar="TABLE", help="of this table, or of those that match a pattern (default: of all)")
+    chosen = bootstrap.add_mutually_exclusive_group()
+    chosen.add_argument("--keys", type=keys, metavar="FROM..TO", help="only these keys, both ends included; either end may be empty")
+    chosen.add_argument("--key-list", metavar="FILE", help="only the keys of this file: one a line, of several columns as JSON arrays")
+    chosen.add_argument("--list", action="store_true", help="list the bootstraps so far instead, newest first")
+    bootstrap.add_argument("--ask", action="store_true", help="only ask for it: the pipeline's own process carries it out")
 
 
 def _add_offline_commands(command: AddCommand) -> None:

@@ -27,6 +27,10 @@ def patch(options: argparse.Namespace) -> int:
 
     if bool(options.run) == bool(options.undo):
         raise ConfigError("name either a run or audit to patch from, or with --undo the patch to undo")
+    if options.through:
+        from auditor.cli import _patch_through
+
+        return _patch_through.send(options, _selection(options))
     if options.undo or options.apply or options.dry_run:
         return _write(options)
     return _print(options)

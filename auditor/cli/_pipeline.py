@@ -1,4 +1,4 @@
-"""The command ``auditor pipeline``: init, check, run, status, pause, unpause, skip, segments, failover, reset and demo."""
+"""The command ``auditor pipeline``: init, check, run, status, pause, unpause, bootstrap, skip, segments, failover, reset and demo."""
 
 from __future__ import annotations
 
@@ -150,6 +150,12 @@ def _skip(options: argparse.Namespace) -> int:
     return 0
 
 
+def _bootstrap(options: argparse.Namespace) -> int:
+    from auditor.cli import _pipeline_bootstrap
+
+    return _pipeline_bootstrap.bootstrap(options)
+
+
 def _segments(options: argparse.Namespace) -> int:
     import dataclasses
 
@@ -221,6 +227,7 @@ _ACTIONS = {
     "pause": _pause,
     "unpause": _pause,
     "skip": _skip,
+    "bootstrap": _bootstrap,
     "segments": _segments,
     "failover": _failover,
     "reset": _reset,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from auditor.client.types import (
         Audit,
         AuditDetails,
+        BootstrapEntry,
         ConsoleScripts,
         Difference,
         Event,
@@ -310,6 +311,19 @@ class Client:
     def segments(self, pipeline: str, table: str) -> Iterator[SegmentEntry]:
         """Yield the segments of a pipeline's table in the order of the stream. Raises UnknownPipeline."""
         return self._service.pages(f"/pipelines/{quoted(pipeline)}/segments", {"table": table})
+
+    def bootstrap_pipeline(self, pipeline: str, **asked: Any) -> list[BootstrapEntry]:
+        """Ask for existing rows to be sent through a pipeline's stream; ``asked``: ``table``, ``keys``, ``key_list``; by default all.
+
+        Raises UnknownPipeline and RefreshRefused.
+        """
+        found: list[BootstrapEntry] = self._post(f"/pipelines/{quoted(pipeline)}/bootstrap", asked)
+        return found
+
+    def pipeline_bootstraps(self, pipeline: str) -> list[BootstrapEntry]:
+        """Return the last bootstraps of a pipeline, newest first. Raises UnknownPipeline."""
+        found: list[BootstrapEntry] = self._service.json("GET", f"/pipelines/{quoted(pipeline)}/bootstraps")
+        return found
 
     def pause_pipeline(self, pipeline: str) -> PipelinePause:
         """Let a pipeline stand still after the batch under way. Raises UnknownPipeline."""

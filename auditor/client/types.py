@@ -329,6 +329,25 @@ class PipelineStatus(TypedDict):
     targets: dict[str, TargetStatus]
 
 
+class BootstrapEntry(TypedDict):
+    """A bootstrap of a table of a pipeline."""
+
+    refresh: str
+    pipeline: str
+    table: str
+    ranges: int
+    keys: int
+    state: str
+    who: str
+    at: str
+    ended: str | None
+    rows: int
+    chunks: int
+    seconds: float
+    longest: float
+    reason: str
+
+
 class PipelinePause(TypedDict):
     """Whether a pipeline stands still by request."""
 

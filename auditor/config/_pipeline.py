@@ -17,6 +17,9 @@ class PipelineSource(Strict):
     """The connection to MySQL or MariaDB."""
     tables: tuple[str, ...] = Field(min_length=1)
     """Names or patterns of tables."""
+    refresh: str | None = None
+    """The connection by which bootstraps write into the source's log, in the database of its URL; by default that of the source, if it has
+    ``write``, in the schema auditor_refresh."""
 
 
 class PipelineColumns(Strict):
@@ -121,6 +124,8 @@ def find_problems(pipelines: dict[str, Pipeline], connections: dict[str, Any]) -
     """Return what pipelines need of connections that exist and is not there: where it is written, and a sentence."""
     found: list[tuple[tuple[str, ...], str]] = []
     for name, pipeline in pipelines.items():
+        if pipeline.source.refresh not in (None, *connections):
+            found.append((("pipelines", name, "source"), f"refresh: there is no connection {pipeline.source.refresh!r}; add it"))
         for target, settings in pipeline.targets.items():
             connection = connections.get(settings.connection)
             if connection is not None and connection.write is None:

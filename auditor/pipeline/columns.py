@@ -53,6 +53,8 @@ class Projection:
             raise ColumnRefused(f"{table}: columns are masked, and there is no salt; open the store first")
         self._width = len(names)
         self._kept = [index for index, name in enumerate(names) if name not in exclude]
+        self._key = [index for index, name in enumerate(names) if name in schema.key]
+        self._is_key_masked = any(name in mask for name in schema.key)
         self._masked = frozenset(index for index, name in enumerate(names) if name in mask)
         self._filter = RowFilter(rules.columns.where, schema) if rules.columns.where is not None else None
         columns = tuple(_project(schema.columns[index], index in self._masked, rename) for index in self._kept)
@@ -75,11 +77,13 @@ class Projection:
             rest = self.apply(batch.filter(pc.invert(is_schema)))
             whole = pa.Table.from_batches([announced, rest]).sort_by([("position", "ascending"), ("row", "ascending")]).combine_chunks()
             return whole.to_batches()[0]
+        if self._is_key_masked:  # digests have no order
+            batch = batch.filter(pc.not_equal(batch["kind"], "bounds"))
         images = {name: batch[name] for name in ("before", "after")}
         kinds = batch["kind"]
         if self._filter:
             passes = {name: self._select(images[name]) for name in images}
-            batch, kinds, images = _move(batch, passes)
+            batch, kinds, images = _move(*self._keep_keys(batch, passes))
         if self._changes_rows:
             images = {name: self._project_rows(images[name]) for name in images}
         return _with(batch, {"kind": kinds, **images}, self.schema.id)
@@ -94,6 +98,26 @@ class Projection:
         places = pc.subtract(pc.cumulative_sum(present.cast(pa.int64())), 1)
         return pc.take(passed, pc.if_else(present, places, None))
 
+    def _keep_keys(self, batch: pa.RecordBatch, passes: dict[str, pa.Array]) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
+        """Return a batch in which refreshed rows outside the filter are absent keys, and what passes: keys of a bootstrap always do."""
+        is_lost = pc.and_(pc.equal(batch["kind"], "refresh"), pc.invert(passes["after"].fill_null(False)))
+        if pc.any(is_lost).as_py():
+            kinds = pc.if_else(is_lost, "absent", batch["kind"])
+            keys = pc.if_else(is_lost, self._keys_alone(batch["after"]), batch["before"])
+            after = pc.if_else(is_lost, None, batch["after"])
+            batch = batch.set_column(0, ARROW_SCHEMA.field("kind"), kinds)
+            for name, rows in (("before", keys), ("after", after)):
+                batch = batch.set_column(ARROW_SCHEMA.get_field_index(name), ARROW_SCHEMA.field(name), rows)
+        is_key = pc.is_in(batch["kind"], pa.array(["absent", "bounds"]))
+        return batch, {name: pc.if_else(is_key, batch[name].is_valid(), passed) for name, passed in passes.items()}
+
+    def _keys_alone(self, rows: pa.ListArray) -> pa.ListArray:
+        """Return rows without the values of columns that are not of the key."""
+        present = rows.is_valid()
+        values = rows.flatten()
+        is_key = np.tile(np.isin(np.arange(self._width), self._key), len(values) // self._width)
+        return _lists(pc.if_else(pa.array(is_key, pa.bool_()), values, None), present, self._width)
+
     def _project_rows(self, rows: pa.ListArray) -> pa.ListArray:
         present = rows.is_valid()
         values, count = rows.flatten(), pc.sum(present).as_py() or 0
@@ -102,16 +126,20 @@ class Projection:
         width = len(columns)
         order = np.arange(width * count).reshape(width, count).T.ravel()  # row by row, of columns that stand one behind the other
         woven = pc.take(pa.concat_arrays(columns), pa.array(order)) if count else pa.array([], pa.string())
-        lengths = pc.multiply(present.cast(pa.int32()), width)
-        ends = pc.cumulative_sum(lengths)
-        offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
-        return pa.ListArray.from_arrays(offsets, woven, type=TEXTS, mask=pc.invert(present))
+        return _lists(woven, present, width)
 
     def _column(self, values: pa.Array, count: int, index: int) -> pa.Array:
         return pc.take(values, pa.array(np.arange(index, count * self._width, self._width)))
 
     def _digests(self, texts: pa.Array) -> pa.Array:
         return pa.array([None if text is None else digest(self._salt, text) for text in texts.to_pylist()], pa.string())
+
+
+def _lists(values: pa.Array, present: pa.Array, width: int) -> pa.ListArray:
+    """Return lists of so many values each; NULL where a row is not present."""
+    ends = pc.cumulative_sum(pc.multiply(present.cast(pa.int32()), width))
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
+    return pa.ListArray.from_arrays(offsets, values, type=TEXTS, mask=pc.invert(present))
 
 
 def digest(salt: bytes, text: str) -> str:

@@ -33,8 +33,9 @@ from typing import Literal
 
 import pyarrow as pa
 
-EventKind = Literal["insert", "update", "delete", "refresh", "schema", "poison", "change"]
-"""What happened to a row: ``refresh`` is a row that existed, sent by a bootstrap. ``schema`` announces a table's columns.
+EventKind = Literal["insert", "update", "delete", "refresh", "absent", "bounds", "schema", "poison", "change"]
+"""What happened to a row. A bootstrap sends three kinds: ``refresh`` is a row that exists; ``absent`` a key that no row has; ``bounds`` an
+interval of keys, whose rows are those that follow it in its transaction, and no others. ``schema`` announces a table's columns.
 
 ``poison`` and ``change`` are notes, which the source writes if its option ``notes`` is true: that rows of a table cannot be had, and that
 a statement changed the table. ``after`` is then JSON with ``last`` position, ``events`` and ``body``, of `auditor.model.TableNote`; their
@@ -67,7 +68,9 @@ of its commit; of rows of a compressed transaction, that of its end. ``row`` cou
 read, from 0: (position, row) is unique and sorts as the source applied the rows. An event of kind ``schema`` has the position of the first
 row that it announces, and a negative ``row``. ``gtid`` is MySQL's (``uuid:7``, ``uuid:tag:7``) or MariaDB's (``0-1-7``), if there is one.
 ``time`` is when the transaction was committed, in microseconds; MariaDB logs only the second in which the statement began that committed
-it. An insert and a refresh have no ``before``, a delete has no ``after``.
+it. An insert and a refresh have no ``before``, a delete and an absent key have no ``after``. Of an absent key, and of bounds, only
+columns of the key have values. Bounds have the greatest key below the interval as ``before`` and its last key as ``after``: the first
+columns of a key stand for all keys that begin with them, and no value at all for no bound.
 """
 
 

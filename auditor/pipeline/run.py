@@ -20,6 +20,8 @@ from auditor.connections.writer import writing_dialect
 from auditor.errors import AuditorError, SourceTaken, StoreError
 from auditor.pipeline import retention, spark
 from auditor.pipeline.binlog.server import end_of_log
+from auditor.pipeline.bootstrap.carrier import Carrier
+from auditor.pipeline.bootstrap.source_tables import refreshes_of
 from auditor.pipeline.catalogue import read_values
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
@@ -128,7 +130,7 @@ class Run:
         return self.stages or any(writing_dialect(one, self.settings.connections[one]).LOADS == "side by side" for one in connections)
 
     def _loaders(self, session: SparkSession | None, root: Path, held: ExitStack) -> None:
-        """Start what follows the staged parts: a loader for each target, and the process that cuts segments."""
+        """Start what works beside the query: a loader for each target, the process that cuts segments, and what sends existing rows."""
         pipeline = self.settings.pipeline(self.name)
         for target in self.targets:
             staged = self._new_event()
@@ -137,6 +139,9 @@ class Run:
         if pipeline.segment and self.stages:
             child = segment_process(str(self.config_file), self.name)
             self._start(partial(child.run, self.stop, self._new_event(), self._paused), "segments", held)
+        if self.stages and self.events is None:
+            carrier = Carrier(self.settings, self.store, self.name, self.stop)
+            self._start(partial(carrier.run, self._paused), "bootstraps", held)
 
     def _new_event(self) -> threading.Event:
         """Return an event that is set when something was staged."""
@@ -200,6 +205,8 @@ class Run:
         source = self.settings.pipeline(self.name).source
         options = {"connection": source.connection, "config": str(self.config_file), "tables": ",".join(source.tables)}
         options["notes"] = "true"
+        refreshes = refreshes_of(self.settings, self.name)
+        options["refreshes"] = f"{refreshes.schema}/{refreshes.pipeline}"
         options["server_id"] = str(server_id(self.settings, self.name))
         # Until its first batch is committed, Spark asks the source again where it begins.
         is_committed = any((root / spark.CHECKPOINT / "commits").glob("[0-9]*"))

@@ -48,6 +48,7 @@ from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.dump import Patience, Request, Source, first_place, log_status, other_server_id
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, as_offset, from_offset
+from auditor.pipeline.binlog.refreshes import Refreshes
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import check_server, identify_server
 from dialects import by_scheme
@@ -85,7 +86,8 @@ class MySQLBinlog(DataSource):
     ``FILE:POS``, the end of a transaction; of a stream also the JSON of an offset, as Spark logs it), of a batch ``end`` (``latest`` or
     ``FILE:POS``), ``max_bytes`` (of the log in a batch of a stream), ``range_bytes`` (of the log that a task decodes), ``server_id`` (a
     stream ends an older one that has the same; by default a number of its own), ``patience`` (seconds for which a source that went away
-    is waited for), ``notes`` (``true`` for events of kind ``poison`` and ``change``; else rows that cannot be had end the query).
+    is waited for), ``notes`` (``true`` for events of kind ``poison`` and ``change``; else rows that cannot be had end the query),
+    ``refreshes`` (``SCHEMA/PIPELINE``: rows that bootstraps of this pipeline write into that schema are events).
     """
 
     @classmethod
@@ -122,6 +124,7 @@ class _Options:
     server_id: int | None = None
     patience: float = 60.0
     notes: bool = False
+    refreshes: str = ""
 
     def source(self) -> Source:
         """Return the connection's source. Raises ConfigError."""
@@ -138,7 +141,8 @@ class _Options:
 
     def selection(self, source: Source) -> Selection:
         """Return the chosen tables. Raises ConfigError."""
-        return Selection(self.tables, parse_url(source.url).database)
+        schema, _, pipeline = self.refreshes.partition("/")
+        return Selection(self.tables, parse_url(source.url).database, Refreshes(schema, pipeline) if schema else None)
 
     def reading(self, epoch: int) -> Reading:
         """Return what a task decodes."""

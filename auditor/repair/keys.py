@@ -73,17 +73,22 @@ class KeyFile:
 
 
 @contextmanager
-def collect_keys(store: Store, run: str, plan: Plan, reader: Reader, selection: Selection) -> Iterator[KeyFile]:
+def collect_keys(
+    store: Store, run: str, plan: Plan, reader: Reader, selection: Selection, spans: list[tuple[int, int]] | None = None
+) -> Iterator[KeyFile]:
     """Yield the keys of a run's confirmed differences that are selected; ranges are read from the side that has their rows.
 
-    ``plan`` is the run's own. Raises errors of the tree.
+    ``plan`` is the run's own. With ``spans``, ranges of keys are added there as they are, and not read. Raises errors of the tree.
     """
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
         left = selection.limit
         for one in _selected(store, run, selection):
             if left == 0:
                 break
-            if one.range:
+            if one.range and spans is not None and (span := _clip(one.range, selection)):
+                spans.append(span)
+                written = 0
+            elif one.range:
                 written = _write_range(file, one.range, plan, reader, selection, left)
             else:
                 written = _write(file, [_key(one)], selection, left)
@@ -96,6 +101,16 @@ def _selected(store: Store, run: str, selection: Selection) -> Iterator[StoredDi
     while page := runs.list_differences(store, run, state="confirmed", after=after, limit=PAGE):
         after = page[-1][0]
         yield from (one for _, one in page if selection.takes(one.kind))
+
+
+def _clip(stored: Mapping[str, Any], selection: Selection) -> tuple[int, int] | None:
+    """Return the selected keys of a range; None if it is none of keys, or nothing of it is selected."""
+    first, last = stored["first"], stored["last"]
+    if first is None or last is None:
+        return None
+    first = first if selection.first is None else max(first, selection.first)
+    last = last if selection.last is None else min(last, selection.last)
+    return (first, last) if first <= last else None
 
 
 def _key(one: StoredDifference) -> Key:

@@ -99,7 +99,7 @@ def _as_json(proposal: Proposal, change: RowChange) -> dict[str, Any]:
 
 
 def _by_name(proposal: Proposal, row: ExactRow | None) -> dict[str, str | None] | None:
-    return dict(zip(proposal.transfer.names, _readable(proposal, row.texts), strict=True)) if row else None
+    return dict(zip(proposal.transfer.names, readable_texts(proposal, row.texts), strict=True)) if row else None
 
 
 def _csv(proposal: Proposal) -> Iterator[str]:
@@ -110,13 +110,14 @@ def _csv(proposal: Proposal) -> Iterator[str]:
         proposal.statement(change)  # refuses what cannot be written
         row = change.old if change.kind == "extra" else None
         texts = row.texts if row else meant_texts(names, change)
-        yield _csv_line([VERBS[change.kind], *_readable(proposal, texts)])
+        yield _csv_line([VERBS[change.kind], *readable_texts(proposal, texts)])
 
 
 def _csv_line(fields: Sequence[str | None]) -> str:
     return ",".join("" if one is None else '"' + one.replace('"', '""') + '"' for one in fields) + "\n"
 
 
-def _readable(proposal: Proposal, texts: Iterable[str | None]) -> list[str | None]:
+def readable_texts(proposal: Proposal, texts: Iterable[str | None]) -> list[str | None]:
+    """Return the first values of a row, or all, in readable form."""
     columns = proposal.transfer.plan.columns
-    return [canonical.readable(column.kind, text) for column, text in zip(columns, texts, strict=True)]
+    return [canonical.readable(column.kind, text) for column, text in zip(columns, texts, strict=False)]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
+import dialects
 from auditor.config import Settings
 from auditor.errors import AuditorError, ConfigError
 from auditor.pipeline import check as checks
-from auditor.store import events, leases, parts, pipelines, runs, salt, schema_history, segments, table_notes, target_migrations
+from auditor.store import events, leases, parts, pipelines, refreshes, runs, salt, schema_history, segments, table_notes, target_migrations
 
 if TYPE_CHECKING:
     from auditor.model import Segment, TableNote
@@ -30,11 +31,28 @@ def check(settings: Settings, config_file: Path, store: Store, name: str) -> lis
     from auditor.pipeline.executors import check_executors
 
     found = checks.check(settings, name, salt.get_salt(store))
+    found += [Finding("warning", about, sentence) for about, sentence in _check_bootstraps(settings, name)]
     about = f"Spark at {settings.pipeline(name).master}"
     try:
         return found + [Finding("error", about, sentence) for sentence in check_executors(settings, config_file.resolve(), name)]
     except AuditorError as error:
         return [*found, Finding("error", about, str(error))]
+
+
+def _check_bootstraps(settings: Settings, name: str) -> Iterator[tuple[str, str]]:
+    """Yield what bootstraps of a pipeline lack and cost; nothing of a source that is not reached, which is said already."""
+    from auditor.pipeline.bootstrap.check import find_obstacles
+
+    connection = settings.connections[settings.pipeline(name).source.connection]
+    try:
+        session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
+    except AuditorError:
+        return
+    try:
+        if session.dialect.name == "mysql":
+            yield from find_obstacles(settings, name, list(checks.read_schemas(session, settings.pipeline(name)).values()))
+    finally:
+        session.close()
 
 
 def run(settings: Settings, config_file: Path, store: Store, name: str, target: str | None, stop: Event) -> None:
@@ -108,6 +126,7 @@ def reset(settings: Settings, store: Store, name: str) -> None:
         table_notes.forget(store, name)
         schema_history.forget(store, name)
         target_migrations.forget(store, name)
+        refreshes.forget(store, name)
         with suppress(FileNotFoundError):
             _empty(Path(pipeline.staging.path))
     finally:
@@ -120,8 +139,6 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
 
     They leave out excluded and masked columns, rename the others, and have the pipeline's filter. Raises EngineError.
     """
-    import dialects
-
     pipeline = settings.pipeline(name)
     if tables is None:
         connection = settings.connections[pipeline.source.connection]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sql_templates
 from auditor.sql.user_sql import checked
@@ -19,6 +20,27 @@ POSITIONS = "auditor_positions"
 """The table of a target that says up to which position it holds each table."""
 
 TEXT, INTEGER = Kind("text"), Kind("integer")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An interval of keys in a staging table."""
+
+    position: int
+    row: int
+    """Its place in the stream, as changes in the staging table have theirs."""
+    low: int
+    """Of how many columns of the key its lower end consists; 0 for none. The interval begins behind it."""
+    high: int
+    """The same of its upper end, with which it ends."""
+
+
+def read_bounds(rows: Iterable[Sequence[Any]]) -> list[Bound]:
+    """Return the intervals whose ends these rows are: position, row, ``l`` or ``h``, number of columns."""
+    found: dict[tuple[int, int], dict[str, int]] = {}
+    for position, row, op, width in rows:
+        found.setdefault((int(position), int(row)), {})[str(op)] = int(width)
+    return [Bound(*place, ends["l"], ends["h"]) for place, ends in sorted(found.items())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +124,68 @@ class MergeStatements:
         return () if self._alone else [sql_templates.fill(self.dialect.template("merge_stage_lock"), {"stage": self.stage})]
 
     def count_staged(self, attempt: str) -> str:
-        """Return the statement that counts an attempt's changes."""
+        """Return the statement that counts an attempt's changes, and its intervals of keys."""
         return self._fill("merge_stage_count", stage=self.stage, attempt=self.dialect.literal(attempt))
 
-    def merge(self, attempt: str) -> Sequence[str]:
-        """Return the statements that merge an attempt's changes, to be run in one transaction."""
+    def list_bounds(self, attempt: str) -> Sequence[str]:
+        """Return the statements that set an attempt's intervals of keys aside and list their ends, as `read_bounds` takes them."""
+        width = " + ".join(f"CASE WHEN {self.dialect.quote(name)} IS NULL THEN 0 ELSE 1 END" for name in self.key)
+        staged = {"stage": self.stage, "attempt": self.dialect.literal(attempt)}
+        create = self._fill("merge_bounds_create", bounds=self._bounds, key=self._names(self.key), **staged)
+        return [create, self._fill("merge_bounds", bounds=self._bounds, width=width)]
+
+    def merge(self, attempt: str, bounds: Sequence[Bound] = ()) -> Sequence[str]:
+        """Return the statements that merge an attempt's changes, to be run in one transaction.
+
+        ``bounds`` are its intervals of keys, which `list_bounds` has set aside in the same transaction: of their keys the target keeps
+        what stands behind them in the stream.
+        """
         q, last = self.dialect.quote, self.dialect.quote("auditor_last")
         names, key = self._names(self.columns), self._names(self.key)
+        intervals: list[str] = []
+        for one in bounds:
+            at = {"position": self.dialect.literal(one.position), "row": self.dialect.literal(one.row), "last": last}
+            intervals.append(self._fill("merge_bounds_void", interval=self._interval(one, "changed"), **at))
+            intervals.append(self._fill("merge_bounds_delete", target=self.target, interval=self._interval(one, "merged")))
+        if bounds:
+            intervals.append(self._fill("merge_bounds_drop", bounds=self._bounds))
         matching = " AND ".join(f"merged.{q(name)} = changed.{q(name)}" for name in self.key)
         staged = {"stage": self.stage, "attempt": self.dialect.literal(attempt)}
         return [
             self._fill("merge_last_create", last=last, columns=names, key=key, **staged),
+            *intervals,
             self._fill("merge_delete", target=self.target, last=last, matching=matching),
             self._fill("merge_insert", target=self.target, last=last, columns=names),
             self._fill("merge_last_drop", last=last),
             self.clear_stage(),
         ]
+
+    def _interval(self, bound: Bound, alias: str) -> str:
+        """Return the condition that a row's key lies in an interval; its ends are read where they were set aside."""
+        conditions = [
+            *self._beyond(bound, alias, "l", bound.low, ">", "FALSE"),
+            *self._beyond(bound, alias, "h", bound.high, "<", "TRUE"),
+        ]
+        return "\n  AND ".join(conditions) or "TRUE"
+
+    def _beyond(self, bound: Bound, alias: str, op: str, width: int, sign: str, at_end: str) -> Sequence[str]:
+        """Return the conditions that a key lies on one side of an end of so many columns; ``at_end``: whether a key that equals it does."""
+        if not width:
+            return []
+        place = f"auditor_position = {bound.position} AND auditor_row = {bound.row} AND auditor_op = '{op}'"
+        pairs = []
+        for name in self.key[:width]:
+            quoted = self.dialect.quote(name)
+            pairs.append((f"{alias}.{quoted}", f"(SELECT {quoted} FROM {self._bounds} WHERE {place})"))
+        condition = at_end
+        for column, end in reversed(pairs):
+            condition = f"({column} {sign} {end} OR ({column} = {end} AND {condition}))"
+        column, end = pairs[0]
+        return [f"{column} {sign}= {end}", condition]  # the first one finds rows by the key's index
+
+    @property
+    def _bounds(self) -> str:
+        return self.dialect.quote("auditor_bounds")
 
     @property
     def _alone(self) -> bool:

@@ -59,6 +59,8 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/pipelines/{pipeline}"): ("read", 404),  # authorized callers get 404, because this service has no pipeline
     ("GET", "/api/v1/pipelines/{pipeline}/segments"): ("read", 404),
     ("POST", "/api/v1/pipelines/{pipeline}/pause"): ("define", 404),
+    ("POST", "/api/v1/pipelines/{pipeline}/bootstrap"): ("define", 404),
+    ("GET", "/api/v1/pipelines/{pipeline}/bootstraps"): ("read", 404),
     ("POST", "/api/v1/pipelines/{pipeline}/unpause"): ("define", 404),
     ("GET", "/api/v1/events"): ("define", 200),
     ("GET", "/api/v1/days/{day}/report"): ("read", 200),
@@ -101,6 +103,8 @@ def send_request(client: httpx.Client, own: Service, method: str, path: str) -> 
         return client.post(place, json={"kind": "other", "note": "mended"})
     if "patch" in path and method == "POST":
         return client.post(place, json={} if path.endswith("/patches") else {"rows": 2}, headers={"Idempotency-Key": "k"})
+    if path.endswith("/bootstrap"):
+        return client.post(place, json={})
     if path.endswith("/segments"):
         return client.get(place, params={"table": "shop.orders"})
     return client.request(method, place, json=ORDERS if method == "PUT" or path == "/api/v1/runs" else None)

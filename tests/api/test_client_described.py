@@ -16,6 +16,7 @@ from tests.api.conftest import Service
 TYPES: dict[str, Any] = {
     "AuditListItem": types.Audit,
     "AuditDetails": types.AuditDetails,
+    "BootstrapEntry": types.BootstrapEntry,
     "ColumnValues": difference_rows.ColumnJson,
     "ConsoleScripts": types.ConsoleScripts,
     "Difference": types.Difference,
@@ -114,6 +115,8 @@ def call_all(client: Client) -> None:
     client.pipelines()
     client.pipeline("shop")
     client.segments("shop", "shop.orders")
+    client.bootstrap_pipeline("shop", table="orders", keys={"from": 1, "to": 2}, key_list=[["1"]])
+    client.pipeline_bootstraps("shop")
     client.pause_pipeline("shop")
     client.unpause_pipeline("shop")
     keys = {"from": 1, "to": 2}

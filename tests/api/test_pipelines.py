@@ -11,7 +11,7 @@ import pytest
 from auditor import config
 from auditor.api import create_app
 from auditor.pipeline.segments.writer import open_writer
-from auditor.store import events, open_store, pipelines, tokens
+from auditor.store import events, open_store, pipelines, refreshes, tokens
 from tests.api.conftest import make_client
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
@@ -72,3 +72,13 @@ def test_pausing_is_recorded_with_who_asked(road: Road, client: httpx.Client) ->
         ("ops", "pipeline unpaused", PIPELINE),
         ("ops", "pipeline paused", PIPELINE),
     ]
+
+
+def test_a_bootstrap_is_asked_for_and_refused(road: Road, client: httpx.Client) -> None:
+    path = f"/api/v1/pipelines/{PIPELINE}/bootstrap"
+    refused = client.post(path, json={"table": "orders"})
+    assert refused.status_code == 409 and "may only read; add write: {url: ...} to it" in refused.json()["detail"]
+    assert client.post(path, json={"tables": "orders"}).status_code == 422
+    refreshes.request_refresh(road.store, PIPELINE, "shop.orders", refreshes.Asked(keys=(("1",),)), "ops")
+    [found] = client.get(f"{path}s").raise_for_status().json()
+    assert (found["table"], found["state"], found["keys"], found["ranges"], found["rows"]) == ("shop.orders", "requested", 1, 0, 0)

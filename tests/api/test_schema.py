@@ -90,6 +90,7 @@ CONTENT_DEPENDENT = (
     "POST /api/v1/runs/{run}/patches",
     "POST /api/v1/patches/{patch}/apply",
     "POST /api/v1/patches/{patch}/undo",
+    "POST /api/v1/pipelines/{pipeline}/bootstrap",
 )
 """Operations that may reject a body that matches its schema: its tables may not exist, its idempotency key may be used already."""
 

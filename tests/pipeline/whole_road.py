@@ -31,7 +31,7 @@ class WholeRoad:
         path.write_text(
             f"""\
 connections:
-  source: {{url: "{source.url}"}}
+  source: {{url: "{source.url}", write: {{url: "{source.url}"}}}}
   pg: {{url: "{postgres.url}", write: {{url: "{postgres.url}"}}}}
   duck: {{url: "{duckdb}", write: {{url: "{duckdb}"}}}}
 audits: {{}}

@@ -24,16 +24,17 @@ from auditor.sql import render
 from auditor.sql.bootstraps import BootstrapStatements
 from auditor.sql.changes import MarkStatements, RowStatements
 from auditor.sql.lines import read_lines
-from auditor.sql.merge import MergeStatements, Positions
+from auditor.sql.merge import Bound, MergeStatements, Positions
 from auditor.testing.statements import CHUNK, COLUMNS, plan_of
 from auditor.testing.statements import render_statements as render_statements_of_audits
 from dialects import Dialect, Kind
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TEMPLATES = Path(sql_templates.__file__).parent
-NO_CATALOGUE = {"merge_stage_lock", "bootstrap_rename"}
+REFRESH = sorted(path.stem for path in TEMPLATES.glob("mysql/refresh_*.sql"))
+NO_CATALOGUE = {"merge_stage_lock", "bootstrap_rename", *REFRESH}
 CATALOGUE = sorted({path.stem for path in TEMPLATES.glob("*/*.sql")} - {path.stem for path in TEMPLATES.glob("*.sql")} - NO_CATALOGUE)
-SCRIPTS = ("merge", "patch", "bootstrap")
+SCRIPTS = ("merge", "patch", "bootstrap", "refresh")
 """Golden files of several statements, some of which change something."""
 
 CHANGES = ("CREATE", "DELETE", "INSERT", "UPDATE", "DROP", "TRUNCATE")
@@ -60,6 +61,8 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
         found["bootstrap"] = ";\n".join(_bootstrap_statements(dialect, exact))
     if dialect.LOADS:
         found["merge"] = ";\n".join(_merge_statements(dialect))
+    if dialect.name == "mysql":
+        found["refresh"] = ";\n".join(_refresh_statements(dialect))
     for name in CATALOGUE:
         try:
             template = dialect.template(name)
@@ -69,6 +72,21 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
         values |= {"sessions": "41, 42", "seconds": "60"}
         found[name] = sql_templates.fill(template, {hole: values[hole] for hole in sql_templates.holes(template)})
     return found
+
+
+def _refresh_statements(dialect: Dialect) -> list[str]:
+    """Return the statements by which existing rows enter a source's log."""
+    names = {"chunks": "chunks", "refresh": "refresh_0123", "table": "orders", "schema": "auditor_refresh"}
+    values = {name: dialect.literal(name) for name in ("bootstrap", "pipeline", "attempt", "body")}
+    values |= {"number": "3", "columns": "id", "engine": "BLACKHOLE", "condition": "id >= 7 AND (id > 7 OR (id = 7 AND FALSE))"}
+    values |= {"texts": "CAST(id AS CHAR)", "key": "id", "offset": "499", **names}
+    found = []
+    for name in REFRESH:
+        template = dialect.template(name)
+        own = {"columns": "id bigint NULL"} if name == "refresh_table_create" else {}
+        own |= {one: dialect.literal(names[one]) for one in ("schema", "table")} if name == "refresh_columns" else {}
+        found.append(sql_templates.fill(template, {hole: {**values, **own}[hole] for hole in sql_templates.holes(template)}))
+    return [statement.strip() for statement in found]
 
 
 def _bootstrap_statements(dialect: Dialect, plan: Plan) -> list[str]:
@@ -87,7 +105,8 @@ def _merge_statements(dialect: Dialect) -> list[str]:
     positions = Positions(dialect, "dwh", "shop")
     types = {"id": dialect.native_type(Kind("integer")), "name": dialect.native_type(Kind("text"))}
     before = [positions.create(), positions.list(), table.create_target(types), *table.create_stage()]
-    inside = [*table.lock_stage(), table.count_staged("a1"), *table.merge("a1"), *positions.write("shop.orders", 4096, "0123456789ab")]
+    chunk = [*table.list_bounds("a1"), *table.merge("a1", [Bound(4096, 2, 1, 0)])]
+    inside = [*table.lock_stage(), table.count_staged("a1"), *chunk, *positions.write("shop.orders", 4096, "0123456789ab")]
     return [*before, *inside]
 
 
@@ -139,7 +158,7 @@ def test_every_statement_is_complete_and_parsable(engine_name: str, name: str) -
     dialect = dialects.get(engine_name)
     assert "${" not in render_statements(dialect)[name]
     parsed = [parsed_once(statement, dialect.sqlglot_dialect) for statement in selects(dialect, name)]
-    assert len(parsed) == (2 if name == "merge" else 1)
+    assert len(parsed) == {"merge": 3, "refresh": 4}.get(name, 1)
     every = render_statements(dialect)[name].split(";\n")
     changes = [parsed_once(one, dialect.sqlglot_dialect) for one in every if one.startswith(CHANGES)]
     assert bool(changes) == (name in SCRIPTS)
@@ -173,7 +192,7 @@ def test_every_template_documents_its_rows(path: Path) -> None:
     if sql_templates.body(text).startswith(("SELECT", "SHOW", "WITH")):
         assert sql_templates.comment(text).startswith(("One row", "One row per")), path
     else:
-        assert path.stem.startswith(("merge_", "patch_", "bootstrap_")), path
+        assert path.stem.startswith(("merge_", "patch_", "bootstrap_", "refresh_")), path
         assert sql_templates.body(text).startswith((*CHANGES, "LOCK", "RENAME")), path
         assert re.match("[A-Z][a-z]+s ", sql_templates.comment(text)), f"{path} does not begin with what it does"
 

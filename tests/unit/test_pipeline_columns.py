@@ -13,7 +13,7 @@ from auditor.config import PipelineColumns
 from auditor.errors import AuditorError, BadExpression, ColumnRefused, ValueRefused
 from auditor.pipeline.columns import Projection, Rules, digest
 from auditor.pipeline.events import ARROW_SCHEMA, TableSchema
-from tests.pipeline_events import announce, batch, delete, insert, table, update
+from tests.pipeline_events import absent, announce, batch, delete, insert, refresh, table, update
 
 SALT = b"salt of a test"
 ORDERS = table(id="bigint", email="varchar(40) null", country="char(2) null", amount="decimal(10,2) null", at="datetime(3) null")
@@ -71,6 +71,7 @@ def test_a_row_that_leaves_a_filter_is_deleted_and_one_that_enters_is_inserted()
         ("delete", 2, 4, kept, None),
         ("delete", 3, 0, kept, None),
         ("refresh", 4, 0, None, kept),
+        ("absent", 4, 1, ["7", None, None, None], None),
     ]
 
 
@@ -141,3 +142,23 @@ def test_a_filter_knows_the_types_of_the_source(kind: str, where: str, passing: 
     schema = table(id="int", v=f"{kind} null")
     found = project(schema, where=where).apply(batch(insert(schema, 1, ["1", passing], ["2", failing], ["3", None])))
     assert [row[4][0] for row in outcome(found)] == ["1"]
+
+
+def test_what_a_bootstrap_sends_passes_the_filter_by_its_keys() -> None:
+    projection = project(ORDERS, where="country = 'DE'", exclude=["amount", "at"])
+    low, high, gone = (["1", *[None] * 4], ["9", *[None] * 4], ["5", *[None] * 4])
+    rows = [["2", "x", "DE", "1.00", None], ["3", "y", "FR", "1.00", None]]
+    found = projection.apply(batch(refresh(ORDERS, 10, *rows, bounds=(low, high)), absent(ORDERS, 20, gone)))
+    assert outcome(found) == [
+        ("bounds", 10, 0, ["1", None, None], ["9", None, None]),
+        ("refresh", 10, 1, None, ["2", "x", "DE"]),
+        ("absent", 10, 2, ["3", None, None], None),
+        ("absent", 20, 0, ["5", None, None], None),
+    ]
+
+
+def test_bounds_of_a_masked_key_are_dropped() -> None:
+    by_email = table("people", ("email",), id="bigint", email="varchar(40)")
+    chunk = refresh(by_email, 10, ["1", "a@b.c"], bounds=([None, "a"], [None, "b"]))
+    found = project(by_email, mask=["email"]).apply(batch(chunk))
+    assert outcome(found) == [("refresh", 10, 1, None, ["1", digest(SALT, "a@b.c")])]

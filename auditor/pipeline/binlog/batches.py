@@ -16,6 +16,9 @@ MAX_ROWS = 16_384
 MAX_BYTES = 4 << 20
 """Rows, and bytes of the log, after which rows of a table are handed on."""
 
+WITHOUT_BEFORE, WITHOUT_AFTER = ("insert", "refresh"), ("delete", "absent")
+"""Kinds of events that lack an image."""
+
 _LIST = ARROW_SCHEMA.field("before").type
 
 
@@ -90,8 +93,8 @@ class RowBuffer:
         counts = np.array(self._counts, dtype=np.int64)
         runs = np.repeat(np.arange(len(counts)), counts)
         starts = np.cumsum(counts) - counts
-        has_before = np.array([kind != "insert" for kind in self._kinds], dtype=bool)[runs]
-        has_after = np.array([kind != "delete" for kind in self._kinds], dtype=bool)[runs]
+        has_before = np.array([kind not in WITHOUT_BEFORE for kind in self._kinds], dtype=bool)[runs]
+        has_after = np.array([kind not in WITHOUT_AFTER for kind in self._kinds], dtype=bool)[runs]
         rows = np.arange(self.rows) + np.repeat(np.array(self._first_rows, dtype=np.int64) - starts, counts)
         columns = [
             pa.array(self._kinds, pa.string()).take(pa.array(runs)),

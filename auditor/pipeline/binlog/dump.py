@@ -85,13 +85,25 @@ class LogStatus:
 
 def log_status(connection: Any) -> LogStatus:
     """Return where the server's binary log ends now. Raises ChangeStreamError if it keeps none, AccessDenied without the privilege."""
+    row = _log_status_row(connection)
+    return LogStatus(Place(str(row[0]), int(row[1])), "mariadb" in server_version(connection).lower())
+
+
+def _log_status_row(connection: Any) -> tuple[Any, ...]:
     mariadb = "mariadb" in server_version(connection).lower()
     # MySQL 8.2 renamed the statement, 8.4 removed the old one. https://dev.mysql.com/doc/refman/8.4/en/show-binary-log-status.html
     version = tuple(int(digits) for digits in re.findall(r"\d+", server_version(connection))[:2])
     rows = query(connection, "SHOW BINARY LOG STATUS" if not mariadb and version >= (8, 2) else "SHOW MASTER STATUS")
     if not rows:
         raise ChangeStreamError("the source keeps no binary log; start it with log_bin")
-    return LogStatus(Place(str(rows[0][0]), int(rows[0][1])), mariadb)
+    return rows[0]
+
+
+def log_ignores(connection: Any, database: str) -> bool:
+    """Return whether the server leaves changes of a database out of its binary log. Raises what `log_status` raises."""
+    row = _log_status_row(connection)
+    only, ignored = (str(row[number] or "").split(",") for number in (2, 3))
+    return database in ignored or (only != [""] and database not in only)
 
 
 def first_place(connection: Any) -> Place:

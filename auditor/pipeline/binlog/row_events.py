@@ -16,6 +16,7 @@ from auditor.pipeline.binlog.compression import packed_integer, uncompressed_eve
 from auditor.pipeline.binlog.ddl import read_statement
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.binlog.refreshes import CHUNKS, REFRESH, Chunk, ChunkBuffer, read_chunk, refresh_buffer, take_rows
 from auditor.pipeline.binlog.row_decoder import Decoder, make_decoder
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.table_changes import changes_of
@@ -65,6 +66,8 @@ class RowEvents:
         self._buffers: dict[bytes, RowBuffer | _Refused | None] = {}
         self._tables: dict[int, RowBuffer | _Refused | None] = {}
         self._bytes = self._announced = 0
+        self._chunk: Chunk | None = None
+        """The chunk of a bootstrap that was named last."""
 
     def begin(self, mariadb: bool) -> None:
         """Begin with a new dump, whose events number the tables anew."""
@@ -74,6 +77,9 @@ class RowEvents:
     def table_map(self, data: bytes, file: str, offset: int) -> None:
         """Take the body of a table map without its checksum. Raises LogRefused."""
         described = data[6:]
+        if self._selection.refreshes and table_name(described)[0] == self._selection.refreshes.schema:
+            self._tables[int.from_bytes(data[:6], "little")] = self._chunk_buffer(described, Place(file, offset))
+            return
         try:
             buffer = self._buffers[described]
         except KeyError:
@@ -89,6 +95,22 @@ class RowEvents:
             if self.notes is None:
                 raise
             return _Refused(table_name(described), str(error).removeprefix(f"{place}: "))
+
+    def _chunk_buffer(self, described: bytes, place: Place) -> ChunkBuffer | None:
+        """Return the buffer of a table of bootstraps; None for a refresh table whose chunk was not named."""
+        name, chunk = table_name(described)[1], self._chunk
+        if name == CHUNKS:
+            return ChunkBuffer(*_known(described, self._mariadb, self._source, place), self._project)
+        if not name.startswith(REFRESH) or chunk is None:
+            return None
+        body = chunk.body
+        whole = described + repr((body["database"], body["table"], body["key"], body["nullable"])).encode()
+        if whole not in self._buffers:
+            known = _known(described, self._mariadb, self._source, place, (body["database"], body["table"]))
+            self._buffers[whole] = refresh_buffer(chunk, *known, self._project)
+        found = self._buffers[whole]
+        assert isinstance(found, ChunkBuffer)
+        return found
 
     def rows(
         self, kind: int, event: bytes, body: int, stop: int, position: int, stamp: Stamp, file: str
@@ -111,7 +133,7 @@ class RowEvents:
                 (buffer.table.database, buffer.table.table), position, stamp, str(error).removeprefix(f"{_place(file, position)}: ")
             )
             return ()
-        if self.notes is not None:
+        if self.notes is not None and not isinstance(buffer, ChunkBuffer):
             self.notes.pass_rows((buffer.table.database, buffer.table.table))
         if self._bytes >= MAX_BUFFERED:
             return self.flush()
@@ -145,9 +167,16 @@ class RowEvents:
             raise LogRefused(
                 f"{_place(file, position)}: a row of {buffer.table.name} cannot be decoded ({error}); leave the table out and report this"
             ) from error
-        buffer.add(name, stamp.gtid, position if stamp.position is None else stamp.position, stamp.time, stamp.rows, count, size)
-        stamp.rows += count
-        self._bytes += size
+        found: list[tuple[EventKind, int]] = [(name, count)]
+        if isinstance(buffer, ChunkBuffer):
+            if buffer.table.table == CHUNKS and self._selection.refreshes:
+                self._chunk = read_chunk(buffer, self._selection.refreshes.pipeline, stamp)
+                return
+            found = take_rows(self._chunk, buffer, count, stamp)
+        for what, number in found:
+            buffer.add(what, stamp.gtid, position if stamp.position is None else stamp.position, stamp.time, stamp.rows, number, size)
+            stamp.rows += number
+            self._bytes += size
 
     def partial_update(self, event: bytes, body: int, file: str, position: int, stamp: Stamp) -> None:
         """Refuse, or note, an update of a chosen table that holds a part of a JSON document only. Raises LogRefused."""
@@ -208,8 +237,10 @@ def _place(file: str, position: int) -> Place:
     return Place(file, Position.unpack(position).offset)
 
 
-def _known(described: bytes, mariadb: bool, source: Source, place: Place) -> tuple[TableMap, Decoder]:
-    """Return the table of a table map and its decoder. Raises LogRefused, and errors of a connection."""
+def _known(described: bytes, mariadb: bool, source: Source, place: Place, like: tuple[str, str] | None = None) -> tuple[TableMap, Decoder]:
+    """Return the table of a table map and its decoder; ``like`` names the table whose columns it has. Raises LogRefused, and errors of a
+    connection.
+    """
     known = _decoders.get((described, mariadb, source))
     if known is None:
         table = parse_table_map(described, mariadb)
@@ -219,7 +250,7 @@ def _known(described: bytes, mariadb: bool, source: Source, place: Place) -> tup
                 " bootstrap the tables again"
             )
         if mariadb and any(is_fixed_binary(column, size) for column in table.columns for size in set(HIDDEN_TYPES.values())):
-            table = with_hidden_types(table, source.name_types(table.database, table.table))
+            table = with_hidden_types(table, source.name_types(*(like or (table.database, table.table))))
         try:
             known = table, make_decoder(table)
         except AuditorError as error:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from auditor.errors import ConfigError
+from auditor.pipeline.binlog.refreshes import Refreshes
 
 _SHADOW = re.compile(r"_+(.+?)(?:_\d{14})?_(gho|ghc|del|new|old)")
 """Names that gh-ost and pt-online-schema-change give to tables beside the one that they alter.
@@ -23,8 +24,11 @@ class Selection:
     A table that stands beside one of them while a tool alters that is only read if it is named without a pattern.
     """
 
-    def __init__(self, patterns: Iterable[str], database: str) -> None:
-        """Raises ConfigError for a name without a database where the connection's URL has none."""
+    def __init__(self, patterns: Iterable[str], database: str, refreshes: Refreshes | None = None) -> None:
+        """``refreshes`` are the bootstraps whose rows are events as well.
+
+        Raises ConfigError for a name without a database where the connection's URL has none."""
+        self.refreshes = refreshes
         self._patterns: list[tuple[str, str]] = []
         for pattern in patterns:
             schema, _, table = pattern.rpartition(".")

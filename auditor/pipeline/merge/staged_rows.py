@@ -26,18 +26,20 @@ def staged_rows(events: pa.RecordBatch, schema: TableSchema, names: Mapping[str,
     """Return the changes of a batch of events of one schema, as texts in the columns of a staging table.
 
     An update inserts its row after, and deletes its key before if that is another; a change's place in the stream is its event's, an
-    insertion after the deletion of the same event. ``names`` are the target's names of the columns. Raises ValueRefused for a value that
-    the target cannot hold.
+    insertion after the deletion of the same event. Bounds become two rows, their lower key (l) and
+    their upper one (h). ``names`` are the target's names of the columns. Raises ValueRefused for a value that the target cannot hold.
     """
     kinds = events["kind"]
-    updates = pc.equal(kinds, "update")
+    updates, bounds = pc.equal(kinds, "update"), pc.equal(kinds, "bounds")
     before, after = (_columns(events[name], len(schema.columns)) for name in ("before", "after"))
     key = [index for index, column in enumerate(schema.columns) if column.name in schema.key]
-    comes = pc.not_equal(kinds, "delete")
-    goes = pc.or_(pc.equal(kinds, "delete"), pc.and_(updates, _differ([before[index] for index in key], [after[index] for index in key])))
+    comes = pc.is_in(kinds, pa.array(["insert", "update", "refresh"]))
+    moves = pc.and_(updates, _differ([before[index] for index in key], [after[index] for index in key]))
+    goes = pc.or_(pc.is_in(kinds, pa.array(["delete", "absent"])), moves)
     gone = _side(events, schema, before, goes, "d", attempt, only=key)
     new = _side(events, schema, after, comes, "i", attempt, only=range(len(schema.columns)))
-    changes = pa.concat_tables([gone, new])
+    low, high = (_side(events, schema, image, bounds, op, attempt, only=key) for image, op in ((before, "l"), (after, "h")))
+    changes = pa.concat_tables([gone, new, low, high])
     columns = {name: changes[name] for name in CHANGE_COLUMNS}
     for column in schema.columns:
         kind = source_kind(column)

@@ -20,7 +20,7 @@ from auditor.pipeline.merge.positions import Held, Where, check_unchanged, descr
 from auditor.pipeline.merge.table_changes import empty, is_move, migrate, move_tables
 from auditor.pipeline.merge.target_table import TargetTable, prepare
 from auditor.pipeline.staged_parts import read_part
-from auditor.sql.merge import Positions
+from auditor.sql.merge import Bound, Positions, read_bounds
 from auditor.store import parts
 from auditor.store.parts import StagedTable
 from dialects import Session
@@ -140,15 +140,21 @@ def _merge(
     for statement in target.statements.lock_stage():
         session.execute(statement)
     check_unchanged(session, where, table, held)
-    count = int(session.query(target.statements.count_staged(attempt))[0][0])
+    count, intervals = (int(one) for one in session.query(target.statements.count_staged(attempt))[0])
     if count != loaded:
         raise MergeFailed(f"{table}: {loaded} changes were loaded, and {count} are in the staging table; they are loaded again")
-    for statement in target.statements.merge(attempt):
+    for statement in target.statements.merge(attempt, _set_bounds_aside(session, target, attempt) if intervals else ()):
         session.execute(statement)
     step("merged")
     for statement in positions.write(table, position, target.schema.id):
         session.execute(statement)
     step("commit")
+
+
+def _set_bounds_aside(session: Session, target: TargetTable, attempt: str) -> list[Bound]:
+    create, listing = target.statements.list_bounds(attempt)
+    session.execute(create)
+    return read_bounds(session.query(listing))
 
 
 def _choose(found: Sequence[Part]) -> list[Part]:

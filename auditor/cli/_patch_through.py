@@ -1,0 +1,62 @@
+"""The option --through of the command patch: hand the rows to what delivers to the target."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from auditor.cli._output import current_user, print_reports, settings_and_store
+from auditor.cli._signals import stopped_by_signals
+
+if TYPE_CHECKING:
+    from auditor.repair.keys import Selection
+
+NOT_ARRIVED = 1
+"""Exit code where rows were sent, and have not all arrived."""
+
+
+def send(options: argparse.Namespace, selection: Selection) -> int:
+    """Send the rows of a run's differences, wait until they have arrived, and audit them again; a file is only written."""
+    from auditor.cli._progress import watching
+    from auditor.errors import ConfigError
+    from auditor.service import patch_through
+    from auditor.service.patches import Followed
+
+    if options.format or (options.output and options.through != "file"):
+        raise ConfigError("--format prints a patch, and --output belongs to --through file; leave them out")
+    if bool(options.receiver) != (options.through == "command"):
+        raise ConfigError("--command and --through command belong together: write both, or neither")
+    with (
+        settings_and_store(options) as (configured, store),
+        watching(options.quiet) as watch,
+        stopped_by_signals("stopping; what was sent goes its way") as stopped,
+    ):
+        followed = Followed(current_user(), tuple(options.accept), stopped, watch)
+        about = (configured, store, options.run, selection)
+        if options.through == "file":
+            return _write(patch_through.print_changes(*about, followed), options)
+        if options.through == "command":
+            sent = patch_through.send_lines(*about, options.receiver, followed)
+        else:
+            sent = patch_through.send_refresh(*about, followed, lambda sentence: print(f"waiting: {sentence}", file=sys.stderr))
+    print(sent.how)
+    if sent.lacking:
+        print(sent.lacking)
+    if sent.after:
+        return print_reports([sent.after], argparse.Namespace(format="text", verbose=False))
+    return NOT_ARRIVED if sent.lacking else 0
+
+
+def _write(lines: Iterator[str], options: argparse.Namespace) -> int:
+    if not options.output:
+        sys.stdout.writelines(lines)
+        return 0
+    path = Path(options.output)
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.writelines(lines)
+    print(f"wrote {path}; audit again once its rows have arrived: auditor run {options.run}", file=sys.stderr)
+    return 0

@@ -1,0 +1,102 @@
+"""Recognise the chunks of bootstraps in the log.
+
+The transaction of a chunk writes into a schema of its own on the source (`auditor.pipeline.bootstrap` makes it): first a row of the table
+``chunks`` says of which table the chunk is, and its bounds; then an empty row goes into that table's refresh table, whose columns are thus
+logged also where no row follows; then the rows, as they are in the source at this place of the log.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from auditor.errors import LogRefused
+from auditor.pipeline.binlog.batches import Project, RowBuffer
+from auditor.pipeline.binlog.row_decoder import Decoder
+from auditor.pipeline.binlog.table_map import TableMap
+from auditor.pipeline.events import EventKind
+
+CHUNKS = "chunks"
+"""The table that says what chunk a transaction is."""
+
+REFRESH = "refresh_"
+"""What the names of refresh tables begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshes:
+    """The bootstraps whose rows are events."""
+
+    schema: str
+    """Where they write on the source."""
+    pipeline: str
+    """The one that asked for them: those of others are passed over."""
+
+
+class ChunkBuffer(RowBuffer):
+    """Rows of a table of the schema of bootstraps: of ``chunks``, which are never handed on, or of a refresh table."""
+
+
+@dataclass(slots=True)
+class Chunk:
+    """The chunk of one transaction."""
+
+    transaction: object
+    body: dict[str, Any]
+    is_open: bool = False
+    """Whether its bounds were taken."""
+
+    def row(self, table: TableMap, key: list[str | None] | None) -> list[str | None]:
+        """Return a row of the table that has these first values of the key alone."""
+        found: list[str | None] = [None] * len(table.columns)
+        for number, text in zip(table.key, key or (), strict=False):
+            found[number] = text
+        return found
+
+
+def read_chunk(buffer: ChunkBuffer, pipeline: str, transaction: object) -> Chunk | None:
+    """Take the row that was decoded last from the buffer of ``chunks``; return the chunk, or None for that of another pipeline."""
+    width = len(buffer.table.columns)
+    texts = buffer.after[-width:]
+    buffer.before.clear()
+    buffer.after.clear()
+    row = dict(zip((column.name for column in buffer.table.columns), texts, strict=False))
+    body = row.get("body")
+    return Chunk(transaction, json.loads(body)) if body and row.get("pipeline") == pipeline else None
+
+
+def refresh_buffer(chunk: Chunk, table: TableMap, decode: Decoder, project: Project) -> ChunkBuffer:
+    """Return the buffer for rows of a refresh table, as rows of the table whose chunk this is. Raises LogRefused."""
+    body, names = chunk.body, [column.name for column in table.columns]
+    if unknown := next((name for name in body["key"] if name not in names), None):
+        raise LogRefused(f"a chunk of {body['table']} lacks the column {unknown!r} of its key; bootstrap the table again")
+    columns = tuple(replace(column, nullable=column.name in body["nullable"]) for column in table.columns)
+    key = tuple(names.index(name) for name in body["key"])
+    return ChunkBuffer(replace(table, database=body["database"], table=body["table"], columns=columns, key=key), decode, project)
+
+
+def take_rows(chunk: Chunk | None, buffer: ChunkBuffer, count: int, transaction: object) -> list[tuple[EventKind, int]]:
+    """Replace the rows that were decoded last by what they stand for; return kinds of events with their numbers.
+
+    The first row of a chunk stands for its bounds and for the keys that may be absent. Rows that belong to no chunk are dropped.
+    """
+    width = len(buffer.table.columns)
+    if chunk is None or chunk.transaction is not transaction:
+        del buffer.after[len(buffer.after) - count * width :]
+        return []
+    if chunk.is_open:
+        return [("refresh", count)]
+    chunk.is_open = True
+    del buffer.after[len(buffer.after) - count * width :]
+    found: list[tuple[EventKind, int]] = []
+    if chunk.body["bounds"]:
+        low, high = (chunk.row(buffer.table, end) for end in chunk.body["bounds"])
+        buffer.before.extend(low)
+        buffer.after.extend(high)
+        found.append(("bounds", 1))
+    for key in chunk.body["keys"]:
+        buffer.before.extend(chunk.row(buffer.table, key))
+    if chunk.body["keys"]:
+        found.append(("absent", len(chunk.body["keys"])))
+    return found

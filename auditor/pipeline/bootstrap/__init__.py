@@ -1,0 +1,7 @@
+"""Bootstrap tables of a pipeline while events flow: existing rows enter the source's own log, between the changes of others.
+
+A chunk is one transaction on the source: it names its bounds, then copies the rows into a refresh table, from which nothing is ever read.
+Rows are locked until its end, so that they stand in the log before every later change and behind every earlier one. `keys` writes keys
+and conditions, `plan` says which chunks a request has, `source_tables` makes what the source needs, `chunk_writer` writes chunks sized by
+time, `carrier` carries requests of the store out, and `arrival` waits until targets hold them.
+"""

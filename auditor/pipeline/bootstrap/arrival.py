@@ -1,0 +1,46 @@
+"""Wait until the targets of a pipeline hold what a bootstrap wrote into the source's log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from auditor.pipeline.binlog.place import Place
+from auditor.store import Store, parts, pipelines
+from auditor.store.refreshes import Refresh
+
+
+@dataclass(slots=True)
+class Arrival:
+    """Whether the rows of bootstraps that are done are in the targets; looked at again and again."""
+
+    store: Store
+    pipeline: str
+    targets: Sequence[str]
+    _needed: dict[str, int] = field(default_factory=dict)
+    """Up to which position a target must hold a bootstrap's table."""
+
+    def lacking(self, found: Sequence[Refresh]) -> dict[str, list[str]]:
+        """Return the tables that each target still lacks, and under '' those that are not staged yet. Raises StoreError."""
+        offset, merges = pipelines.get_pipeline(self.store, self.pipeline).source_offset, pipelines.list_merges(self.store, self.pipeline)
+        lacking: dict[str, list[str]] = {}
+        for one in found:
+            if one.refresh not in self._needed:
+                if not _is_staged(one.progress, offset):
+                    lacking.setdefault("", []).append(one.table)
+                    continue
+                staged = parts.list_tables(self.store, self.pipeline).get(one.table)
+                self._needed[one.refresh] = staged.staged_through if staged else 0
+            for target in self.targets:
+                held = merges.get(target, {}).get(one.table)
+                if (held.position if held else 0) < self._needed[one.refresh]:
+                    lacking.setdefault(target, []).append(one.table)
+        return lacking
+
+
+def _is_staged(progress: Mapping[str, object], offset: Mapping[str, object] | None) -> bool:
+    """Return whether everything was staged up to the end of the log at the end of a bootstrap."""
+    end = progress.get("end")
+    if not isinstance(end, list) or not offset or "." not in str(offset.get("file")):
+        return False
+    return Place(str(offset["file"]), int(str(offset["position"]))).order >= Place(str(end[0]), int(end[1])).order

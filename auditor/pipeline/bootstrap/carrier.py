@@ -1,0 +1,224 @@
+"""Carry out the bootstraps that a pipeline's store asks for, one after the other, in one process at a time."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import dialects
+from auditor.config import Settings
+from auditor.connections.throttle import get_throttle
+from auditor.errors import AuditorError, RefreshRefused, SourceTaken, StatementCancelled, StoreError
+from auditor.pipeline.binlog.dump import log_status
+from auditor.pipeline.bootstrap.chunk_writer import ChunkWriter, ignore_step
+from auditor.pipeline.bootstrap.keys import KeyColumns
+from auditor.pipeline.bootstrap.plan import make_plan
+from auditor.pipeline.bootstrap.source_tables import SourceTables, open_writer, refreshes_of, writer_of
+from auditor.pipeline.check import read_schemas
+from auditor.pipeline.events import TableSchema
+from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
+from auditor.pipeline.watch import source_of
+from auditor.store import Store, leases, pipelines, refreshes, runs
+from auditor.store.refreshes import Refresh
+
+log = logging.getLogger(__name__)
+
+LEASE = 30.0
+"""Seconds after which another process may go on with the bootstraps of a pipeline, if this one no longer extends its lease."""
+
+OnProgress = Callable[[Refresh], None]
+"""Receives a bootstrap whenever its progress was stored."""
+
+
+def ignore_progress(_: Refresh) -> None:
+    """Do not follow bootstraps."""
+
+
+@dataclass(slots=True)
+class Carrier:
+    """Carries out the bootstraps of one pipeline."""
+
+    settings: Settings
+    store: Store
+    pipeline: str
+    stopped: threading.Event
+    on_progress: OnProgress = ignore_progress
+    step: Callable[[str], None] = ignore_step
+    """Called with the name of each step of a chunk before it begins."""
+    _holder: str = field(default_factory=lambda: secrets.token_hex(16))
+    _extended: float = 0.0
+
+    def run(self, paused: threading.Event) -> None:
+        """Carry out what is asked for until ``stopped`` is set, but not while ``paused`` is. Nothing else ends it."""
+        wait = FIRST_WAIT
+        while not self.stopped.wait(wait if wait > FIRST_WAIT else POLL):
+            if paused.is_set():
+                continue
+            try:
+                self.carry_out()
+                wait = FIRST_WAIT
+            except SourceTaken:
+                wait = FIRST_WAIT
+            except AuditorError as error:
+                wait = min(LONGEST_WAIT, 2 * wait)
+                log.warning("%s: a bootstrap waits: %s", self.pipeline, error, extra={"action": "bootstrap_delayed", "again_in": wait})
+            except Exception:  # a bug, or an error that nobody knows: it must not end the thread in silence
+                wait = LONGEST_WAIT
+                log.error("%s: an unexpected error of a bootstrap", self.pipeline, exc_info=True, extra={"action": "bootstrap_unexpected"})
+
+    def carry_out(self) -> int:
+        """Carry out what is asked for now, and return how many bootstraps ended; a refused one ends as failed.
+
+        Raises SourceTaken if another process does it, and errors that may pass: what is left goes on with the next call.
+        """
+        ended = 0
+        try:
+            while not self.stopped.is_set() and (found := refreshes.list_unfinished(self.store, self.pipeline)):
+                self._extend()
+                ended += self._carry(found[0])
+        finally:
+            with suppress(StoreError):  # then it lapses
+                leases.release_lease(self.store, self._lease, self._holder)
+        return ended
+
+    @property
+    def _lease(self) -> str:
+        return f"{self.pipeline}/bootstrap"[-64:]
+
+    def _extend(self) -> None:
+        """Take or extend the lease. Raises SourceTaken."""
+        leases.take_lease(self.store, self._lease, self._holder, runs.this_process(), LEASE)
+        self._extended = time.monotonic()
+
+    def _carry(self, refresh: Refresh) -> bool:
+        """Write the rows of a bootstrap, and return whether it ended. Raises errors that may pass."""
+        try:
+            self._write_chunks(refresh)
+        except (SourceTaken, StatementCancelled, StoreError):
+            raise
+        except AuditorError as error:
+            if error.retryable:
+                self._save(refresh, "running", dict(refresh.progress), str(error))
+                raise
+            self._save(refresh, "failed", dict(refresh.progress), str(error))
+            log.warning("%s: bootstrap of %s: %s", self.pipeline, refresh.table, error, extra={"action": "bootstrap_failed"})
+        return not self.stopped.is_set()
+
+    def _write_chunks(self, refresh: Refresh) -> None:
+        schema, connection = self._read_schema(refresh.table), open_writer(self.settings, self.pipeline)
+        try:
+            tables = SourceTables(connection, refreshes_of(self.settings, self.pipeline))
+            tables.prepare()
+            plan = make_plan(KeyColumns(schema), refresh.asked)
+            writer = ChunkWriter(
+                tables, writer_of(self.settings, self.pipeline), refresh.refresh, plan, secrets.token_hex(16), step=self.step
+            )
+            progress = _Progress.of(refresh)
+            place, failures = writer.begin(), 0
+            while not plan.is_done(place) and not self.stopped.is_set():
+                self._report(refresh, progress, writer)
+                try:
+                    with self._throttle().statement(self._note_wait(refresh, progress), self.stopped):
+                        place, rows = writer.write(place)
+                    failures = 0
+                    progress.add(rows)
+                except AuditorError as error:
+                    failures += 1
+                    if not error.retryable or failures > MOST_FAILURES or isinstance(error, SourceTaken):
+                        raise
+                    self.stopped.wait(FIRST_WAIT * failures)
+                    place = writer.begin()
+            if plan.is_done(place):
+                progress.end = self._log_end()
+                self._save(refresh, "done", progress.plain(writer))
+                writer.finish()
+                extra = {"action": "bootstrapped", "table": refresh.table, "rows": progress.rows, "chunks": progress.chunks}
+                line = f"{refresh.table}: {progress.rows:,} rows were sent in {progress.chunks:,} chunks"
+                log.info("%s: %s", self.pipeline, line, extra=extra)
+            else:
+                self._save(refresh, "running", progress.plain(writer))
+        finally:
+            with suppress(Exception):  # it may be lost
+                connection.close()
+
+    def _read_schema(self, table: str) -> TableSchema:
+        """Return the columns of a table as the source has them now. Raises RefreshRefused."""
+        pipeline = self.settings.pipeline(self.pipeline)
+        connection = self.settings.connections[pipeline.source.connection]
+        session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
+        try:
+            found = {f"{one.database}.{one.table}": one for one in read_schemas(session, pipeline).values()}
+        finally:
+            session.close()
+        if table not in found:
+            raise RefreshRefused(f"the source has no table {table} that the pipeline {self.pipeline} replicates")
+        return found[table]
+
+    def _throttle(self) -> Any:
+        name = self.settings.pipeline(self.pipeline).source.connection
+        return get_throttle(name, self.settings.connections[name])
+
+    def _note_wait(self, refresh: Refresh, progress: _Progress) -> Callable[[str], None]:
+        def note(reason: str) -> None:
+            self._save(refresh, "running", progress.plain(None), reason)
+
+        return note
+
+    def _report(self, refresh: Refresh, progress: _Progress, writer: ChunkWriter) -> None:
+        if time.monotonic() - self._extended > LEASE / 6:
+            self._extend()
+        self._save(refresh, "running", progress.plain(writer))
+
+    def _save(self, refresh: Refresh, state: refreshes.RefreshState, progress: dict[str, Any], reason: str = "") -> None:
+        refreshes.save_progress(self.store, refresh.refresh, state, progress, reason)
+        self.on_progress(refreshes.get_refresh(self.store, refresh.refresh))
+
+    def _log_end(self) -> list[Any]:
+        with closing(source_of(self.settings, self.pipeline).connect()) as connection:
+            end = log_status(connection).end
+        return [end.file, end.offset]
+
+
+MOST_FAILURES = 8
+"""Attempts of one chunk that fail for reasons that may pass, each with fewer rows, before the bootstrap waits longer."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a bootstrap is."""
+
+    chunks: int
+    rows: int
+    seconds: float
+    """Before this process went on with it."""
+    longest: float
+    began: float
+    end: list[Any] | None = None
+
+    @classmethod
+    def of(cls, refresh: Refresh) -> _Progress:
+        known = refresh.progress
+        return cls(known.get("chunks", 0), known.get("rows", 0), known.get("seconds", 0.0), known.get("longest", 0.0), time.monotonic())
+
+    def add(self, rows: int) -> None:
+        """Count a chunk."""
+        self.chunks += 1
+        self.rows += rows
+
+    def plain(self, writer: ChunkWriter | None) -> dict[str, Any]:
+        """Return it as the store keeps it."""
+        self.longest = max(self.longest, writer.longest if writer else 0.0)
+        seconds = round(self.seconds + time.monotonic() - self.began, 3)
+        found = {"chunks": self.chunks, "rows": self.rows, "seconds": seconds, "longest": round(self.longest, 3)}
+        return found | ({"end": self.end} if self.end else {})
+
+
+def is_ready(store: Store, pipeline: str) -> bool:
+    """Return whether a pipeline's stream has begun, so that what is written into the log now is read. Raises StoreError."""
+    return pipelines.get_pipeline(store, pipeline).source_offset is not None

@@ -1,0 +1,70 @@
+"""Say what keeps bootstraps of a pipeline from running, and what they cost its tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+from auditor.config import Settings
+from auditor.errors import AuditorError, EngineError, RefreshRefused
+from auditor.pipeline.binlog.dump import log_ignores
+from auditor.pipeline.bootstrap.keys import KeyColumns
+from auditor.pipeline.bootstrap.source_tables import RIGHTS, ask, check_server, fill, open_writer, refreshes_of
+from auditor.pipeline.events import TableSchema
+
+RIGHTS_NEEDED = ("CREATE", "DROP", "SELECT", "INSERT", "UPDATE", "DELETE")
+
+
+def find_obstacles(settings: Settings, name: str, schemas: Sequence[TableSchema]) -> Iterator[tuple[str, str]]:
+    """Yield what bootstraps lack and cost: what it is about, and a sentence. Nothing is written. ``schemas`` are the source's tables."""
+    try:
+        with closing(open_writer(settings, name)) as connection:
+            for sentence in _check_source(connection, refreshes_of(settings, name).schema):
+                yield "bootstraps", sentence
+    except (EngineError, RefreshRefused) as error:
+        yield "bootstraps", str(error)
+    for schema in schemas:
+        if schema.key and (sentence := _cost(settings, name, schema)):
+            yield f"bootstraps of {schema.table}", sentence
+
+
+def _check_source(connection: Any, schema: str) -> Iterator[str]:
+    if check_server(connection) != "BLACKHOLE":
+        yield (
+            "the source has no engine BLACKHOLE, so refresh tables hold a chunk's rows until it is written; on MariaDB run: INSTALL SONAME"
+            " 'ha_blackhole', there and on its replicas"
+        )
+    if log_ignores(connection, schema):
+        yield f"the source does not log what is written into {schema}; correct its settings binlog_do_db and binlog_ignore_db"
+    held = _rights(connection, schema)
+    if lacking := [right for right in RIGHTS_NEEDED if not held & {right, "ALL PRIVILEGES"}]:
+        yield f"the user that writes lacks {', '.join(lacking)} on {schema}.*; run: {RIGHTS.format(schema=schema)}"
+
+
+def _rights(connection: Any, schema: str) -> set[str]:
+    """Return the rights that the user was granted on all tables of a schema."""
+    found: set[str] = set()
+    for (line,) in ask(connection, fill("grants")):
+        granted = re.match(r"GRANT (.+) ON (\S+) TO", str(line))
+        if granted and granted[2].replace("`", "").replace("\\", "") in ("*.*", f"{schema}.*"):
+            found |= {right.strip().upper() for right in granted[1].split(",")}
+    return found
+
+
+def _cost(settings: Settings, name: str, schema: TableSchema) -> str:
+    """Return what a bootstrap of a table costs beyond reading it; '' for nothing."""
+    key = KeyColumns(schema)
+    try:
+        assert key.chunked
+    except AuditorError as error:
+        return f"only keys that are listed can be sent anew: {error}"
+    rules = settings.pipeline(name).columns_of(schema.table)
+    if any(column.lower() in {masked.lower() for masked in rules.mask} for column in schema.key):
+        return "its key is masked, and digests have no order: rows that only a target has stay there"
+    if not key.is_ordered:
+        return (
+            f"engines order {key.columns[0].type} differently: its first chunk empties the table in targets, which fills up again after it"
+        )
+    return ""

@@ -1,0 +1,169 @@
+"""Write chunks of existing rows into the source's log, each in one transaction that locks its rows for less than a second."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import dialects
+from auditor.errors import AuditorError, ColumnsChanged, ConnectionLost, EngineError, SourceTaken
+from auditor.pipeline.binlog.dump import Source
+from auditor.pipeline.bootstrap.keys import Key, interval, one_of, quote, text_of
+from auditor.pipeline.bootstrap.plan import MOST_KEYS, Next, Plan, read_next
+from auditor.pipeline.bootstrap.source_tables import RefreshTable, SourceTables, ask, execute, fill, rollback
+
+AIM = 0.25
+"""Seconds for which a chunk's rows should be locked: its rows are so many as took about this long before."""
+
+LOCK_LIMIT = 0.9
+"""Seconds after which a chunk's statement is cancelled, so that its rows are locked for less than a second."""
+
+FIRST_ROWS, MOST_ROWS = 500, 50_000
+"""Rows of the first chunk, and of a later one at most."""
+
+
+def ignore_step(_: str) -> None:
+    """Ignore the steps of a chunk."""
+
+
+@dataclass(slots=True)
+class ChunkWriter:
+    """Writes the chunks of one bootstrap; any number of processes may try, and one of them goes on."""
+
+    tables: SourceTables
+    source: Source
+    """Where a second connection is made, to cancel a statement."""
+    bootstrap: str
+    plan: Plan
+    attempt: str
+    rows: int = field(default_factory=lambda: FIRST_ROWS)
+    """Rows of the next chunk."""
+    step: Callable[[str], None] = ignore_step
+    """Called with the name of each step of a chunk before it begins."""
+    longest: float = 0.0
+    """Seconds for which a chunk locked its rows at most."""
+    _table: RefreshTable | None = field(default=None)
+
+    def begin(self) -> Next:
+        """Take the bootstrap over, and return where its next chunk begins. Raises errors of the source."""
+        connection, literal = self.tables.connection, dialects.get("mysql").literal
+        about = {"chunks": self.tables.chunks, "bootstrap": literal(self.bootstrap)}
+        mine = {"pipeline": literal(self.tables.refreshes.pipeline), "attempt": literal(self.attempt)}
+        ask(connection, fill("refresh_claim", **about, **mine))
+        [(_, body)] = ask(connection, fill("refresh_state", **about))
+        schema = self.plan.key.schema
+        self._table = self.tables.make_table(schema.database, schema.table)
+        return read_next(str(body)) or self.plan.first()
+
+    def write(self, place: Next) -> tuple[Next, int]:
+        """Write the chunk that begins at a place; return where the next one does, and the rows written.
+
+        Raises SourceTaken if another process went on with the bootstrap, and errors of the source; nothing is written then, or the whole
+        chunk where the connection was lost during the commit.
+        """
+        if place.range < len(self.plan.ranges):
+            end = self._find_end(place)
+            high = self.plan.ranges[place.range][1] if end is None else end
+            condition = interval(self.plan.key.chunked, place.low, high)
+            return self._commit(place, self.plan.after(place, end), condition, self.plan.bounds(place, end), ())
+        keys = self.plan.keys[place.keys : place.keys + min(self.rows, MOST_KEYS)]
+        condition = one_of(self.plan.key.columns, keys)
+        return self._commit(place, self.plan.after(place, None, len(keys)), condition, None, keys)
+
+    def finish(self) -> None:
+        """Delete what the source keeps of the bootstrap. Raises errors of the source."""
+        bootstrap = dialects.get("mysql").literal(self.bootstrap)
+        ask(self.tables.connection, fill("refresh_end", chunks=self.tables.chunks, bootstrap=bootstrap))
+
+    def _find_end(self, place: Next) -> Key | None:
+        """Return the last key of the chunk; None if it ends with its range."""
+        columns = self.plan.key.chunked
+        found = ask(
+            self.tables.connection,
+            fill(
+                "refresh_end_of_chunk",
+                texts=", ".join(text_of(column) for column in columns),
+                table=self._name,
+                condition=interval(columns, place.low, self.plan.ranges[place.range][1]),
+                key=", ".join(quote(column.name) for column in columns),
+                offset=str(self.rows - 1),
+            ),
+        )
+        return tuple(str(text) for text in found[0]) if found else None
+
+    def _commit(self, place: Next, then: Next, condition: str, bounds: list[Key] | None, keys: Sequence[Key]) -> tuple[Next, int]:
+        assert self._table
+        connection = self.tables.connection
+        body = self.plan.body(self._table.nullable, bounds, keys, then)
+        self.step("begin")
+        ask(connection, "BEGIN")
+        began = time.monotonic()
+        try:
+            with _cancelled_after(LOCK_LIMIT, self.source, connection):
+                self._name_chunk(place, body)
+                began = time.monotonic()
+                written = self._copy(condition)
+            self.step("commit")
+            ask(connection, "COMMIT")
+        except AuditorError as error:
+            self.rows = max(1, self.rows // 4)
+            if not isinstance(error, ConnectionLost):
+                rollback(connection)
+            raise
+        seconds = time.monotonic() - began
+        self.step("committed")
+        self.longest = max(self.longest, seconds)
+        self.rows = max(1, min(MOST_ROWS, int(self.rows * min(2.0, max(0.25, AIM / max(seconds, 0.001))))))
+        if self._table.holds_rows:
+            ask(connection, fill("refresh_clear", refresh=self._table.refresh))
+        return then, written
+
+    def _name_chunk(self, place: Next, body: str) -> None:
+        literal = dialects.get("mysql").literal
+        about = {"bootstrap": literal(self.bootstrap), "attempt": literal(self.attempt)}
+        statement = fill("refresh_chunk", chunks=self.tables.chunks, number=str(place.number), body=literal(body), **about)
+        if execute(self.tables.connection, statement) != 1:
+            raise SourceTaken("another process went on with this bootstrap")
+
+    def _copy(self, condition: str) -> int:
+        """Copy the rows of a chunk, and return how many. Raises ColumnsChanged: the next attempt has the new ones."""
+        assert self._table
+        connection, schema = self.tables.connection, self.plan.key.schema
+        columns = ", ".join(quote(name) for name in self._table.columns)
+        ask(connection, fill("refresh_empty_row", refresh=self._table.refresh))
+        self.step("copy")
+        rows = {"refresh": self._table.refresh, "columns": columns, "table": self._name, "condition": condition}
+        written = execute(connection, fill("refresh_rows", **rows))
+        # From here on the table cannot be altered until the commit.
+        if self.tables.describe(schema.database, schema.table) != self._table.described:
+            raise ColumnsChanged(f"the columns of {self.plan.key.name} were changed; the bootstrap goes on with the new ones")
+        return written
+
+    @property
+    def _name(self) -> str:
+        return f"{quote(self.plan.key.schema.database)}.{quote(self.plan.key.schema.table)}"
+
+
+@contextmanager
+def _cancelled_after(seconds: float, source: Source, connection: Any) -> Iterator[None]:
+    """Cancel the statement of a connection, over a second one, if the block lasts longer."""
+    lock, is_over, thread = threading.Lock(), threading.Event(), connection.thread_id()
+
+    def cancel() -> None:
+        with suppress(EngineError), closing(source.connect()) as killer, lock:
+            if not is_over.is_set():
+                ask(killer, f"KILL QUERY {thread}")
+
+    timer = threading.Timer(seconds, cancel)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        with lock:  # what is cancelled later would be the next statement
+            is_over.set()

@@ -1,0 +1,198 @@
+"""What a bootstrap needs on the source: a connection that may write there, and the tables of a schema of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+
+import dialects
+import sql_templates
+from auditor.config import Settings
+from auditor.errors import AccessDenied, ConnectionLost, EngineError, RefreshRefused
+from auditor.pipeline.binlog.dump import Source
+from auditor.pipeline.binlog.refreshes import CHUNKS, REFRESH, Refreshes
+from auditor.pipeline.binlog.server import identify_server
+from auditor.pipeline.bootstrap.keys import quote
+from auditor.pipeline.watch import source_of
+from dialects.mysql_errors import translate_error
+
+SCHEMA = "auditor_refresh"
+"""The schema in which bootstraps write, unless the URL by which they write names another."""
+
+SETTINGS = (
+    "SET NAMES utf8mb4",
+    "SET SESSION time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION'",
+    "SET SESSION innodb_lock_wait_timeout = 1, lock_wait_timeout = 2",
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+)
+"""Under READ COMMITTED the rows would not be locked, and newer values be overwritten by older ones."""
+
+BLACKHOLE, INNODB = "BLACKHOLE", "InnoDB"
+
+RIGHTS = "GRANT CREATE, DROP, SELECT, INSERT, UPDATE, DELETE ON {schema}.* TO the user, and GRANT SELECT on the tables of the pipeline"
+
+
+def refreshes_of(settings: Settings, name: str) -> Refreshes:
+    """Return where bootstraps of a pipeline write on its source. Raises UnknownPipeline."""
+    source = settings.pipeline(name).source
+    schema = dialects.parse_url(settings.connections[source.refresh].url).database if source.refresh else ""
+    return Refreshes(schema or SCHEMA, name)
+
+
+def writer_of(settings: Settings, name: str) -> Source:
+    """Return the server that bootstraps of a pipeline write to. Raises RefreshRefused if no connection may."""
+    source = settings.pipeline(name).source
+    connection = source.refresh or source.connection
+    write = settings.connections[connection].write
+    if write is None and not source.refresh:
+        raise RefreshRefused(
+            f"bootstraps of {name} write into a schema of their own on the source, and the connection {connection!r} may only read; add"
+            " write: {url: ...} to it, or name another connection by source: {refresh: ...}"
+        )
+    return Source(write.url if write else settings.connections[connection].url, connection)
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshTable:
+    """A table of the source, and the table into which its rows are copied."""
+
+    refresh: str
+    """As SQL text, with its schema."""
+    columns: Sequence[str]
+    nullable: Sequence[str]
+    described: Sequence[tuple[Any, ...]]
+    """The columns of the source's table, as the catalogue had them."""
+    holds_rows: bool
+    """Whether the refresh table has to be emptied after each chunk."""
+
+
+@dataclass(slots=True)
+class SourceTables:
+    """The schema of bootstraps on a source, over one connection of PyMySQL that may write."""
+
+    connection: Any
+    refreshes: Refreshes
+    engine: str = BLACKHOLE
+
+    @property
+    def chunks(self) -> str:
+        """The table of chunks as SQL text."""
+        return f"{quote(self.refreshes.schema)}.{quote(CHUNKS)}"
+
+    def prepare(self) -> None:
+        """Make the session and the schema ready.
+
+        Raises RefreshRefused if the server takes no writes or logs none, or a right is missing.
+        """
+        for statement in SETTINGS:
+            ask(self.connection, statement)
+        self.engine = check_server(self.connection)
+        try:
+            ask(self.connection, fill("refresh_schema", schema=quote(self.refreshes.schema)))
+            ask(self.connection, fill("refresh_chunks_create", chunks=self.chunks))
+        except AccessDenied as error:
+            raise RefreshRefused(f"{error}; run: {RIGHTS.format(schema=self.refreshes.schema)}") from error
+
+    def make_table(self, database: str, table: str) -> RefreshTable:
+        """Return the refresh table of a table, made anew if its columns are not the table's. Raises RefreshRefused."""
+        digest = hashlib.sha256(f"{self.refreshes.pipeline}/{database}.{table}".encode()).hexdigest()[:16]
+        name = f"{REFRESH}{digest}"
+        refresh = f"{quote(self.refreshes.schema)}.{quote(name)}"
+        described = self.describe(database, table)
+        if not described:
+            raise RefreshRefused(f"the source has no table {database}.{table}")
+        holds_rows = self.engine != BLACKHOLE
+        if [one[:4] for one in self.describe(self.refreshes.schema, name)] != [one[:4] for one in described]:
+            try:
+                ask(self.connection, fill("refresh_drop", refresh=refresh))
+                columns = ",\n  ".join(_definition(*one) for one in described)
+                ask(self.connection, fill("refresh_table_create", refresh=refresh, columns=columns, engine=self.engine))
+            except AccessDenied as error:
+                raise RefreshRefused(f"{error}; run: {RIGHTS.format(schema=self.refreshes.schema)}") from error
+        elif holds_rows:
+            ask(self.connection, fill("refresh_clear", refresh=refresh))
+        names = [str(one[0]) for one in described]
+        return RefreshTable(refresh, names, [str(one[0]) for one in described if one[4]], described, holds_rows)
+
+    def describe(self, database: str, table: str) -> list[tuple[Any, ...]]:
+        """Return name, type, character set, collation and nullability of a table's columns."""
+        literal = dialects.get("mysql").literal
+        rows = ask(self.connection, fill("refresh_columns", schema=literal(database), table=literal(table)))
+        return [(str(name), _plain_type(str(native)), charset, collation, bool(null)) for name, native, charset, collation, null in rows]
+
+
+def open_writer(settings: Settings, name: str) -> Any:
+    """Return a connection by which bootstraps write, which the caller closes. Raises RefreshRefused if it leads to another server."""
+    writer = writer_of(settings, name)
+    connection = writer.connect()
+    try:
+        with closing(source_of(settings, name).connect()) as reader:
+            there, here = identify_server(connection), identify_server(reader)
+        if there != here:
+            raise RefreshRefused(
+                f"the connection {writer.name!r}, by which bootstraps write, leads to another server ({there}) than the one whose log is"
+                f" read ({here}); let both lead to the same one"
+            )
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def check_server(connection: Any) -> str:
+    """Return the engine for refresh tables. Raises RefreshRefused if the server takes no writes, or logs none of this user."""
+    [(read_only, logs, engine)] = ask(connection, fill("refresh_server"))
+    if str(read_only).upper() not in ("0", "OFF", "NO"):
+        raise RefreshRefused(
+            "the source is read_only, so that nothing may be written into its log; bootstrap from the server that replicates to it, or"
+            " copy the table with: auditor bootstrap"
+        )
+    if not int(logs):
+        raise RefreshRefused("the source does not log what this user writes (sql_log_bin is 0); set it to 1 for the user's sessions")
+    return BLACKHOLE if engine else INNODB
+
+
+def ask(connection: Any, statement: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement. Raises errors of ``auditor.errors``."""
+    return _run(connection, statement)[1]
+
+
+def execute(connection: Any, statement: str) -> int:
+    """Run a statement and return how many rows it changed. Raises errors of ``auditor.errors``."""
+    return _run(connection, statement)[0]
+
+
+def _run(connection: Any, statement: str) -> tuple[int, list[tuple[Any, ...]]]:
+    try:
+        with connection.cursor() as cursor:
+            return int(cursor.execute(statement)), list(cursor.fetchall())
+    except (pymysql.MySQLError, OSError) as error:
+        raise translate_error(error) or ConnectionLost(str(error)) from error
+
+
+def rollback(connection: Any) -> None:
+    """Roll the open transaction back; a connection that is lost has none."""
+    with suppress(EngineError):
+        ask(connection, "ROLLBACK")
+
+
+def fill(template: str, **fragments: str) -> str:
+    """Return a statement of bootstraps for the source."""
+    return sql_templates.fill(dialects.get("mysql").template(template), fragments)
+
+
+def _plain_type(native: str) -> str:
+    """Return a type without MariaDB's comments about how it is stored."""
+    return re.sub(r"\s*/\*.*?\*/", "", native)
+
+
+def _definition(name: str, native: str, charset: str | None, collation: str | None, _: bool) -> str:
+    """Return the definition of a refresh table's column: it may be NULL, and holds what the source's column holds."""
+    text = f" CHARACTER SET {charset} COLLATE {collation}" if charset else ""
+    return f"{quote(name)} {native}{text} NULL"

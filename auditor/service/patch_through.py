@@ -1,0 +1,173 @@
+"""Patch a target by what delivers to it: through its pipeline, or through a team's own path; wait, and audit the rows again."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from auditor.config import Audit, Settings
+from auditor.errors import AuditorError, PatchFailed, RefreshRefused
+from auditor.model import Report
+from auditor.repair import proposal, through
+from auditor.repair.keys import Selection
+from auditor.repair.proposal import unnamed
+from auditor.service import audits, patches, pipeline_bootstraps, running
+from auditor.service.patches import NOBODY, Followed
+from auditor.service.pipeline_status import status
+from auditor.store import Store, repairs
+from auditor.store.refreshes import Refresh
+
+PATIENCE = 600.0
+"""Seconds for which rows that were sent are waited for."""
+
+LOOK = 2.0
+"""Seconds between two looks at rows that were handed to a team's own path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What was sent, whether it arrived, and the run that looked at its rows afterwards."""
+
+    rows: int
+    how: str
+    """A sentence about what was sent."""
+    lacking: str
+    """What has not arrived; empty if all has."""
+    after: Report | None
+
+
+def send_refresh(
+    settings: Settings,
+    store: Store,
+    what: str,
+    selection: Selection,
+    followed: Followed = NOBODY,
+    say: Callable[[str], None] = lambda _: None,
+) -> Sent:
+    """Send the rows of a run's differences anew through the pipeline that carries the table, wait for them, and audit them again.
+
+    Raises UnknownRun, PatchRefused, RefreshRefused and errors of the source.
+    """
+    audit, report = patches.find_run(settings, store, what)
+    name, table, target = find_pipeline(settings, audit)
+    wanted = through.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
+    if not (wanted.ranges or wanted.keys):
+        return Sent(0, "nothing to send: no row differs, or none was selected", "", None)
+    [key] = pipeline_bootstraps.choose_tables(settings, name, table)
+    if tuple(column.name for column in key.columns) != wanted.columns:
+        whole = f"auditor pipeline bootstrap {name} --table {table}"
+        raise RefreshRefused(f"the audit compares {table} by other columns than its primary key; bootstrap the table instead: {whole}")
+    asked = pipeline_bootstraps.request(settings, store, name, table, ranges=wanted.ranges, keys=wanted.keys, by=followed.who)
+    done = pipeline_bootstraps.carry_out(settings, store, name, asked, followed.stopped)
+    if failed := next((one for one in done if one.state == "failed"), None):
+        raise RefreshRefused(failed.reason)
+    rows = sum(int(one.progress.get("rows", 0)) for one in done)
+    how = f"{rows:,} rows and {len(wanted.keys):,} keys were sent through the pipeline {name}, in {len(wanted.ranges):,} ranges and a list"
+    if why := unnamed(report.differences) if report.differences is not None else "":
+        how += f"; {why}"
+    lacking = _wait(settings, store, name, done, target, followed.stopped, say)
+    after = None if lacking else _audit_again(settings, store, report, wanted.span, followed, f"through the pipeline {name}", rows)
+    return Sent(rows, how, lacking, after)
+
+
+def print_changes(settings: Settings, store: Store, what: str, selection: Selection, followed: Followed = NOBODY) -> Iterator[str]:
+    """Yield the rows of a run's differences as JSON lines, read anew from both sides. Raises what `patches.print_patch` raises."""
+    audit, report = patches.find_run(settings, store, what)
+    about = (store, report, audit, settings.connections, selection, followed.accepted, followed.on_progress)
+    with proposal.propose(*about) as found:
+        yield from through.print_changes(found)
+
+
+def send_lines(settings: Settings, store: Store, what: str, selection: Selection, command: str, followed: Followed = NOBODY) -> Sent:
+    """Hand the rows as JSON lines to a command's standard input, wait until they are equal, and audit them again.
+
+    Raises what `print_changes` raises, and PatchFailed if the command fails.
+    """
+    audit, report = patches.find_run(settings, store, what)
+    rows = _pipe(command, print_changes(settings, store, what, selection, followed))
+    if not rows:
+        return Sent(0, "nothing to send: every row is equal by now, or was not selected", "", None)
+    deadline, left = time.monotonic() + PATIENCE, rows
+    while left and not followed.stopped.is_set() and time.monotonic() < deadline:
+        about = (store, report, audit, settings.connections, selection, followed.accepted, followed.on_progress)
+        with proposal.propose(*about) as found:
+            left = sum(len(changes) for changes in found.changes())
+        if left:
+            followed.stopped.wait(LOOK)
+    lacking = f"{left:,} rows still differ" if left else ""
+    wanted = through.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
+    after = None if left else _audit_again(settings, store, report, wanted.span, followed, "by a command", rows)
+    return Sent(rows, f"{rows:,} changes were handed to the command", lacking, after)
+
+
+def find_pipeline(settings: Settings, audit: Audit) -> tuple[str, str, str]:
+    """Return the pipeline that carries an audit's table into its target, the table, and the pipeline's name of the target.
+
+    Raises RefreshRefused.
+    """
+    source, target = audit.source.place.parts, audit.target.place.parts
+    for name, pipeline in settings.pipelines.items():
+        if not source or _database(settings, pipeline.source.connection) != _database(settings, audit.source.connection):
+            continue
+        for into, chosen in pipeline.targets.items():
+            is_there = _database(settings, chosen.connection) == _database(settings, audit.target.connection)
+            is_same = bool(target) and target[-1].lower() == source[-1].lower() and target[-2:-1] in ((), (chosen.schema_,))
+            if is_there and is_same and pipeline.replicates(source[-1]):
+                return name, source[-1], into
+    raise RefreshRefused(f"no pipeline carries {audit.source.table} of {audit.source.connection} into {audit.target.table}; write --apply")
+
+
+def _database(settings: Settings, connection: str) -> str:
+    return settings.connections[connection].database
+
+
+def _wait(
+    settings: Settings, store: Store, name: str, done: list[Refresh], target: str, stopped: threading.Event,
+    say: Callable[[str], None],
+) -> str:  # fmt: skip
+    if any(one.state != "done" for one in done):
+        return "it was stopped after a chunk; the pipeline, or the same command, goes on with it"
+    if not status(settings, store, name, look=False)["running"]:
+        return f"the rows are in the source's log, and the pipeline does not run; start it (auditor pipeline run {name}), then audit again"
+    return pipeline_bootstraps.wait_until_arrived(settings, store, name, done, stopped, [target], say, PATIENCE)
+
+
+def _pipe(command: str, lines: Iterator[str]) -> int:
+    """Write lines into a command's standard input, and return how many. Raises PatchFailed."""
+    count = 0
+    try:
+        with subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE, text=True, encoding="utf-8") as process:
+            assert process.stdin
+            try:
+                for line in lines:
+                    process.stdin.write(line)
+                    count += 1
+                process.stdin.close()
+            except BrokenPipeError:
+                pass  # its exit code says why
+    except (OSError, ValueError) as error:
+        raise PatchFailed(f"the command cannot be run: {error}") from error
+    if process.returncode:
+        raise PatchFailed(f"the command ended with {process.returncode}, after {count:,} changes were handed to it; audit again")
+    return count
+
+
+def _audit_again(
+    settings: Settings, store: Store, report: Report, span: tuple[int, int] | None, followed: Followed, how: str, rows: int
+) -> Report | None:
+    """Audit the touched keys again, or the whole table where keys have no order."""
+    keys = {"keys": {"from": span[0], "to": span[1]}} if span else {}
+    try:
+        after = running.run_audit(
+            audits.with_defined_audits(settings, store), report.audit, followed.on_progress, store,
+            reason=f"after rows of run {report.run} were sent anew", requested_by=followed.who, overrides=keys,
+        )  # fmt: skip
+    except AuditorError:
+        return None
+    note = f"{rows:,} rows sent {how}; run {after.run[:12]} looked again: {after.verdict.value}"
+    repairs.record_repair(store, run=report.run, audit=report.audit, kind="patch", note=note, who=followed.who, rows=rows)
+    return after

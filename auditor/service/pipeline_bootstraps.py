@@ -1,0 +1,117 @@
+"""Ask for existing rows of a pipeline's tables to be sent through its stream, carry that out, and wait until targets hold them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from threading import Event
+
+import dialects
+from auditor.config import Settings
+from auditor.errors import ConfigError, RefreshRefused, SourceTaken
+from auditor.pipeline.bootstrap.arrival import Arrival
+from auditor.pipeline.bootstrap.carrier import Carrier, OnProgress, ignore_progress, is_ready
+from auditor.pipeline.bootstrap.keys import KeyColumns
+from auditor.pipeline.bootstrap.plan import make_plan
+from auditor.pipeline.bootstrap.source_tables import writer_of
+from auditor.pipeline.check import read_schemas
+from auditor.pipeline.waits import POLL
+from auditor.store import Store, refreshes
+from auditor.store.refreshes import UNFINISHED, Asked, Refresh
+
+MOST_KEYS = 100_000
+"""Keys that one request may list."""
+
+
+def request(
+    settings: Settings,
+    store: Store,
+    name: str,
+    table: str | None = None,
+    *,
+    first: int | None = None,
+    last: int | None = None,
+    ranges: Sequence[tuple[int, int]] = (),
+    keys: Sequence[Sequence[str]] = (),
+    by: str = "",
+) -> list[Refresh]:
+    """Ask for all rows of a pipeline's tables, or of one of them, ranges of its keys or these keys; return a request for each table.
+
+    Both ends of a range are inclusive. A request that has not ended is returned instead of an equal one. Raises UnknownPipeline,
+    ConfigError, NoKey, ColumnRefused, RefreshRefused and EngineError.
+    """
+    writer_of(settings, name)
+    if not is_ready(store, name):
+        raise RefreshRefused(f"the pipeline {name} has never run, so nothing would read the rows; run it first")
+    if len(keys) > MOST_KEYS:
+        raise ConfigError(f"{len(keys):,} keys are listed, and one request may list {MOST_KEYS:,}; use a range, or the whole table")
+    chosen = choose_tables(settings, name, table)
+    wanted: list[tuple[int | None, int | None]] = [*ranges, *([(first, last)] if first is not None or last is not None else [])]
+    named = bool(keys) or bool(wanted)
+    if named and len(chosen) > 1:
+        raise ConfigError("keys are those of one table; name it with --table")
+    found = []
+    for one in chosen:
+        asked = Asked(tuple(one.parse_range(*ends) for ends in wanted), tuple(one.parse(key) for key in keys))
+        make_plan(one, asked)
+        found.append((one.name, asked))
+    return [refreshes.request_refresh(store, name, one, asked, by) for one, asked in found]
+
+
+def choose_tables(settings: Settings, name: str, table: str | None) -> list[KeyColumns]:
+    """Return the keys of a pipeline's tables, or of one of them. Raises ConfigError, NoKey and EngineError."""
+    pipeline = settings.pipeline(name)
+    connection = settings.connections[pipeline.source.connection]
+    session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
+    try:
+        schemas = read_schemas(session, pipeline)
+    finally:
+        session.close()
+    plain = (table or "*").rpartition(".")[2]
+    chosen = [schema for found, schema in schemas.items() if fnmatchcase(found, plain)]
+    if not chosen:
+        raise ConfigError(f"pipeline {name!r} has no table {table!r}; it has {', '.join(sorted(schemas)) or 'none'}")
+    return [KeyColumns(schema) for schema in chosen]
+
+
+def carry_out(
+    settings: Settings, store: Store, name: str, asked: Iterable[Refresh], stop: Event, on_progress: OnProgress = ignore_progress
+) -> list[Refresh]:
+    """Carry requests out, or follow the process that does, until all have ended or ``stop`` is set; return how they stand then.
+
+    Raises StoreError, and errors of the source that may pass: the same call goes on later.
+    """
+    wanted = {one.refresh for one in asked}
+    carrier = Carrier(settings, store, name, stop, on_progress)
+    while True:
+        try:
+            carrier.carry_out()
+        except SourceTaken:
+            stop.wait(POLL)
+        found = [refreshes.get_refresh(store, one) for one in sorted(wanted)]
+        for one in found:
+            on_progress(one)
+        if stop.is_set() or all(one.state not in UNFINISHED for one in found):
+            return found
+
+
+def wait_until_arrived(
+    settings: Settings, store: Store, name: str, found: Sequence[Refresh], stop: Event, targets: Sequence[str] = (),
+    on_wait: Callable[[str], None] = lambda _: None, most: float = 600.0,
+) -> str:  # fmt: skip
+    """Wait until targets (by default all) hold what these bootstraps sent; return what is lacking after ``most`` seconds, '' for nothing.
+
+    Raises UnknownPipeline and StoreError.
+    """
+    arrival = Arrival(store, name, targets or list(settings.pipeline(name).targets))
+    deadline, told = time.monotonic() + most, ""
+    while lacking := arrival.lacking([one for one in found if one.state == "done"]):
+        sentence = "; ".join(f"{target or 'the staging'} lacks {', '.join(tables)}" for target, tables in lacking.items())
+        if sentence != told:
+            told = sentence
+            on_wait(sentence)
+        if stop.is_set() or time.monotonic() > deadline:
+            return sentence
+        stop.wait(POLL)
+    return ""

@@ -1,0 +1,132 @@
+"""Bootstraps within a pipeline's stream: who asked for which rows, and how far they were written into the source's log."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from auditor.errors import UnknownRefresh
+from auditor.store import events
+from auditor.store._refresh_schema import refreshes
+from auditor.store._store import Store, database_time
+
+RefreshState = Literal["requested", "running", "done", "failed"]
+"""``done``: all rows are in the source's log; targets may still lack them."""
+
+UNFINISHED = ("requested", "running")
+
+KeyTexts = Sequence[str | None]
+"""The first values of a key, as texts of events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which rows of a table are asked for: all where nothing is given."""
+
+    ranges: tuple[tuple[KeyTexts, KeyTexts], ...] = ()
+    """Intervals of keys: the greatest key below, and the last one; an empty key is no bound."""
+    keys: tuple[KeyTexts, ...] = ()
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all rows of the table are asked for."""
+        return not (self.ranges or self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """A bootstrap that was asked for."""
+
+    refresh: str
+    pipeline: str
+    table: str
+    asked: Asked
+    state: RefreshState
+    who: str
+    at: dt.datetime
+    ended: dt.datetime | None = None
+    progress: Mapping[str, Any] = field(default_factory=dict)
+    """``chunks``, ``rows`` and ``seconds`` so far, ``longest`` lock in seconds; ``end``, the place of the log, once it is done."""
+    reason: str = ""
+    """Why it waits or failed; empty if it does not."""
+
+
+def request_refresh(store: Store, pipeline: str, table: str, asked: Asked, who: str) -> Refresh:
+    """Ask for rows of a table, and record the event; return the request, or an equal one that has not ended. Raises StoreError."""
+    plain = _plain(asked)
+
+    def work(connection: Connection) -> Refresh:
+        for row in connection.execute(_unfinished(pipeline).where(refreshes.c.table_name == table)):
+            if row.asked == plain:
+                return _refresh(row)
+        at, refresh = database_time(connection), uuid.uuid4().hex
+        values = {"refresh": refresh, "pipeline": pipeline, "table_name": table, "asked": plain, "who": who, "at": at}
+        connection.execute(insert(refreshes).values(**values, state="requested", progress={}, reason=""))
+        detail = {"refresh": refresh, "table": table, "ranges": len(asked.ranges), "keys": len(asked.keys)}
+        events.insert_event(connection, who=who, what="pipeline bootstrap", subject=pipeline, detail=detail)
+        return Refresh(refresh, pipeline, table, asked, "requested", who, at)
+
+    return store.write(work)
+
+
+def list_unfinished(store: Store, pipeline: str) -> list[Refresh]:
+    """Return the bootstraps of a pipeline that have not ended, oldest first. Raises StoreError."""
+    with store.reading() as connection:
+        return [_refresh(row) for row in connection.execute(_unfinished(pipeline)).all()]
+
+
+def list_refreshes(store: Store, pipeline: str, limit: int = 100) -> list[Refresh]:
+    """Return the last bootstraps of a pipeline, newest first. Raises StoreError."""
+    wanted = select(refreshes).where(refreshes.c.pipeline == pipeline)
+    with store.reading() as connection:
+        rows = connection.execute(wanted.order_by(refreshes.c.at.desc(), refreshes.c.refresh).limit(limit)).all()
+    return [_refresh(row) for row in rows]
+
+
+def get_refresh(store: Store, refresh: str) -> Refresh:
+    """Return a bootstrap. Raises UnknownRefresh and StoreError."""
+    with store.reading() as connection:
+        row = connection.execute(select(refreshes).where(refreshes.c.refresh == refresh)).one_or_none()
+    if row is None:
+        raise UnknownRefresh(f"there is no bootstrap {refresh!r} of a pipeline")
+    return _refresh(row)
+
+
+def save_progress(store: Store, refresh: str, state: RefreshState, progress: Mapping[str, Any], reason: str = "") -> None:
+    """Store how a bootstrap stands. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        ended = {} if state in UNFINISHED else {"ended": database_time(connection)}
+        values = {"state": state, "progress": dict(progress), "reason": reason, **ended}
+        connection.execute(update(refreshes).where(refreshes.c.refresh == refresh).values(**values))
+
+    store.write(work)
+
+
+def forget(store: Store, pipeline: str) -> None:
+    """Delete the bootstraps of a pipeline. Raises StoreError."""
+    store.write(lambda connection: connection.execute(delete(refreshes).where(refreshes.c.pipeline == pipeline)) and None)
+
+
+def _unfinished(pipeline: str) -> Any:
+    wanted = select(refreshes).where(refreshes.c.pipeline == pipeline, refreshes.c.state.in_(UNFINISHED))
+    return wanted.order_by(refreshes.c.at, refreshes.c.refresh)
+
+
+def _plain(asked: Asked) -> Any:
+    plain = asdict(asked)
+    return {
+        "ranges": [[list(end) for end in one] for one in plain["ranges"]],
+        "keys": [list(one) for one in plain["keys"]],
+    }
+
+
+def _refresh(row: Row[Any]) -> Refresh:
+    asked = Asked(tuple((tuple(low), tuple(high)) for low, high in row.asked["ranges"]), tuple(tuple(key) for key in row.asked["keys"]))
+    about = (row.refresh, row.pipeline, row.table_name, asked, row.state, row.who, row.at)
+    return Refresh(*about, row.ended, row.progress, row.reason)

@@ -1,0 +1,2 @@
+-- Removes the ends of intervals once they are merged.
+DROP TABLE ${bounds}

@@ -1,0 +1,9 @@
+-- Makes the table that says what chunk a transaction of a bootstrap is, and keeps how far each bootstrap is.
+CREATE TABLE IF NOT EXISTS ${chunks} (
+  bootstrap VARCHAR(64) NOT NULL,
+  pipeline VARCHAR(255) NOT NULL,
+  attempt VARCHAR(64) NOT NULL,
+  number BIGINT NOT NULL,
+  body LONGTEXT NOT NULL,
+  PRIMARY KEY (bootstrap)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin

@@ -1,0 +1,2 @@
+-- Empties a refresh table that holds its rows.
+TRUNCATE TABLE ${refresh}

@@ -1,0 +1,3 @@
+-- Deletes what was kept of a bootstrap.
+DELETE FROM ${chunks}
+WHERE bootstrap = ${bootstrap}

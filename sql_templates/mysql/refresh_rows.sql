@@ -1,0 +1,6 @@
+-- Copies rows of the source; others cannot change them until the transaction ends.
+INSERT INTO ${refresh} (${columns})
+SELECT ${columns}
+FROM ${table} FORCE INDEX (PRIMARY)
+WHERE ${condition}
+LOCK IN SHARE MODE

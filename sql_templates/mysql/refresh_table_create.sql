@@ -1,0 +1,4 @@
+-- Makes a refresh table: the columns of a table of the source, without its key and defaults.
+CREATE TABLE ${refresh} (
+  ${columns}
+) ENGINE=${engine}

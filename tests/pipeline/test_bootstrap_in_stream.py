@@ -1,0 +1,312 @@
+"""Existing rows of a live server enter its log in chunks, between the changes of writers."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from auditor.config import WriteSettings
+from auditor.errors import ConfigError, RefreshRefused, SourceTaken
+from auditor.pipeline.binlog.decode import Reading
+from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.bootstrap import chunk_writer
+from auditor.pipeline.bootstrap.carrier import Carrier
+from auditor.pipeline.bootstrap.check import find_obstacles
+from auditor.pipeline.bootstrap.chunk_writer import ChunkWriter
+from auditor.pipeline.bootstrap.keys import KeyColumns
+from auditor.pipeline.bootstrap.plan import make_plan
+from auditor.pipeline.bootstrap.source_tables import SourceTables, open_writer, refreshes_of, writer_of
+from auditor.pipeline.events import ColumnSchema, TableSchema
+from auditor.pipeline.segments.writer import check_segment, folder_of
+from auditor.pipeline.segments.writer import open_writer as open_segments
+from auditor.service import pipeline_bootstraps as service
+from auditor.store import refreshes, segments
+from auditor.store.refreshes import Asked, Refresh
+from tests import tables
+from tests.binlog import LiveLog
+from tests.column_samples import KINDS
+from tests.live import LiveEngine, engine_params
+from tests.pipeline.live_road import LiveRoad
+from tests.pipeline.road import PIPELINE
+from tests.pipeline.test_types import every_sample
+from tests.servers import mysql
+
+pytestmark = pytest.mark.alone  # places in the log are compared, and the log is the whole server's
+ROWS = 3000
+
+
+@pytest.fixture(params=engine_params("mysql", "mariadb"))
+def engine(request: pytest.FixtureRequest, engines: object) -> LiveEngine:
+    found: LiveEngine = engines.live(request.param)  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.fixture
+def road(engine: LiveEngine, tmp_path: Path) -> Iterator[LiveRoad]:
+    made = LiveRoad(tmp_path, engine, "boot_*", "{}")
+    yield made
+    made.close()
+
+
+def fill(engine: LiveEngine, rows: int = ROWS) -> LiveLog:
+    """Make the table of the tests."""
+    log = LiveLog(engine.url)
+    values = ", ".join(f"({n}, 'item {n}', {n}.25)" for n in range(1, rows + 1))
+    log.run(
+        "DROP TABLE IF EXISTS boot_orders",
+        "CREATE TABLE boot_orders (id bigint unsigned PRIMARY KEY, item varchar(40), price decimal(10,2), half int AS (id DIV 2))",
+        f"INSERT INTO boot_orders (id, item, price) VALUES {values}",
+    )
+    return log
+
+
+ALL = Asked()
+
+
+def bootstrap(road: LiveRoad, asked: Asked = ALL, table: str = "boot_orders") -> Refresh:
+    found = refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.{table}", asked, "ops")
+    Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out()
+    return refreshes.get_refresh(road.store, found.refresh)
+
+
+def both(road: LiveRoad, engine: LiveEngine, table: str = "boot_orders") -> tuple[list[Any], list[Any]]:
+    """The rows of the source and of the target."""
+    return tables.query(engine, f"SELECT * FROM {table} ORDER BY 1"), road.query(f"SELECT * FROM shop.{table} ORDER BY 1")
+
+
+def test_a_table_is_copied_while_it_is_written_to(road: LiveRoad, engine: LiveEngine) -> None:
+    log, done = fill(engine), threading.Event()
+
+    def write() -> None:
+        random_ = random.Random(5)
+        while not done.is_set():
+            key, other = random_.randrange(1, ROWS + 500), random_.randrange(1, ROWS + 500)
+            log.run(
+                f"UPDATE boot_orders SET item = 'changed {random_.random()}' WHERE id = {key}",
+                f"DELETE FROM boot_orders WHERE id = {other}",
+                f"INSERT IGNORE INTO boot_orders (id, item) VALUES ({random_.randrange(1, ROWS + 500)}, 'new')",
+                f"UPDATE IGNORE boot_orders SET id = {other} WHERE id = {key + 1}",
+            )
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        found = bootstrap(road)
+    finally:
+        done.set()
+        writer.join()
+    assert (found.state, found.reason) == ("done", "") and found.progress["chunks"] > 2
+    road.merge()
+    source, target = both(road, engine)
+    assert target == source
+    # What the target has wrong is mended, and what the source lacks goes.
+    road.execute("UPDATE shop.boot_orders SET item = 'damaged' WHERE id % 7 = 0", "DELETE FROM shop.boot_orders WHERE id % 5 = 0")
+    road.execute("INSERT INTO shop.boot_orders (id, item) VALUES (1000000, 'ghost')")
+    bootstrap(road)
+    road.merge()
+    assert both(road, engine)[1] == source
+
+
+def test_a_range_and_a_list_of_keys(road: LiveRoad, engine: LiveEngine) -> None:
+    log = fill(engine, 50)
+    bootstrap(road)
+    road.merge()
+    log.run(
+        "SET sql_log_bin = 0",
+        "DELETE FROM boot_orders WHERE id IN (5, 6, 40)",
+        "UPDATE boot_orders SET item = 'unseen' WHERE id IN (7, 41, 42)",
+    )
+    bootstrap(road, Asked(ranges=((("4",), ("10",)),), keys=(("40",), ("41",), ("999",))))
+    road.merge()
+    source, target = both(road, engine)
+    assert [one for one in target if one not in source] == [(42, "item 42", source[0][2].__class__("42.25"), 21)]
+    assert len(target) == len(source)
+
+
+@pytest.mark.parametrize("kinds", sorted(KINDS))
+def test_rows_of_every_type_are_read_as_they_were_inserted(engine: LiveEngine, road: LiveRoad, kinds: str) -> None:
+    log, samples = LiveLog(engine.url), every_sample(engine.name, kinds)
+    columns = ", ".join(f"c{number} {sample.type}" for number, sample in enumerate(samples))
+    depth = max(len(sample.values) for sample in samples)
+    rows = [", ".join(sample.values[row % len(sample.values)] for sample in samples) for row in range(depth)]
+    start = log.end()
+    log.run(
+        "DROP TABLE IF EXISTS boot_types",
+        f"CREATE TABLE boot_types (id int PRIMARY KEY, {columns})",
+        *(f"INSERT INTO boot_types VALUES ({row}, {values})" for row, values in enumerate(rows)),
+    )
+    assert bootstrap(road, table="boot_types").state == "done"
+    selection = Selection(["boot_types"], log.database, refreshes_of(road.settings, PIPELINE))
+    reading = Reading(log.source, selection, 0, 20)
+    events = [event for one in log.scan(start) for batch in reading.batches(one) for event in batch.to_pylist()]
+    inserted, refreshed = ([(one["schema_id"], one["after"]) for one in events if one["kind"] == kind] for kind in ("insert", "refresh"))
+    assert len(inserted) == depth and refreshed == inserted
+
+
+def test_tables_by_other_keys(road: LiveRoad, engine: LiveEngine) -> None:
+    log = LiveLog(engine.url)
+    words = ["Straße", "strasse", "a'b", "z\\\\", "Zebra", "ähre", "ahre 2", "", " x", "𝄞"]
+    values = ", ".join(f"('{one.replace(chr(39), chr(39) * 2)}', {n % 3}, x'{n:02x}00')" for n, one in enumerate(words))
+    log.run(
+        "DROP TABLE IF EXISTS boot_words, boot_pairs, boot_bytes",
+        "CREATE TABLE boot_words (word varchar(40) COLLATE utf8mb4_bin PRIMARY KEY, region int, data varbinary(8))",
+        f"INSERT INTO boot_words VALUES {values}",
+        "CREATE TABLE boot_pairs (word varchar(40), region int, data varbinary(8), PRIMARY KEY (region, data, word))",
+        "INSERT INTO boot_pairs SELECT * FROM boot_words",
+        "CREATE TABLE boot_bytes (data varbinary(8), at datetime(3), PRIMARY KEY (data, at))",
+        "INSERT INTO boot_bytes SELECT data, '2026-11-23 01:02:03.004' + INTERVAL region HOUR FROM boot_words",
+    )
+    road.execute("CREATE SCHEMA shop", "CREATE TABLE shop.boot_words (word VARCHAR PRIMARY KEY, region INTEGER, data BLOB)")
+    road.execute("INSERT INTO shop.boot_words VALUES ('ghost', 1, NULL), ('Zebra', 7, NULL)")
+    schemas = [one.schema for one in service.choose_tables(road.settings, PIPELINE, "boot_[wpb][oay]*")]
+    told = dict(find_obstacles(road.settings, PIPELINE, schemas))
+    assert (
+        told.keys() - {"bootstraps"} == {"bootstraps of boot_words"} and "empties the table in targets" in told["bootstraps of boot_words"]
+    )
+    for table, order in (("boot_words", "word"), ("boot_pairs", "region, data"), ("boot_bytes", "data")):
+        found = bootstrap_by(road, table, rows=3)
+        assert found.state == "done", found.reason
+        road.merge()
+        source = [tuple(row) for row in tables.query(engine, f"SELECT * FROM {table}")]
+        assert sorted(road.query(f"SELECT * FROM shop.{table} ORDER BY {order}")) == sorted(source)
+
+
+def bootstrap_by(road: LiveRoad, table: str, rows: int) -> Refresh:
+    """Bootstrap in chunks of at most so many rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("FIRST_ROWS", "MOST_ROWS"):
+            patch.setattr(chunk_writer, name, rows)
+        return bootstrap(road, table=table)
+
+
+def test_one_that_was_stopped_goes_on_and_an_older_process_is_fenced_off(road: LiveRoad, engine: LiveEngine) -> None:
+    log = fill(engine)
+    asked = refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.boot_orders", ALL, "ops")
+    stopped, chunks = threading.Event(), []
+
+    def step(name: str) -> None:
+        if name == "committed":
+            chunks.append(name)
+            if len(chunks) == 2:
+                stopped.set()
+
+    Carrier(road.settings, road.store, PIPELINE, stopped, step=step).carry_out()
+    assert refreshes.get_refresh(road.store, asked.refresh).state == "running" and len(chunks) == 2
+    # One that was killed between its commit and the store, and one that is still at work when another takes over.
+    with closing(open_writer(road.settings, PIPELINE)) as connection:
+        tables_ = SourceTables(connection, refreshes_of(road.settings, PIPELINE))
+        tables_.prepare()
+        schema = TableSchema(road.database, "boot_orders", (ColumnSchema("id", "bigint unsigned", False),), ("id",))
+        plan = make_plan(KeyColumns(schema), ALL)
+        writer = ChunkWriter(tables_, writer_of(road.settings, PIPELINE), asked.refresh, plan, "older", rows=10)
+        place = writer.begin()
+        assert place.number == 3
+        place, _ = writer.write(place)
+        log.run("UPDATE boot_orders SET item = 'changed since' WHERE id < 100")
+        Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out()
+        with pytest.raises(SourceTaken, match="another process went on"):
+            writer.write(place)
+    found = refreshes.get_refresh(road.store, asked.refresh)
+    assert found.state == "done" and found.progress["rows"] <= ROWS - 10
+    road.merge()
+    source, target = both(road, engine)
+    assert target == source
+
+
+def test_rows_are_locked_for_less_than_a_second(road: LiveRoad, engine: LiveEngine) -> None:
+    """A chunk that waits for somebody else's lock is given up, and tried again with fewer rows."""
+    log = fill(engine, 200)
+    with closing(mysql.connect(engine.url)) as holder, holder.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute("UPDATE boot_orders SET item = 'held' WHERE id = 150")
+        told: list[str] = []
+
+        def step(name: str) -> None:
+            told.append(name)
+            if told.count("copy") == 3:
+                cursor.execute("COMMIT")
+
+        asked = refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.boot_orders", ALL, "ops")
+        Carrier(road.settings, road.store, PIPELINE, threading.Event(), step=step).carry_out()
+    found = refreshes.get_refresh(road.store, asked.refresh)
+    assert found.state == "done" and told.count("copy") > told.count("committed")
+    road.merge()
+    source, target = both(road, engine)
+    assert target == source
+    assert log.run("SELECT item FROM boot_orders WHERE id = 150") == [("held",)]
+
+
+def test_what_is_refused(road: LiveRoad, engine: LiveEngine) -> None:
+    log = fill(engine, 10)
+    with log.globally(read_only="ON"):
+        found = bootstrap(road)
+    assert found.state == "failed" and found.reason.startswith("the source is read_only, so that nothing may be written into its log")
+    assert "no table" in bootstrap(road, table="boot_missing").reason
+    log.run("DROP TABLE IF EXISTS boot_keyless", "CREATE TABLE boot_keyless (id int)")
+    assert "has no primary key" in bootstrap(road, table="boot_keyless").reason
+    log.run("DROP TABLE boot_keyless", "DROP USER IF EXISTS boot_reader", "CREATE USER boot_reader IDENTIFIED BY 'a-Long1Password'")
+    log.run("GRANT SELECT, REPLICATION CLIENT, REPLICATION SLAVE ON *.* TO boot_reader")
+    source = road.settings.connections["source"]
+    parts = urlsplit(source.url)
+    reader = parts._replace(netloc=f"boot_reader:a-Long1Password@{parts.hostname}:{parts.port}").geturl()
+    road.settings.connections["source"] = source.model_copy(update={"write": WriteSettings(url=reader)})
+    lacking = dict(find_obstacles(road.settings, PIPELINE, []))["bootstraps"]
+    assert lacking.startswith("the user that writes lacks CREATE, DROP, INSERT, UPDATE, DELETE on auditor_refresh.*; run: GRANT")
+    refused = bootstrap(road)
+    assert refused.state == "failed" and "run: GRANT CREATE, DROP, SELECT, INSERT, UPDATE, DELETE ON auditor_refresh.*" in refused.reason
+    road.settings.connections["source"] = source.model_copy(update={"write": None})
+    with pytest.raises(RefreshRefused, match="may only read; add write"):
+        service.request(road.settings, road.store, PIPELINE)
+
+
+def test_requests_say_what_is_wrong_with_them(road: LiveRoad, engine: LiveEngine) -> None:
+    LiveLog(engine.url).run("DROP TABLE IF EXISTS boot_words, boot_types, boot_pairs, boot_bytes, boot_keyless")
+    fill(engine, 10)
+
+    def refusal(**asked: Any) -> str:
+        with pytest.raises(ConfigError) as raised:
+            service.request(road.settings, road.store, PIPELINE, **asked)
+        return str(raised.value)
+
+    assert "has no table 'ordres'; it has boot_orders" in refusal(table="ordres")
+    assert "'7x' is no value of" in refusal(table="boot_orders", keys=[["7x"]])
+    assert "has 1 columns (id), and 2 values were given" in refusal(table="boot_orders", keys=[["7", "8"]])
+    assert "no key of" in refusal(table="boot_orders", first=-9, last=-1)
+    [one] = service.request(road.settings, road.store, PIPELINE, "boot_orders", first=3, last=5)
+    [again] = service.request(road.settings, road.store, PIPELINE, "boot_orders", first=3, last=5)
+    assert one.refresh == again.refresh and one.asked.ranges == ((("2",), ("5",)),)
+    [done] = service.carry_out(road.settings, road.store, PIPELINE, [one], threading.Event())
+    assert (done.state, done.progress["rows"]) == ("done", 3)
+    lacking = service.wait_until_arrived(road.settings, road.store, PIPELINE, [done], threading.Event(), most=0)
+    assert lacking.startswith("the staging lacks")
+    road.merge()
+    assert service.wait_until_arrived(road.settings, road.store, PIPELINE, [done], threading.Event(), most=0) == ""
+
+
+def test_two_writers_of_segments_agree_on_chunks(road: LiveRoad, engine: LiveEngine, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    second = LiveRoad(other, engine, "boot_*")
+    try:
+        fill(engine, 700)
+        bootstrap(road)
+        digests = []
+        for one, range_bytes in ((road, 1 << 20), (second, 4096)):
+            one.stage(range_bytes)
+            one.stage(range_bytes)  # a replay of nothing
+            writer = open_segments(one.store, PIPELINE, one.pipeline)
+            while writer.step():
+                pass
+            listed = segments.list_segments(one.store, PIPELINE, f"{one.database}.boot_orders")
+            digests.append([(found.rows, found.sha256) for found in listed])
+            assert {check_segment(folder_of(one.pipeline), found) for found in listed} == {""}
+        assert digests[0] == digests[1] and len(digests[0]) >= 7
+    finally:
+        second.close()

@@ -1,0 +1,133 @@
+"""A large table is bootstrapped while others write into it, by a command that is killed again and again."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auditor.config import Audit
+from auditor.model import Verdict
+from auditor.run import audit_run
+from auditor.store import refreshes
+from tests.binlog import LiveLog
+from tests.live import LiveEngine, engine_params
+from tests.pipeline.live_road import LiveRoad
+from tests.pipeline.road import PIPELINE
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)]
+
+TABLE, ROWS, WRITES, KILLS = "boot_large", 1_000_000, 500, 10
+BEFORE = 15.0
+"""Seconds for which the writers' latency is measured before the bootstrap."""
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, engines: object) -> LiveEngine:
+    found: LiveEngine = engines.live(request.param)  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.fixture
+def road(engine: LiveEngine, tmp_path: Path) -> Iterator[LiveRoad]:
+    fill(LiveLog(engine.url))
+    made = LiveRoad(tmp_path, engine, TABLE)
+    yield made
+    made.close()
+
+
+def fill(log: LiveLog) -> None:
+    """Make the table, in transactions of a thousandth of it."""
+    digits = " CROSS JOIN ".join(f"digits AS d{place}" for place in range(3))
+    number = " + ".join(f"d{place}.n * {10**place}" for place in range(3))
+    values = f"{number}, CONCAT('an item of some length ', d0.n), d1.n"
+    log.run(
+        f"DROP TABLE IF EXISTS {TABLE}, digits",
+        "CREATE TABLE digits (n int PRIMARY KEY)",
+        f"INSERT INTO digits VALUES {', '.join(f'({n})' for n in range(10))}",
+        f"CREATE TABLE {TABLE} (id bigint PRIMARY KEY, item varchar(60), price decimal(12,2), at datetime(3) DEFAULT '2026-11-23')",
+        *(f"INSERT INTO {TABLE} (id, item, price) SELECT {thousand * 1000} + {values} FROM {digits}" for thousand in range(ROWS // 1000)),
+    )
+
+
+@contextmanager
+def written_to(engine: LiveEngine, folder: Path) -> Iterator[list[Path]]:
+    """Write into the table from two processes; yield the files with their latencies."""
+    files = [folder / f"latency{number}" for number in range(2)]
+    with ExitStack() as held:
+        for number, path in enumerate(files):
+            about = [engine.url, TABLE, str(ROWS), str(WRITES / len(files)), str(number), str(path)]
+            process = subprocess.Popen([sys.executable, "-m", "tests.pipeline.paced_writer", *about], cwd=ROOT, stdin=subprocess.PIPE)
+            held.callback(process.wait, 60)
+            assert process.stdin
+            held.callback(process.stdin.close)
+        yield files
+
+
+@contextmanager
+def delivering(road: LiveRoad) -> Iterator[None]:
+    """Stage and merge in a thread, as a running pipeline does."""
+    done, failures = threading.Event(), []
+
+    def deliver() -> None:
+        while not done.wait(1.0):
+            try:
+                road.merge()
+            except BaseException as error:
+                failures.append(error)
+                raise
+
+    thread = threading.Thread(target=deliver)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+    assert not failures
+
+
+def test_the_target_equals_the_source_after_ten_kills(road: LiveRoad, engine: LiveEngine, tmp_path: Path) -> None:
+    random_, command = random.Random(16), [sys.executable, "-m", "auditor", "pipeline", "bootstrap", PIPELINE, "--table", TABLE]
+    kills = 0
+    with written_to(engine, tmp_path) as files, delivering(road):
+        time.sleep(BEFORE)
+        began = time.monotonic()
+        while True:
+            process = subprocess.Popen([*command, "--config", str(road.config_file)], cwd=ROOT)
+            try:
+                # The command itself takes more than a second to begin.
+                assert process.wait(random_.uniform(2.0, 6.0) if kills < KILLS else 3600) == 0
+                break
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                kills += 1
+        ended = time.monotonic()
+    [found] = refreshes.list_refreshes(road.store, PIPELINE)
+    assert found.state == "done" and found.progress["longest"] < 1.5
+    started = time.monotonic()
+    road.merge()
+    merged = time.monotonic() - started
+    latencies = np.concatenate([np.loadtxt(path) for path in files])
+    phases = {"before": (began - BEFORE, began), "during": (began, ended)}
+    told = []
+    for name, (first, last) in phases.items():
+        chosen = latencies[(latencies[:, 0] >= first) & (latencies[:, 0] < last), 1] * 1000
+        p50, p95, most = np.percentile(chosen, [50, 95, 100])
+        told.append(f"{name}: {len(chosen) / (last - first):,.0f} writes/s, p50 {p50:.2f} ms, p95 {p95:.2f} ms, max {most:,.0f} ms")
+    about = f"{found.progress['rows']:,} rows in {found.progress['chunks']:,} chunks, {ended - began:,.1f} s with {kills} kills"
+    print(f"\n{engine.name}: {about}, locked for {found.progress['longest']:.2f} s at most; {'; '.join(told)}; last merge {merged:.1f} s")
+    ends = {"source": {"connection": "source", "table": TABLE}, "target": {"connection": "warehouse", "table": f"shop.{TABLE}"}}
+    report = audit_run.run("large", Audit.model_validate({**ends, "method": "exact"}), road.settings.connections)
+    assert report.verdict == Verdict.MATCH and report.comparison, report.reasons
+    assert report.comparison.rows["source"] > ROWS * 0.9

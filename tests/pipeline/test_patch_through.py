@@ -1,0 +1,126 @@
+"""Patches that the pipeline delivers, and those handed to a team's own path."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from auditor import config
+from auditor.cli import main
+from auditor.model import Verdict
+from auditor.repair.keys import Selection
+from auditor.service import patch_through, running
+from tests.binlog import LiveLog
+from tests.live import LiveEngine, engine_params
+from tests.pipeline.live_road import LiveRoad
+
+pytestmark = [pytest.mark.alone, pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)]
+TABLE = "boot_sent"
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, engines: object) -> LiveEngine:
+    found: LiveEngine = engines.live(request.param)  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.fixture
+def road(engine: LiveEngine, tmp_path: Path) -> Iterator[LiveRoad]:
+    """A pipeline whose target holds a table, and an audit of it."""
+    made = LiveRoad(tmp_path, engine, TABLE)
+    audit = f"{{source: {{connection: source, table: {TABLE}}}, target: {{connection: warehouse, table: shop.{TABLE}}}}}"
+    made.config_file.write_text(made.config_file.read_text().replace("audits: {}", f"audits: {{sent: {audit}}}"))
+    made.settings = config.load(made.config_file)
+    values = ", ".join(f"({n}, 'item {n}')" for n in range(1, 3001))
+    LiveLog(engine.url).run(
+        f"DROP TABLE IF EXISTS {TABLE}",
+        f"CREATE TABLE {TABLE} (id int PRIMARY KEY, item varchar(40))",
+        f"INSERT INTO {TABLE} VALUES {values}",
+    )
+    made.merge()
+    yield made
+    made.close()
+
+
+@contextmanager
+def delivering(road: LiveRoad) -> Iterator[None]:
+    """Stage and merge in a thread, as a running pipeline does."""
+    done = threading.Event()
+
+    def deliver() -> None:
+        while not done.wait(0.1):
+            road.merge()
+
+    thread = threading.Thread(target=deliver)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def damage(road: LiveRoad) -> None:
+    """Change, lose and add rows in the target, and lose a whole range of keys."""
+    road.execute(
+        f"UPDATE shop.{TABLE} SET item = 'damaged' WHERE id IN (7, 11)",
+        f"DELETE FROM shop.{TABLE} WHERE id = 13 OR id > 1000",
+        f"INSERT INTO shop.{TABLE} VALUES (-5, 'ghost')",
+    )
+    assert running.run_audit(road.settings, "sent", store=road.store).verdict == Verdict.MISMATCH
+
+
+def test_differences_are_sent_through_the_pipeline(road: LiveRoad, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    damage(road)
+    monkeypatch.setattr(patch_through, "status", lambda *_, **__: {"running": True})
+    with delivering(road):
+        sent = patch_through.send_refresh(road.settings, road.store, "sent", Selection(delete_extra=True))
+    assert sent.lacking == "" and sent.after and sent.after.verdict == Verdict.MATCH, sent
+    assert "ranges and a list" in sent.how and 2000 <= sent.rows <= 2500
+    again = patch_through.send_refresh(road.settings, road.store, "sent", Selection(delete_extra=True))
+    assert again.rows == 0
+
+
+def test_a_pipeline_that_does_not_run_is_not_waited_for(road: LiveRoad, engine: LiveEngine, capsys: pytest.CaptureFixture[str]) -> None:
+    damage(road)
+    assert main(["patch", "sent", "--through", "refresh", "--quiet", "--config", str(road.config_file)]) == 1
+    assert "the rows are in the source's log, and the pipeline does not run" in capsys.readouterr().out
+    road.merge()
+    found = running.run_audit(road.settings, "sent", store=road.store).differences
+    assert found is not None and (found.missing, found.extra, found.changed) == (0, 1, 0)
+
+
+def test_changes_are_handed_over_as_lines(road: LiveRoad, engine: LiveEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    road.execute(f"UPDATE shop.{TABLE} SET item = 'damaged' WHERE id = 7", f"INSERT INTO shop.{TABLE} VALUES (-5, 'ghost')")
+    assert running.run_audit(road.settings, "sent", store=road.store).verdict == Verdict.MISMATCH
+    about = ["patch", "sent", "--quiet", "--config", str(road.config_file), "--delete-extra"]
+    path = tmp_path / "changes.jsonl"
+    assert main([*about, "--through", "file", "--output", str(path)]) == 0
+    assert sorted((json.loads(line) for line in path.read_text().splitlines()), key=lambda one: one["op"]) == [
+        {"op": "delete", "table": f"shop.{TABLE}", "key": {"id": "-5"}},
+        {"op": "upsert", "table": f"shop.{TABLE}", "key": {"id": "7"}, "row": {"id": "7", "item": "item 7"}},
+    ]
+    assert path.stat().st_mode & 0o777 == 0o600
+    script = tmp_path / "deliver.py"
+    script.write_text(
+        f"""\
+import json, sys, duckdb
+with duckdb.connect("{tmp_path}/warehouse.duckdb") as connection:
+    for line in sys.stdin:
+        one = json.loads(line)
+        connection.execute("DELETE FROM shop.{TABLE} WHERE id = ?", [one["key"]["id"]])
+        if one["op"] == "upsert":
+            connection.execute("INSERT INTO shop.{TABLE} VALUES (?, ?)", [one["row"]["id"], one["row"]["item"]])
+"""
+    )
+    capsys.readouterr()
+    assert main([*about, "--through", "command", "--command", f"{sys.executable} {script}"]) == 0
+    told = capsys.readouterr().out
+    assert "2 changes were handed to the command" in told and "MATCH" in told
+    assert main([*about, "--through", "command"]) == 2
