@@ -15,11 +15,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auditor import __version__
-from auditor.api import audits, errors, event_stream, health, middleware, patches, pipelines, repairs, reports, routing, runs
+from auditor.api import audits, errors, event_stream, health, middleware, patches, repairs, reports, routing, runs
+from auditor.api import pipelines as pipeline_routes
 from auditor.api.dependencies import AppState
 from auditor.api.metrics import Metrics
 from auditor.config import Settings
 from auditor.errors import AuditorError
+from auditor.service.pipeline_processes import PipelineProcesses
 from auditor.service.scheduler import Ticker
 from auditor.service.workers import Workers
 from auditor.store import Store
@@ -29,7 +31,7 @@ NON_PAGE_PATHS = ("/api", "/healthz", "/readyz", "/metrics")
 
 ROUTERS = (
     health.open_routes, health.routes, audits.routes, runs.routes, event_stream.routes, repairs.routes, patches.routes, reports.routes,
-    pipelines.routes,
+    pipeline_routes.routes,
 )  # fmt: skip
 
 API_DESCRIPTION = """Request audits and read their results.
@@ -52,11 +54,18 @@ Lists are paginated: pass `next` of a page as `cursor` to get the following one,
 
 
 def create_app(
-    settings: Settings, store: Store, *, workers: Workers | None = None, ticker: Ticker | None = None, insecure: bool = False
+    settings: Settings,
+    store: Store,
+    *,
+    workers: Workers | None = None,
+    ticker: Ticker | None = None,
+    pipelines: PipelineProcesses | None = None,
+    insecure: bool = False,
 ) -> FastAPI:
     """Create the application.
 
-    ``workers`` and ``ticker`` are those of this process, if it has any; `/readyz` reports their state. With ``insecure`` every request
+    ``workers`` and ``ticker`` are those of this process, if it has any; `/readyz` reports their state. ``pipelines`` are the processes that
+    it runs pipelines in. With ``insecure`` every request
     is allowed without a token; call `sessions.check_exposure` first so that such a service is not reachable by accident.
     """
     app = FastAPI(
@@ -68,7 +77,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.app_state = app_state = AppState(settings, store, workers, ticker)
+    app.state.app_state = app_state = AppState(settings, store, workers, ticker, pipelines)
     app.state.insecure = insecure
     app.state.metrics = Metrics(app_state)
     for routes in ROUTERS:
@@ -77,7 +86,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, errors.handle_invalid_request)
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    app.router.default = _PagesFallback(_create_pages(settings, store, insecure))
+    app.router.default = _PagesFallback(_create_pages(settings, store, pipelines, insecure))
     app.add_middleware(middleware.HeadMiddleware)
     app.add_middleware(middleware.BodySizeMiddleware, max_bytes=settings.service.max_body)
     app.add_middleware(middleware.RateLimitMiddleware, rate=settings.service.requests_per_minute)
@@ -86,10 +95,10 @@ def create_app(
     return app
 
 
-def _create_pages(settings: Settings, store: Store, insecure: bool) -> ASGIApp | None:
+def _create_pages(settings: Settings, store: Store, processes: PipelineProcesses | None, insecure: bool) -> ASGIApp | None:
     from auditor.api import pages
 
-    return pages.create(settings, store, insecure=insecure)
+    return pages.create(settings, store, processes, insecure=insecure)
 
 
 class _PagesFallback:

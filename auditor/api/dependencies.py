@@ -12,18 +12,20 @@ from auditor.config import Settings
 from auditor.store import Store
 
 if TYPE_CHECKING:
+    from auditor.service.pipeline_processes import PipelineProcesses
     from auditor.service.scheduler import Ticker
     from auditor.service.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
 class AppState:
-    """What the service was started with. ``workers`` and ``ticker`` are None if they run in other processes."""
+    """What the service was started with. ``workers``, ``ticker`` and ``pipelines`` are None if they run in other processes."""
 
     configured: Settings
     store: Store
     workers: Workers | None = None
     ticker: Ticker | None = None
+    pipelines: PipelineProcesses | None = None
     single_flight: SingleFlight = field(default_factory=SingleFlight)
 
     @property

@@ -1,4 +1,4 @@
-"""Routes for pipelines: how they stand, their segments, and pausing. They run in processes of their own, which nothing here starts."""
+"""Routes for pipelines: how they stand, what they lag behind, their segments, pausing and starting. They run in processes of their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from auditor.api.dependencies import App
@@ -16,8 +16,10 @@ from auditor.api.routing import DEFAULT_LIMIT, Cursor, Limit, Paginated, Text, c
 from auditor.config import KeyRange
 from auditor.service import pipeline_bootstraps
 from auditor.service import pipelines as pipeline_service
+from auditor.service.pipeline_lags import list_lags
 from auditor.service.pipeline_status import status
 from auditor.store import refreshes, segments
+from auditor.store.lags import Point
 from auditor.store.refreshes import Refresh
 
 routes = router("pipelines")
@@ -54,6 +56,7 @@ class TargetStatus(BaseModel):
     pending_events: int
     pending_bytes: int
     lag_seconds: float | None
+    max_lag: float = Field(description="Seconds by which a table may lag behind staging before the channels are told.")
     tables: dict[str, TargetTable]
 
 
@@ -93,6 +96,8 @@ class PipelineStatus(BaseModel):
     pipeline: str
     running: bool = Field(description="Whether a process reported within the last 30 s.")
     paused: bool
+    paused_by: str = Field(description="Who paused it; empty if it is not paused, or nobody said.")
+    paused_at: dt.datetime | None
     reason: str = Field(description="Why staging is stopped or retried; empty while it goes on.")
     staged_through: int | None = Field(description="Position of the last staged event.")
     staged_time: dt.datetime | None = Field(description="When the source committed it.")
@@ -100,6 +105,7 @@ class PipelineStatus(BaseModel):
     events: int = Field(description="Events staged since the pipeline began.")
     lag_seconds: float | None = Field(description="Seconds since the source's log ended where staging stands.")
     lag_bytes: int | None = Field(description="Bytes of the log behind that place.")
+    max_lag: float = Field(description="Seconds by which staging may lag behind before the channels are told: `max_lag` of the pipeline.")
     log_end: str | None = Field(description="Where the source's log ended at the last look.")
     log_expires: float | None = Field(description="Seconds after which the source deletes its log; null: never, or not known.")
     seen_at: dt.datetime | None = Field(description="When its process last looked at source and staging.")
@@ -118,6 +124,31 @@ class PipelinePause(BaseModel):
 
     pipeline: str
     paused: bool
+
+
+class LagPoint(BaseModel):
+    """What something lagged behind from a moment on, for a span of seconds; of a span of an hour the maxima."""
+
+    at: dt.datetime
+    span: int = Field(description="Seconds: 30 within the last day, 3600 before.", examples=[30])
+    seconds: float | None = Field(description="Null if it was not known.", examples=[1.5])
+    bytes: int | None = Field(description="Bytes of the source's log that were not staged, or of parts that the target lacked.")
+    rate: float = Field(description="Events a second that were staged, or merged.", examples=[120.0])
+
+
+class LagSeries(BaseModel):
+    """The lag of a pipeline, of a target of it, or of a table in a target."""
+
+    target: str | None = Field(description="Null for the pipeline itself: how far staging lags behind the source.", examples=["wh"])
+    table: str | None = Field(description="Null for all tables together.", examples=["shop.orders"])
+    points: list[LagPoint] = Field(description="In the order of time. While no process of the pipeline runs, there is none.")
+
+
+class LagHistory(BaseModel):
+    """What a pipeline, its targets, or a table in each of these lagged behind."""
+
+    pipeline: str = Field(examples=["shop"])
+    series: list[LagSeries]
 
 
 class SegmentEntry(BaseModel):
@@ -225,6 +256,35 @@ def list_bootstraps(app: App, pipeline: PipelineName) -> list[BootstrapEntry]:
     return [_bootstrap_entry(one) for one in refreshes.list_refreshes(app.store, pipeline)]
 
 
+@routes.get("/pipelines/{pipeline}/lag", response_model=LagHistory, **route_options("read", 404))
+def get_lag(
+    app: App,
+    pipeline: PipelineName,
+    table: Annotated[
+        str | None,
+        Query(
+            description="Database and table, with a point between; without it the pipeline and its targets as a whole.",
+            max_length=255,
+            examples=["shop.orders"],
+        ),
+    ] = None,
+    since: Annotated[
+        AwareDatetime | None, Query(description="By default a day ago; the history is kept for 30 days.", examples=["2026-11-01T12:00:00Z"])
+    ] = None,
+) -> LagHistory:
+    """Return what a pipeline or a table of it lagged behind: a point for every 30 s of the last day, and the maxima of each hour before."""
+    found = list_lags(app.configured, app.store, pipeline, table, since)
+    series = [
+        LagSeries(target=place and place[0], table=(place and place[1]) or None, points=[_lag_point(one) for one in points])
+        for place, points in found.items()
+    ]
+    return LagHistory(pipeline=pipeline, series=series)
+
+
+def _lag_point(one: Point) -> LagPoint:
+    return LagPoint(at=one.at, span=one.span, **one.lag._asdict())
+
+
 @routes.get("/pipelines/{pipeline}/segments", response_model=Paginated[SegmentEntry], **route_options("read", 404))
 def list_segments(
     app: App,
@@ -262,4 +322,11 @@ def pause_pipeline(request: Request, app: App, pipeline: PipelineName) -> Pipeli
 def unpause_pipeline(request: Request, app: App, pipeline: PipelineName) -> PipelinePause:
     """Let a paused pipeline go on."""
     pipeline_service.set_paused(app.configured, app.store, pipeline, False, by=caller_name(request))
+    return PipelinePause(pipeline=pipeline, paused=False)
+
+
+@routes.post("/pipelines/{pipeline}/start", response_model=PipelinePause, **route_options("define", 404))
+def start_pipeline(request: Request, app: App, pipeline: PipelineName) -> PipelinePause:
+    """Let a pipeline that may be paused go on, and start its process of this service again at once, after the batch under way."""
+    pipeline_service.start(app.configured, app.store, app.pipelines, pipeline, by=caller_name(request))
     return PipelinePause(pipeline=pipeline, paused=False)

@@ -60,11 +60,11 @@ def serve(options: argparse.Namespace) -> int:
             print("auditor: there is no valid token yet; create one: auditor token create --scope run --name NAME", file=sys.stderr)
         workers = Workers(configured, store, service.workers)
         ticker = Ticker(configured, store, str(runs.this_process()))
-        app = create_app(configured, store, workers=workers, ticker=ticker, insecure=options.insecure)
+        processes = PipelineProcesses(find_file(options.config).resolve(), service.pipelines)
+        app = create_app(configured, store, workers=workers, ticker=ticker, pipelines=processes, insecure=options.insecure)
         address: dict[str, Any] = {"host": host, "port": port, "forwarded_allow_ips": list(service.proxies)}
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
         server = uvicorn.Server(uvicorn.Config(app, **address, **quiet, timeout_graceful_shutdown=REQUEST_TIMEOUT))
-        processes = PipelineProcesses(find_file(options.config).resolve(), service.pipelines)
         _reduce_pauses()
         workers.start()
         ticker.start()

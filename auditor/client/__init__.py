@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ConsoleScripts,
         Difference,
         Event,
+        LagHistory,
         Partition,
         Patch,
         PatchRow,
@@ -308,6 +309,16 @@ class Client:
         found: PipelineStatus = self._service.json("GET", f"/pipelines/{quoted(pipeline)}")
         return found
 
+    def pipeline_lag(self, pipeline: str, table: str | None = None, since: str | None = None) -> LagHistory:
+        """Return what a pipeline and its targets, or a table in each target, lagged behind; ``since`` is ISO 8601, by default a day ago.
+
+        Raises UnknownPipeline, and ConfigError for a table that the pipeline does not have.
+        """
+        parameters = {name: value for name, value in (("table", table), ("since", since)) if value is not None}
+        query = f"?{urlencode(parameters)}" if parameters else ""
+        found: LagHistory = self._service.json("GET", f"/pipelines/{quoted(pipeline)}/lag{query}")
+        return found
+
     def segments(self, pipeline: str, table: str) -> Iterator[SegmentEntry]:
         """Yield the segments of a pipeline's table in the order of the stream. Raises UnknownPipeline."""
         return self._service.pages(f"/pipelines/{quoted(pipeline)}/segments", {"table": table})
@@ -333,6 +344,14 @@ class Client:
     def unpause_pipeline(self, pipeline: str) -> PipelinePause:
         """Let a paused pipeline go on. Raises UnknownPipeline."""
         found: PipelinePause = self._service.json("POST", f"/pipelines/{quoted(pipeline)}/unpause")
+        return found
+
+    def start_pipeline(self, pipeline: str) -> PipelinePause:
+        """Let a pipeline go on, and start its process of the service again at once.
+
+        Raises UnknownPipeline, and ConfigError for one that the service does not run.
+        """
+        found: PipelinePause = self._service.json("POST", f"/pipelines/{quoted(pipeline)}/start")
         return found
 
     def events(self) -> Iterator[Event]:

@@ -270,6 +270,7 @@ class TargetStatus(TypedDict):
     pending_events: int
     pending_bytes: int
     lag_seconds: float | None
+    max_lag: float
     tables: dict[str, TargetTable]
 
 
@@ -309,6 +310,8 @@ class PipelineStatus(TypedDict):
     pipeline: str
     running: bool
     paused: bool
+    paused_by: str
+    paused_at: str | None
     reason: str
     staged_through: int | None
     staged_time: str | None
@@ -316,6 +319,7 @@ class PipelineStatus(TypedDict):
     events: int
     lag_seconds: float | None
     lag_bytes: int | None
+    max_lag: float
     log_end: str | None
     log_expires: float | None
     seen_at: str | None
@@ -353,6 +357,31 @@ class PipelinePause(TypedDict):
 
     pipeline: str
     paused: bool
+
+
+class LagPoint(TypedDict):
+    """What something lagged behind from a moment on, for a span of seconds; of a span of an hour the maxima."""
+
+    at: str
+    span: int
+    seconds: float | None
+    bytes: int | None
+    rate: float
+
+
+class LagSeries(TypedDict):
+    """The lag of a pipeline, of a target of it, or of a table in a target."""
+
+    target: str | None
+    table: str | None
+    points: list[LagPoint]
+
+
+class LagHistory(TypedDict):
+    """What a pipeline, its targets, or a table in each of these lagged behind."""
+
+    pipeline: str
+    series: list[LagSeries]
 
 
 class SegmentEntry(TypedDict):

@@ -103,6 +103,8 @@ class Pipeline(Strict):
     """Into what it is replicated, by name."""
     master: str = "local[2]"
     """The Spark master that runs it: local[N], or the URL of a cluster."""
+    max_lag: Duration = 600.0
+    """Seconds that staging may lie behind the source, and targets behind staging (beyond their ``every``), before channels are told."""
 
     @model_validator(mode="after")
     def _tables_exist(self) -> Pipeline:

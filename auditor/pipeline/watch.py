@@ -30,6 +30,7 @@ from auditor.errors import AuditorError, StoreError
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.log_files import LogFiles, read_log_files
 from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.lag import LagRecorder
 from auditor.store import Store, pipelines
 from auditor.store.pipelines import PipelineState
 
@@ -71,9 +72,12 @@ class Watch:
 
     def run(self, stopped: threading.Event) -> None:
         """Look until ``stopped`` is set. A source or store that is not reached is a warning in the log, and looked at again."""
+        history = LagRecorder(self.store, self.name, list(self.settings.pipeline(self.name).targets))
         while not stopped.is_set():
             try:
-                pipelines.set_progress(self.store, self.name, self.look())
+                seen = self.look()
+                pipelines.set_progress(self.store, self.name, seen)
+                history.record(seen, dt.datetime.now(dt.UTC))
             except StoreError as error:
                 self._report([f"the store cannot be reached; staging and merges wait for it, and nothing is lost: {error}"])
             except AuditorError as error:

@@ -39,13 +39,23 @@ class PipelineProcesses:
     _stopping: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _restarts: dict[str, threading.Event] = field(default_factory=dict)
+    """By pipeline, set while its process is to be started again at once."""
 
     def start(self) -> None:
         """Start the processes."""
         for name in self.names:
+            self._restarts[name] = threading.Event()
             thread = threading.Thread(target=self._keep_running, args=(name,), name=f"pipeline {name}", daemon=True)
             self._threads.append(thread)
             thread.start()
+
+    def restart(self, name: str) -> bool:
+        """Let a pipeline's process end after its batch, if one runs, and start the next at once; return False for one not run here."""
+        if name not in self._restarts:
+            return False
+        self._restarts[name].set()
+        return True
 
     def stop(self, grace: float) -> None:
         """Let every process end after its batch, and kill what still runs after ``grace`` seconds; nothing is lost either way."""
@@ -57,12 +67,13 @@ class PipelineProcesses:
             process.kill()
 
     def _keep_running(self, name: str) -> None:
-        wait = FIRST_WAIT
+        wait, restart = FIRST_WAIT, self._restarts[name]
         while not self._stopping.is_set():
+            restart.clear()
             began = time.monotonic()
             process = subprocess.Popen(command(self.config_file, name), stdin=subprocess.DEVNULL)
             self._running[name] = process
-            while process.poll() is None and not self._stopping.wait(LOOK):
+            while process.poll() is None and not restart.is_set() and not self._stopping.wait(LOOK):
                 pass
             if process.poll() is None:
                 process.terminate()
@@ -70,7 +81,17 @@ class PipelineProcesses:
             self._running.pop(name, None)
             if self._stopping.is_set():
                 return
+            if restart.is_set():
+                log.info("%s: its process is started again by request", name, extra={"action": "pipeline_restarted", "pipeline": name})
+                wait = FIRST_WAIT
+                continue
             wait = FIRST_WAIT if time.monotonic() - began > STEADY else min(LONGEST_WAIT, 2 * wait)
             extra = {"action": "pipeline_ended", "pipeline": name, "exit_code": code, "again_in": wait}
             log.warning("%s: its process ended with %d; it is started again", name, code, extra=extra)
-            self._stopping.wait(wait)
+            self._wait(wait, restart)
+
+    def _wait(self, seconds: float, restart: threading.Event) -> None:
+        """Wait before the next start, but no longer once a restart is asked for, or the service stops."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not restart.is_set() and not self._stopping.wait(LOOK):
+            pass

@@ -8,6 +8,7 @@ from typing import Any
 from auditor.config import Settings
 from auditor.model import TableNote
 from auditor.pipeline import watch
+from auditor.pipeline.lag import table_lag, target_lag
 from auditor.pipeline.poison import place_text
 from auditor.store import Store, parts, pipelines, table_notes, target_migrations
 from auditor.store.parts import Pile
@@ -33,10 +34,12 @@ def status(settings: Settings, store: Store, name: str, look: bool = True) -> di
     piles = parts.sum_parts(store, name, {})
     notes = [note for note in table_notes.list_notes(store, name) if note.reason]
     source_lag = _source_lag(seen, state, is_running or look, now)
-    return {
+    found: dict[str, Any] = {
         "pipeline": name,
         "running": is_running,
         "paused": state.paused,
+        "paused_by": state.paused_by,
+        "paused_at": state.paused_at.isoformat() if state.paused_at else None,
         "reason": state.reason,
         "staged_through": state.staged_through,
         "staged_time": state.staged_time.isoformat() if state.staged_time else None,
@@ -46,6 +49,7 @@ def status(settings: Settings, store: Store, name: str, look: bool = True) -> di
         "lag_bytes": seen.get("lag_bytes"),
         "log_end": seen.get("log_end"),
         "log_expires": seen.get("log_expires"),
+        "max_lag": pipeline.max_lag,
         "seen_at": (state.progress or {}).get("at"),
         "free_bytes": seen.get("free_bytes"),
         "batch": seen.get("batch") or {},
@@ -58,6 +62,9 @@ def status(settings: Settings, store: Store, name: str, look: bool = True) -> di
             target: _target(store, name, merges.get(target, {}), source_lag, now, _stopped(notes, target)) for target in pipeline.targets
         },
     }
+    for target, held in found["targets"].items():
+        held["max_lag"] = pipeline.max_lag + pipeline.targets[target].every
+    return found
 
 
 def _migration(found: TargetMigration, file: str) -> dict[str, Any]:
@@ -114,7 +121,7 @@ def _target(
     return {
         "pending_events": sum(table["pending_events"] for table in tables.values()),
         "pending_bytes": sum(table["pending_bytes"] for table in tables.values()),
-        "lag_seconds": max([*lags, source_lag]) if source_lag is not None else None,
+        "lag_seconds": target_lag(lags, source_lag),
         "tables": tables,
     }
 
@@ -129,5 +136,5 @@ def _table(report: MergeReport | None, pile: Pile, now: dt.datetime, stop: Table
         "reason": stop.reason if stop else report.reason if report else "",
         "pending_events": pile.rows,
         "pending_bytes": pile.bytes,
-        "lag_seconds": max(0.0, (now - pile.oldest).total_seconds()) if pile.oldest else 0.0,
+        "lag_seconds": table_lag(pile, now),
     }

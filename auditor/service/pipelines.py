@@ -19,6 +19,7 @@ from auditor.store import events, leases, parts, pipelines, refreshes, runs, sal
 if TYPE_CHECKING:
     from auditor.model import Segment, TableNote
     from auditor.pipeline.check import Finding
+    from auditor.service.pipeline_processes import PipelineProcesses
     from auditor.store import Store
 
 
@@ -69,7 +70,7 @@ def run(settings: Settings, config_file: Path, store: Store, name: str, target: 
 def set_paused(settings: Settings, store: Store, name: str, paused: bool, *, by: str = "") -> None:
     """Pause a pipeline, or let it go on, and record the event. Raises UnknownPipeline and StoreError."""
     settings.pipeline(name)
-    pipelines.set_paused(store, name, paused)
+    pipelines.set_paused(store, name, paused, by)
     events.record_event(store, who=by, what=f"pipeline {'paused' if paused else 'unpaused'}", subject=name)
 
 
@@ -89,6 +90,21 @@ def skip(settings: Settings, store: Store, name: str, table: str, place: str, re
     subject = {"table": found[0].table, "place": place, "events": sum(note.events for note in found), "reason": reason}
     events.record_event(store, who=by, what="pipeline skipped", subject=name, detail=subject)
     return found
+
+
+def start(settings: Settings, store: Store, processes: PipelineProcesses | None, name: str, *, by: str) -> None:
+    """Let a pipeline go on that may be paused, and start its process again at once; record the event.
+
+    ``processes`` are those of this service. Raises UnknownPipeline, ConfigError for one that this service does not run, and StoreError.
+    """
+    settings.pipeline(name)
+    if processes is None or not processes.restart(name):
+        raise ConfigError(
+            f"this service does not run pipeline {name!r}; start it where it runs, with auditor pipeline run {name}, or list it under"
+            " service: pipelines in auditor.yaml"
+        )
+    pipelines.set_paused(store, name, False)
+    events.record_event(store, who=by, what="pipeline started", subject=name)
 
 
 def describe_reset(settings: Settings, store: Store, name: str) -> list[str]:

@@ -11,7 +11,7 @@ from sqlalchemy import Boolean, Column, ForeignKey, ForeignKeyConstraint, Index,
 
 from auditor.store._types import Json, Moment, Real, Words, blob, name, number
 
-HEAD = "0014"
+HEAD = "0015"
 """The revision of the newest migration."""
 
 VERSION_TABLE = "auditor_version"
@@ -302,10 +302,12 @@ pipelines = Table(
     Column("reason", Words(), nullable=False),
     Column("event_count", number()),
     Column("progress", Json()),
+    Column("paused_by", Words()),
+    Column("paused_at", Moment()),
     **MYSQL,
 )
 """What a pipeline staged: up to which position, when its source committed that, when it was staged, the offset of the stream's last batch,
-as its source writes it, and how many events; why it is stopped; and what its process last saw of source and staging."""
+as its source writes it, and how many events; why it is stopped; what its process last saw of source and staging; and who paused it when."""
 
 parts = Table(
     "auditor_parts",

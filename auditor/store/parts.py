@@ -101,9 +101,12 @@ def sum_parts(store: Store, pipeline: str, positions: Mapping[str, int]) -> dict
     """Return how much the parts of each table hold that end behind its position; 0 for a table without one. Raises StoreError."""
     sums = (func.count(), func.sum(parts.c.row_count), func.sum(parts.c.byte_count), func.min(parts.c.last_time))
     found: dict[str, Pile] = {}
+    staged = select(staged_tables.c.table_name, staged_tables.c.staged_through).where(staged_tables.c.pipeline == pipeline)
     with store.reading() as connection:
-        names = connection.execute(select(staged_tables.c.table_name).where(staged_tables.c.pipeline == pipeline)).scalars().all()
-        for table in names:
+        for table, through in connection.execute(staged).all():
+            if positions.get(table, 0) >= through:
+                found[table] = Pile()
+                continue
             behind = (parts.c.pipeline == pipeline, parts.c.table_name == table, parts.c.last_position > positions.get(table, 0))
             number, rows, size, oldest = connection.execute(select(*sums).where(*behind)).one()
             found[table] = Pile(number, int(rows or 0), int(size or 0), oldest)

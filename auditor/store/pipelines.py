@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, and_, delete, insert, select, update
 
+from auditor.store._lag_schema import lags, problems
 from auditor.store._schema import merges, pipelines
 from auditor.store._store import Store, database_time
 
@@ -31,6 +32,9 @@ class PipelineState:
     """Events staged since the pipeline began."""
     progress: Any = None
     """What its process last saw of source and staging, as `auditor.pipeline.watch` makes it; None if it never ran."""
+    paused_by: str = ""
+    """Who paused it; empty if it is not paused, or nobody said."""
+    paused_at: dt.datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +60,20 @@ def get_pipeline(store: Store, pipeline: str) -> PipelineState:
     if row is None:
         return PipelineState()
     staged = (row.staged_through, row.staged_time, row.staged_at, row.source_offset)
-    return PipelineState(row.paused, *staged, row.reason, row.event_count or 0, row.progress)
+    return PipelineState(row.paused, *staged, row.reason, row.event_count or 0, row.progress, row.paused_by or "", row.paused_at)
 
 
-def set_paused(store: Store, pipeline: str, paused: bool) -> None:
-    """Pause a pipeline, or let it go on. Raises StoreError."""
-    store.write(lambda connection: _write(connection, pipeline, paused=paused))
+def set_paused(store: Store, pipeline: str, paused: bool, by: str = "") -> None:
+    """Pause a pipeline, or let it go on; of one that is paused already, who paused it first stays. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        before = connection.execute(select(pipelines.c.paused).where(pipelines.c.pipeline == pipeline)).scalar()
+        if not paused:
+            _write(connection, pipeline, paused=False, paused_by=None, paused_at=None)
+        elif not before:
+            _write(connection, pipeline, paused=True, paused_by=by, paused_at=database_time(connection))
+
+    store.write(work)
 
 
 def set_reason(store: Store, pipeline: str, reason: str) -> None:
@@ -132,10 +144,10 @@ def list_merges(store: Store, pipeline: str) -> dict[str, dict[str, MergeReport]
 
 
 def forget(store: Store, pipeline: str) -> None:
-    """Delete the state of a pipeline, and what its targets reported. Raises StoreError."""
+    """Delete the state of a pipeline, what its targets reported, its history and its problems. Raises StoreError."""
 
     def work(connection: Connection) -> None:
-        for table in (merges, pipelines):
+        for table in (merges, pipelines, lags, problems):
             connection.execute(delete(table).where(table.c.pipeline == pipeline))
 
     store.write(work)

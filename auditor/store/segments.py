@@ -58,6 +58,18 @@ def list_segments(store: Store, pipeline: str, table: str, after: tuple[int, int
     return [_segment(one) for one in found]
 
 
+def list_newest(store: Store, pipeline: str, table: str, before: tuple[int, int] | None, limit: int) -> list[Segment]:
+    """Return a table's last segments that end before a position and row, newest first. Raises StoreError."""
+    wanted = select(segments).where(_of(pipeline, table))
+    if before:
+        position, row = before
+        is_earlier = (segments.c.last_position < position) | ((segments.c.last_position == position) & (segments.c.last_row < row))
+        wanted = wanted.where(is_earlier)
+    order = (segments.c.last_position.desc(), segments.c.last_row.desc())
+    with store.reading() as connection:
+        return [_segment(one) for one in connection.execute(wanted.order_by(*order).limit(limit)).all()]
+
+
 def last_places(store: Store, pipeline: str) -> dict[str, tuple[int, int]]:
     """Return the position and row at which each table's last segment ends. Raises StoreError."""
     last = select(segments.c.table_name, func.max(segments.c.last_position).label("position")).where(segments.c.pipeline == pipeline)

@@ -57,10 +57,12 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("POST", "/api/v1/patches/{patch}/undo"): ("apply", 409),
     ("GET", "/api/v1/pipelines"): ("read", 200),
     ("GET", "/api/v1/pipelines/{pipeline}"): ("read", 404),  # authorized callers get 404, because this service has no pipeline
+    ("GET", "/api/v1/pipelines/{pipeline}/lag"): ("read", 404),
     ("GET", "/api/v1/pipelines/{pipeline}/segments"): ("read", 404),
     ("POST", "/api/v1/pipelines/{pipeline}/pause"): ("define", 404),
     ("POST", "/api/v1/pipelines/{pipeline}/bootstrap"): ("define", 404),
     ("GET", "/api/v1/pipelines/{pipeline}/bootstraps"): ("read", 404),
+    ("POST", "/api/v1/pipelines/{pipeline}/start"): ("define", 404),
     ("POST", "/api/v1/pipelines/{pipeline}/unpause"): ("define", 404),
     ("GET", "/api/v1/events"): ("define", 200),
     ("GET", "/api/v1/days/{day}/report"): ("read", 200),

@@ -21,6 +21,9 @@ TYPES: dict[str, Any] = {
     "ConsoleScripts": types.ConsoleScripts,
     "Difference": types.Difference,
     "Event": types.Event,
+    "LagHistory": types.LagHistory,
+    "LagPoint": types.LagPoint,
+    "LagSeries": types.LagSeries,
     "LastRun": types.LastRun,
     "Partition": types.Partition,
     "Patch": types.Patch,
@@ -117,7 +120,9 @@ def call_all(client: Client) -> None:
     client.segments("shop", "shop.orders")
     client.bootstrap_pipeline("shop", table="orders", keys={"from": 1, "to": 2}, key_list=[["1"]])
     client.pipeline_bootstraps("shop")
+    client.pipeline_lag("shop", "shop.orders", "2026-11-01T12:00:00Z")
     client.pause_pipeline("shop")
+    client.start_pipeline("shop")
     client.unpause_pipeline("shop")
     keys = {"from": 1, "to": 2}
     client.propose_patch(RUN, only="changed", keys=keys, columns=["v"], limit=1, delete_extra=True, accept=["triggers"], idempotency="key")

@@ -1,9 +1,11 @@
-"""Pipelines over HTTP: how they stand, their segments page by page, and pausing with who and when."""
+"""Pipelines over HTTP: how they stand, what they lagged behind, their segments page by page, and pausing and starting with who and when."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -11,7 +13,8 @@ import pytest
 from auditor import config
 from auditor.api import create_app
 from auditor.pipeline.segments.writer import open_writer
-from auditor.store import events, open_store, pipelines, refreshes, tokens
+from auditor.store import events, lags, open_store, pipelines, refreshes, tokens
+from auditor.store.lags import Lag
 from tests.api.conftest import make_client
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
@@ -66,6 +69,8 @@ def test_segments_come_in_pages(road: Road, client: httpx.Client) -> None:
 
 def test_pausing_is_recorded_with_who_asked(road: Road, client: httpx.Client) -> None:
     assert client.post(f"/api/v1/pipelines/{PIPELINE}/pause").json() == {"pipeline": PIPELINE, "paused": True}
+    found = client.get(f"/api/v1/pipelines/{PIPELINE}").json()
+    assert (found["paused"], found["paused_by"]) == (True, "ops") and found["paused_at"]
     assert pipelines.get_pipeline(road.store, PIPELINE).paused
     assert client.post(f"/api/v1/pipelines/{PIPELINE}/unpause").json() == {"pipeline": PIPELINE, "paused": False}
     assert [(one.who, one.what, one.subject) for one in events.list_events(road.store)][:2] == [
@@ -82,3 +87,49 @@ def test_a_bootstrap_is_asked_for_and_refused(road: Road, client: httpx.Client) 
     refreshes.request_refresh(road.store, PIPELINE, "shop.orders", refreshes.Asked(keys=(("1",),)), "ops")
     [found] = client.get(f"{path}s").raise_for_status().json()
     assert (found["table"], found["state"], found["keys"], found["ranges"], found["rows"]) == ("shop.orders", "requested", 1, 0, 0)
+
+
+class Processes:
+    """Stands in for those of the service: remembers what it was asked to start again."""
+
+    def __init__(self) -> None:
+        self.restarted: list[str] = []
+
+    def restart(self, name: str) -> bool:
+        self.restarted.append(name)
+        return True
+
+
+def test_starting_unpauses_and_restarts_what_the_service_runs(road: Road, client: httpx.Client) -> None:
+    path, processes = f"/api/v1/pipelines/{PIPELINE}/start", Processes()
+    pipelines.set_paused(road.store, PIPELINE, True, "ada")
+    refused = client.post(path)
+    assert refused.status_code == 422 and "this service does not run pipeline 'shop'; start it where it runs" in refused.json()["detail"]
+    assert pipelines.get_pipeline(road.store, PIPELINE).paused
+    here = make_client(create_app(road.settings, road.store, pipelines=cast(Any, processes)), headers=dict(client.headers))
+    assert here.post(path).json() == {"pipeline": PIPELINE, "paused": False}
+    assert processes.restarted == [PIPELINE] and not pipelines.get_pipeline(road.store, PIPELINE).paused
+    [event, *_] = events.list_events(road.store)
+    assert (event.who, event.what, event.subject) == ("ops", "pipeline started", PIPELINE)
+    assert here.post("/api/v1/pipelines/shopp/start").status_code == 404
+
+
+def test_the_history_of_lag(road: Road, client: httpx.Client) -> None:
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
+    now, path = dt.datetime.now(dt.UTC), f"/api/v1/pipelines/{PIPELINE}/lag"
+    for days in (20, 0.01):
+        lags.record_lag(road.store, PIPELINE, now - dt.timedelta(days=days), Lag(days, 9, 1.5), {("wh", "shop.orders"): Lag(3, 4, 5.0)})
+    found = client.get(path).raise_for_status().json()
+    assert [(one["target"], one["table"], len(one["points"])) for one in found["series"]] == [(None, None, 1), ("wh", None, 1)]
+    assert {**found["series"][0]["points"][0], "at": ""} == {"at": "", "span": 30, "seconds": 0.01, "bytes": 9, "rate": 1.5}
+    asked = {"table": "shop.orders", "since": (now - dt.timedelta(days=25)).isoformat()}
+    [series] = client.get(path, params=asked).raise_for_status().json()["series"]
+    assert (series["target"], series["table"]) == ("wh", "shop.orders")
+    assert [(one["seconds"], one["bytes"], one["rate"]) for one in series["points"]] == [(3, 4, 5)] * 2
+    missing = client.get(path, params={"table": "shop.nowhere"})
+    assert missing.status_code == 422 and "has staged nothing of a table 'shop.nowhere'; it has of shop.orders" in missing.json()["detail"]
+    for since in ("yesterday", "2026-11-01T12:00:00"):
+        assert client.get(path, params={"since": since}).status_code == 422
+    for since in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"):
+        assert client.get(path, params={"since": since}).status_code == 200
+    assert client.get("/api/v1/pipelines/shopp/lag").status_code == 404

@@ -75,7 +75,8 @@ def test_reports_of_targets_are_added_up(store: Store, pipeline: str) -> None:
     assert (found.position, found.events, found.state, found.reason, found.through_time) == (5, 10, "stopped", "no column x", T0)
     pipelines.set_paused(store, pipeline, True)
     pipelines.set_reason(store, pipeline, "the disk is full")
-    assert pipelines.get_pipeline(store, pipeline) == pipelines.PipelineState(paused=True, reason="the disk is full")
+    state = pipelines.get_pipeline(store, pipeline)
+    assert state == pipelines.PipelineState(paused=True, reason="the disk is full", paused_at=state.paused_at)
     pipelines.forget(store, pipeline)
     assert pipelines.list_merges(store, pipeline) == {} and pipelines.get_pipeline(store, pipeline) == pipelines.PipelineState()
 

@@ -62,6 +62,25 @@ def test_killed_processes_are_started_again_and_all_end_with_the_service(
     assert [one.exit_code for one in caplog.records if getattr(one, "action", "") == "pipeline_ended"] == [-signal.SIGKILL]  # type: ignore[attr-defined]
 
 
+def test_a_process_is_started_again_at_once_by_request(
+    processes: PipelineProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _until(lambda: len(_pids(tmp_path, "began")) == 2)
+    before = _pids(tmp_path, "began")
+    assert processes.restart("one") and not processes.restart("three")
+    _until(lambda: len(_pids(tmp_path, "began")) == 3)
+    [ended] = _pids(tmp_path, "ended")
+    assert ended in before, "after its batch"
+    # One that waits for its next start after it failed does so no longer.
+    monkeypatch.setattr(pipeline_processes, "FIRST_WAIT", 3600.0)
+    monkeypatch.setattr(pipeline_processes, "STEADY", 0.0)
+    [running] = _pids(tmp_path, "began") - before
+    os.kill(running, signal.SIGKILL)
+    _until(lambda: "one" not in processes._running)
+    assert processes.restart("one")
+    _until(lambda: len(_pids(tmp_path, "began")) == 4)
+
+
 def test_names_must_be_pipelines(tmp_path: Path) -> None:
     path = tmp_path / "auditor.yaml"
     path.write_text(json.dumps({"connections": {}, "audits": {}, "service": {"pipelines": ["shop"]}}))

@@ -12,11 +12,24 @@ from starlette.exceptions import HTTPException
 
 from auditor.api.dependencies import AppState
 from auditor.api.errors import http_status
-from auditor.api.pages import _about, _assets, _audit, _compare, _day, _login, _overview, _patch, _run, _sql, _tokens
+from auditor.api.pages import (
+    _about,
+    _assets,
+    _audit,
+    _compare,
+    _day,
+    _login,
+    _overview,
+    _patch,
+    _run,
+    _sql,
+    _tokens,
+)
 from auditor.api.pages._layout import render_page, url
 from auditor.api.pages._session import visitor_or_none
 from auditor.config import Settings
 from auditor.errors import AuditorError, Forbidden, StoreError, Unauthorised
+from auditor.service.pipeline_processes import PipelineProcesses
 from auditor.store import Store
 
 log = logging.getLogger(__name__)
@@ -31,10 +44,10 @@ ADVICE = {
 }
 
 
-def create(settings: Settings, store: Store, *, insecure: bool = False) -> FastAPI:
+def create(settings: Settings, store: Store, processes: PipelineProcesses | None = None, *, insecure: bool = False) -> FastAPI:
     """Create the pages as an application, for all paths that the API does not handle. ``insecure`` disables authentication."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    app.state.app_state = AppState(settings, store)
+    app.state.app_state = AppState(settings, store, pipelines=processes)
     app.state.insecure = insecure
     # _sql before _audit: the route of an audit's page takes every path below /audits, because names may contain slashes.
     for module in (_login, _assets, _about, _compare, _overview, _sql, _audit, _run, _patch, _day, _tokens):
