@@ -37,6 +37,7 @@ def _pipelines(found: list[dict[str, Any]]) -> Iterator[Metric]:
     yield each("skipped_events", "Events that somebody let tables go on without.", lambda one: sum(s["events"] for s in one["skipped"]))
     yield each("source_lag_seconds", "Seconds since the source's log ended where staging stands.", lambda one: one["lag_seconds"])
     yield each("source_lag_bytes", "Bytes of the source's log that are not staged, at the last look.", lambda one: one["lag_bytes"])
+    yield each("max_lag_seconds", "Seconds by which staging may lag behind the source.", lambda one: one["max_lag"])
     yield each("log_expires_seconds", "Seconds after which the source deletes its log.", lambda one: one["log_expires"])
     yield each("staging_free_bytes", "Free bytes on the disk of the staging's folder, at the last look.", lambda one: one["free_bytes"])
     yield each(
@@ -76,6 +77,9 @@ def _tables(found: list[dict[str, Any]]) -> Iterator[Metric]:
         "Unix time at which the source committed the last event that the target holds; 0 if it holds none.",
         lambda one: _time(one["through"]),
     )
+    limits = [((one["pipeline"], target), held["max_lag"]) for one in found for target, held in one["targets"].items()]
+    help = "Seconds by which a target's table may lag behind staging: max_lag of the pipeline, and the target's every."
+    yield _family("auditor_pipeline_target_max_lag_seconds", help, ["pipeline", "target"], limits)
     states = [((*labels, state), float(values["state"] == state)) for labels, values in merged for state in STATES]
     help = "1 for what a target's table stands at, 0 for the others."
     yield _family("auditor_pipeline_target_state", help, ["pipeline", "target", "table", "state"], states)

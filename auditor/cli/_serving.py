@@ -44,6 +44,7 @@ def serve(options: argparse.Namespace) -> int:
     from auditor import telemetry
     from auditor.api import check_exposure, create_app
     from auditor.config import find_file, find_secrets
+    from auditor.service.pipeline_notices import PipelineNotices
     from auditor.service.pipeline_processes import PipelineProcesses
     from auditor.service.scheduler import Ticker
     from auditor.service.workers import Workers
@@ -61,6 +62,7 @@ def serve(options: argparse.Namespace) -> int:
         workers = Workers(configured, store, service.workers)
         ticker = Ticker(configured, store, str(runs.this_process()))
         processes = PipelineProcesses(find_file(options.config).resolve(), service.pipelines)
+        notices = PipelineNotices(configured, store)
         app = create_app(configured, store, workers=workers, ticker=ticker, pipelines=processes, insecure=options.insecure)
         address: dict[str, Any] = {"host": host, "port": port, "forwarded_allow_ips": list(service.proxies)}
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
@@ -69,6 +71,7 @@ def serve(options: argparse.Namespace) -> int:
         workers.start()
         ticker.start()
         processes.start()
+        notices.start()
         try:
             server.run()
         except KeyboardInterrupt:  # uvicorn shuts down, then raises the signal again
@@ -77,6 +80,7 @@ def serve(options: argparse.Namespace) -> int:
             remaining = max(service.grace / 2, service.grace - REQUEST_TIMEOUT - EXIT_MARGIN)
             _exit_after(remaining + EXIT_MARGIN)
             ticker.stop()
+            notices.stop()
             stopping = threading.Thread(target=processes.stop, args=(remaining,), name="stops pipelines")
             stopping.start()
             workers.stop(remaining)

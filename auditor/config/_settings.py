@@ -15,7 +15,7 @@ from auditor.config._pipeline import Pipeline, find_problems
 from auditor.config._service import Service
 from auditor.errors import UnknownAudit, UnknownPipeline
 
-Occasion = Literal["mismatch", "recovery", "unknown", "patch", "digest"]
+Occasion = Literal["mismatch", "recovery", "unknown", "patch", "pipeline", "digest"]
 
 
 class Store(Strict):
@@ -41,10 +41,10 @@ class Channel(Strict):
 
     url: str = Field(repr=False)
     """Where messages go, as a URL of apprise."""
-    on: tuple[Occasion, ...] = ("mismatch", "recovery", "unknown", "patch")
-    """Occasions for a message: ``mismatch``, ``recovery``, ``unknown``, ``patch``, ``digest``."""
+    on: tuple[Occasion, ...] = ("mismatch", "recovery", "unknown", "patch", "pipeline")
+    """Occasions for a message: ``mismatch``, ``recovery``, ``unknown``, ``patch``, ``pipeline``, ``digest``."""
     audits: tuple[str, ...] = ()
-    """Audits that it is notified about; by default all."""
+    """Audits that it is notified about; by default all. With any it is not notified about pipelines."""
 
 
 class Notify(Strict):

@@ -1,4 +1,4 @@
-"""Notifications about runs and days: choose the occasion, write the message, send it. A failing channel never fails a run.
+"""Notifications about runs, patches and days: choose the occasion, write the message, send it. A failing channel never fails a run.
 
 Messages contain keys but no other values of rows. The URL of a channel contains secrets, so texts of apprise and of drivers are never
 logged or returned; errors are described in our own words.
@@ -96,14 +96,14 @@ def notify_run(notify: Notify, store: Store, report: Report, now: dt.datetime | 
         if occasion is None or (occasion == "recovery" and not has_recovered(store, report)):
             return failures
         channels = [name for name, to in notify.channels.items() if occasion in to.on and (not to.audits or report.audit in to.audits)]
-        errors = [_send_limited(notify, store, name, run_message(report, occasion, standing), now) for name in channels]
+        errors = [send_limited(notify, store, name, run_message(report, occasion, standing), now) for name in channels]
         # A recovery is recorded even if no channel wants it, so that the next mismatch is notified.
         if not all(errors) or (not errors and occasion == "recovery"):
             told, failed = verdict.value if verdict else before.notified_verdict, report.state is State.FAILED
             audit_state.update_state(store, report.audit, notified_verdict=told, notified_failure=failed, notified_at=now)
         return [*failures, *filter(None, errors)]
     except StoreError as error:
-        return [_log_failure(f"no notification was sent about {formatting.visible(report.audit)}: {error}")]
+        return [log_failure(f"no notification was sent about {formatting.visible(report.audit)}: {error}")]
 
 
 def notify_patch(notify: Notify, store: Store, patch: Patch, counts: str) -> list[str]:
@@ -115,9 +115,9 @@ def notify_patch(notify: Notify, store: Store, patch: Patch, counts: str) -> lis
         now = dt.datetime.now(dt.UTC)
         after = runs.get_run(store, patch.after_run) if patch.after_run else None
         channels = [name for name, to in notify.channels.items() if "patch" in to.on and (not to.audits or patch.audit in to.audits)]
-        return [error for name in channels if (error := _send_limited(notify, store, name, patch_message(patch, counts, after), now))]
+        return [error for name in channels if (error := send_limited(notify, store, name, patch_message(patch, counts, after), now))]
     except StoreError as error:
-        return [_log_failure(f"no notification was sent about patch {patch.patch}: {error}")]
+        return [log_failure(f"no notification was sent about patch {patch.patch}: {error}")]
 
 
 def _verdict_after(report: Report, standing: Standing) -> Verdict | None:
@@ -180,7 +180,7 @@ def run_message(report: Report, occasion: Occasion, standing: Standing | None = 
     lines += formatting.verified(found.verified_through, found.within_threshold_through)
     lines += [formatting.resume_hint(found)] if found.resumable else []
     lines = [line for line in lines if line]
-    return Message(_truncate(titles[occasion]), (*lines, f"more: auditor show {found.run[:12]}"))
+    return Message(truncate(titles[occasion]), (*lines, f"more: auditor show {found.run[:12]}"))
 
 
 def patch_message(patch: Patch, counts: str, after: StoredRun | None) -> Message:
@@ -191,7 +191,7 @@ def patch_message(patch: Patch, counts: str, after: StoredRun | None) -> Message
     lines += [f"it takes back patch {patch.undoes[:12]}"] if patch.undoes else []
     lines += [formatting.sentence(patch.detail[why]) for why in ("why", "not_audited") if patch.detail.get(why)]
     lines += [f"run {after.run[:12]} looked at its rows again: {after.verdict.value}"] if after else []
-    title = _truncate(f"{name}: {what} {patch.patch[:12]} {state}")
+    title = truncate(f"{name}: {what} {patch.patch[:12]} {state}")
     return Message(title, (*lines, f"more: auditor show {patch.run[:12]}"))
 
 
@@ -207,7 +207,7 @@ def digest_message(found: Day) -> Message:
     for status in ("match", "within_threshold"):
         names = [formatting.visible(entry.audit) for entry in matching if entry.status == status]
         lines += [f"{status_label(status)}: {', '.join(names)}"] if names else []
-    return Message(_truncate(f"Audits on {found.date}: {day_text.tally(found)}"), tuple(lines))
+    return Message(truncate(f"Audits on {found.date}: {day_text.tally(found)}"), tuple(lines))
 
 
 def _difference_count(found: Report) -> str:
@@ -228,7 +228,8 @@ def _measure_names(found: Report) -> list[str]:
     return [f"measures that differ: {', '.join(names[:MAX_NAMED])}{more}"] if names else []
 
 
-def _truncate(title: str) -> str:
+def truncate(title: str) -> str:
+    """Return a title of at most MAX_TITLE characters."""
     return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 1]}…"
 
 
@@ -240,8 +241,8 @@ def _defuse(line: str) -> str:
 # sending
 
 
-def _send_limited(notify: Notify, store: Store, name: str, message: Message, now: dt.datetime) -> str:
-    """Send a message, or hold it if the channel's hourly limit is reached; returns the failure, or ''."""
+def send_limited(notify: Notify, store: Store, name: str, message: Message, now: dt.datetime) -> str:
+    """Send a message to a channel, or hold it if the channel's hourly limit is reached; returns the failure, or ''."""
     if not notifications.reserve_message(store, name, notify.max_per_hour, now):
         notifications.hold_messages(store, name, [message.title])
         return ""
@@ -268,11 +269,12 @@ def _try_send(name: str, channel: Channel, message: Message) -> str:
     try:
         send(name, channel, message)
     except NotifyError as error:
-        return _log_failure(str(error))
+        return log_failure(str(error))
     return ""
 
 
-def _log_failure(sentence: str) -> str:
+def log_failure(sentence: str) -> str:
+    """Log why a notification was not sent, and return it."""
     log.warning("%s", sentence, extra={"action": "notify_failed"})
     return sentence
 

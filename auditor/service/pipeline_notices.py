@@ -1,0 +1,125 @@
+"""Notify the channels about pipelines: what stopped, fails or lags, once when it begins, and once when it is over.
+
+A thread of the service looks at the store alone, so that a pipeline is told of whose process is gone. Of several services one tells.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+from auditor.config import Settings
+from auditor.errors import AuditorError
+from auditor.report import formatting
+from auditor.service import notify
+from auditor.service.notify import MAX_NAMED, Message
+from auditor.service.pipeline_problems import PATIENCE, find_problems
+from auditor.service.pipeline_status import status
+from auditor.store import Store, problems
+from auditor.store.problems import Problem, ProblemKind
+
+log = logging.getLogger(__name__)
+
+LOOK = 15.0
+"""Seconds between two looks at all pipelines."""
+
+LEAVE = 1.0
+"""Seconds to wait for the thread's end."""
+
+HEADLINES: dict[ProblemKind, str] = {"down": "STOPPED", "failing": "STAGING FAILS", "stopped": "TABLE STOPPED", "lagging": "LAGS"}
+
+PAST: dict[ProblemKind, str] = {
+    "down": "no process ran it",
+    "failing": "staging failed",
+    "stopped": "was stopped",
+    "lagging": "lagged behind",
+}
+
+
+def look_at_pipelines(settings: Settings, store: Store, now: dt.datetime | None = None) -> list[str]:
+    """Look at all pipelines and notify the channels about what changed; return one sentence per failure. Raises StoreError."""
+    now = now or dt.datetime.now(dt.UTC)
+    failures = []
+    for name in sorted(settings.pipelines):
+        known = {one.key: one.reason for one in problems.list_problems(store, name) if one.told}
+        found = find_problems(status(settings, store, name, look=False), known)
+        due, over = problems.update_problems(store, name, found, now, lambda one: PATIENCE[one.key.kind])
+        if due:
+            errors = _send(settings, store, problem_message(name, due), now)
+            if errors and all(errors):
+                problems.set_untold(store, name, [one.key for one in due])
+            failures += errors
+        if over:
+            failures += _send(settings, store, recovery_message(name, over, len(found)), now)
+    return [error for error in failures if error]
+
+
+def _send(settings: Settings, store: Store, message: Message, now: dt.datetime) -> list[str]:
+    """Send a message to the channels that want it; return for each the failure, or ''."""
+    channels = [name for name, to in settings.notify.channels.items() if "pipeline" in to.on and not to.audits]
+    return [notify.send_limited(settings.notify, store, name, message, now) for name in channels]
+
+
+def problem_message(pipeline: str, found: Sequence[Problem]) -> Message:
+    """Return the message about problems that a pipeline has now."""
+    name, kinds = formatting.visible(pipeline), [one.key.kind for one in found]
+    kind = next(one for one in HEADLINES if one in kinds)
+    number = kinds.count(kind)
+    title = f"{name}: {HEADLINES[kind]}" if number == 1 else f"{name}: {number:,} {HEADLINES[kind].replace('TABLE', 'TABLES')}"
+    return Message(notify.truncate(title), (*_lines(found), f"more: auditor pipeline status {name}"))
+
+
+def recovery_message(pipeline: str, over: Sequence[Problem], left: int) -> Message:
+    """Return the message about problems that are over; ``left`` is how many others the pipeline has."""
+    name = formatting.visible(pipeline)
+    lines = [f"{_about(one)}{PAST[one.key.kind]} since {formatting.moment(one.since)}" for one in over[:MAX_NAMED]]
+    lines += [f"and {len(over) - MAX_NAMED:,} more"] if len(over) > MAX_NAMED else []
+    lines += [f"{left:,} other {'problem is' if left == 1 else 'problems are'} left"] if left else []
+    return Message(notify.truncate(f"{name}: {'recovered in part' if left else 'recovered'}"), tuple(lines))
+
+
+def _lines(found: Sequence[Problem]) -> list[str]:
+    lines = [f"{_about(one)}{one.reason}" for one in found[:MAX_NAMED]]
+    return lines + ([f"and {len(found) - MAX_NAMED:,} more"] if len(found) > MAX_NAMED else [])
+
+
+def _about(one: Problem) -> str:
+    table, target = formatting.sentence(one.key.table), formatting.sentence(one.key.target)
+    return f"{table} in {target}: " if table else f"{target}: " if target else ""
+
+
+class PipelineNotices:
+    """Looks at pipelines from a thread of its own, since a channel may take long to answer."""
+
+    def __init__(
+        self, settings: Settings, store: Store, clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC), every: float = LOOK
+    ) -> None:
+        self._settings, self._store, self._clock, self._every = settings, store, clock, every
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="pipeline notices", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread, if there is a pipeline."""
+        if self._settings.pipelines:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Let the thread end after the message that it sends; wait for a look without one."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(LEAVE)
+
+    def _work(self) -> None:
+        last_error = ""
+        while not self._stopping.wait(self._every):
+            try:
+                look_at_pipelines(self._settings, self._store, self._clock())
+                last_error = ""
+            except AuditorError as error:
+                if str(error) != last_error:  # not again at every look
+                    log.warning("pipelines could not be looked at: %s", error, extra={"action": "pipeline_look_failed"})
+                last_error = str(error)
+            except Exception:  # an unexpected driver error must not stop the notifications
+                log.exception("pipelines could not be looked at", extra={"action": "pipeline_look_failed"})

@@ -1,0 +1,72 @@
+"""Which problems a pipeline has, by what the store says of it: so that also one is found whose process is gone."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from auditor.report import formatting
+from auditor.store.problems import KINDS, Problem, ProblemKey, ProblemKind
+
+PATIENCE: Mapping[ProblemKind, float] = {"down": 120.0, "failing": 120.0, "stopped": 0.0, "lagging": 60.0}
+"""Seconds that a problem lasts before the channels are told; a process that is started again, or a lost connection, takes less."""
+
+RELIEF = 0.5
+"""Share of the limit below which a lag that was told of is over, so that one around the limit is not told of again and again."""
+
+GOING_ON = ("waiting", "merged", "delayed")
+"""What a table of a target stands at while it goes on by itself."""
+
+
+def find_problems(status: Mapping[str, Any], known: Mapping[ProblemKey, str] = {}) -> dict[ProblemKey, str]:
+    """Return the problems of a pipeline with their reasons, from its status; ``known`` are those that were told of, with their reasons.
+
+    A pipeline that is paused, or that never ran, has no new ones but stopped tables. Where a graver problem hides whether a known one is
+    over, that one goes on: what a pipeline lags behind that no process runs, or whose staging fails, is no problem of its own.
+    """
+    found = {
+        ProblemKey("stopped", target, table): formatting.sentence(values["reason"])
+        for target, held in status["targets"].items()
+        for table, values in held["tables"].items()
+        if values["state"] not in GOING_ON
+    }
+    if status["paused"] or status["seen_at"] is None:
+        return {**_still(known, "down", "failing", "lagging"), **found}
+    if not status["running"]:
+        why = formatting.sentence(status["reason"])
+        reason = f"no process has reported since {_moment(status['seen_at'])}{f': {why}' if why else ''}"
+        return {ProblemKey("down"): reason, **_still(known, "failing", "lagging"), **found}
+    if status["reason"]:
+        return {ProblemKey("failing"): formatting.sentence(status["reason"]), **_still(known, "lagging"), **found}
+    return {**_lags(status, known), **found}
+
+
+def _still(known: Mapping[ProblemKey, str], *kinds: ProblemKind) -> dict[ProblemKey, str]:
+    return {key: reason for key, reason in known.items() if key.kind in kinds}
+
+
+def _lags(status: Mapping[str, Any], known: Mapping[ProblemKey, str]) -> dict[ProblemKey, str]:
+    def is_behind(key: ProblemKey, seconds: float | None, limit: float) -> bool:
+        return seconds is not None and seconds > limit * (RELIEF if key in known else 1)
+
+    whole, limit = ProblemKey("lagging"), status["max_lag"]
+    if is_behind(whole, status["lag_seconds"], limit):
+        return {**_still(known, "lagging"), whole: f"staging lies more than {formatting.duration(limit)} behind the source"}
+    found = {}
+    for target, held in status["targets"].items():
+        for table, values in held["tables"].items():
+            key = ProblemKey("lagging", target, table)
+            if values["state"] in GOING_ON and is_behind(key, values["lag_seconds"], held["max_lag"]):
+                why = formatting.sentence(values["reason"])
+                found[key] = f"it lies more than {formatting.duration(held['max_lag'])} behind staging{f': {why}' if why else ''}"
+    return found
+
+
+def _moment(text: str) -> str:
+    return formatting.moment(dt.datetime.fromisoformat(text))
+
+
+def gravest_first(found: Collection[Problem]) -> list[Problem]:
+    """Return problems sorted by what they keep from going on, and the newest of a kind first."""
+    return sorted(found, key=lambda one: (KINDS.index(one.key.kind), -one.since.timestamp()))

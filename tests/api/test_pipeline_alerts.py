@@ -1,0 +1,80 @@
+"""The alerts of pipelines: promtool evaluates them over the metrics of pipelines that stay in their states for two days."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from auditor.api import pipeline_metrics
+from auditor.api.dependencies import AppState
+from auditor.config import validate_settings
+from auditor.store import open_store
+from tests.browser import pipeline_samples
+from tests.browser.pipeline_samples import LONG
+from tests.promtool import find_promtool
+
+ALERTS = Path(__file__).parents[2] / "docs" / "alerts.yml"
+
+EXPECTED = {
+    ("AuditorPipelineTableStopped", "critical", ("shop", "warehouse", "shop.payments")),
+    ("AuditorPipelineTargetLags", "warning", ("shop", "warehouse", "shop.payments")),
+    ("AuditorPipelineTargetLags", "warning", ("shop", "warehouse", "shop.log")),
+    ("AuditorPipelineTargetLags", "warning", ("shop", "lake", "shop.log")),
+    ("AuditorPipelineTargetLags", "warning", ("shop", "warehouse", LONG)),
+    ("AuditorPipelineWarns", "warning", ("shop",)),
+    ("AuditorPipelinePaused", "warning", ("crm",)),
+    ("AuditorPipelineDown", "critical", ("erp",)),
+    ("AuditorPipelineLags", "warning", ("erp",)),
+    ("AuditorPipelineStagingFails", "critical", ("erp",)),
+    ("AuditorPipelineDown", "critical", ("new",)),
+}
+"""What fires for the samples: each alert with its severity, and of which pipeline, target and table it is."""
+
+
+class Pipelines(Collector):
+    def __init__(self, app: AppState) -> None:
+        self.app = app
+
+    def collect(self) -> Iterator[Metric]:
+        return pipeline_metrics.collect(self.app)
+
+
+def test_alerts_fire_for_what_needs_attention_alone(tmp_path: Path) -> None:
+    duckdb = f"duckdb:///{tmp_path}/w.duckdb"
+    urls = {"mysql": {"url": "mysql://nobody@localhost/shop"}, "warehouse": {"url": duckdb, "write": {"url": duckdb}}}
+    pipelines = pipeline_samples.configured(str(tmp_path), "mysql", "warehouse")
+    settings = validate_settings({"connections": urls, "audits": {}, "pipelines": pipelines})
+    store = open_store(f"sqlite:///{tmp_path}/store.db")
+    pipeline_samples.create(settings, store, dt.datetime.now(dt.UTC))
+    registry = CollectorRegistry()
+    registry.register(Pipelines(AppState(settings, store)))
+    series = [
+        {"series": f"{one.name}{{{_labels(one.labels)}}}", "values": f"{one.value:.3f}x300"}
+        for family in registry.collect()
+        for one in family.samples
+    ]
+    store.close()
+    expected = [
+        {"labels": f'ALERTS{{alertname="{alert}",alertstate="firing",severity="{severity}",{_place(place)}}}', "value": 1}
+        for alert, severity, place in sorted(EXPECTED)
+    ]
+    check = {"expr": 'ALERTS{alertstate="firing"}', "eval_time": "2d", "exp_samples": expected}
+    test = {"interval": "10m", "input_series": series, "promql_expr_test": [check]}
+    (tmp_path / "test.yml").write_text(json.dumps({"rule_files": [str(ALERTS)], "evaluation_interval": "10m", "tests": [test]}))
+    found = subprocess.run([find_promtool(), "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def _place(place: tuple[str, ...]) -> str:
+    return _labels(dict(zip(("pipeline", "target", "table"), place, strict=False)))
+
+
+def _labels(labels: dict[str, str]) -> str:
+    return ",".join(f"{name}={json.dumps(value)}" for name, value in labels.items())

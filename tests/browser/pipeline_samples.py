@@ -1,0 +1,107 @@
+"""Pipelines as the store has them after a while: one at work with tables in every state, one paused, one that died, and a new one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import Any
+
+from auditor.config import Settings
+from auditor.model import Part, Segment
+from auditor.service.pipeline_notices import look_at_pipelines
+from auditor.store import Store, lags, parts, pipelines, segments
+from auditor.store.lags import Lag
+
+LONG = "shop.order_lines_of_the_second_warehouse_with_a_name_that_is_wider_than_any_phone_is"
+TABLES = ("shop.orders", "shop.customers", "shop.items", "shop.payments", LONG, "shop.log")
+STOPPED = (
+    "the table has a column 'note' of the type json since 000041:7781, which the target's column of the type varchar(20) cannot hold;"
+    " widen it there: ALTER TABLE shop.payments ALTER COLUMN note TYPE text"
+)
+DELAYED = "the connection to warehouse was lost: server closed the connection unexpectedly"
+
+
+def configured(folder: str, source: str, target: str) -> dict[str, Any]:
+    """Return the pipelines' configuration, from one connection into another."""
+
+    def pipeline(**more: Any) -> dict[str, Any]:
+        staging = {"path": f"{folder}/staging"}
+        return {"source": {"connection": source, "tables": ["*"]}, "staging": staging, "targets": _targets(target), **more}
+
+    return {"shop": pipeline(segment={"rows": 5000}, max_lag="5m"), "crm": pipeline(), "erp": pipeline(), "new": pipeline()}
+
+
+def _targets(connection: str) -> dict[str, Any]:
+    return {"warehouse": {"connection": connection, "schema": "shop"}, "lake": {"connection": connection, "schema": "lake", "every": "5m"}}
+
+
+def create(settings: Settings, store: Store, now: dt.datetime) -> None:
+    """Store what the pipelines' processes reported."""
+    _stage(store, now)
+    _merge(store, now)
+    _history(store, now)
+    pipelines.set_progress(store, "crm", _progress(now, 90_000_000, 7200))
+    pipelines.set_paused(store, "crm", True, by="ada")
+    pipelines.set_progress(store, "erp", _progress(now - dt.timedelta(minutes=14), 5_200_000, 90))
+    pipelines.set_reason(store, "erp", "the source cannot be reached: connection refused")
+    heartbeat(store, now)
+    for later in (0, 200):  # once to see the problems, once more after those last that have to
+        look_at_pipelines(settings, store, now + dt.timedelta(seconds=later))
+
+
+def heartbeat(store: Store, now: dt.datetime) -> None:
+    """Store a new look of the pipeline at work."""
+    pipelines.set_progress(store, "shop", {**_progress(now, 18_400, 3), "warnings": ["the disk of the staging's folder has 212 MiB left,"
+        " and fewer than 256 MiB may not do for the next batches; free some space there: staging waits while it is full"]})  # fmt: skip
+
+
+def _progress(at: dt.datetime, size: int, seconds: float) -> dict[str, Any]:
+    current_at = (at - dt.timedelta(seconds=seconds)).isoformat()
+    log = {"lag_bytes": size, "log_end": "binlog.000041:99120", "log_expires": 259200}
+    batch = {"events": 812, "bytes": 65_000, "seconds": 0.21}
+    return {"at": at.isoformat(), "current_at": current_at, **log, "free_bytes": 212 << 20, "batch": batch, "warnings": []}
+
+
+def _stage(store: Store, now: dt.datetime) -> None:
+    def staged(number: int, table: str, ago: float) -> Part:
+        return Part(table, number * 100 + 1, number * 100 + 99, 812, 65_000, "5c", f"{table}/{number}", now - dt.timedelta(seconds=ago))
+
+    batch = [staged(number, table, 900.0 - number * 60) for number in range(1, 13) for table in TABLES]
+    parts.record_batch(store, "shop", batch, {}, {"file": "binlog.000041", "position": 80_720})
+    ended = [
+        Segment("shop.orders", n * 50, 0, n * 50 + 49, 3, 5000, 410_233, "5c", f"{n:02x}" * 32, 1, f"orders/{n}.parquet",
+                now - dt.timedelta(minutes=100 - n), now - dt.timedelta(minutes=99 - n), f"0-1-{n}")
+        for n in range(1, 46)
+    ]  # fmt: skip
+    segments.record_cut(store, "shop", ended, segments.Cut(2400, 0, {}))
+
+
+def _merge(store: Store, now: dt.datetime) -> None:
+    def report(target: str, table: str, position: int, state: pipelines.MergeState = "merged", reason: str = "") -> None:
+        at = now - dt.timedelta(seconds=20)
+        pipelines.report_merge(store, "shop", target, table, position=position, state=state, reason=reason, events=941_222, time=at)
+
+    for target in ("warehouse", "lake"):
+        for table in TABLES[:2]:
+            report(target, table, 1299)
+        report(target, TABLES[4], 1099 if target == "lake" else 299)
+    report("warehouse", "shop.items", 1199, "delayed", DELAYED)
+    report("warehouse", "shop.payments", 799, "stopped", STOPPED)
+    report("lake", "shop.items", 1299)
+    report("lake", "shop.payments", 1299)
+
+
+def _history(store: Store, now: dt.datetime) -> None:
+    """A history of a day and of the weeks before, with a peak each night and one gap."""
+    hours = [now - dt.timedelta(hours=ago) for ago in range(29 * 24, 24, -4)]
+    minutes = [now - dt.timedelta(minutes=ago) for ago in range(24 * 60, 0, -10) if not 500 < ago < 590]
+    for at in hours + minutes:
+        wave = 1 + math.sin(at.timestamp() / 5000)
+        behind = 2.0 + 3 * wave + (190 if at.hour == 3 else 0)
+        tables = {
+            ("warehouse", ""): Lag(behind + 30, 190_000, 700.0),
+            ("warehouse", "shop.orders"): Lag(behind + 20, int(9000 * wave), 410.0),
+            ("warehouse", "shop.payments"): Lag(max(0.0, 900 - (now - at).total_seconds() / 10), 65_000, 0.0),
+        }
+        lags.record_lag(store, "shop", at, Lag(behind, int(20_000 * wave), 720.0), tables)
+    lags.thin(store, "shop", now)
