@@ -66,6 +66,15 @@ def moment(at: dt.datetime) -> str:
     return f"{at.astimezone(dt.UTC) if at.tzinfo else at:{MOMENT_FORMAT}} UTC"
 
 
+def size(count: float) -> str:
+    """Format a number of bytes with its decimal unit, e.g. ``3.1 MB``."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:,.0f} {unit}" if unit == "bytes" or count >= 100 else f"{count:,.1f} {unit}"
+
+
 def duration(seconds: float) -> str:
     """Format a duration in its two largest units, e.g. ``1 d 3 h``; a negative one counts as 0."""
     left = max(0, round(seconds))

@@ -25,6 +25,7 @@ from auditor.repair.keys import Selection
 from auditor.report import day, render
 from auditor.service import patch_requests
 from auditor.store import Store, _schema, audit_state, open_store, runs
+from tests.browser import pipeline_samples
 from tests.browser.conftest import CHROMIUM_OPTIONS, find_chromium
 from tests.browser.served import serve_app
 from tests.unit.test_report_samples import NOW as REPORTED
@@ -61,7 +62,7 @@ def settings(directory: Path) -> Settings:
     def audit(table: str, **more: Any) -> dict[str, Any]:
         return {**{side: {"connection": name, "table": table} for side, name in NAMES.items()}, "key": ["id"], **more}
 
-    urls = {name: {"url": f"duckdb:///{directory}/{side}.duckdb"} for side, name in NAMES.items()}
+    urls: dict[str, Any] = {name: {"url": f"duckdb:///{directory}/{side}.duckdb"} for side, name in NAMES.items()}
     audits = {
         "orders": audit("orders", schedule="30 3 * * *", threshold=0.9999, partition={"size": 512}),
         "orders by the hour": audit("orders", method="counts", counts={"classes": ["status"]}, schedule="0 * * * *"),
@@ -73,7 +74,11 @@ def settings(directory: Path) -> Settings:
         "refunds": audit("refunds"),
         "vouchers": audit("customers"),
     }
-    return validate_settings({"connections": urls, "audits": audits, "store": {"url": f"sqlite:///{directory}/runs.db"}})
+    urls["warehouse"]["write"] = dict(urls["warehouse"])
+    urls["mysql"] = {"url": "mysql://nobody@localhost/shop"}
+    pipelines = pipeline_samples.configured(str(directory), "mysql", "warehouse")
+    found = {"connections": urls, "audits": audits, "pipelines": pipelines, "store": {"url": f"sqlite:///{directory}/runs.db"}}
+    return validate_settings(found)
 
 
 def create_shop(directory: Path, now: dt.datetime) -> tuple[Settings, Store]:
@@ -170,6 +175,7 @@ def main() -> None:
         reported, report_store = create_report_sample(Path(folder) / "reports")
         file = Path(folder) / "day.html"
         file.write_text(render.day(day.load_day(report_store, reported, REPORTED.date(), REPORTED), "html"), encoding="utf-8")
+        pipeline_samples.create(configured, store, dt.datetime.now(dt.UTC))
         if options.all:
             patch_requests.propose(configured, store, latest.run, Selection(limit=30, delete_extra=True), who="ada")
         with serve_app(create_app(configured, store, insecure=True)) as url, browser() as opened:
@@ -184,6 +190,7 @@ def main() -> None:
             for name, path in _pages(latest.run, file).items() if options.all else ():
                 for width, dark in ((1280, False), (1280, True), (390, False), (390, True)):
                     record_heartbeat(store)
+                    pipeline_samples.heartbeat(store, dt.datetime.now(dt.UTC))
                     act = "details.options summary" if name == "options" else "details.what summary" if name == "explained" else ""
                     camera.take(f"{name}-{width}-{'dark' if dark else 'light'}", path, width=width, dark=dark, whole=True, act=act)
         report_store.close()
@@ -196,7 +203,10 @@ def _pages(run: str, file: Path) -> dict[str, str]:
         "explained": "/audits/customers", "stale": "/audits/stock", "never": "/audits/vouchers",
         "counts": "/audits/orders%20by%20the%20hour", "run": f"/runs/{run}", "live": f"/runs/{'4f' * 16}",
         "SQL": "/audits/orders/sql", "day": "/day", "compare": "/compare", "tokens": "/tokens", "about": "/about", "login": "/login",
-        "report": file.as_uri(),
+        "report": file.as_uri(), "pipelines": "/pipelines", "pipeline": "/pipelines/shop", "paused": "/pipelines/crm",
+        "down": "/pipelines/erp",
+        "table": "/pipelines/shop/table?target=warehouse&table=shop.payments",
+        "orders": "/pipelines/shop/table?target=warehouse&table=shop.orders&span=month",
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import socket
 import threading
 import time
@@ -21,6 +22,7 @@ from auditor.repair.keys import Selection
 from auditor.service import patch_requests
 from auditor.service.workers import Workers
 from auditor.store import Store, open_store, tokens
+from tests.browser import pipeline_samples
 
 TABLES = """
 CREATE TABLE customers AS SELECT i::BIGINT AS id, 'customer ' || i AS name, DATE '2024-01-01' + (i % 700)::INT AS since
@@ -73,6 +75,10 @@ PAGES = {
     "day": "/day",
     "tokens": "/tokens",
     "about": "/about",
+    "pipelines": "/pipelines",
+    "pipeline": "/pipelines/shop",
+    "paused pipeline": "/pipelines/crm",
+    "pipeline's table": "/pipelines/shop/table?target=warehouse&table=shop.payments",
     "no page": "/nowhere",
     "no audit": "/audits/nobody",
     "no run": "/runs/0123",
@@ -114,7 +120,10 @@ def settings(directory: Path) -> Settings:
         LONG_NAME: audit("customers"),
         "rolling": audit("orders", rolling={"per_run": "30%"}, partition={"size": 1000}),
     }
-    return validate_settings({"connections": urls, "audits": audits, "store": {"url": f"sqlite:///{directory}/runs.db"}})
+    urls["mysql"] = {"url": "mysql://nobody@localhost/shop"}
+    pipelines = pipeline_samples.configured(str(directory), "mysql", "warehouse")
+    found = {"connections": urls, "audits": audits, "pipelines": pipelines, "store": {"url": f"sqlite:///{directory}/runs.db"}}
+    return validate_settings(found)
 
 
 LONG_NAME = "customers_of_the_second_warehouse_with_a_name_that_is_wider_than_any_phone"
@@ -146,6 +155,9 @@ def site(directory: Path, *, insecure: bool = False) -> Iterator[Site]:
         service.run_audit(configured, name, store=store, requested_by="the tests", reason="to have something to show")
     patch_requests.propose(configured, store, newest_run(store, "patched")[0], Selection(delete_extra=True), who="the tests")
     secrets = {scope: tokens.create_token(store, name=f"a {scope} token", scope=scope) for scope in tokens.SCOPES}
+    now = dt.datetime.now(dt.UTC)
+    pipeline_samples.create(configured, store, now)
+    pipeline_samples.heartbeat(store, now + dt.timedelta(days=1))  # so that it runs until the last test
     workers = Workers(configured, store, 1)
     workers.start()
     try:

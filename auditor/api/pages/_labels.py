@@ -45,6 +45,17 @@ GLOSSARY = {
     "token": "A secret with which a person or a program logs in. Only its hash is stored, so it is shown once.",
     "scope": "What a token may do. Read: see everything. Run: also start, cancel and resume. Define: also define and pause audits, manage"
     " tokens. Repair: run, propose patches, and record repairs. Apply: what repair may, and write patches into targets.",
+    "pipeline": "Replicates tables from a database's log of changes into targets: it stages the events as files, from which targets are"
+    " loaded.",
+    "lag": "How far behind it is. A pipeline: the time since the source's log ended where staging stands. A target's table: the age of the"
+    " oldest staged change that the target lacks.",
+    "staging": "The folder in which the changes wait as files until every target has them.",
+    "place": "The file and position in the source's log up to which everything is staged.",
+    "holds": "When the source committed the last change that the target holds.",
+    "table state": "Merged: it goes on. Waiting: nothing was loaded yet. Delayed: retried by itself. Stopped: it needs a person; the reason"
+    " says what to do.",
+    "segment": "A piece of a table's changes, cut at places that the stream alone decides. Equal segments have equal digests, whoever wrote"
+    " them.",
     "patch": "The statements that make rows of the target equal to the source's. Nothing is written before somebody applies it, and what"
     " was written can be undone.",
 }

@@ -43,6 +43,7 @@ def render_page(request: Request, template: str, *, status: int = 200, visitor: 
             here=path if request.method == "GET" else "/",
             section=request.url.path.split("/")[1],
             now=now(),
+            has_pipelines=bool(request.app.state.app_state.configured.pipelines),
             version=__version__,
             **values,
         )
@@ -83,7 +84,14 @@ def _environment() -> Environment:
     reports = environment()
     own = PackageLoader("auditor.api.pages")
     pages = reports.overlay(loader=ChoiceLoader([own, PrefixLoader({"report": PackageLoader("auditor", "report")})]))
-    pages.filters = reports.filters | {"when": _timestamp, "since": _ago, "ahead": _until, "share": _share, "lines": _lines}
+    pages.filters = reports.filters | {
+        "when": _timestamp,
+        "since": _ago,
+        "ahead": _until,
+        "share": _share,
+        "lines": _lines,
+        "size": formatting.size,
+    }
     pages.globals = {
         **reports.globals, "words": GLOSSARY, "kinds": DIFFERENCE_KINDS, "methods": METHODS, "says": SHAPE_LABELS, "url": url,
         "static": static_url, "means": formatting.EXPLANATIONS,

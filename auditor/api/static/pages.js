@@ -1,4 +1,4 @@
-// Page behaviour beyond htmx: copy buttons, keyboard navigation of the partition map, the chart of scores, forms sent on change.
+// Page behaviour beyond htmx: copy buttons, keyboard navigation of the partition map, the charts of scores and lags, forms sent on change.
 "use strict";
 
 function showLabel(button, text) {
@@ -85,20 +85,28 @@ function drawMarks(chart, at, verdicts) {
   });
 }
 
-function drawChart(place) {
-  const series = JSON.parse(place.dataset.series);
-  const pad = (number) => String(number).padStart(2, "0");
-  const utc = (seconds) => {
-    const at = new Date(seconds * 1000);
-    return `${at.getUTCFullYear()}-${pad(at.getUTCMonth() + 1)}-${pad(at.getUTCDate())} ${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())} UTC`;
-  };
-  const dates = (found) => found.map((seconds, index) => {
+const pad = (number) => String(number).padStart(2, "0");
+function utc(seconds) {
+  const at = new Date(seconds * 1000);
+  return `${at.getUTCFullYear()}-${pad(at.getUTCMonth() + 1)}-${pad(at.getUTCDate())} ${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())} UTC`;
+}
+
+function dates(found) {
+  return found.map((seconds, index) => {
     const [day, time] = utc(seconds).split(" ");
     const before = index && utc(found[index - 1]).split(" ")[0];
     return found[1] - found[0] >= 86400 ? day : day === before ? time : `${time}\n${day}`;
   });
+}
+
+function chartAxis() {
+  return { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+}
+
+function drawChart(place) {
+  const series = JSON.parse(place.dataset.series);
   const says = document.getElementById("chart-says");
-  const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+  const axis = chartAxis();
   const least = Math.min(1, ...series.score, ...series.lower.filter((one) => one !== null));
   const low = least === 1 ? 0 : Math.max(0, least - (1 - least) * 0.15);
   const options = {
@@ -134,9 +142,48 @@ function drawChart(place) {
   });
 }
 
+function shortDuration(seconds) {
+  const unit = seconds < 60 ? [1, "s"] : seconds < 3600 ? [60, "min"] : seconds < 86400 ? [3600, "h"] : [86400, "d"];
+  return `${Number((seconds / unit[0]).toPrecision(3))} ${unit[1]}`;
+}
+
+const LAG_STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 432000, 864000];
+
+// The lag over time; the limit from which channels are told is drawn once the lag comes near it.
+function drawLag(place) {
+  const history = JSON.parse(place.dataset.lag);
+  const most = Math.max(1, ...history.seconds.filter((one) => one !== null));
+  const shown = most > history.limit / 3;
+  const says = document.getElementById("chart-says");
+  const axis = chartAxis();
+  const options = {
+    width: place.clientWidth,
+    height: place.clientHeight,
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+    legend: { show: false },
+    cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+    scales: { x: { range: [history.from, history.to] }, y: { range: [0, Math.max(most, shown ? history.limit : 0) * 1.08] } },
+    series: [
+      {},
+      { stroke: colour("--spark"), fill: colour("--band"), width: 2, points: { size: 4, fill: colour("--spark") } },
+      { stroke: colour("--mismatch"), width: 1.5, dash: [6, 5], points: { show: false }, show: shown },
+    ],
+    axes: [{ ...axis, space: 90, values: (_, found) => dates(found) }, { ...axis, size: 62, incrs: LAG_STEPS, values: (_, found) => found.map(shortDuration) }],
+    hooks: {
+      setCursor: [(chart) => {
+        const at = chart.cursor.idx;
+        if (at === null || at === undefined) return;
+        says.textContent = history.says[at] ? `${utc(history.at[at])}: ${history.says[at]}` : "";
+      }],
+    },
+  };
+  place.replaceChildren();
+  place.chart = new uPlot(options, [history.at, history.seconds, history.at.map(() => history.limit)], place);
+}
+
 function draw() {
   const place = document.getElementById("chart");
-  if (place && window.uPlot) drawChart(place);
+  if (place && window.uPlot) (place.dataset.lag ? drawLag : drawChart)(place);
 }
 
 document.addEventListener("click", (event) => {

@@ -1,0 +1,64 @@
+"""The page of one table of a pipeline's target: what it lags behind, its state with the way out, and its segments."""
+
+from __future__ import annotations
+
+import re
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+
+from auditor.api.dependencies import App
+from auditor.api.pages import _pipelines
+from auditor.api.pages._lag_chart import SPANS, Span, begin, build_chart
+from auditor.api.pages._layout import render_page
+from auditor.api.pages._session import Reader
+from auditor.errors import ConfigError
+from auditor.service.pipeline_lags import check_table, list_lags
+from auditor.store import segments
+
+router = APIRouter()
+
+PAGE_SEGMENTS = 20
+"""Segments on a page."""
+
+
+# The names are in the query, because those of tables may contain slashes.
+@router.get("/pipelines/{name}/table")
+def table_page(
+    request: Request, app: App, visitor: Reader, name: str, target: str, table: str, span: Span = "day", before: str = ""
+) -> HTMLResponse:
+    """Show a table of a target; ``before`` is the place of the last segment of the previous page."""
+    row = _pipelines.build_row(app, name)
+    shown = next((one for one in row.tables if (one.target, one.table) == (target, table)), None)
+    if shown is None:
+        check_table(app.store, name, table)
+        raise ConfigError(f"pipeline {name!r} has no target {target!r}; its targets are {', '.join(sorted(row.pipeline.targets))}")
+    history = list_lags(app.configured, app.store, name, table, begin(span))
+    listed = segments.list_newest(app.store, name, table, _place(before), PAGE_SEGMENTS + 1)
+    limit = row.status["targets"][target]["max_lag"]
+    last = listed[PAGE_SEGMENTS - 1] if len(listed) > PAGE_SEGMENTS else None
+    return render_page(
+        request,
+        "pipeline_table.html",
+        visitor=visitor,
+        row=row,
+        shown=shown,
+        look=_pipelines.look,
+        others=[one for one in row.tables if one.table == table and one.target != target],
+        limit=limit,
+        chart=build_chart(history[target, table], span, limit),
+        spans=SPANS,
+        segments=listed[:PAGE_SEGMENTS],
+        before=before,
+        older=f"{last.last}:{last.last_row}" if last else "",
+    )
+
+
+def _place(text: str) -> tuple[int, int] | None:
+    """Return the position and row that an address holds; None without one. Raises ConfigError for text of another form."""
+    if not text:
+        return None
+    found = re.fullmatch(r"([0-9]{1,18}):([0-9]{1,18})", text)
+    if not found:
+        raise ConfigError(f"{text!r} is not the place of a segment; open the table's page without it")
+    return int(found[1]), int(found[2])

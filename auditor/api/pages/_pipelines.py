@@ -1,0 +1,177 @@
+"""The pages of all pipelines and of one: state, lag, targets and tables, and forms to pause and start it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from auditor.api.dependencies import App, AppState
+from auditor.api.pages._lag_chart import SPANS, Span, begin, build_chart
+from auditor.api.pages._layout import redirect, render_page, url
+from auditor.api.pages._session import Definer, Reader
+from auditor.config import Pipeline
+from auditor.service import pipeline_problems, pipelines
+from auditor.service.pipeline_lags import list_lags
+from auditor.service.pipeline_status import status
+from auditor.store import pipelines as states
+from auditor.store import problems
+from auditor.store.problems import Problem
+
+router = APIRouter()
+
+MOST_TABLES = 200
+"""Tables that a page lists at most; the filter finds the others."""
+
+PipelineState = Literal["running", "paused", "down", "failing", "stopped", "lagging", "never"]
+
+LOOKS: Mapping[PipelineState, tuple[str, str]] = {
+    "down": ("mismatch", "not running"),
+    "failing": ("mismatch", "staging fails"),
+    "stopped": ("mismatch", "tables stopped"),
+    "lagging": ("unknown", "lags"),
+    "paused": ("stale", "paused"),
+    "never": ("never", "never ran"),
+    "running": ("match", "running"),
+}
+"""The mark and the words of a pipeline's state, the gravest first."""
+
+TABLE_LOOKS: Mapping[str, tuple[str, str]] = {
+    "merged": ("match", "merged"),
+    "waiting": ("never", "waiting"),
+    "delayed": ("unknown", "delayed"),
+    "lagging": ("unknown", "lags"),
+}
+"""The mark and the words of a table's state while it goes on by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRow:
+    """A table of a target, with what `status` says of it."""
+
+    target: str
+    table: str
+    state: str
+    values: Mapping[str, Any]
+    through: dt.datetime | None
+    """When the source committed the last event that the target holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A pipeline with its state, what `status` says of it, and its tables."""
+
+    name: str
+    pipeline: Pipeline
+    state: PipelineState
+    status: Mapping[str, Any]
+    tables: Sequence[TableRow]
+    problems: Sequence[Problem]
+    """Those that a service saw, the gravest first."""
+
+    @property
+    def held_up(self) -> int:
+        """The number of tables that do not go on by themselves."""
+        return sum(one.state not in TABLE_LOOKS for one in self.tables)
+
+
+def build_row(app: AppState, name: str) -> Row:
+    """Build the row of a pipeline. Raises UnknownPipeline and StoreError."""
+    found = status(app.configured, app.store, name, look=False)
+    tables = [
+        TableRow(target=target, table=table, state=_table_state(values, held["max_lag"]), values=values, through=moment(values["through"]))
+        for target, held in found["targets"].items()
+        for table, values in held["tables"].items()
+    ]
+    tables.sort(key=lambda one: (one.state in TABLE_LOOKS, one.state != "lagging", -one.values["lag_seconds"], one.table, one.target))
+    known = pipeline_problems.gravest_first(problems.list_problems(app.store, name))
+    return Row(name=name, pipeline=app.configured.pipeline(name), state=_state(found), status=found, tables=tables, problems=known)
+
+
+def _state(found: Mapping[str, Any]) -> PipelineState:
+    if found["paused"]:
+        return "paused"
+    if found["seen_at"] is None:
+        return "never"
+    kinds = {key.kind for key in pipeline_problems.find_problems(found)}
+    return next((kind for kind in ("down", "failing", "stopped", "lagging") if kind in kinds), "running")
+
+
+def _table_state(values: Mapping[str, Any], limit: float) -> str:
+    state: str = values["state"]
+    return "lagging" if state in pipeline_problems.GOING_ON and values["lag_seconds"] > limit else state
+
+
+def moment(text: str | None) -> dt.datetime | None:
+    """Return the moment that `status` says."""
+    return dt.datetime.fromisoformat(text) if text else None
+
+
+def look(state: str) -> tuple[str, str]:
+    """Return the mark and the words of a table's state; one that does not go on by itself needs a person."""
+    return TABLE_LOOKS.get(state, ("mismatch", state))
+
+
+@router.get("/pipelines")
+def pipelines_page(request: Request, app: App, visitor: Reader) -> HTMLResponse:
+    """Show all pipelines, those that need attention first."""
+    grave = list(LOOKS)
+    rows = sorted((build_row(app, name) for name in app.configured.pipelines), key=lambda row: (grave.index(row.state), row.name))
+    return render_page(request, "pipelines.html", visitor=visitor, rows=rows, looks=LOOKS, moment=moment)
+
+
+@router.get("/pipelines/{name}")
+def pipeline_page(request: Request, app: App, visitor: Reader, name: str, q: str = "", span: Span = "day") -> HTMLResponse:
+    """Show a pipeline with those of its tables that match all words of ``q``."""
+    row = build_row(app, name)
+    stored = states.get_pipeline(app.store, name)
+    words = q.lower().split()
+    matching = [one for one in row.tables if all(word in f"{one.table} {one.target} {one.state}".lower() for word in words)]
+    history = list_lags(app.configured, app.store, name, since=begin(span))
+    return render_page(
+        request,
+        "pipeline.html",
+        visitor=visitor,
+        row=row,
+        look=look,
+        looks=LOOKS,
+        moment=moment,
+        place=_place(stored.source_offset),
+        tables=matching[:MOST_TABLES],
+        matching=len(matching),
+        most=MOST_TABLES,
+        q=q,
+        chart=build_chart(history[None], span, row.pipeline.max_lag),
+        spans=SPANS,
+        runs_here=app.pipelines is not None and name in app.pipelines.names,
+    )
+
+
+def _place(offset: Any) -> str:
+    """Return the file and position of the source's log where staging stands."""
+    return f"{offset['file']}:{offset['position']}" if isinstance(offset, dict) and {"file", "position"} <= offset.keys() else ""
+
+
+@router.post("/pipelines/{name}/pause")
+def pause_pipeline(app: App, visitor: Definer, name: str) -> RedirectResponse:
+    """Let a pipeline stand still after the batch under way."""
+    pipelines.set_paused(app.configured, app.store, name, True, by=visitor.name)
+    return redirect(url("pipelines", name))
+
+
+@router.post("/pipelines/{name}/unpause")
+def unpause_pipeline(app: App, visitor: Definer, name: str) -> RedirectResponse:
+    """Let a paused pipeline go on."""
+    pipelines.set_paused(app.configured, app.store, name, False, by=visitor.name)
+    return redirect(url("pipelines", name))
+
+
+@router.post("/pipelines/{name}/start")
+def start_pipeline(app: App, visitor: Definer, name: str) -> RedirectResponse:
+    """Let a pipeline go on, and start its process of this service again."""
+    pipelines.start(app.configured, app.store, app.pipelines, name, by=visitor.name)
+    return redirect(url("pipelines", name))
