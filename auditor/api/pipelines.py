@@ -109,6 +109,7 @@ class PipelineStatus(BaseModel):
     log_end: str | None = Field(description="Where the source's log ended at the last look.")
     log_expires: float | None = Field(description="Seconds after which the source deletes its log; null: never, or not known.")
     seen_at: dt.datetime | None = Field(description="When its process last looked at source and staging.")
+    began: dt.datetime | None = Field(description="When that process began.")
     free_bytes: int | None = Field(description="Free bytes on the staging's disk.")
     batch: dict[str, float] = Field(description="Events, bytes and seconds of the last batch that had events.")
     warnings: list[str]

@@ -323,6 +323,7 @@ class PipelineStatus(TypedDict):
     log_end: str | None
     log_expires: float | None
     seen_at: str | None
+    began: str | None
     free_bytes: int | None
     batch: dict[str, float]
     warnings: list[str]

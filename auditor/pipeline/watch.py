@@ -3,6 +3,7 @@
 A look yields plain values, which the store keeps and `auditor pipeline status`, metrics and the log show:
 
 ``at``             when it was made (ISO 8601, UTC)
+``began``          when the process began that made it; only of one that runs the pipeline
 ``log_end``        where the source's binary log ends, ``FILE:POS``
 ``log_expires``    seconds after which the source deletes a file of its log; null if never
 ``lag_bytes``      bytes of the log behind the last batch; null before the first one
@@ -61,6 +62,7 @@ class Watch:
     name: str
     batch: dict[str, Any] = field(default_factory=dict)
     """Events, bytes and seconds of the last batch; set by staging."""
+    began: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
     largest: int = 0
     """Bytes of the largest batch so far."""
     _files: LogFiles | None = None
@@ -95,6 +97,7 @@ class Watch:
             warnings.append(f"the source cannot be looked at: {error}")
         found = assess(state, self._files, self._current_at(state), self._disk(), dt.datetime.now(dt.UTC))
         self._current = dt.datetime.fromisoformat(found["current_at"]) if found["current_at"] else None
+        found["began"] = self.began.isoformat()
         found["batch"] = self.batch or (state.progress or {}).get("batch", {})
         found["warnings"] = [*warnings, *found["warnings"]]
         self._report(found["warnings"])

@@ -43,8 +43,8 @@ def look_at_pipelines(settings: Settings, store: Store, now: dt.datetime | None 
     now = now or dt.datetime.now(dt.UTC)
     failures = []
     for name in sorted(settings.pipelines):
-        known = {one.key: one.reason for one in problems.list_problems(store, name) if one.told}
-        found = find_problems(status(settings, store, name, look=False), known)
+        known = {one.key: one for one in problems.list_problems(store, name)}
+        found = find_problems(status(settings, store, name, look=False), known, now)
         due, over = problems.update_problems(store, name, found, now, lambda one: PATIENCE[one.key.kind])
         if due:
             errors = _send(settings, store, problem_message(name, due), now)

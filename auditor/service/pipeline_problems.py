@@ -12,15 +12,20 @@ from auditor.store.problems import KINDS, Problem, ProblemKey, ProblemKind
 PATIENCE: Mapping[ProblemKind, float] = {"down": 120.0, "failing": 120.0, "stopped": 0.0, "lagging": 60.0}
 """Seconds that a problem lasts before the channels are told; a process that is started again, or a lost connection, takes less."""
 
+STEADY = 60.0
+"""Seconds for which a process runs before it counts as one that will go on: those of a pipeline that fails again and again run less."""
+
 RELIEF = 0.5
-"""Share of the limit below which a lag that was told of is over, so that one around the limit is not told of again and again."""
+"""Share of the limit below which a known lag is over, so that one around the limit is not told of again and again."""
 
 GOING_ON = ("waiting", "merged", "delayed")
 """What a table of a target stands at while it goes on by itself."""
 
 
-def find_problems(status: Mapping[str, Any], known: Mapping[ProblemKey, str] = {}) -> dict[ProblemKey, str]:
-    """Return the problems of a pipeline with their reasons, from its status; ``known`` are those that were told of, with their reasons.
+def find_problems(
+    status: Mapping[str, Any], known: Mapping[ProblemKey, Problem] = {}, now: dt.datetime | None = None
+) -> dict[ProblemKey, str]:
+    """Return the problems of a pipeline with their reasons, from its status; ``known`` are those that it had.
 
     A pipeline that is paused, or that never ran, has no new ones but stopped tables. Where a graver problem hides whether a known one is
     over, that one goes on: what a pipeline lags behind that no process runs, or whose staging fails, is no problem of its own.
@@ -32,21 +37,28 @@ def find_problems(status: Mapping[str, Any], known: Mapping[ProblemKey, str] = {
         if values["state"] not in GOING_ON
     }
     if status["paused"] or status["seen_at"] is None:
-        return {**_still(known, "down", "failing", "lagging"), **found}
+        told = {key: one for key, one in known.items() if one.told}
+        return {**_still(told, "down", "failing", "lagging"), **found}
     if not status["running"]:
         why = formatting.sentence(status["reason"])
         reason = f"no process has reported since {_moment(status['seen_at'])}{f': {why}' if why else ''}"
         return {ProblemKey("down"): reason, **_still(known, "failing", "lagging"), **found}
+    if status.get("began") and _age(status["began"], now) < STEADY:
+        found |= _still(known, "down")
     if status["reason"]:
         return {ProblemKey("failing"): formatting.sentence(status["reason"]), **_still(known, "lagging"), **found}
     return {**_lags(status, known), **found}
 
 
-def _still(known: Mapping[ProblemKey, str], *kinds: ProblemKind) -> dict[ProblemKey, str]:
-    return {key: reason for key, reason in known.items() if key.kind in kinds}
+def _age(text: str, now: dt.datetime | None) -> float:
+    return ((now or dt.datetime.now(dt.UTC)) - dt.datetime.fromisoformat(text)).total_seconds()
 
 
-def _lags(status: Mapping[str, Any], known: Mapping[ProblemKey, str]) -> dict[ProblemKey, str]:
+def _still(known: Mapping[ProblemKey, Problem], *kinds: ProblemKind) -> dict[ProblemKey, str]:
+    return {key: one.reason for key, one in known.items() if key.kind in kinds}
+
+
+def _lags(status: Mapping[str, Any], known: Mapping[ProblemKey, Problem]) -> dict[ProblemKey, str]:
     def is_behind(key: ProblemKey, seconds: float | None, limit: float) -> bool:
         return seconds is not None and seconds > limit * (RELIEF if key in known else 1)
 

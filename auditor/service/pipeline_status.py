@@ -51,6 +51,7 @@ def status(settings: Settings, store: Store, name: str, look: bool = True) -> di
         "log_expires": seen.get("log_expires"),
         "max_lag": pipeline.max_lag,
         "seen_at": (state.progress or {}).get("at"),
+        "began": (state.progress or {}).get("began"),
         "free_bytes": seen.get("free_bytes"),
         "batch": seen.get("batch") or {},
         "warnings": seen.get("warnings", []),

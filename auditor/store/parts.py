@@ -100,17 +100,22 @@ class Pile:
 def sum_parts(store: Store, pipeline: str, positions: Mapping[str, int]) -> dict[str, Pile]:
     """Return how much the parts of each table hold that end behind its position; 0 for a table without one. Raises StoreError."""
     sums = (func.count(), func.sum(parts.c.row_count), func.sum(parts.c.byte_count), func.min(parts.c.last_time))
-    found: dict[str, Pile] = {}
     staged = select(staged_tables.c.table_name, staged_tables.c.staged_through).where(staged_tables.c.pipeline == pipeline)
     with store.reading() as connection:
-        for table, through in connection.execute(staged).all():
-            if positions.get(table, 0) >= through:
-                found[table] = Pile()
-                continue
-            behind = (parts.c.pipeline == pipeline, parts.c.table_name == table, parts.c.last_position > positions.get(table, 0))
-            number, rows, size, oldest = connection.execute(select(*sums).where(*behind)).one()
-            found[table] = Pile(number, int(rows or 0), int(size or 0), oldest)
+        through = {row.table_name: row.staged_through for row in connection.execute(staged)}
+        found = dict.fromkeys(through, Pile())
+        if not positions:
+            whole = select(parts.c.table_name, *sums).where(parts.c.pipeline == pipeline).group_by(parts.c.table_name)
+            return found | {table: _pile(*row) for table, *row in connection.execute(whole)}
+        for table, last in through.items():
+            if positions.get(table, 0) < last:
+                behind = (parts.c.pipeline == pipeline, parts.c.table_name == table, parts.c.last_position > positions.get(table, 0))
+                found[table] = _pile(*connection.execute(select(*sums).where(*behind)).one())
     return found
+
+
+def _pile(number: int, rows: Any, size: Any, oldest: dt.datetime | None) -> Pile:
+    return Pile(number, int(rows or 0), int(size or 0), oldest)
 
 
 def delete_passed(store: Store, pipeline: str, passed: Mapping[str, int], keep: float) -> list[Part]:

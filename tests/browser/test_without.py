@@ -36,7 +36,7 @@ def test_overview_without_audits_suggests_the_next_step(store: Store) -> None:
     assert "auditor demo" in body
 
 
-@pytest.mark.parametrize("path", ["/", "/day", "/tokens", "/compare", "/about"])
+@pytest.mark.parametrize("path", ["/", "/day", "/tokens", "/compare", "/about", "/pipelines"])
 def test_page_without_data_is_rendered(path: str, store: Store) -> None:
     answer = client(store).get(path)
     assert answer.status_code == 200

@@ -42,6 +42,7 @@ def test_a_replayed_batch_is_listed_once(store: Store, pipeline: str) -> None:
         "shop.orders": Pile(1, 10, 1000, T0 + dt.timedelta(seconds=9)), "shop.items": Pile(1, 10, 1000, T0 + dt.timedelta(seconds=4)),
     }  # fmt: skip
     assert parts.sum_parts(store, pipeline, {"shop.orders": 9, "shop.items": 4})["shop.items"] == Pile()
+    assert parts.sum_parts(store, pipeline, {})["shop.orders"] == Pile(2, 20, 2000, T0 + dt.timedelta(seconds=5))
     state = pipelines.get_pipeline(store, pipeline)
     assert (state.staged_through, state.staged_time) == (9, T0 + dt.timedelta(seconds=9)) and state.staged_at
     assert state.source_offset == {"file": "binlog.000001", "offset": 9}

@@ -53,7 +53,7 @@ def test_problems_of_a_status(seen: dict[str, Any], expected: dict[ProblemKey, s
 
 
 def test_a_lag_that_was_told_of_is_over_at_half_the_limit() -> None:
-    known = {LAG: "lags"}
+    known = {LAG: Problem(LAG, NOW, "lags")}
     assert LAG in find_problems(status(lag_seconds=301), known) and LAG not in find_problems(status(lag_seconds=301))
     assert LAG not in find_problems(status(lag_seconds=299), known)
 
@@ -61,8 +61,23 @@ def test_a_lag_that_was_told_of_is_over_at_half_the_limit() -> None:
 @pytest.mark.parametrize("graver", [{"paused": True}, {"running": False}, {"reason": "disk full"}, {"lag_seconds": 700.0}])
 def test_a_graver_problem_does_not_end_a_lag_that_it_hides(graver: dict[str, Any]) -> None:
     hidden = ProblemKey("lagging", "wh", "a")
-    assert find_problems(status({"a": table()}, **graver), {hidden: "lags"})[hidden] == "lags"
+    known = {hidden: Problem(hidden, NOW, "lags", told=True)}
+    assert find_problems(status({"a": table()}, **graver), known)[hidden] == "lags"
     assert hidden not in find_problems(status({"a": table()}, **graver))
+    untold = {hidden: Problem(hidden, NOW, "lags")}
+    assert (hidden in find_problems(status({"a": table()}, **graver), untold)) == ("paused" not in graver)
+
+
+def test_a_pipeline_that_ends_again_and_again_is_down_until_a_process_goes_on() -> None:
+    known, now = {DOWN: Problem(DOWN, NOW, "gone")}, NOW + dt.timedelta(seconds=100)
+    for age, is_down in ((5, True), (59, True), (61, False)):
+        seen = status(began=(now - dt.timedelta(seconds=age)).isoformat())
+        assert (DOWN in find_problems(seen, known, now)) == is_down
+        assert DOWN not in find_problems(seen, {}, now), "a first start is no problem"
+    failing = ProblemKey("failing")
+    assert failing in find_problems(status(running=False), {failing: Problem(failing, NOW, "no java")}), (
+        "it is told of though it comes and goes"
+    )
 
 
 @pytest.fixture
