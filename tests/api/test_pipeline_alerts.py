@@ -23,6 +23,7 @@ from tests.promtool import find_promtool
 ALERTS = Path(__file__).parents[2] / "docs" / "alerts.yml"
 
 EXPECTED = {
+    ("AuditorPipelineTablePoisoned", "critical", ("shop",)),
     ("AuditorPipelineTableStopped", "critical", ("shop", "warehouse", "shop.payments")),
     ("AuditorPipelineTargetLags", "warning", ("shop", "warehouse", "shop.payments")),
     ("AuditorPipelineTargetLags", "warning", ("shop", "warehouse", "shop.log")),

@@ -7,10 +7,11 @@ import math
 from typing import Any
 
 from auditor.config import Settings
-from auditor.model import Part, Segment
+from auditor.model import Part, Segment, TableNote
 from auditor.service.pipeline_notices import look_at_pipelines
-from auditor.store import Store, lags, parts, pipelines, segments
+from auditor.store import Store, lags, parts, pipelines, segments, table_notes, target_migrations
 from auditor.store.lags import Lag
+from auditor.store.target_migrations import TargetMigration
 
 LONG = "shop.order_lines_of_the_second_warehouse_with_a_name_that_is_wider_than_any_phone_is"
 TABLES = ("shop.orders", "shop.customers", "shop.items", "shop.payments", LONG, "shop.log")
@@ -39,6 +40,7 @@ def create(settings: Settings, store: Store, now: dt.datetime) -> None:
     """Store what the pipelines' processes reported."""
     _stage(store, now)
     _merge(store, now)
+    _notes(store, now)
     _history(store, now)
     pipelines.set_progress(store, "crm", _progress(now, 90_000_000, 7200))
     pipelines.set_paused(store, "crm", True, by="ada")
@@ -89,6 +91,24 @@ def _merge(store: Store, now: dt.datetime) -> None:
     report("warehouse", "shop.payments", 799, "stopped", STOPPED)
     report("lake", "shop.items", 1299)
     report("lake", "shop.payments", 1299)
+
+
+def _notes(store: Store, now: dt.datetime) -> None:
+    """What stops a table, what somebody skipped, and how a table was altered."""
+
+    def poison(position: int, events: int) -> TableNote:
+        body = {"stage": "merge", "reason": STOPPED}
+        return TableNote("shop.payments", "poison", position, position + 10, events, now - dt.timedelta(hours=1), body, "warehouse")
+
+    place = (41 << 32) + 700
+    table_notes.record_poison(store, "shop", poison(place, 1))
+    table_notes.skip(store, "shop", [poison(place, 1)], by="ada", reason="test rows of a migration")
+    table_notes.record_poison(store, "shop", poison(place + 100, 2))
+    added = ["ALTER TABLE shop.payments ADD COLUMN note varchar(20)"]
+    said = ["rows from before have NULL in note"]
+    target_migrations.record_migration(
+        store, "shop", TargetMigration("warehouse", "shop.payments", place - 100, "5b", "5c", added, said, state="applied")
+    )
 
 
 def _history(store: Store, now: dt.datetime) -> None:

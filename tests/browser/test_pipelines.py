@@ -31,12 +31,19 @@ def test_a_table_that_stopped_is_found_from_the_list_with_its_way_out(browse: Br
     shop = rows.filter(has_text="shop.payments")
     expect(shop).to_contain_text("1 stopped")
     shop.get_by_role("link", name="shop").click()
+    page.wait_for_url("**/pipelines/shop")  # and until the scripts are loaded that filter the tables
     page.get_by_label("Filter").fill("payments stopped")
     expect(page.locator("table.held tbody tr")).to_have_count(1)
     page.locator("table.held").get_by_role("link", name="shop.payments").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("shop.payments")
-    expect(page.locator("#standing .notice")).to_contain_text("widen it there: ALTER TABLE shop.payments")
-    expect(page.locator("#standing .notice")).to_contain_text("nothing needs to be restarted")
+    expect(page.locator("#standing .notice").first).to_contain_text("widen it there: ALTER TABLE shop.payments")
+    expect(page.locator("#standing .notice").first).to_contain_text("nothing needs to be restarted")
+    expect(page.locator("#standing .notice").last).to_contain_text("It stops at binlog.000041:800: 2 events from")
+    expect(page.locator("#standing .notice").last).to_contain_text(
+        "auditor pipeline skip shop --table shop.payments --position binlog.000041:800"
+    )
+    expect(page.get_by_role("row", name=re.compile("binlog.000041:700 1 test rows of a migration .* ada"))).to_be_visible()
+    expect(page.get_by_role("row", name=re.compile("applied .* ALTER TABLE shop.payments ADD COLUMN note"))).to_be_visible()
     page.get_by_role("link", name="in lake").click()
     expect(page.locator("header.top .verdict")).to_have_text("merged")
 
