@@ -10,7 +10,7 @@ from alembic import op
 from auditor.store._types import Moment, Real, Words, blob, name, number
 
 revision = "0015"
-down_revision = "0013"
+down_revision = "0014"
 
 MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
