@@ -68,7 +68,7 @@ slow: $(VENV)/.test ## Run the tests including the slow ones, and the mutation c
 
 mutation: $(VENV)/.test ## Change the pure packages in sampled places for 20 minutes, and name what no quick test notices (MUTATION='--seed 2')
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mutation]'
-	$(BIN)/python scripts/mutation.py --minutes 20 --most-survivors 35 $(MUTATION)
+	$(BIN)/python scripts/mutation.py --minutes 20 --most-survivors 40 $(MUTATION)
 
 chaos: $(VENV)/.test ## Kill everything a pipeline consists of while it replicates 500,000 changes (CHAOS='--chaos-events 50000' for fewer)
 	scripts/engines.sh

@@ -61,6 +61,13 @@ def test_only_texts_that_can_hold_a_bar_are_escaped(settings: dict[str, Any], es
     assert ("'|0'" in row_text.escaped(replace(NOTE, **settings), "source", DUCKDB)) is escaped
 
 
+def test_digest_stands_for_the_whole_text_or_for_its_pieces() -> None:
+    whole, pieces = (row_text.digest(replace(NOTE, digest=True, pieces=count), "source", DUCKDB) for count in (0, 3))
+    assert whole == DUCKDB.row_hash(PLAIN, "sha256")
+    assert pieces == DUCKDB.digest_of_pieces(Kind("text"), '"note"', Kind("text"), 3)
+    assert pieces != whole
+
+
 @pytest.mark.parametrize(
     ("sql", "read"),
     [
