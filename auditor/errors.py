@@ -47,8 +47,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── MergeFailed               exit 3     retryable  another process merged meanwhile, or rows were lost on the way
     ├── PatchRefused                  exit 2                a patch would not do what it says, so nothing was written
     │   ├── RunOutdated                                     the run is too old to patch from, or settings or columns changed
-    │   ├── BootstrapRefused                                a table would not be copied anew as its plan says
-    │   └── RefreshRefused                                  rows cannot be sent through a pipeline
+    │   └── BootstrapRefused                                a table would not be copied or sent anew as its plan says
     ├── PatchFailed                   exit 3                a batch was rolled back; those before it stay
     │   └── BootstrapFailed                                 the old table stays; what was copied is continued from
     ├── HeartbeatAhead                exit 3                a heartbeat lies ahead of the source's clock
@@ -62,7 +61,6 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── UnknownRun                exit 2
     │   ├── UnknownRepair             exit 2
     │   ├── UnknownPatch              exit 2
-    │   ├── UnknownRefresh            exit 2
     │   ├── AlreadyRunning            exit 2
     │   ├── SourceTaken                          retryable  another process reads the source, or loads the target
     │   ├── NotResumable              exit 2
@@ -117,11 +115,11 @@ __all__ = [
     "EngineError", "FailoverRefused", "Forbidden", "HashMissing", "HeartbeatAhead", "LockTimeout", "LogRefused",
     "MergeFailed", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotifyError", "OffsetWentBack",
     "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
-    "PositionLost", "QueueFull", "ReaderReplaced", "RefreshRefused", "ResultError", "RunOutdated", "ScanRefused", "SchemaChanged",
+    "PositionLost", "QueueFull", "ReaderReplaced", "ResultError", "RunOutdated", "ScanRefused", "SchemaChanged",
     "SerializationConflict", "ServerSilent", "ServerTooOld", "SessionNotKept", "SnapshotLost", "SourceReplaced",
     "SourceTaken", "StagingFailed", "StagingFull", "StatementCancelled", "StatementRefused", "StatementTimeout",
     "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew", "StoreUnavailable", "TableStopped", "Unauthorised", "UnknownAudit",
-    "UnknownPatch", "UnknownPipeline", "UnknownRefresh", "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable", "ValueRefused",
+    "UnknownPatch", "UnknownPipeline", "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable", "ValueRefused",
 ]  # fmt: skip
 
 
@@ -241,10 +239,6 @@ class BootstrapRefused(PatchRefused):
     """The table cannot be copied anew as it is, so nothing was written; change what the message names."""
 
 
-class RefreshRefused(PatchRefused):
-    """Rows cannot be sent through the pipeline; run auditor pipeline check."""
-
-
 class BootstrapFailed(PatchFailed):
     """A bootstrap did not come to its end, and the old table is as it was; run it again to go on from what was copied."""
 
@@ -295,12 +289,6 @@ class UnknownRepair(StoreError):
 
 class UnknownPatch(StoreError):
     """There is no such patch; list the patches of a run with: auditor show RUN."""
-
-    exit_code = 2
-
-
-class UnknownRefresh(StoreError):
-    """There is no such bootstrap of a pipeline; list them with: auditor pipeline bootstrap NAME --list."""
 
     exit_code = 2
 

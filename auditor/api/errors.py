@@ -51,7 +51,6 @@ from auditor.errors import (
     UnknownDay,
     UnknownPatch,
     UnknownPipeline,
-    UnknownRefresh,
     UnknownRepair,
     UnknownRun,
 )
@@ -89,7 +88,6 @@ STATUS_BY_ERROR: Mapping[type[AuditorError], int] = {
     UnknownRun: 404,
     UnknownRepair: 404,
     UnknownPatch: 404,
-    UnknownRefresh: 404,
     AlreadyRunning: 409,
     SourceTaken: 409,
     NotResumable: 409,

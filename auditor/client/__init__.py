@@ -326,7 +326,7 @@ class Client:
     def bootstrap_pipeline(self, pipeline: str, **asked: Any) -> list[BootstrapEntry]:
         """Ask for existing rows to be sent through a pipeline's stream; ``asked``: ``table``, ``keys``, ``key_list``; by default all.
 
-        Raises UnknownPipeline and RefreshRefused.
+        Raises UnknownPipeline and BootstrapRefused.
         """
         found: list[BootstrapEntry] = self._post(f"/pipelines/{quoted(pipeline)}/bootstrap", asked)
         return found

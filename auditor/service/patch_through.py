@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from auditor.config import Audit, Settings
-from auditor.errors import AuditorError, PatchFailed, RefreshRefused
+from auditor.errors import AuditorError, BootstrapRefused, PatchFailed
 from auditor.model import Report
 from auditor.repair import proposal, through
 from auditor.repair.keys import Selection
@@ -50,7 +50,7 @@ def send_refresh(
 ) -> Sent:
     """Send the rows of a run's differences anew through the pipeline that carries the table, wait for them, and audit them again.
 
-    Raises UnknownRun, PatchRefused, RefreshRefused and errors of the source.
+    Raises UnknownRun, PatchRefused, BootstrapRefused and errors of the source.
     """
     audit, report = patches.find_run(settings, store, what)
     name, table, target = find_pipeline(settings, audit)
@@ -60,11 +60,11 @@ def send_refresh(
     [key] = pipeline_bootstraps.choose_tables(settings, name, table)
     if tuple(column.name for column in key.columns) != wanted.columns:
         whole = f"auditor pipeline bootstrap {name} --table {table}"
-        raise RefreshRefused(f"the audit compares {table} by other columns than its primary key; bootstrap the table instead: {whole}")
+        raise BootstrapRefused(f"the audit compares {table} by other columns than its primary key; bootstrap the table instead: {whole}")
     asked = pipeline_bootstraps.request(settings, store, name, table, ranges=wanted.ranges, keys=wanted.keys, by=followed.who)
     done = pipeline_bootstraps.carry_out(settings, store, name, asked, followed.stopped)
     if failed := next((one for one in done if one.state == "failed"), None):
-        raise RefreshRefused(failed.reason)
+        raise BootstrapRefused(failed.reason)
     rows = sum(int(one.progress.get("rows", 0)) for one in done)
     how = f"{rows:,} rows and {len(wanted.keys):,} keys were sent through the pipeline {name}, in {len(wanted.ranges):,} ranges and a list"
     if why := unnamed(report.differences) if report.differences is not None else "":
@@ -107,7 +107,7 @@ def send_lines(settings: Settings, store: Store, what: str, selection: Selection
 def find_pipeline(settings: Settings, audit: Audit) -> tuple[str, str, str]:
     """Return the pipeline that carries an audit's table into its target, the table, and the pipeline's name of the target.
 
-    Raises RefreshRefused.
+    Raises BootstrapRefused.
     """
     source, target = audit.source.place.parts, audit.target.place.parts
     for name, pipeline in settings.pipelines.items():
@@ -118,7 +118,9 @@ def find_pipeline(settings: Settings, audit: Audit) -> tuple[str, str, str]:
             is_same = bool(target) and target[-1].lower() == source[-1].lower() and target[-2:-1] in ((), (chosen.schema_,))
             if is_there and is_same and pipeline.replicates(source[-1]):
                 return name, source[-1], into
-    raise RefreshRefused(f"no pipeline carries {audit.source.table} of {audit.source.connection} into {audit.target.table}; write --apply")
+    raise BootstrapRefused(
+        f"no pipeline carries {audit.source.table} of {audit.source.connection} into {audit.target.table}; write --apply"
+    )
 
 
 def _database(settings: Settings, connection: str) -> str:

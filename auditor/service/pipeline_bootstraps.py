@@ -9,7 +9,7 @@ from threading import Event
 
 import dialects
 from auditor.config import Settings
-from auditor.errors import ConfigError, RefreshRefused, SourceTaken
+from auditor.errors import BootstrapRefused, ConfigError, SourceTaken
 from auditor.pipeline.bootstrap.arrival import Arrival
 from auditor.pipeline.bootstrap.carrier import Carrier, OnProgress, ignore_progress, is_ready
 from auditor.pipeline.bootstrap.keys import KeyColumns
@@ -39,11 +39,11 @@ def request(
     """Ask for all rows of a pipeline's tables, or of one of them, ranges of its keys or these keys; return a request for each table.
 
     Both ends of a range are inclusive. A request that has not ended is returned instead of an equal one. Raises UnknownPipeline,
-    ConfigError, NoKey, ColumnRefused, RefreshRefused and EngineError.
+    ConfigError, NoKey, ColumnRefused, BootstrapRefused and EngineError.
     """
     writer_of(settings, name)
     if not is_ready(store, name):
-        raise RefreshRefused(f"the pipeline {name} has never run, so nothing would read the rows; run it first")
+        raise BootstrapRefused(f"the pipeline {name} has never run, so nothing would read the rows; run it first")
     if len(keys) > MOST_KEYS:
         raise ConfigError(f"{len(keys):,} keys are listed, and one request may list {MOST_KEYS:,}; use a range, or the whole table")
     chosen = choose_tables(settings, name, table)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from auditor.errors import UnknownRefresh
+from auditor.errors import StoreError
 from auditor.store import events
 from auditor.store._refresh_schema import refreshes
 from auditor.store._store import Store, database_time
@@ -89,11 +89,11 @@ def list_refreshes(store: Store, pipeline: str, limit: int = 100) -> list[Refres
 
 
 def get_refresh(store: Store, refresh: str) -> Refresh:
-    """Return a bootstrap. Raises UnknownRefresh and StoreError."""
+    """Return a bootstrap. Raises StoreError, also if there is none."""
     with store.reading() as connection:
         row = connection.execute(select(refreshes).where(refreshes.c.refresh == refresh)).one_or_none()
     if row is None:
-        raise UnknownRefresh(f"there is no bootstrap {refresh!r} of a pipeline")
+        raise StoreError(f"there is no bootstrap {refresh!r} of a pipeline")
     return _refresh(row)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from auditor.config import WriteSettings
-from auditor.errors import ConfigError, RefreshRefused, SourceTaken
+from auditor.errors import BootstrapRefused, ConfigError, SourceTaken
 from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.bootstrap import chunk_writer
@@ -262,7 +262,7 @@ def test_what_is_refused(road: LiveRoad, engine: LiveEngine) -> None:
     refused = bootstrap(road)
     assert refused.state == "failed" and "run: GRANT CREATE, DROP, SELECT, INSERT, UPDATE, DELETE ON auditor_refresh.*" in refused.reason
     road.settings.connections["source"] = source.model_copy(update={"write": None})
-    with pytest.raises(RefreshRefused, match="may only read; add write"):
+    with pytest.raises(BootstrapRefused, match="may only read; add write"):
         service.request(road.settings, road.store, PIPELINE)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import dialects
 from auditor.config import Settings
 from auditor.connections.throttle import get_throttle
-from auditor.errors import AuditorError, RefreshRefused, SourceTaken, StatementCancelled, StoreError
+from auditor.errors import AuditorError, BootstrapRefused, SourceTaken, StatementCancelled, StoreError
 from auditor.pipeline.binlog.dump import log_status
 from auditor.pipeline.bootstrap.chunk_writer import ChunkWriter, ignore_step
 from auditor.pipeline.bootstrap.keys import KeyColumns
@@ -148,7 +148,7 @@ class Carrier:
                 connection.close()
 
     def _read_schema(self, table: str) -> TableSchema:
-        """Return the columns of a table as the source has them now. Raises RefreshRefused."""
+        """Return the columns of a table as the source has them now. Raises BootstrapRefused."""
         pipeline = self.settings.pipeline(self.pipeline)
         connection = self.settings.connections[pipeline.source.connection]
         session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
@@ -157,7 +157,7 @@ class Carrier:
         finally:
             session.close()
         if table not in found:
-            raise RefreshRefused(f"the source has no table {table} that the pipeline {self.pipeline} replicates")
+            raise BootstrapRefused(f"the source has no table {table} that the pipeline {self.pipeline} replicates")
         return found[table]
 
     def _throttle(self) -> Any:

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 from auditor.config import Settings
-from auditor.errors import AuditorError, EngineError, RefreshRefused
+from auditor.errors import AuditorError, BootstrapRefused, EngineError
 from auditor.pipeline.binlog.dump import log_ignores
 from auditor.pipeline.bootstrap.keys import KeyColumns
 from auditor.pipeline.bootstrap.source_tables import RIGHTS, ask, check_server, fill, open_writer, refreshes_of
@@ -23,7 +23,7 @@ def find_obstacles(settings: Settings, name: str, schemas: Sequence[TableSchema]
         with closing(open_writer(settings, name)) as connection:
             for sentence in _check_source(connection, refreshes_of(settings, name).schema):
                 yield "bootstraps", sentence
-    except (EngineError, RefreshRefused) as error:
+    except (EngineError, BootstrapRefused) as error:
         yield "bootstraps", str(error)
     for schema in schemas:
         if schema.key and (sentence := _cost(settings, name, schema)):

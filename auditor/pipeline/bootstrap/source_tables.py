@@ -14,7 +14,7 @@ import pymysql
 import dialects
 import sql_templates
 from auditor.config import Settings
-from auditor.errors import AccessDenied, ConnectionLost, EngineError, RefreshRefused
+from auditor.errors import AccessDenied, BootstrapRefused, ConnectionLost, EngineError
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.refreshes import CHUNKS, REFRESH, Refreshes
 from auditor.pipeline.binlog.server import identify_server
@@ -46,12 +46,12 @@ def refreshes_of(settings: Settings, name: str) -> Refreshes:
 
 
 def writer_of(settings: Settings, name: str) -> Source:
-    """Return the server that bootstraps of a pipeline write to. Raises RefreshRefused if no connection may."""
+    """Return the server that bootstraps of a pipeline write to. Raises BootstrapRefused if no connection may."""
     source = settings.pipeline(name).source
     connection = source.refresh or source.connection
     write = settings.connections[connection].write
     if write is None and not source.refresh:
-        raise RefreshRefused(
+        raise BootstrapRefused(
             f"bootstraps of {name} write into a schema of their own on the source, and the connection {connection!r} may only read; add"
             " write: {url: ...} to it, or name another connection by source: {refresh: ...}"
         )
@@ -88,7 +88,7 @@ class SourceTables:
     def prepare(self) -> None:
         """Make the session and the schema ready.
 
-        Raises RefreshRefused if the server takes no writes or logs none, or a right is missing.
+        Raises BootstrapRefused if the server takes no writes or logs none, or a right is missing.
         """
         for statement in SETTINGS:
             ask(self.connection, statement)
@@ -97,16 +97,16 @@ class SourceTables:
             ask(self.connection, fill("refresh_schema", schema=quote(self.refreshes.schema)))
             ask(self.connection, fill("refresh_chunks_create", chunks=self.chunks))
         except AccessDenied as error:
-            raise RefreshRefused(f"{error}; run: {RIGHTS.format(schema=self.refreshes.schema)}") from error
+            raise BootstrapRefused(f"{error}; run: {RIGHTS.format(schema=self.refreshes.schema)}") from error
 
     def make_table(self, database: str, table: str) -> RefreshTable:
-        """Return the refresh table of a table, made anew if its columns are not the table's. Raises RefreshRefused."""
+        """Return the refresh table of a table, made anew if its columns are not the table's. Raises BootstrapRefused."""
         digest = hashlib.sha256(f"{self.refreshes.pipeline}/{database}.{table}".encode()).hexdigest()[:16]
         name = f"{REFRESH}{digest}"
         refresh = f"{quote(self.refreshes.schema)}.{quote(name)}"
         described = self.describe(database, table)
         if not described:
-            raise RefreshRefused(f"the source has no table {database}.{table}")
+            raise BootstrapRefused(f"the source has no table {database}.{table}")
         holds_rows = self.engine != BLACKHOLE
         if [one[:4] for one in self.describe(self.refreshes.schema, name)] != [one[:4] for one in described]:
             try:
@@ -114,7 +114,7 @@ class SourceTables:
                 columns = ",\n  ".join(_definition(*one) for one in described)
                 ask(self.connection, fill("refresh_table_create", refresh=refresh, columns=columns, engine=self.engine))
             except AccessDenied as error:
-                raise RefreshRefused(f"{error}; run: {RIGHTS.format(schema=self.refreshes.schema)}") from error
+                raise BootstrapRefused(f"{error}; run: {RIGHTS.format(schema=self.refreshes.schema)}") from error
         elif holds_rows:
             ask(self.connection, fill("refresh_clear", refresh=refresh))
         names = [str(one[0]) for one in described]
@@ -128,14 +128,14 @@ class SourceTables:
 
 
 def open_writer(settings: Settings, name: str) -> Any:
-    """Return a connection by which bootstraps write, which the caller closes. Raises RefreshRefused if it leads to another server."""
+    """Return a connection by which bootstraps write, which the caller closes. Raises BootstrapRefused if it leads to another server."""
     writer = writer_of(settings, name)
     connection = writer.connect()
     try:
         with closing(source_of(settings, name).connect()) as reader:
             there, here = identify_server(connection), identify_server(reader)
         if there != here:
-            raise RefreshRefused(
+            raise BootstrapRefused(
                 f"the connection {writer.name!r}, by which bootstraps write, leads to another server ({there}) than the one whose log is"
                 f" read ({here}); let both lead to the same one"
             )
@@ -146,15 +146,15 @@ def open_writer(settings: Settings, name: str) -> Any:
 
 
 def check_server(connection: Any) -> str:
-    """Return the engine for refresh tables. Raises RefreshRefused if the server takes no writes, or logs none of this user."""
+    """Return the engine for refresh tables. Raises BootstrapRefused if the server takes no writes, or logs none of this user."""
     [(read_only, logs, engine)] = ask(connection, fill("refresh_server"))
     if str(read_only).upper() not in ("0", "OFF", "NO"):
-        raise RefreshRefused(
+        raise BootstrapRefused(
             "the source is read_only, so that nothing may be written into its log; bootstrap from the server that replicates to it, or"
             " copy the table with: auditor bootstrap"
         )
     if not int(logs):
-        raise RefreshRefused("the source does not log what this user writes (sql_log_bin is 0); set it to 1 for the user's sessions")
+        raise BootstrapRefused("the source does not log what this user writes (sql_log_bin is 0); set it to 1 for the user's sessions")
     return BLACKHOLE if engine else INNODB
 
 
