@@ -208,8 +208,8 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
         """Return the named measures of the server's load, excluding this session and ``own`` other statements of the caller.
 
         ``threads_running`` and ``active_sessions`` count sessions that run a statement; ``queued`` counts statements that wait to run.
-        ``lag`` is the replication delay in seconds: 0 on a server that is no replica, infinite on a replica whose replication is
-        stopped or broken. Raises LookupError for a name that is not in LOAD_MEASURES.
+        ``lag`` is the replication delay in seconds: 0 on a server that is no replica, infinite where replication is stopped or broken.
+        Raises LookupError for a name that is not in LOAD_MEASURES.
         """
         return {name: self._load_measure(session, name, own) for name in names}
 
@@ -217,10 +217,8 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
         raise LookupError(f"{self.name} does not report {name}")
 
     def heartbeat_age(self, session: Session, place: Place, column: str) -> float:
-        """Return the seconds since the latest time in a column, by the server's clock; negative if that time is in the future.
-
-        Infinite if the table has no such time. Times without a time zone are taken as UTC.
-        """
+        """Return the seconds since the latest time in a column (UTC unless it has a zone), by the server's clock; infinite if it has none,
+        negative if that time is in the future."""
         latest = self.seconds_since(f"MAX({self.quote(column)})")
         age = session.query(self.catalogue_query("heartbeat_age", {"age": latest, "table": self.table(*place.parts)}))[0][0]
         return math.inf if age is None else float(age)
@@ -243,8 +241,7 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
     def server_times(self, session: Session, process_ids: Collection[int], seconds: float) -> ServerTimes | None:
         """Return what the server recorded of the statements that sessions, by their process ids, began in the last so many seconds.
 
-        None if the engine keeps no such record. It may be written a little later than the statements end.
-        """
+        None if the engine keeps no such record. It may be written a little later than the statements end."""
         return None
 
     # the connection
@@ -273,7 +270,7 @@ class Session(Loading, ABC):
         self.server = server
         """Name and version of the server, as it reports them."""
         self.statements = 0
-        """Number of statements run in this session since it was pinned."""
+        """Statements run in this session since it was pinned."""
         self.process_id = 0
         """Number of the session's process on the server; 0 where nothing asks for it."""
 
@@ -320,8 +317,7 @@ class Session(Loading, ABC):
         self.statements = 0
 
     def allow_workers(self, workers: int) -> None:
-        """Let each statement be run by up to ``workers`` further processes of the server. Raises LookupError if the engine has no such
-        setting."""
+        """Let each statement be run by up to ``workers`` further processes of the server. Raises LookupError if that cannot be set."""
         if not self.dialect.PARALLEL_WORKERS:
             raise LookupError(f"{self.dialect.name} has no setting for the parallel workers of a statement")
         self.execute(self.dialect.PARALLEL_WORKERS.format(workers=workers))
@@ -335,6 +331,10 @@ class Session(Loading, ABC):
         lock was not to be had; this session is inside a snapshot then, and of the others nothing is known.
         """
         return False
+
+    def state_read(self, table: str) -> str:
+        """Return which version of ``table`` (its name as SQL text) is read, as a clause for notes; '' if the engine numbers none."""
+        return ""
 
     def begin(self) -> None:
         """Open a consistent read-only snapshot; no effect on an engine without one."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from dialects import errors, nested
 from dialects.base import ColumnBatch, Dialect, Session
@@ -21,7 +21,7 @@ from dialects.session import InProcessSession
 from dialects.table_form import TableForm
 from dialects.time_text import BC, MICROSECOND
 from dialects.url import Url
-from dialects.writing import BEFORE_CHRIST, LineFormat
+from dialects.writing import BEFORE_CHRIST, LineFormat, Loads
 
 INTEGER = Kind("integer")
 HUGEINT = Kind("decimal", 39, 0)
@@ -41,7 +41,7 @@ class DuckDB(Dialect):
     """DuckDB."""
 
     name = "duckdb"
-    schemes = ("duckdb",)
+    schemes: ClassVar[tuple[str, ...]] = ("duckdb",)
     sqlglot_dialect = "duckdb"
     TEMPLATES = "sql_templates.duckdb"
     DRIVERS = {"duckdb": "duckdb", "pyarrow": "pyarrow"}
@@ -54,11 +54,11 @@ class DuckDB(Dialect):
     TIME_ROUNDING = "half from 1970"
     """A cast to TIMESTAMP_MS or TIMESTAMP_S, and from TIMESTAMP_NS, rounds the number since 1970; a half goes away from zero."""
     UTC_NOW = "MAKE_TIMESTAMP(EPOCH_US(NOW()))"
-    LOADS = "alone"
+    LOADS: ClassVar[Loads] = "alone"
     PATCHES = True
     WRITE_SETTINGS = ("SET TimeZone = 'UTC'",)
     STAGING_TABLE = "TEMPORARY TABLE"
-    LINES = LineFormat(between=",", null="", escapes=(('"', '""'),), quote='"')
+    LINES: ClassVar[LineFormat | None] = LineFormat(between=",", null="", escapes=(('"', '""'),), quote='"')
     READS_FILES = True
     MIN_CALCULATED_DIGITS = 19  # the sum or product of two decimals of up to 18 digits has at most 18
 
@@ -262,12 +262,14 @@ class DuckDB(Dialect):
         except duckdb.Error as error:
             missing = "database does not exist" in str(error)
             raise (errors.NoSuchObject if missing else errors.Unreachable)(f"{url}: {_first_line(error)}") from error
-        session = _DuckDBSession(self, f"DuckDB {duckdb.__version__}", connection, statement_timeout)
+        session = DuckDBSession(self, f"DuckDB {duckdb.__version__}", connection, statement_timeout)
         session.pin(statement_timeout, lock_timeout)
         return session
 
 
-class _DuckDBSession(InProcessSession):
+class DuckDBSession(InProcessSession):
+    """One connection of DuckDB."""
+
     def __init__(self, dialect: Dialect, server: str, connection: Any, timeout: float) -> None:
         super().__init__(dialect, server, timeout)
         self.connection = connection

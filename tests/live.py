@@ -41,12 +41,20 @@ class Engine:
     variable: str | None = None
     #: Whether a normal run takes it as a target only: with a lake on both sides, or as the source, each audit takes seconds.
     only_target: bool = False
+    #: Whether it runs only in tests that name it: it is another engine over other files.
+    only_named: bool = False
     #: Creates a database of this name on the server, for one worker; None where each worker starts its own engine.
     database: Callable[[Server, str], Server] | None = None
 
 
 def _duckdb(directory: Path) -> Server:
     return Server(url=f"duckdb:///{directory}/audit.duckdb", version=version("duckdb"), how="in process")
+
+
+def _delta(directory: Path) -> Server:
+    root = directory / "lake"
+    root.mkdir()
+    return Server(url=f"delta://{root}", version=version("deltalake"), how="in process")
 
 
 ENGINES = (
@@ -62,6 +70,8 @@ ENGINES = (
            why_here="source and target in its own right, with a linguistic collation and day-first dates"),
     Engine(name="duckdb", dialect="duckdb", start=_duckdb,
            why_here="needs nothing, so every checkout can run the whole suite on it"),
+    Engine(name="delta", dialect="delta", start=_delta, only_target=True, only_named=True,
+           why_here="the lake without Spark: versions of a table in files"),
 )  # fmt: skip
 SERVERS = frozenset(engine.name for engine in ENGINES if engine.database)
 """Engines of which all workers share one server."""
@@ -91,6 +101,11 @@ class LivePair:
 def engine_params(*names: str) -> list[ParameterSet]:
     """Parameters for the fixture `engine`: these engines, or all; each test is marked with the engine's name."""
     return [pytest.param(name, id=name, marks=getattr(pytest.mark, name)) for name in names or _names()]
+
+
+def and_delta() -> list[ParameterSet]:
+    """Parameters for the fixture `engine`: all engines, and Delta tables."""
+    return engine_params(*_names(), "delta")
 
 
 def quick_on(*names: str) -> list[ParameterSet]:
@@ -123,7 +138,7 @@ def _pair(source: str, target: str, *marks: pytest.MarkDecorator) -> ParameterSe
 
 
 def _names() -> tuple[str, ...]:
-    return tuple(engine.name for engine in ENGINES)
+    return tuple(engine.name for engine in ENGINES if not engine.only_named)
 
 
 class Engines:

@@ -10,6 +10,7 @@ from typing import Any
 import dialects
 from auditor.sql.value_literal import value_literal
 from dialects import Kind, Session
+from tests import lake
 from tests.live import LiveEngine
 
 ROWS = 500
@@ -19,6 +20,10 @@ ROWS = 500
 @contextmanager
 def open_writable(engine: LiveEngine) -> Iterator[Session]:
     """Open a session with write access for the block."""
+    if engine.dialect == "delta":
+        with lake.open_writable(engine.url) as session:
+            yield session
+        return
     url = engine.url + ("&" if "?" in engine.url else "?") + "access_mode=read_write" if engine.dialect == "duckdb" else engine.url
     session = dialects.connect(url)
     try:

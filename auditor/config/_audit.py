@@ -53,7 +53,8 @@ class TableRef(Strict):
         plain = re.sub(_QUOTED, "", self.table)
         is_path = self.format or "/" in plain or re.search(r"\.(parquet|csv)(\.gz)?$", plain)
         if not is_path:
-            return Place(tuple(_unquote(part) for part in re.findall(rf"{_QUOTED}|[^.]+", self.table)))
+            parts = tuple(_unquote(part) for part in re.findall(rf"{_QUOTED}|[^.]+", self.table))
+            return Place(parts, version=self.version, timestamp=self.timestamp)
         ending = "csv" if re.search(r"\.csv(\.gz)?$", self.table) else "parquet"
         return Place((), self.table, self.format or ending, self.version, self.timestamp)
 

@@ -51,7 +51,10 @@ def draft_plan(
 def finish_plan(draft: Plan, audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint]) -> Plan:
     """Return the draft with partitions and chunks, from the bounds that both sides report now. Raises PlanError."""
     bounds = reader.ask(lambda side, session: introspect.read_bounds(draft, side, session, audit.partition.rows))
-    return planner.finish(draft, audit, tables, bounds)
+    states = reader.ask(lambda side, session: session.state_read(draft.sides[side].table))
+    read = tuple(f"{side}: {state}" for side, state in states.items() if state and draft.snapshot == "whole")
+    plan = planner.finish(draft, audit, tables, bounds)
+    return replace(plan, notes=(*plan.notes, *read))
 
 
 def restrict_to_partitions(whole: Plan, ranges: tuple[tuple[int, int], ...]) -> Plan:

@@ -11,7 +11,9 @@ import pytest
 
 from auditor.testing import oracle
 from dialects import HashAlgorithm, Kind, Session
-from tests.live import LiveEngine
+from tests.live import LiveEngine, and_delta
+
+pytestmark = pytest.mark.parametrize("engine", and_delta(), indirect=True)
 
 ALIASES: Mapping[str, Mapping[Kind, Kind]] = {
     "mariadb": {Kind("json"): Kind("text")},  # https://mariadb.com/kb/en/json/

@@ -1,0 +1,118 @@
+"""Delta Lake: tables by their folder below a root, read by DuckDB without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dialects import errors
+from dialects.base import Session
+from dialects.catalogue import Place, Table, TableName
+from dialects.delta import view
+from dialects.delta.place import S3, Root, find_root, pinned
+from dialects.delta.session import DeltaSession, translated
+from dialects.duckdb import DuckDB
+from dialects.floors import Floor
+from dialects.url import Url
+
+DELTALAKE = Floor("deltalake", "1.5", "deletion vectors")
+
+
+class Delta(DuckDB):
+    """Delta Lake, whose expressions are those of DuckDB."""
+
+    name = "delta"
+    schemes = ("delta", S3)
+    ancestors = ("duckdb",)
+    UNAVAILABLE_TEMPLATES = frozenset(
+        {"tables", "columns", "primary_key", "estimate", "comments", "dependents", "hazards", "bootstrap_stage_create"}
+    )
+
+    OPENS_FILES = True
+    FINDS_KEY_RANGES = False  # files are rarely in the order of the key
+    BEGIN_SNAPSHOT = ("BEGIN TRANSACTION",)
+    READ_CONSISTENCY = "all statements read one version of the table"
+    LOADS = ""
+    PATCHES = False
+    LINES = None
+    READS_FILES = False
+    ENFORCES_KEYS = False
+
+    UNSUPPORTED_VALUES = {
+        "uuid": "there is no uuid type; use string",
+        "bit": "there is no bit type",
+        "time": "there is no type of a time of day",
+        "interval": "there is no interval type",
+    }
+
+    TYPE_BY_KIND = {
+        "boolean": "BOOLEAN", "integer": "BIGINT", "unsigned integer": "DECIMAL(20,0)", "decimal": "DECIMAL({digits},{scale})",
+        "float32": "FLOAT", "float64": "DOUBLE", "text": "VARCHAR", "char": "VARCHAR", "json": "VARCHAR", "enum": "VARCHAR",
+        "set": "VARCHAR", "binary": "BLOB", "year": "SMALLINT", "date": "DATE", "timestamp": "TIMESTAMP",
+        "timestamptz": "TIMESTAMP WITH TIME ZONE", "uuid": "VARCHAR", "network": "VARCHAR",
+    }  # fmt: skip
+
+    def database_id(self, url: Url) -> str:
+        return f"{self.name}://{find_root(url).uri}"
+
+    def describe(self, session: Session, place: Place) -> list[Table]:
+        assert isinstance(session, DeltaSession)
+        if place.format not in (None, "delta", "parquet"):  # that of a path without a format
+            raise errors.NoSuchObject(f"a connection to Delta tables reads no {place.format}: use one of DuckDB or Spark")
+        names = [place.path] if place.path else self._find(session.root, place.parts)
+        return [self._describe_lake_table(session, place, name) for name in names if session.root.has_table(name)]
+
+    def list_tables(self, session: Session) -> list[TableName]:
+        assert isinstance(session, DeltaSession)
+        found = []
+        with translated(session.root.uri):
+            for name in session.root.folders():
+                if session.root.has_table(name):
+                    found.append(TableName("", name))
+                else:
+                    found += [TableName(name, one) for one in session.root.folders(name) if session.root.has_table(f"{name}/{one}")]
+        return found
+
+    def _find(self, root: Root, parts: tuple[str, ...]) -> list[str]:
+        """Return the folders of this name below the root, whatever the case of its letters."""
+        if len(parts) > 2 or any("/" in part for part in parts):
+            return []
+        found = [""]
+        with translated(root.uri):
+            for part in parts:
+                found = [f"{below}/{name}".lstrip("/") for below in found for name in root.folders(below) if name.lower() == part.lower()]
+        return found
+
+    def _describe_lake_table(self, session: DeltaSession, place: Place, name: str) -> Table:
+        version = place.version
+        if place.timestamp:
+            with translated(name):
+                table = session.open_version(name)
+                table.load_as_version(place.timestamp)
+                version = table.version()
+        elif version is not None and not str(version).isdecimal():
+            raise errors.NoSuchObject(f"{name}: version {version} is no number")
+        shown = pinned(name, None if version is None else int(version))
+        opened = session.open(shown)
+        assert opened
+        parts = (shown,) if shown.startswith("/") or "://" in shown else tuple(part for part in shown.rpartition("/")[::2] if part)
+        columns = view.describe_columns(opened.snapshot, opened.types, self.kind)
+        rows = opened.snapshot.rows
+        return Table(self.table(*parts), columns, (), rows, () if place.path else ("", *parts)[-2:])
+
+    def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
+        root = find_root(url)
+        try:
+            import deltalake
+            import duckdb
+            import fsspec  # noqa: F401
+        except ImportError:
+            raise errors.DriverMissing("the driver of Delta tables is not installed: pip install 'auditor[delta]'") from None
+        DELTALAKE.check(deltalake.__version__, str(url))
+        if root.is_local and not Path(root.uri).is_dir():
+            raise errors.NoSuchObject(f"{url}: there is no folder {root.uri}")
+        connection: Any = duckdb.connect(":memory:")
+        server = f"Delta Lake (deltalake {deltalake.__version__}, DuckDB {duckdb.__version__})"
+        session = DeltaSession(self, server, connection, statement_timeout, root)
+        session.pin(statement_timeout, lock_timeout)
+        return session

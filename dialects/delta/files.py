@@ -1,0 +1,57 @@
+"""The files of tables in object stores, as DuckDB opens them: through the client that deltalake reads the log with.
+
+So both use the same credentials, and DuckDB needs none of its extensions, which it would download.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from typing import Any
+
+SCHEME = "delta-files"
+
+
+def file_system(open_table: Callable[[str], Any]) -> Any:
+    """Return a file system for DuckDB whose paths are ``delta-files://<table>/<file>``; ``open_table`` returns a table's own."""
+    from fsspec.spec import AbstractFileSystem
+
+    class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
+        """Files that are never changed once they are written."""
+
+        protocol = SCHEME
+        cachable = False
+
+        def glob(self, path: str, **_: Any) -> list[str]:
+            return [path]
+
+        def info(self, path: str, **_: Any) -> dict[str, Any]:
+            table, name = split(path)
+            return {"name": path, "type": "file", "size": open_table(table).get_file_info([name])[0].size}
+
+        def modified(self, path: str) -> dt.datetime:
+            return dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+        def _open(self, path: str, mode: str = "rb", **_: Any) -> Any:
+            table, name = split(path)
+            return open_table(table).open_input_file(name)
+
+    return LakeFiles()
+
+
+def path_of(table: str, name: str) -> str:
+    """Return the path of a table's file; ``table`` is any text without a slash."""
+    return f"{SCHEME}://{table}/{name}"
+
+
+def split(path: str) -> tuple[str, str]:
+    """Return the table and the file of a path."""
+    table, _, name = path.removeprefix(f"{SCHEME}://").partition("/")
+    return table, name
+
+
+def table_files(uri: str, options: Mapping[str, str], sizes: Mapping[str, int]) -> Any:
+    """Return the files of a table; ``sizes`` by their paths spare a request each."""
+    from deltalake.fs import DeltaStorageHandler
+
+    return DeltaStorageHandler(uri, dict(options), dict(sizes))

@@ -1,0 +1,88 @@
+"""Where Delta tables are: folders below a root, in a file system or in S3."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dialects.errors import BadUrl
+from dialects.url import Url
+
+S3 = "delta+s3"
+
+PATIENCE: Mapping[str, str] = {"connect_timeout": "10s", "timeout": "60s", "max_retries": "3", "retry_timeout": "30s"}
+"""How long the client of an object store waits, which by itself waits for three minutes; options of the URL override it."""
+
+_VERSION = re.compile(r" VERSION (\d+)$")
+
+OPTIONS = re.compile(
+    r"aws_(endpoint_url|region|allow_http|virtual_hosted_style_request|conditional_put)|connect_timeout|timeout|max_retries|retry_timeout"
+)
+"""Options of a URL that are passed on. Secrets are none of them: they come from the environment, or from the machine's role.
+https://docs.rs/object_store/latest/object_store/aws/enum.AmazonS3ConfigKey.html"""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The folder below which a connection's tables are."""
+
+    uri: str
+    """An absolute path, or ``s3://bucket/prefix``; no slash at its end."""
+    options: Mapping[str, str]
+    """Options of the object store's client."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a folder of this machine."""
+        return "://" not in self.uri
+
+    def uri_of(self, name: str) -> str:
+        """Return where the table is that statements name so: relative to the root, or absolute."""
+        return name if name.startswith("/") or "://" in name else f"{self.uri}/{name}"
+
+    def folders(self, below: str = "") -> Iterator[str]:
+        """Yield the names of the folders in one below the root."""
+        if self.is_local:
+            folder = Path(self.uri, below)
+            yield from sorted(one.name for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else ()
+            return
+        import pyarrow.fs as files
+        from deltalake.fs import DeltaStorageHandler
+
+        store = files.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.options)))
+        for one in sorted(store.get_file_info(files.FileSelector(below, allow_not_found=True)), key=lambda one: str(one.base_name)):
+            if one.type == files.FileType.Directory:
+                yield str(one.base_name)
+
+    def has_table(self, name: str) -> bool:
+        """Return whether there is a Delta table of this name."""
+        from deltalake import DeltaTable
+
+        return bool(DeltaTable.is_deltatable(self.uri_of(name), dict(self.options)))
+
+
+def find_root(url: Url) -> Root:
+    """Return the root of a URL: ``delta:///folder``, or ``delta+s3://bucket/prefix``. Raises BadUrl."""
+    options = {name: value for name, value in url.options.items() if name != "access_mode"}
+    if unknown := sorted(name for name in options if not OPTIONS.fullmatch(name)):
+        raise BadUrl(f"{url}: there is no option {unknown[0]}; keys and secrets come from the environment (AWS_ACCESS_KEY_ID) or the role")
+    if url.scheme == S3:
+        if not url.host:
+            raise BadUrl(f"{url}: write the bucket: delta+s3://bucket/prefix")
+        return Root(f"s3://{url.host}/{url.database}".rstrip("/"), {**PATIENCE, **options})
+    if url.host or not url.database:
+        raise BadUrl(f"{url}: write an absolute path with three slashes: delta:///lake/sales")
+    return Root(str(Path("/", url.database).resolve()), {})
+
+
+def pinned(name: str, version: int | None) -> str:
+    """Return the name of one version of a table, or of its latest."""
+    return name if version is None else f"{name} VERSION {version}"
+
+
+def unpinned(name: str) -> tuple[str, int | None]:
+    """Return a table's name and version of what `pinned` returned."""
+    found = _VERSION.search(name)
+    return (name[: found.start()], int(found[1])) if found else (name, None)

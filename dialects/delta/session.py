@@ -1,0 +1,198 @@
+"""A session on Delta tables: DuckDB in memory, with a view of each table that a statement names.
+
+A snapshot is a version: inside one, the first statement on a table decides which version all later ones read, also in the sessions that
+share the snapshot. Outside, each statement reads the latest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dialects import errors
+from dialects.base import ColumnBatch, Dialect, Session
+from dialects.delta import files, view
+from dialects.delta.place import Root, unpinned
+from dialects.delta.snapshot import Snapshot, deleted_rows, read_snapshot
+from dialects.duckdb import DuckDBSession
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_NAMED = re.compile(r'\b(?:FROM|JOIN)\s+((?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+")', re.IGNORECASE)
+"""Tables in a statement; its templates and dialect quote all names."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """A table that the session has a view of."""
+
+    table: DeltaTable
+    snapshot: Snapshot
+    types: Mapping[str, str]
+    """DuckDB's types of the files' columns."""
+
+
+class DeltaSession(DuckDBSession):
+    """One DuckDB in memory over the tables below a root."""
+
+    def __init__(self, dialect: Dialect, server: str, connection: Any, timeout: float, root: Root) -> None:
+        super().__init__(dialect, server, connection, timeout)
+        self.root = root
+        self._opened: dict[str, Opened] = {}
+        self._pinned: dict[str, int] | None = None
+        """The version of each table that the snapshot shows; None outside of snapshots."""
+        self._stores: dict[str, Any] = {}
+        if not root.is_local:
+            connection.register_filesystem(files.file_system(self._stores.__getitem__))
+
+    # snapshots
+
+    def begin(self) -> None:
+        super().begin()
+        self._pinned = {}
+
+    def end(self) -> None:
+        self._pinned = None
+        super().end()
+
+    def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:
+        self._show(f"FROM {table}")
+        for session in sessions:
+            assert isinstance(session, DeltaSession) and self._pinned is not None
+            session.begin()
+            session._pinned = dict(self._pinned)
+        return True
+
+    def state_read(self, table: str) -> str:
+        opened = self.open(self.name_of(table))
+        return f"version {opened.snapshot.version} of {table} is read" if opened else ""
+
+    # statements, each after the views that it needs
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        self._show(sql)
+        return super().query(sql)
+
+    def execute(self, sql: str) -> None:
+        self._show(sql)
+        super().execute(sql)
+
+    def write(self, sql: str) -> int:
+        self._show(sql)
+        return super().write(sql)
+
+    def stream(self, sql: str) -> Iterator[ColumnBatch]:
+        self._show(sql)
+        return super().stream(sql)
+
+    # tables
+
+    def name_of(self, sql: str) -> str:
+        """Return the name of a table, relative to the root, of its name as SQL text."""
+        parts = re.findall(r'"((?:[^"]|"")+)"', sql)
+        return "/".join(part.replace('""', '"') for part in parts)
+
+    def open(self, name: str) -> Opened | None:
+        """Return a table, at the version that the session reads now, with a view of it; None if there is none of that name.
+
+        Raises errors of ``dialects.errors``.
+        """
+        with translated(name):
+            bare, version = unpinned(name)
+            known = self._opened.get(name)
+            if known is None and not self.root.has_table(bare):
+                return None
+            wanted = version if version is not None else (self._pinned or {}).get(name)
+            if known is None or (wanted is not None and known.snapshot.version != wanted):
+                table = self.open_version(bare, wanted)
+            elif wanted is not None:
+                return known
+            else:
+                table = known.table
+                table.update_incremental()
+            if self._pinned is not None:
+                self._pinned[name] = int(table.version())
+            if known is None or table is not known.table or int(table.version()) != known.snapshot.version:
+                self._opened[name] = self._view(name, table)
+            return self._opened[name]
+
+    def open_version(self, name: str, version: int | None = None) -> DeltaTable:
+        """Open a table of deltalake, at its latest version or at this one."""
+        from deltalake import DeltaTable
+
+        return DeltaTable(self.root.uri_of(name), version=version, storage_options=dict(self.root.options))
+
+    def _show(self, sql: str) -> None:
+        for table in _NAMED.findall(sql):
+            self.open(self.name_of(table))
+
+    def _view(self, name: str, table: DeltaTable) -> Opened:
+        snapshot = self._as_duckdb_writes(read_snapshot(table, name))
+        source, quote = view.reader(self._paths(name, snapshot), self.dialect.string_literal), self.dialect.quote
+        deleted = self._hide_deleted(name, table, snapshot) if snapshot.has_deletions else ""
+        types = view.types_in_files(source, super().query) if snapshot.files else {}
+        taken = {column.physical.lower() for column in snapshot.columns}.intersection(view.PLACES)
+        if taken and (deleted or snapshot.partitioned_by):
+            raise errors.StatementRefused(
+                f"{name} has a column {taken.pop()}, a name that DuckDB needs to read this table; audit it on Spark"
+            )
+        schema, _, last = name.rpartition("/") if not name.startswith("/") and "://" not in name else ("", "", name)
+        if schema:
+            super().execute(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
+        shown = f"{quote(schema)}.{quote(last)}" if schema else quote(last)
+        super().execute(f"CREATE OR REPLACE VIEW {shown} AS {view.select(snapshot, source, types, deleted, self.dialect)}")
+        return Opened(table, snapshot, types)
+
+    def _as_duckdb_writes(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with its columns' types spelt as DuckDB describes those of files."""
+        natives = [column.native for column in snapshot.columns if column.native]
+        casts = ", ".join(f"CAST(NULL AS {native}) AS c{place}" for place, native in enumerate(natives))
+        spelt = iter([str(row[1]) for row in super().query(f"DESCRIBE SELECT {casts}")] if natives else [])
+        return replace(snapshot, columns=[replace(one, native=next(spelt) if one.native else "") for one in snapshot.columns])
+
+    def _paths(self, name: str, snapshot: Snapshot) -> list[str]:
+        uri = self.root.uri_of(unpinned(name)[0])
+        if self.root.is_local:
+            return [re.sub(r"([*?\[])", r"[\1]", f"{uri}/{file.path}") for file in snapshot.files]
+        key = uri.encode().hex()
+        self._stores[key] = files.table_files(uri, self.root.options, {file.path: file.size for file in snapshot.files})
+        return [files.path_of(key, file.path) for file in snapshot.files]
+
+    def _hide_deleted(self, name: str, table: DeltaTable, snapshot: Snapshot) -> str:
+        """Make the table of the rows that deletion vectors hide, and return its name as SQL text."""
+        import pyarrow as pa
+
+        rows = list(deleted_rows(table, snapshot))
+        hidden = self.dialect.quote(f"auditor deleted {name}")
+        found = pa.table({"file": pa.array([row[0] for row in rows], pa.int64()), "row": pa.array([row[1] for row in rows], pa.int64())})
+        self.connection.register("deleted_rows", found)
+        try:
+            super().execute(f"CREATE OR REPLACE TEMPORARY TABLE {hidden} AS SELECT * FROM deleted_rows")
+        finally:
+            self.connection.unregister("deleted_rows")
+        return hidden
+
+
+@contextmanager
+def translated(name: str) -> Iterator[None]:
+    """Raise errors of ``dialects.errors`` in place of those of deltalake."""
+    from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+    try:
+        yield
+    except TableNotFoundError as error:
+        raise errors.NoSuchObject(f"{name}: {_first_line(error)}") from error
+    except CommitFailedError as error:
+        raise errors.SerializationConflict(f"{name}: {_first_line(error)}") from error
+    except DeltaError as error:
+        raise errors.StatementRefused(f"{name}: {_first_line(error)}") from error
+    except OSError as error:  # of the object store's client
+        raise errors.Unreachable(f"{name}: {_first_line(error)}; check the bucket, the network and the rights") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

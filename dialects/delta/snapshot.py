@@ -1,0 +1,155 @@
+"""One version of a Delta table as SQL of DuckDB: which files it has, and how their columns become those of the table.
+
+The log is read by deltalake, the files by DuckDB. What a file holds in another form than the table says is refused, column by column, and
+so is every feature of the protocol that changes what the files mean and is not listed in FEATURES.
+
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from dialects import errors
+
+FEATURES = frozenset({"timestampNtz", "deletionVectors", "columnMapping", "v2Checkpoint", "vacuumProtocolCheck", "variantType"})
+"""The features for readers under which files are read correctly. A variant is a column without a kind."""
+
+TYPES = {
+    "byte": "TINYINT", "short": "SMALLINT", "integer": "INTEGER", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
+    "string": "VARCHAR", "binary": "BLOB", "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP WITH TIME ZONE",
+    "timestamp_ntz": "TIMESTAMP",
+}  # fmt: skip
+"""DuckDB's types by those of the table's schema."""
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+_TIMES = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_S")
+
+EXACT: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(_INTEGERS, _INTEGERS), "DOUBLE": ("DOUBLE", "FLOAT"),
+    "TIMESTAMP WITH TIME ZONE": _TIMES, "TIMESTAMP": _TIMES,
+}  # fmt: skip
+"""Types of files whose values a cast to the table's type keeps, or refuses, besides that type itself. Spark writes times as INT96, which
+say nothing of a zone and are in UTC."""
+
+QuoteName = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class LakeColumn:
+    """A column of a table, and how it is read from its files."""
+
+    name: str
+    declared: str
+    """The type that the table's schema gives it, as text."""
+    native: str
+    """DuckDB's type; empty where DuckDB has none."""
+    physical: str
+    """Its name in the files."""
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFile:
+    """A file of a version."""
+
+    path: str
+    """Where it is, relative to the table."""
+    size: int
+    rows: int | None
+    partition: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Its name without its folder; no two files of a version have the same."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One version of a table."""
+
+    version: int
+    columns: Sequence[LakeColumn]
+    files: Sequence[LakeFile]
+    partitioned_by: Sequence[str]
+    has_deletions: bool
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows as the log has it; None where it does not say."""
+        counts = [file.rows for file in self.files]
+        return None if None in counts or self.has_deletions else sum(count or 0 for count in counts)
+
+
+def read_snapshot(table: Any, where: str) -> Snapshot:
+    """Return the version that a ``DeltaTable`` of deltalake shows. Raises StatementRefused for one that files alone do not tell."""
+    import pyarrow as pa
+
+    protocol, configuration = table.protocol(), table.metadata().configuration
+    features = set(protocol.reader_features or ())
+    if unknown := features - FEATURES:
+        raise errors.StatementRefused(
+            f"{where} uses the features {', '.join(sorted(unknown))}, which the auditor does not read; drop them, or audit it on Spark"
+        )
+    mapping = configuration.get("delta.columnMapping.mode", "none")
+    partitioned_by = list(table.metadata().partition_columns)
+    if mapping not in ("none", "name") or (mapping == "name" and partitioned_by):
+        raise errors.StatementRefused(
+            f"{where} maps its columns by {mapping}{' and has partitions' if partitioned_by else ''}, which the auditor does not read;"
+            " audit it on Spark"
+        )
+    fields = json.loads(table.schema().to_json())["fields"]
+    columns = [_column(field, mapped=mapping == "name") for field in fields]
+    files = [_file(action) for action in pa.table(table.get_add_actions()).to_pylist()]
+    names = [file.name for file in files]
+    if len(set(names)) != len(names) or any(file.path.startswith("/") or ":/" in file.path for file in files):
+        raise errors.StatementRefused(f"{where} has files of other tables, or two of one name, which the auditor does not read")
+    return Snapshot(int(table.version()), columns, files, partitioned_by, "deletionVectors" in features)
+
+
+def _column(field: Mapping[str, Any], mapped: bool) -> LakeColumn:
+    declared = field["type"]
+    text = declared if isinstance(declared, str) else declared["type"]
+    physical = field.get("metadata", {}).get("delta.columnMapping.physicalName", field["name"]) if mapped else field["name"]
+    return LakeColumn(field["name"], text, _native(declared), physical)
+
+
+def _native(declared: Any) -> str:
+    """Return DuckDB's type of a type of the table's schema; '' where it has none."""
+    if isinstance(declared, str):
+        decimal = re.fullmatch(r"decimal\((\d+),\s*(-?\d+)\)", declared)
+        return f"DECIMAL({decimal[1]},{decimal[2]})" if decimal else TYPES.get(declared, "")
+    if declared["type"] == "array":
+        inner = _native(declared["elementType"])
+        return f"{inner}[]" if inner else ""
+    if declared["type"] == "struct":
+        members = [(field["name"], _native(field["type"])) for field in declared["fields"]]
+        return f"STRUCT({', '.join(f'{_quoted(name)} {native}' for name, native in members)})" if all(n for _, n in members) else ""
+    if declared["type"] == "map":
+        key, value = _native(declared["keyType"]), _native(declared["valueType"])
+        return f"MAP({key}, {value})" if key and value else ""
+    return ""
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _file(action: Mapping[str, Any]) -> LakeFile:
+    path = unquote(action["path"])
+    return LakeFile(path, int(action["size_bytes"]), action["num_records"], action.get("partition") or {})
+
+
+def deleted_rows(table: Any, snapshot: Snapshot) -> Iterator[tuple[int, int]]:
+    """Yield (place of the file in the snapshot, place of the row in the file) of each row that a deletion vector hides."""
+    places = {file.name: place for place, file in enumerate(snapshot.files)}
+    for batch in table.deletion_vectors():
+        uris, vectors = batch.column("filepath").to_pylist(), batch.column("selection_vector").to_pylist()
+        for uri, kept in zip(uris, vectors, strict=True):
+            place = places[unquote(uri).rpartition("/")[2]]
+            yield from ((place, row) for row, keep in enumerate(kept) if not keep)
