@@ -5,13 +5,20 @@ from __future__ import annotations
 from auditor.config import Settings
 from auditor.connections.writer import open_writer, transaction
 from auditor.errors import NoSuchObject
+from auditor.pipeline.merge import commits
 from auditor.sql.merge import Positions
+from auditor.store import Store, parts
+from dialects.committing import Committing
 
 
-def forget_positions(settings: Settings, name: str, target: str) -> None:
-    """Delete the positions of a pipeline's tables from a target; their rows stay. Raises ConfigError and EngineError."""
+def forget_positions(settings: Settings, store: Store, name: str, target: str) -> None:
+    """Delete the positions of a pipeline's tables from a target; their rows stay. Raises ConfigError, EngineError and StoreError."""
     chosen = settings.pipeline(name).targets[target]
     with open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
+        if isinstance(session, Committing):
+            for table in parts.list_tables(store, name):
+                commits.forget(session, chosen.schema_, name, table)
+            return
         positions = Positions(session.dialect, chosen.schema_, name)
         try:
             tables = [str(row[0]) for row in session.query(positions.list())]

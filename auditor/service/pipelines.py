@@ -135,7 +135,7 @@ def reset(settings: Settings, store: Store, name: str) -> None:
             leases.take_lease(store, lease, holder, owner, 600)
             held.append(lease)
         for target in pipeline.targets:
-            forget_positions(settings, name, target)
+            forget_positions(settings, store, name, target)
         parts.forget(store, name)
         pipelines.forget(store, name)
         segments.forget(store, name)

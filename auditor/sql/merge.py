@@ -127,6 +127,20 @@ class MergeStatements:
         """Return the statement that counts an attempt's changes, and its intervals of keys."""
         return self._fill("merge_stage_count", stage=self.stage, attempt=self.dialect.literal(attempt))
 
+    @property
+    def last(self) -> str:
+        """The session's table of the last change of each key, as SQL text."""
+        return self.dialect.quote("auditor_last")
+
+    def keep_last(self, attempt: str) -> str:
+        """Return the statement that makes that table of an attempt's changes."""
+        staged = {"stage": self.stage, "attempt": self.dialect.literal(attempt)}
+        return self._fill("merge_last_create", last=self.last, columns=self._names(self.columns), key=self._names(self.key), **staged)
+
+    def clear(self) -> Sequence[str]:
+        """Return the statements that remove what a merge leaves in the session and in the staging table."""
+        return [self._fill("merge_last_drop", last=self.last), self.clear_stage()]
+
     def list_bounds(self, attempt: str) -> Sequence[str]:
         """Return the statements that set an attempt's intervals of keys aside and list their ends, as `read_bounds` takes them."""
         width = " + ".join(f"CASE WHEN {self.dialect.quote(name)} IS NULL THEN 0 ELSE 1 END" for name in self.key)
@@ -140,8 +154,7 @@ class MergeStatements:
         ``bounds`` are its intervals of keys, which `list_bounds` has set aside in the same transaction: of their keys the target keeps
         what stands behind them in the stream.
         """
-        q, last = self.dialect.quote, self.dialect.quote("auditor_last")
-        names, key = self._names(self.columns), self._names(self.key)
+        q, last, names = self.dialect.quote, self.last, self._names(self.columns)
         intervals: list[str] = []
         for one in bounds:
             at = {"position": self.dialect.literal(one.position), "row": self.dialect.literal(one.row), "last": last}
@@ -150,14 +163,12 @@ class MergeStatements:
         if bounds:
             intervals.append(self._fill("merge_bounds_drop", bounds=self._bounds))
         matching = " AND ".join(f"merged.{q(name)} = changed.{q(name)}" for name in self.key)
-        staged = {"stage": self.stage, "attempt": self.dialect.literal(attempt)}
         return [
-            self._fill("merge_last_create", last=last, columns=names, key=key, **staged),
+            self.keep_last(attempt),
             *intervals,
             self._fill("merge_delete", target=self.target, last=last, matching=matching),
             self._fill("merge_insert", target=self.target, last=last, columns=names),
-            self._fill("merge_last_drop", last=last),
-            self.clear_stage(),
+            *self.clear(),
         ]
 
     def _interval(self, bound: Bound, alias: str) -> str:

@@ -32,7 +32,6 @@ class Delta(DuckDB):
     FINDS_KEY_RANGES = False  # files are rarely in the order of the key
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION",)
     READ_CONSISTENCY = "all statements read one version of the table"
-    LOADS = ""
     PATCHES = False
     LINES = None
     READS_FILES = False
@@ -77,11 +76,8 @@ class Delta(DuckDB):
         """Return the folders of this name below the root, whatever the case of its letters."""
         if len(parts) > 2 or any("/" in part for part in parts):
             return []
-        found = [""]
         with translated(root.uri):
-            for part in parts:
-                found = [f"{below}/{name}".lstrip("/") for below in found for name in root.folders(below) if name.lower() == part.lower()]
-        return found
+            return root.spelt(parts)
 
     def _describe_lake_table(self, session: DeltaSession, place: Place, name: str) -> Table:
         version = place.version
@@ -113,6 +109,6 @@ class Delta(DuckDB):
             raise errors.NoSuchObject(f"{url}: there is no folder {root.uri}")
         connection: Any = duckdb.connect(":memory:")
         server = f"Delta Lake (deltalake {deltalake.__version__}, DuckDB {duckdb.__version__})"
-        session = DeltaSession(self, server, connection, statement_timeout, root)
+        session = DeltaSession(self, server, connection, statement_timeout, root, url.option("access_mode", "") == "read_write")
         session.pin(statement_timeout, lock_timeout)
         return session

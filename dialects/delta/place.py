@@ -56,6 +56,19 @@ class Root:
             if one.type == files.FileType.Directory:
                 yield str(one.base_name)
 
+    def find(self, parts: tuple[str, ...]) -> str | None:
+        """Return the name of the table to which the parts of a name lead, spelt so or in other cases; None if there is none."""
+        exact = "/".join(parts)
+        found = [exact] if self.has_table(exact) else [name for name in self.spelt(parts) if self.has_table(name)]
+        return found[0] if found else None
+
+    def spelt(self, parts: tuple[str, ...]) -> list[str]:
+        """Return the folders below the root that parts of a name lead to, whatever the case of their letters."""
+        found = [""]
+        for part in parts:
+            found = [f"{below}/{name}".lstrip("/") for below in found for name in self.folders(below) if name.lower() == part.lower()]
+        return found
+
     def has_table(self, name: str) -> bool:
         """Return whether there is a Delta table of this name."""
         from deltalake import DeltaTable

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from dialects import errors
 from dialects.base import ColumnBatch, Dialect, Session
-from dialects.delta import files, view
+from dialects.committing import Commit, Committing
+from dialects.delta import commits, files, view
 from dialects.delta.place import Root, unpinned
 from dialects.delta.snapshot import Snapshot, deleted_rows, read_snapshot
 from dialects.duckdb import DuckDBSession
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from deltalake import DeltaTable
 
 _NAMED = re.compile(r'\b(?:FROM|JOIN)\s+((?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+")', re.IGNORECASE)
@@ -36,12 +38,13 @@ class Opened:
     """DuckDB's types of the files' columns."""
 
 
-class DeltaSession(DuckDBSession):
+class DeltaSession(DuckDBSession, Committing):
     """One DuckDB in memory over the tables below a root."""
 
-    def __init__(self, dialect: Dialect, server: str, connection: Any, timeout: float, root: Root) -> None:
+    def __init__(self, dialect: Dialect, server: str, connection: Any, timeout: float, root: Root, may_write: bool) -> None:
         super().__init__(dialect, server, connection, timeout)
         self.root = root
+        self._may_write = may_write
         self._opened: dict[str, Opened] = {}
         self._pinned: dict[str, int] | None = None
         """The version of each table that the snapshot shows; None outside of snapshots."""
@@ -79,7 +82,10 @@ class DeltaSession(DuckDBSession):
 
     def execute(self, sql: str) -> None:
         self._show(sql)
-        super().execute(sql)
+        if added := commits.ADD_COLUMN.fullmatch(sql):
+            self._add_column(**added.groupdict())
+        else:
+            super().execute(sql)
 
     def write(self, sql: str) -> int:
         self._show(sql)
@@ -88,6 +94,57 @@ class DeltaSession(DuckDBSession):
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
         self._show(sql)
         return super().stream(sql)
+
+    # commits
+
+    def read_marks(self, parts: tuple[str, ...], names: Sequence[str]) -> Sequence[int]:
+        name = self.root.find(parts)
+        if name is None:
+            return [0] * len(names)
+        with translated(name):
+            table = self.open_version(name)
+            return [table.transaction_version(one) or 0 for one in names]
+
+    def mark(self, parts: tuple[str, ...], marks: Mapping[str, int], expected: Mapping[str, int], *, clear: bool = False) -> bool:
+        name = self.root.find(parts)
+        if name is None:
+            return True
+        with self._writing(name):
+            return commits.mark(lambda: self.open_version(name), name, marks, expected, clear)
+
+    def make_table(self, table: str, statement: str) -> None:
+        schema = table.rpartition(".")[0] if table.endswith('"') and '"."' in table else ""
+        if schema:
+            super().execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+        super().execute(statement)
+        columns = self.arrow(f"SELECT * FROM {table} LIMIT 0").schema
+        super().execute(f"DROP TABLE {table}")
+        with self._writing(self.name_of(table)) as name:
+            commits.create(self.root.uri_of(name), self.root.options, columns)
+
+    def commit(self, commit: Commit) -> bool:
+        with self._writing(self.name_of(commit.table)) as name:
+            columns = ", ".join(self.dialect.quote(one) for one in ("auditor_op", *commit.columns))
+            changes = self.arrow(f"SELECT {columns} FROM {commit.changes}")
+            return commits.commit_changes(lambda: self.open_version(name), name, changes, commit)
+
+    def _add_column(self, table: str, column: str, type: str) -> None:
+        columns = self.arrow(f"SELECT CAST(NULL AS {type}) AS {column} LIMIT 0").schema
+        with self._writing(self.name_of(table)) as name:
+            commits.add_columns(self.open_version(name), columns)
+
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[str]:
+        """Yield the name of a table that is written in the block."""
+        if not self._may_write:
+            raise errors.StatementRefused(f"{name} may only be read by this session")
+        with translated(name):
+            yield name
+
+    def arrow(self, sql: str) -> pa.Table:
+        """Return the result of a statement on the session's own tables as an Arrow table."""
+        with self._translated():
+            return self.connection.sql(sql).to_arrow_table()
 
     # tables
 

@@ -15,6 +15,7 @@ from tests.pipeline.road import Road
 _numbers = itertools.count()
 
 TARGETS = engine_params("postgres", "duckdb")
+AND_DELTA = engine_params("postgres", "duckdb", "delta")
 
 
 @pytest.fixture(params=TARGETS)
@@ -35,7 +36,9 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def road(engine: LiveEngine, tmp_path: Path, empty_store: Path) -> Iterator[Road]:
     """A road into a schema of its own, or on DuckDB into a file of its own."""
-    url = f"duckdb:///{tmp_path}/warehouse.duckdb" if engine.name == "duckdb" else engine.url
+    (tmp_path / "lake").mkdir()
+    own = {"duckdb": f"duckdb:///{tmp_path}/warehouse.duckdb", "delta": f"delta://{tmp_path}/lake"}
+    url = own.get(engine.name, engine.url)
     made = Road(tmp_path, url, empty_store, f"shop_{next(_numbers)}")
     yield made
     made.close()

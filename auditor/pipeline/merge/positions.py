@@ -11,12 +11,14 @@ import pyarrow.compute as pc
 from auditor.errors import MergeFailed, NoSuchObject, PartsGone
 from auditor.model import Part
 from auditor.pipeline.events import Position, TableSchema
+from auditor.pipeline.merge import commits
 from auditor.pipeline.merge.ahead import Ahead, look_ahead
 from auditor.pipeline.merge.load import RunTasks
 from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import Positions
 from auditor.store import Store, parts, table_notes
 from dialects import Session
+from dialects.committing import Committing
 
 BEFORE_ALL = 0
 """The position of a table of which a target holds nothing."""
@@ -46,6 +48,10 @@ class Where:
 
 def read_positions(session: Session, where: Where) -> dict[str, Held]:
     """Return what the target says that it holds of each table; makes its table of positions and its schema if they are missing."""
+    if isinstance(session, Committing):
+        tables = parts.list_tables(where.store, where.pipeline)
+        found = {table: Held(*commits.read_position(session, where.schema, where.pipeline, table)) for table in tables}
+        return {table: held for table, held in found.items() if held != Held()}
     positions = Positions(session.dialect, where.schema, where.pipeline)
     try:
         return read(session, positions)

@@ -37,7 +37,7 @@ def empty(session: Session, where: Where, table: str, held: Held, note: TableNot
     now = Held(note.position, held.schema_id)
     with transaction(session):
         check_unchanged(session, where, table, held)
-        if found and _loses_rows(where, table, held, note):
+        if found and loses_rows(where, table, held, note):
             session.execute(TableStatements(session.dialect, found.sql).clear())
             _say(where, table, note, "its rows are gone, as in the source")
         step("cleared")
@@ -46,7 +46,7 @@ def empty(session: Session, where: Where, table: str, held: Held, note: TableNot
     return {table: now}
 
 
-def _loses_rows(where: Where, table: str, held: Held, note: TableNote) -> bool:
+def loses_rows(where: Where, table: str, held: Held, note: TableNote) -> bool:
     """Return whether the rows that the target holds are gone from the source.
 
     Where a table is made, it had no rows. With IF NOT EXISTS it may have been there, unless it was dropped before. A table of the target

@@ -15,15 +15,17 @@ from auditor.connections.writer import transaction
 from auditor.errors import MergeFailed, PartsGone, TableStopped
 from auditor.model import Part, TableNote
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.merge import commits
 from auditor.pipeline.merge.load import LoadTask, load_part, load_side_by_side
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, see
-from auditor.pipeline.merge.table_changes import empty, is_move, migrate, move_tables
+from auditor.pipeline.merge.table_changes import empty, is_move, loses_rows, migrate, move_tables
 from auditor.pipeline.merge.target_table import TargetTable, prepare
 from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import Bound, Positions, read_bounds
 from auditor.store import parts
 from auditor.store.parts import StagedTable
 from dialects import Session
+from dialects.committing import Committing
 
 MOST_ROWS = 500_000
 """Events merged in one transaction, unless a single part has more."""
@@ -75,7 +77,8 @@ def merge_next(
     if not chosen:
         return None
     first = ahead.begins or chosen[0].first
-    if changed := migrate(session, where, table, held, chosen[0].schema_id, ahead.changes, first, step):
+    migrates = not isinstance(session, Committing)  # else a person adds the columns, by the statement that is printed
+    if migrates and (changed := migrate(session, where, table, held, chosen[0].schema_id, ahead.changes, first, step)):
         ready.pop(table, None)
         return Merged(changed.position, 0, None, changed)
     schema_id = chosen[0].schema_id
@@ -89,8 +92,18 @@ def merge_next(
     position = max(part.last for part in chosen)
     position = position if bound is None else min(position, bound)
     step("merge")
-    with transaction(session):
-        _merge(session, where, table, held, target, attempt, loaded, position, step)
+    if isinstance(session, Committing):
+        if _check_staged(session, table, target, attempt, loaded):
+            raise TableStopped(
+                f"{table}: its rows come anew through the stream, range by range, and a pipeline brings no ranges to {session.dialect.name} yet;"
+                " reset the pipeline, and copy the table again"
+            )
+        before, after = (held.position, held.schema_id), (position, schema_id)
+        if not commits.merge(session, where.pipeline, target.statements, attempt, before, after, step):
+            raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
+    else:
+        with transaction(session):
+            _merge(session, where, table, held, target, attempt, loaded, position, step)
     step("committed")
     events = sum(_count_events(where, part, held.position, position) for part in chosen)
     return Merged(position, events, max(part.time for part in chosen), Held(position, target.schema.id))
@@ -102,6 +115,16 @@ def _pass(
     """Do to the target's table what the source did to its own; None if another table has to come so far first."""
     if note.stops:
         raise TableStopped(note.reason)
+    if isinstance(session, Committing):
+        if is_move(note):
+            raise TableStopped(
+                f"{table} was renamed in the source, and a pipeline renames no tables of {session.dialect.name}; rename the table there,"
+                " then reset the pipeline and copy its tables again"
+            )
+        loses, after = loses_rows(where, table, held, note), (note.position, held.schema_id)
+        if not commits.pass_by(session, where.schema, where.pipeline, table, (held.position, held.schema_id), after, clear=loses):
+            raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
+        return Merged(note.position, 0, note.time, Held(*after))
     moved = move_tables(session, where, note, step) if is_move(note) else empty(session, where, table, held, note, step)
     if moved is None:
         return None
@@ -140,9 +163,7 @@ def _merge(
     for statement in target.statements.lock_stage():
         session.execute(statement)
     check_unchanged(session, where, table, held)
-    count, intervals = (int(one) for one in session.query(target.statements.count_staged(attempt))[0])
-    if count != loaded:
-        raise MergeFailed(f"{table}: {loaded} changes were loaded, and {count} are in the staging table; they are loaded again")
+    intervals = _check_staged(session, table, target, attempt, loaded)
     for statement in target.statements.merge(attempt, _set_bounds_aside(session, target, attempt) if intervals else ()):
         session.execute(statement)
     step("merged")
@@ -155,6 +176,14 @@ def _set_bounds_aside(session: Session, target: TargetTable, attempt: str) -> li
     create, listing = target.statements.list_bounds(attempt)
     session.execute(create)
     return read_bounds(session.query(listing))
+
+
+def _check_staged(session: Session, table: str, target: TargetTable, attempt: str, loaded: int) -> int:
+    """Return how many intervals of keys are staged. Raises MergeFailed if changes are missing."""
+    count, intervals = (int(one) for one in session.query(target.statements.count_staged(attempt))[0])
+    if count != loaded:
+        raise MergeFailed(f"{table}: {loaded} changes were loaded, and {count} are in the staging table; they are loaded again")
+    return intervals
 
 
 def _choose(found: Sequence[Part]) -> list[Part]:

@@ -11,6 +11,7 @@ from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.kinds import source_kind
 from auditor.sql.merge import MergeStatements
 from dialects import Dialect, Kind, Place, Session, Table
+from dialects.committing import Committing
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,9 @@ def prepare(session: Session, into: str, pipeline: str, schema: TableSchema, ear
     Raises what `examine` raises.
     """
     table, statement = examine(session, into, pipeline, schema, earlier)
-    if statement:
+    if statement and isinstance(session, Committing):
+        session.make_table(table.statements.target, statement)
+    elif statement:
         session.execute(statement)
     return table
 

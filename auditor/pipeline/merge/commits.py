@@ -1,0 +1,70 @@
+"""Merge into tables that are written by commits: the position is a number that the commit itself carries.
+
+There is no table of positions. What a target holds of a table is what the newest commit of the pipeline on this table says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from auditor.sql.merge import MergeStatements
+from dialects import Session
+from dialects.committing import Commit, Committing
+
+
+def read_position(session: Committing, schema: str, pipeline: str, table: str) -> tuple[int, str]:
+    """Return up to which position a target holds a table of the source, and the id of the schema there; (0, '') if nothing."""
+    position, schema_id = session.read_marks((schema, table.partition(".")[2]), mark_names(pipeline, table))
+    return (position, f"{schema_id:012x}") if position else (0, "")
+
+
+def mark_names(pipeline: str, table: str) -> tuple[str, str]:
+    """Return under which names a commit carries its position and the number of its schema."""
+    return f"auditor/{pipeline}/{table}", f"auditor/{pipeline}/{table}/schema"
+
+
+def merge(
+    session: Session,
+    pipeline: str,
+    statements: MergeStatements,
+    attempt: str,
+    before: tuple[int, str],
+    after: tuple[int, str],
+    step: Callable[[str], None],
+) -> bool:
+    """Merge the loaded changes of an attempt in one commit; False, and nothing merged, if the target holds something else than ``before``.
+
+    ``before`` and ``after`` are positions with the ids of schemas. Raises EngineError.
+    """
+    assert isinstance(session, Committing)
+    names = mark_names(pipeline, statements.table)
+    marks, expected = (dict(zip(names, _numbers(*held), strict=True)) for held in (after, before))
+    session.execute(statements.keep_last(attempt))
+    try:
+        step("merged")
+        step("commit")
+        return session.commit(Commit(statements.target, statements.last, statements.columns, statements.key, marks, expected))
+    finally:
+        for statement in statements.clear():
+            session.execute(statement)
+
+
+def pass_by(
+    session: Committing, schema: str, pipeline: str, table: str, before: tuple[int, str], after: tuple[int, str], *, clear: bool
+) -> bool:
+    """Set the position of a table by a commit that changes no row, or with ``clear`` deletes all; False if it is not ``before``.
+
+    Raises EngineError.
+    """
+    names = mark_names(pipeline, table)
+    marks, expected = (dict(zip(names, _numbers(*held), strict=True)) for held in (after, before))
+    return session.mark((schema, table.partition(".")[2]), marks, expected, clear=clear)
+
+
+def forget(session: Committing, schema: str, pipeline: str, table: str) -> None:
+    """Let a target forget where it stands in a table's stream, by a commit that changes no row. Raises EngineError."""
+    session.mark((schema, table.partition(".")[2]), dict.fromkeys(mark_names(pipeline, table), 0), {})
+
+
+def _numbers(position: int, schema_id: str) -> tuple[int, int]:
+    return position, int(schema_id or "0", 16)

@@ -1,0 +1,123 @@
+"""Changes of Delta tables, each one commit, which carries its application's numbers as transaction ids.
+
+A commit is made on the version that was looked at, or not at all: deltalake would otherwise put it behind what others wrote meanwhile,
+wherever its own rules see no conflict. What fails because another was quicker is begun anew from the newest version.
+
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dialects import errors
+from dialects.committing import Commit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import CommitProperties, DeltaTable
+
+ATTEMPTS = 8
+"""How often a commit is tried while others are quicker."""
+
+LONGEST_PAUSE = 2.0
+"""Seconds."""
+
+ADD_COLUMN = re.compile(r'ALTER TABLE (?P<table>(?:"(?:[^"]|"")+"\.?)+) ADD COLUMN (?P<column>"(?:[^"]|"")+") (?P<type>.+)', re.DOTALL)
+
+
+def quoted(name: str) -> str:
+    """Return a name as deltalake's expressions write it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def commit_changes(open_newest: Callable[[], DeltaTable], name: str, changes: pa.Table, commit: Commit) -> bool:
+    """Make a commit as `Committing.commit` says; ``changes`` are the rows of its table of changes."""
+    return _on_newest(open_newest, name, commit.expected, lambda table: _merge(table, changes, commit))
+
+
+def mark(open_newest: Callable[[], DeltaTable], name: str, marks: Mapping[str, int], expected: Mapping[str, int], clear: bool) -> bool:
+    """Make a commit as `Committing.mark` says."""
+
+    def write(table: DeltaTable) -> None:
+        before = int(table.version())
+        if clear:
+            table.delete(commit_properties=_properties(marks))
+        if int(table.version()) == before:
+            _commit_nothing(table, _properties(marks))
+
+    return _on_newest(open_newest, name, expected, write)
+
+
+def _on_newest(open_newest: Callable[[], DeltaTable], name: str, expected: Mapping[str, int], write: Callable[[DeltaTable], None]) -> bool:
+    """Make a commit on the newest version, and anew where others are quicker; False unless the version carries what is expected."""
+    from deltalake.exceptions import CommitFailedError
+
+    for attempt in range(ATTEMPTS):
+        table = open_newest()
+        if any((table.transaction_version(mark) or 0) != number for mark, number in expected.items()):
+            return False
+        try:
+            write(table)
+            return True
+        except CommitFailedError:
+            time.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.05 * 2**attempt)))
+    raise errors.SerializationConflict(f"{name}: others wrote it {ATTEMPTS} times while it was written; it is tried again")
+
+
+def _merge(table: DeltaTable, changes: pa.Table, commit: Commit) -> None:
+    """Merge changes into this version. Raises CommitFailedError if it is not the newest."""
+    before = int(table.version())
+    if changes.num_rows:
+        values = {quoted(name): f"changed.{quoted(name)}" for name in commit.columns}
+        done: dict[str, Any] = (
+            table.merge(
+                changes,
+                " AND ".join(f"merged.{quoted(name)} = changed.{quoted(name)}" for name in commit.key),
+                source_alias="changed",
+                target_alias="merged",
+                commit_properties=_properties(commit.marks),
+            )
+            .when_matched_delete("changed.auditor_op = 'd'")
+            .when_matched_update(values)
+            .when_not_matched_insert(values, "changed.auditor_op = 'i'")
+            .execute()
+        )
+        if done["num_source_rows"] != changes.num_rows:
+            raise errors.StatementRefused(f"{commit.table}: {changes.num_rows} changes became {done['num_source_rows']} in a merge")
+    if int(table.version()) == before:  # a merge that changes no row commits nothing, and with it no mark
+        _commit_nothing(table, _properties(commit.marks))
+
+
+def _commit_nothing(table: DeltaTable, properties: CommitProperties) -> None:
+    table.create_write_transaction([], "append", table.schema(), commit_properties=properties)
+
+
+def _properties(marks: Mapping[str, int]) -> CommitProperties:
+    from deltalake import CommitProperties, Transaction
+
+    return CommitProperties(app_transactions=[Transaction(name, number) for name, number in marks.items()], max_commit_retries=0)
+
+
+def create(uri: str, options: Mapping[str, str], columns: pa.Schema) -> None:
+    """Make an empty table. Raises SerializationConflict if there is one."""
+    from deltalake import write_deltalake
+    from deltalake.exceptions import DeltaError
+
+    try:
+        write_deltalake(uri, columns.empty_table(), mode="error", storage_options=dict(options))
+    except DeltaError as error:
+        if "already exists" not in str(error):
+            raise
+        raise errors.SerializationConflict(f"{uri}: another process has made it meanwhile") from error
+
+
+def add_columns(table: DeltaTable, columns: pa.Schema) -> None:
+    """Add columns, which are NULL in the rows that are there."""
+    from deltalake import Schema
+
+    table.alter.add_columns(Schema.from_arrow(columns).fields)
