@@ -43,6 +43,25 @@ class Committing(ABC):
         """Make an empty table (its name as SQL text) with the columns of a CREATE TABLE. Raises SerializationConflict if it is there."""
 
     @abstractmethod
+    def take_out(self, table: str, condition: str) -> None:
+        """Put the rows of a table (its name as SQL text) that fulfil a condition in its place, for this session and its open transaction.
+
+        They are those of the newest version, and can be changed by statements.
+        """
+
+    @abstractmethod
+    def put_back(self, key: Sequence[str], marks: Mapping[str, int]) -> None:
+        """End the transaction, and commit the rows that were taken out as they are now, on the version that they are of.
+
+        A row whose ``key`` (names) is gone is deleted. The commit carries these numbers by the applications' names. Raises
+        SerializationConflict, and nothing is written, if others wrote the table meanwhile.
+        """
+
+    @abstractmethod
+    def fence(self, table: str, mark: str, number: int) -> bool:
+        """Return whether the table carries this number of an application; if not, no commit that was begun before can be made any more."""
+
+    @abstractmethod
     def commit(self, commit: Commit) -> bool:
         """Make a commit, on the newest version of the table whoever else writes; False, and nothing written, unless the table carries
         what is ``expected``. Raises SerializationConflict if others were quicker too often, and other errors of ``dialects.errors``."""

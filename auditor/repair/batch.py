@@ -14,6 +14,7 @@ from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange, describe_key, meant_texts, read_rows
 from auditor.sql.changes import MarkStatements
 from dialects import Session
+from dialects.committing import Committing
 
 Written = Mapping[Key, ExactRow | None]
 """The rows that a batch wrote, as they were read back; None for a row that it deleted. What it left is not among them."""
@@ -44,7 +45,7 @@ class Writer:
         self._check_splits(steps)
         statements = [(step, self._statement(step)) for step in steps]
         try:
-            self._begin(number)
+            self._begin(number, [change.old or change.new for change in changes])
             left = self._run(statements)
             self.step("written")
             written = self._read_back([change for change in changes if change.key not in left])
@@ -54,7 +55,7 @@ class Writer:
             raise
         self.step("commit")
         self.at_commit = not self.is_dry
-        self.session.execute("ROLLBACK" if self.is_dry else "COMMIT")
+        self._end({self.marks.name: number})
         self.at_commit = False
         self.step("committed")
         return written
@@ -65,6 +66,7 @@ class Writer:
         for statement in self.proposal.target.BEGIN_WRITES:
             self.session.execute(statement)
         try:
+            self._take_out(list(ghosts.values()))
             for key, row in ghosts.items():
                 if self.session.write(self.proposal.statements.delete(row.texts, row.digest)):
                     taken.add(key)
@@ -72,10 +74,23 @@ class Writer:
             with suppress(AuditorError):
                 self.session.execute("ROLLBACK")
             raise
-        self.session.execute("COMMIT")
+        self._end({})
         return taken
 
-    def _begin(self, number: int) -> None:
+    def _take_out(self, rows: Sequence[ExactRow | None]) -> None:
+        """Where a batch is a commit, let its statements change these rows alone."""
+        if isinstance(self.session, Committing):
+            keys = [self.proposal.statements.matches(row.texts) for row in rows if row]
+            self.session.take_out(self.proposal.table.sql, " OR ".join(keys))
+
+    def _end(self, marks: Mapping[str, int]) -> None:
+        """Commit what was written, or in a dry run roll it back."""
+        if isinstance(self.session, Committing) and not self.is_dry:
+            self.session.put_back(self.proposal.written[: self.proposal.transfer.plan.key], marks)
+        else:
+            self.session.execute("ROLLBACK" if self.is_dry else "COMMIT")
+
+    def _begin(self, number: int, rows: Sequence[ExactRow | None]) -> None:
         dialect = self.proposal.target
         for statement in dialect.BEGIN_WRITES:
             self.session.execute(statement)
@@ -83,7 +98,8 @@ class Writer:
             for table in (*([] if self.is_dry else [self.marks.table]), self.proposal.table.sql):
                 self.session.execute(dialect.LOCK_TABLE.format(table=table))
         self.step("begun")
-        if not self.is_dry:
+        self._take_out(rows)
+        if not self.is_dry and not isinstance(self.session, Committing):
             self.session.execute(self.marks.insert(number))
         self.step("marked")
 

@@ -7,10 +7,13 @@ from contextlib import suppress
 from auditor.errors import AccessDenied, AuditorError, ConnectionLost, EngineError, LockTimeout, PatchRefused, StatementRefused
 from auditor.sql.changes import MarkStatements
 from dialects import Session
+from dialects.committing import Committing
 
 
 def prepare_marks(session: Session, marks: MarkStatements) -> None:
     """Make the table of marks unless it is there. Raises PatchRefused, with the statement to run, if the user may not make it."""
+    if isinstance(session, Committing):
+        return  # a commit carries its mark
     try:
         session.query(marks.count(0))
     except EngineError as error:
@@ -27,12 +30,20 @@ def prepare_marks(session: Session, marks: MarkStatements) -> None:
         ) from error
 
 
+def remove_marks(session: Session, marks: MarkStatements) -> None:
+    """Delete a patch's marks; those that commits carry stay. Raises EngineError."""
+    if not isinstance(session, Committing):
+        session.execute(marks.delete())
+
+
 def was_committed(session: Session, marks: MarkStatements, batch: int) -> bool:
     """Return whether a batch was committed, and keep it from being committed later if it was not.
 
     It inserts the batch's own mark: that waits for a transaction that is still in flight, and fences one that never got so far. Raises
     LockTimeout while such a transaction holds the mark, and other errors of the tree.
     """
+    if isinstance(session, Committing):
+        return session.fence(marks.target, marks.name, batch)
     dialect = session.dialect
     for statement in dialect.BEGIN_WRITES:
         session.execute(statement)

@@ -24,7 +24,7 @@ from auditor.repair.batch import Writer
 from auditor.repair.facts import unwritten_columns
 from auditor.repair.journal import describe_columns
 from auditor.repair.keys import Selection
-from auditor.repair.marks import prepare_marks
+from auditor.repair.marks import prepare_marks, remove_marks
 from auditor.repair.proposal import Proposal, count_changes, propose, unnamed
 from auditor.repair.recovery import recover_patch
 from auditor.repair.undo import undo_batches
@@ -158,7 +158,7 @@ def settle_patch(job: Job, dead: Patch) -> Counter[str]:
         with _writer(job, proposal, marks, dry_run=False) as writer:
             prepare_marks(writer.session, marks)
             counts = recover_patch(job.store, dead, writer)
-            writer.session.execute(marks.delete())
+            remove_marks(writer.session, marks)
     log.info("a patch whose process died was settled", extra={"action": "patch_settled", "patch": dead.patch})
     return counts
 
@@ -205,7 +205,7 @@ def _write(
         stopped = {"why": STOPPED} if application.stopped.is_set() else {}
         patches.end_patch(job.store, patch, "done", {**application.counts, **stopped})
         with suppress(AuditorError):  # marks that remain do no harm
-            writer.session.execute(marks.delete())
+            remove_marks(writer.session, marks)
         return _patched(application, patch)
 
 
@@ -225,7 +225,7 @@ def _settle_at_once(job: Job, proposal: Proposal, patch: str, why: str) -> None:
     marks = _marks(proposal, patch)
     with _writer(job, proposal, marks, dry_run=False) as writer:
         recover_patch(job.store, patches.get_patch(job.store, patch), writer, why)
-        writer.session.execute(marks.delete())
+        remove_marks(writer.session, marks)
 
 
 def _is_undoable(proposal: Proposal, planned: Counter[str]) -> bool:
@@ -249,7 +249,7 @@ def _writer(job: Job, proposal: Proposal, marks: MarkStatements, dry_run: bool) 
 
 
 def _marks(proposal: Proposal, patch: str) -> MarkStatements:
-    return MarkStatements(proposal.target, proposal.table.names[-2], patch)
+    return MarkStatements(proposal.target, proposal.table.names[-2], patch, proposal.table.sql)
 
 
 def _target_id(job: Job, proposal: Proposal) -> str:

@@ -66,6 +66,10 @@ class RowStatements:
         """Return the statement that deletes a row of this digest."""
         return self._fill("patch_delete", key=self._key(old), **self._guard(digest))
 
+    def matches(self, texts: Texts) -> str:
+        """Return the condition that a row has the key of this one."""
+        return f"({self._key(texts)})"
+
     def _guard(self, digest: str) -> dict[str, str]:
         found = self.dialect.row_hash(row_text(self.plan, "target", self.dialect), self.plan.hash)
         return {"digest": found, "expected": self.dialect.string_literal(digest)}
@@ -105,6 +109,13 @@ class MarkStatements:
     dialect: Dialect
     schema: str
     patch: str
+    target: str = ""
+    """The patched table as SQL; only asked for where a batch is a commit."""
+
+    @property
+    def name(self) -> str:
+        """Under which name commits carry the number of a batch, where a batch is a commit."""
+        return f"auditor/patch/{self.patch}"
 
     @property
     def table(self) -> str:

@@ -12,6 +12,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dialects import errors
@@ -91,6 +92,30 @@ def _merge(table: DeltaTable, changes: pa.Table, commit: Commit) -> None:
             raise errors.StatementRefused(f"{commit.table}: {changes.num_rows} changes became {done['num_source_rows']} in a merge")
     if int(table.version()) == before:  # a merge that changes no row commits nothing, and with it no mark
         _commit_nothing(table, _properties(commit.marks))
+
+
+def commit_on(table: DeltaTable, name: str, changes: pa.Table, commit: Commit) -> None:
+    """Make a commit on this version. Raises SerializationConflict if it is not the newest."""
+    from deltalake.exceptions import CommitFailedError
+
+    try:
+        _merge(table, changes, commit)
+    except CommitFailedError as error:
+        raise errors.SerializationConflict(f"{name}: others wrote the table while its rows were changed; nothing was written") from error
+
+
+def fence(open_newest: Callable[[], DeltaTable], name: str, mark: str, number: int) -> bool:
+    """Look for a number as `Committing.fence` says: a commit without rows takes the version that another one might still be made on."""
+    from deltalake.exceptions import CommitFailedError
+
+    for _ in range(ATTEMPTS):
+        table = open_newest()
+        if table.transaction_version(mark) == number:
+            return True
+        with suppress(CommitFailedError):
+            _commit_nothing(table, _properties({f"{mark}/void": number}))
+            return False
+    raise errors.SerializationConflict(f"{name}: others wrote it {ATTEMPTS} times while its commits were looked at; it is tried again")
 
 
 def _commit_nothing(table: DeltaTable, properties: CommitProperties) -> None:

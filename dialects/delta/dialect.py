@@ -11,9 +11,11 @@ from dialects.catalogue import Place, Table, TableName
 from dialects.delta import view
 from dialects.delta.place import S3, Root, find_root, pinned
 from dialects.delta.session import DeltaSession, translated
+from dialects.delta.snapshot import find_hazards
 from dialects.duckdb import DuckDB
 from dialects.floors import Floor
 from dialects.url import Url
+from dialects.writing import Hazard
 
 DELTALAKE = Floor("deltalake", "1.5", "deletion vectors")
 
@@ -24,15 +26,12 @@ class Delta(DuckDB):
     name = "delta"
     schemes = ("delta", S3)
     ancestors = ("duckdb",)
-    UNAVAILABLE_TEMPLATES = frozenset(
-        {"tables", "columns", "primary_key", "estimate", "comments", "dependents", "hazards", "bootstrap_stage_create"}
-    )
+    UNAVAILABLE_TEMPLATES = frozenset({"tables", "columns", "primary_key", "estimate", "comments", "dependents", "bootstrap_stage_create"})
 
     OPENS_FILES = True
     FINDS_KEY_RANGES = False  # files are rarely in the order of the key
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION",)
     READ_CONSISTENCY = "all statements read one version of the table"
-    PATCHES = False
     LINES = None
     READS_FILES = False
     ENFORCES_KEYS = False
@@ -60,6 +59,14 @@ class Delta(DuckDB):
             raise errors.NoSuchObject(f"a connection to Delta tables reads no {place.format}: use one of DuckDB or Spark")
         names = [place.path] if place.path else self._find(session.root, place.parts)
         return [self._describe_lake_table(session, place, name) for name in names if session.root.has_table(name)]
+
+    def hazards(self, session: Session, table: Table) -> list[Hazard]:
+        assert isinstance(session, DeltaSession)
+        opened = session.open(session.name_of(table.sql))
+        if opened is None:
+            raise errors.NoSuchObject(f"{table.sql}: there is no such table any more")
+        unreadable = [column.name for column in table.columns if column.kind is None]
+        return [*find_hazards(opened.table), *(Hazard("storage", f"Delta with the unread column {name}") for name in unreadable)]
 
     def list_tables(self, session: Session) -> list[TableName]:
         assert isinstance(session, DeltaSession)

@@ -28,6 +28,10 @@ _NAMED = re.compile(r'\b(?:FROM|JOIN)\s+((?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+")', 
 """Tables in a statement; its templates and dialect quote all names."""
 
 
+BEFORE = "auditor before"
+"""The rows that were taken out of a table, as they were."""
+
+
 @dataclass(slots=True)
 class Opened:
     """A table that the session has a view of."""
@@ -48,6 +52,8 @@ class DeltaSession(DuckDBSession, Committing):
         self._opened: dict[str, Opened] = {}
         self._pinned: dict[str, int] | None = None
         """The version of each table that the snapshot shows; None outside of snapshots."""
+        self._taken_out = ""
+        """The table, as SQL text, in whose place a transaction has some of its rows; empty if there is none."""
         self._stores: dict[str, Any] = {}
         if not root.is_local:
             connection.register_filesystem(files.file_system(self._stores.__getitem__))
@@ -82,6 +88,8 @@ class DeltaSession(DuckDBSession, Committing):
 
     def execute(self, sql: str) -> None:
         self._show(sql)
+        if sql == "ROLLBACK":
+            self._taken_out = ""
         if added := commits.ADD_COLUMN.fullmatch(sql):
             self._add_column(**added.groupdict())
         else:
@@ -128,6 +136,33 @@ class DeltaSession(DuckDBSession, Committing):
             changes = self.arrow(f"SELECT {columns} FROM {commit.changes}")
             return commits.commit_changes(lambda: self.open_version(name), name, changes, commit)
 
+    def take_out(self, table: str, condition: str) -> None:
+        name = self.name_of(table)
+        opened = self.open(name)
+        if opened is None:
+            raise errors.NoSuchObject(f"{name}: there is no such table any more")
+        before = self.dialect.quote(BEFORE)
+        super().execute(f"CREATE TEMPORARY TABLE {before} AS SELECT * FROM {table} WHERE {condition}")
+        super().execute(f"DROP VIEW {table}")
+        super().execute(f"CREATE TABLE {table} AS SELECT * FROM {before}")
+        self._taken_out = table
+
+    def put_back(self, key: Sequence[str], marks: Mapping[str, int]) -> None:
+        table, before, quote = self._taken_out, self.dialect.quote(BEFORE), self.dialect.quote
+        name = self.name_of(table)
+        opened = self._opened[name]
+        same = " AND ".join(f"b.{quote(one)} = t.{quote(one)}" for one in key)
+        gone = f"SELECT 'd' AS auditor_op, * FROM {before} AS b WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})"
+        changes = self.arrow(f"SELECT 'i' AS auditor_op, * FROM {table} UNION ALL {gone}")
+        self.execute("ROLLBACK")
+        names = [column.name for column in opened.snapshot.columns]
+        with self._writing(name):
+            commits.commit_on(opened.table, name, changes, Commit(table, "", names, key, marks, {}))
+
+    def fence(self, table: str, mark: str, number: int) -> bool:
+        with self._writing(self.name_of(table)) as name:
+            return commits.fence(lambda: self.open_version(name), name, mark, number)
+
     def _add_column(self, table: str, column: str, type: str) -> None:
         columns = self.arrow(f"SELECT CAST(NULL AS {type}) AS {column} LIMIT 0").schema
         with self._writing(self.name_of(table)) as name:
@@ -161,6 +196,8 @@ class DeltaSession(DuckDBSession, Committing):
         with translated(name):
             bare, version = unpinned(name)
             known = self._opened.get(name)
+            if known and self._taken_out and name == self.name_of(self._taken_out):
+                return known
             if known is None and not self.root.has_table(bare):
                 return None
             wanted = version if version is not None else (self._pinned or {}).get(name)

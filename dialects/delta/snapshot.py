@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from dialects import errors
+from dialects.writing import Hazard
 
 FEATURES = frozenset({"timestampNtz", "deletionVectors", "columnMapping", "v2Checkpoint", "vacuumProtocolCheck", "variantType"})
 """The features for readers under which files are read correctly. A variant is a column without a kind."""
@@ -143,6 +144,22 @@ def _quoted(name: str) -> str:
 def _file(action: Mapping[str, Any]) -> LakeFile:
     path = unquote(action["path"])
     return LakeFile(path, int(action["size_bytes"]), action["num_records"], action.get("partition") or {})
+
+
+def find_hazards(table: Any) -> list[Hazard]:
+    """Return what decides what a write does to the columns of a ``DeltaTable``: computed, numbered, with a default, or never NULL."""
+    found = []
+    for field in json.loads(table.schema().to_json())["fields"]:
+        name, about = str(field["name"]), field.get("metadata", {})
+        if "delta.generationExpression" in about:
+            found.append(Hazard("generated", name))
+        if any(key.startswith("delta.identity.") for key in about):
+            found.append(Hazard("identity", name))
+        if "CURRENT_DEFAULT" in about:
+            found.append(Hazard("default", name))
+        elif not field["nullable"]:
+            found.append(Hazard("required", name))
+    return found
 
 
 def deleted_rows(table: Any, snapshot: Snapshot) -> Iterator[tuple[int, int]]:

@@ -21,7 +21,7 @@ from tests.repair.killed import ROWS, STEPS, kill
 DIFFERENCES = 18
 
 QUICK = [*chosen_pairs("mariadb-postgres")]
-EVERY = [*chosen_pairs("mariadb-postgres", "postgres-mariadb", "mariadb-mysql", "mariadb-duckdb", "mariadb-redshift")]
+EVERY = [*chosen_pairs("mariadb-postgres", "postgres-mariadb", "mariadb-mysql", "mariadb-duckdb", "mariadb-redshift", "duckdb-delta")]
 
 
 @pytest.fixture
