@@ -18,6 +18,7 @@ from auditor.store import pipelines
 from dialects.delta import commits
 from tests.live import Engines, engine_params
 from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline.test_schema_changes import change, comes
 from tests.pipeline_events import announce, batch, delete, insert, table
 from tests.servers import s3
 
@@ -123,6 +124,24 @@ def test_a_reset_lets_the_table_forget_and_keeps_its_rows(road: Road) -> None:
     forget_positions(road.settings, road.store, PIPELINE, "wh")
     assert lake_table(road).transaction_version(MARK) == 0 and ids(road) == [1]
     assert road.loader().merge_all() == 1 and ids(road) == [1]
+
+
+def test_a_table_is_emptied_as_the_source_was_and_a_renamed_one_stops(road: Road) -> None:
+    now = [0.0]
+    loader = road.loader(clock=lambda: now[0])
+    road.stage_task(batch(comes(ORDERS, 10, ["1", "a"], ["2", "b"])))
+    loader.merge_all()
+    road.stage_task(batch(comes(ORDERS, 15, ["3", "old"]), change("orders", 20, {"op": "clear"}), comes(ORDERS, 30, ["4", "x"])))
+    loader.merge_all()
+    assert ids(road) == [4] and lake_table(road).transaction_version(MARK) == 30
+    road.stage_task(batch(change("orders", 40, {"op": "clear"})))
+    loader.merge_all()
+    assert ids(road) == [] and lake_table(road).transaction_version(MARK) == 40
+    road.stage_task(batch(change("orders", 50, {"op": "gone", "to": "shop.sold"}), comes(ORDERS, 60, ["5", "y"])))
+    loader.merge_all()
+    report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]
+    assert report.state == "stopped" and "a pipeline renames no tables of delta; rename the table there" in report.reason
+    assert ids(road) == []
 
 
 def test_a_compaction_by_its_owner_changes_no_row(road: Road) -> None:

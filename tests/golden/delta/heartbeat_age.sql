@@ -1,0 +1,2 @@
+SELECT EPOCH(NOW()) - EPOCH(MAX("at")) AS seconds
+FROM "shop"."heartbeat"
