@@ -5,12 +5,14 @@ The tests are those that ``auditor.testing.oracle`` has for the engines of other
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
-from auditor.testing import oracle
+from auditor.testing import columns, oracle
 from dialects import HashAlgorithm, Kind, Session
+from tests import tables
 from tests.live import LiveEngine, and_delta
 
 pytestmark = pytest.mark.parametrize("engine", and_delta(), indirect=True)
@@ -19,6 +21,18 @@ ALIASES: Mapping[str, Mapping[Kind, Kind]] = {
     "mariadb": {Kind("json"): Kind("text")},  # https://mariadb.com/kb/en/json/
     "redshift": {Kind("uuid"): Kind("text"), Kind("network"): Kind("text"), Kind("integer", unsigned=True): Kind("decimal", 20, 0)},
 }
+
+
+@pytest.fixture(autouse=True)
+def made_as_delta_tables(engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the tests make tables of an engine that runs no CREATE TABLE."""
+
+    def make_table(_: str, name: str, some: columns.Columns, rows: Sequence[Sequence[Any]], key: str = "") -> None:
+        tables.make(engine, name, some, rows, [key] if key else [])
+
+    if engine.dialect == "delta":
+        for module in (columns, oracle):
+            monkeypatch.setattr(module, "make_table", make_table)
 
 
 @pytest.fixture
