@@ -95,7 +95,7 @@ def merge_next(
     if isinstance(session, Committing):
         if _check_staged(session, table, target, attempt, loaded):
             raise TableStopped(
-                f"{table}: its rows come anew through the stream, range by range, and a pipeline brings no ranges to {session.dialect.name} yet;"
+                f"{table}: its rows come anew through the stream, range by range, and {session.dialect.name} takes no ranges yet;"
                 " reset the pipeline, and copy the table again"
             )
         before, after = (held.position, held.schema_id), (position, schema_id)
