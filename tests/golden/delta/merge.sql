@@ -25,20 +25,41 @@ SELECT
   "name"
 FROM "dwh"."orders"
 WHERE 1 = 0;
-SELECT COUNT(*)
+SELECT
+  COUNT(*),
+  COALESCE(SUM(CASE WHEN auditor_op = 'l' THEN 1 ELSE 0 END), 0)
 FROM "auditor_stage_db7faf71f44ee479"
 WHERE auditor_attempt = 'a1';
+CREATE TEMPORARY TABLE "auditor_bounds" AS
+SELECT auditor_position, auditor_row, auditor_op, "id"
+FROM "auditor_stage_db7faf71f44ee479"
+WHERE auditor_attempt = 'a1' AND auditor_op IN ('l', 'h');
+SELECT auditor_position, auditor_row, auditor_op, CASE WHEN "id" IS NULL THEN 0 ELSE 1 END
+FROM "auditor_bounds";
 CREATE TEMPORARY TABLE "auditor_last" AS
 SELECT *
 FROM (
   SELECT
+    auditor_position,
+    auditor_row,
     auditor_op,
     "id", "name",
     ROW_NUMBER() OVER (PARTITION BY "id" ORDER BY auditor_position DESC, auditor_row DESC) AS auditor_rank
   FROM "auditor_stage_db7faf71f44ee479"
-  WHERE auditor_attempt = 'a1'
+  WHERE auditor_attempt = 'a1' AND auditor_op IN ('i', 'd')
 ) AS ranked
 WHERE auditor_rank = 1;
+UPDATE "auditor_last" AS changed
+SET auditor_op = 'd'
+WHERE
+  changed.auditor_op = 'i'
+  AND (changed.auditor_position < 4096 OR (changed.auditor_position = 4096 AND changed.auditor_row < 2))
+  AND changed."id" >= (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l')
+  AND (changed."id" > (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l') OR (changed."id" = (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l') AND FALSE));
+DELETE FROM "dwh"."orders" AS merged
+WHERE merged."id" >= (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l')
+  AND (merged."id" > (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l') OR (merged."id" = (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l') AND FALSE));
+DROP TABLE "auditor_bounds";
 DELETE FROM "dwh"."orders" AS merged
 USING "auditor_last" AS changed
 WHERE merged."id" = changed."id";
