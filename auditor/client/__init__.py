@@ -30,6 +30,7 @@ from auditor.errors import AuditorError
 if TYPE_CHECKING:
     import pyarrow
 
+    from auditor.client.lag_types import LagHistory
     from auditor.client.types import (
         Audit,
         AuditDetails,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
         ConsoleScripts,
         Difference,
         Event,
-        LagHistory,
         Partition,
         Patch,
         PatchRow,

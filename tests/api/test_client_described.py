@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from auditor.client import Client, types
+from auditor.client import Client, lag_types, types
 from auditor.report import difference_rows
 from tests.api.conftest import Service
 
@@ -21,9 +21,9 @@ TYPES: dict[str, Any] = {
     "ConsoleScripts": types.ConsoleScripts,
     "Difference": types.Difference,
     "Event": types.Event,
-    "LagHistory": types.LagHistory,
-    "LagPoint": types.LagPoint,
-    "LagSeries": types.LagSeries,
+    "LagHistory": lag_types.LagHistory,
+    "LagPoint": lag_types.LagPoint,
+    "LagSeries": lag_types.LagSeries,
     "LastRun": types.LastRun,
     "Partition": types.Partition,
     "Patch": types.Patch,
