@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
 import re
 from typing import Annotated, Any
@@ -51,6 +52,20 @@ def check_timezone(name: str) -> str:
 
 Zone = Annotated[str, AfterValidator(check_timezone)]
 """The name of a time zone in the IANA database."""
+
+
+def check_key(text: str) -> str:
+    """Return a key of the store's encryption (Fernet). Raises ValueError for any other text."""
+    try:
+        size = len(base64.urlsafe_b64decode(text))
+    except ValueError:
+        size = 0
+    if size != 32:
+        raise ValueError(
+            "this is no key; make one with: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())', and"
+            " name the environment variable that holds it: ${AUDITOR_JOURNAL_KEY}"
+        )
+    return text
 
 
 def parse_share(value: Any) -> Any:

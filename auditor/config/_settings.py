@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from auditor.config._audit import Audit
-from auditor.config._base import Duration, Strict, suggest
+from auditor.config._base import Duration, Strict, check_key, suggest
 from auditor.config._connection import ConnectionSettings, share_statement_limits
 from auditor.config._groups import AuditGroup, split_groups
 from auditor.config._pipeline import Pipeline, find_problems
@@ -34,6 +34,9 @@ class Retention(Strict):
     """Age in days beyond which a run is deleted; ``null`` for no limit."""
     journal: Duration = 30 * 86400.0
     """How long the rows of applied patches are stored, by which these can be undone."""
+    journal_key: Annotated[str, AfterValidator(check_key)] | None = Field(None, repr=False)
+    """The key by which values of masked columns are encrypted in these rows: ``${AUDITOR_JOURNAL_KEY}``. By default they are not stored,
+    and a patch of a table with masked columns cannot be undone."""
 
 
 class Channel(Strict):

@@ -42,6 +42,8 @@ class Application:
     """Set once no further batch may begin."""
     total: int
     """Rows that are to be changed, for the progress."""
+    journal_key: str = ""
+    """The key that encrypts masked columns in the journal; empty to leave them out."""
     counts: Counter[str] = field(default_factory=Counter)
     """Rows by what became of them."""
     keys: list[int] = field(default_factory=list)
@@ -114,7 +116,8 @@ class Application:
         self, state: BatchState, changes: Sequence[RowChange], written: Written | None = None, taken: Collection[Key] = ()
     ) -> None:
         if not self.writer.is_dry:
-            patches.write_batch(self.store, self.patch, self.number, state, to_rows(self.proposal, changes, written, taken))
+            rows = to_rows(self.proposal, changes, written, taken, key=self.journal_key)
+            patches.write_batch(self.store, self.patch, self.number, state, rows)
 
     def _count(self, changes: Sequence[RowChange], written: Written, taken: Collection[Key]) -> None:
         for change in changes:

@@ -12,6 +12,7 @@ from auditor.errors import PatchRefused
 from auditor.repair.batch import Written
 from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange, meant_texts
+from auditor.repair.sealing import seal, unseal
 from auditor.store.patches import Batch
 
 Outcome = Literal["", "written", "left", "taken back"]
@@ -22,9 +23,9 @@ DONE = {"missing": "inserted", "changed": "updated", "extra": "deleted"}
 
 
 def to_rows(
-    proposal: Proposal, changes: Sequence[RowChange], written: Written | None = None, taken: Collection[Key] = ()
+    proposal: Proposal, changes: Sequence[RowChange], written: Written | None = None, taken: Collection[Key] = (), *, key: str = ""
 ) -> list[dict[str, Any]]:
-    """Return changes as the journal stores them, without the texts of masked columns.
+    """Return changes as the journal stores them; the texts of masked columns are encrypted with ``key``, or left out without one.
 
     ``written`` are the rows of a batch that was committed, ``taken`` those that were taken back.
     """
@@ -35,7 +36,7 @@ def to_rows(
         if written is not None:
             outcome = "taken back" if change.key in taken else "written" if change.key in written else "left"
         after = written[change.key] if written is not None and change.key in written else meant_row(names, change)
-        shown = {"old": _texts(change.old, names, masked), "new": _texts(after, names, masked)}
+        shown = {"old": _texts(change.old, names, masked, key), "new": _texts(after, names, masked, key)}
         rows.append({"kind": change.kind, "key": list(change.key), **shown, "columns": list(change.columns), "outcome": outcome})
     return rows
 
@@ -59,19 +60,25 @@ def meant_row(names: Sequence[str], change: RowChange) -> ExactRow | None:
     return ExactRow(texts, canonical.row_hash(canonical.row_text(texts)))
 
 
-def _texts(row: ExactRow | None, names: Sequence[str], masked: Collection[str]) -> dict[str, Any] | None:
+def _texts(row: ExactRow | None, names: Sequence[str], masked: Collection[str], key: str) -> dict[str, Any] | None:
     if row is None:
         return None
-    return {"texts": [None if name in masked else text for name, text in zip(names, row.texts, strict=True)], "digest": row.digest}
+    stored = {"texts": [None if name in masked else text for name, text in zip(names, row.texts, strict=True)], "digest": row.digest}
+    if not (masked and key):
+        return stored
+    return {**stored, "sealed": seal({place: row.texts[place] for place, name in enumerate(names) if name in masked}, key)}
 
 
-def to_undo(rows: Sequence[Mapping[str, Any]]) -> list[RowChange]:
-    """Return what takes back the written rows of a batch: each change the other way round, in its reverse order."""
+def to_undo(rows: Sequence[Mapping[str, Any]], key: str, patch: str) -> list[RowChange]:
+    """Return what takes back the written rows of a batch: each change the other way round, in its reverse order.
+
+    Raises PatchRefused where masked texts were encrypted with another key than ``key``.
+    """
     found = []
     for row in reversed(rows):
         if row["outcome"] != "written":
             continue
-        new, old = row_of(row["old"]), row_of(row["new"])
+        new, old = _opened(row["old"], key, patch), _opened(row["new"], key, patch)
         kind: Any = {"missing": "extra", "extra": "missing", "changed": "changed"}[row["kind"]]
         found.append(RowChange(kind, tuple(row["key"]), new, old, tuple(row["columns"])))
     return found
@@ -88,6 +95,10 @@ def require_rows(rows: list[dict[str, Any]] | None, patch: str) -> list[dict[str
     if rows is None:
         raise PatchRefused(f"the rows of patch {patch} were dropped from the journal, so that it cannot be undone; patch again instead")
     return rows
+
+
+def _opened(stored: Mapping[str, Any] | None, key: str, patch: str) -> ExactRow | None:
+    return ExactRow(tuple(unseal(stored, key, patch)), stored["digest"]) if stored else None
 
 
 def row_of(stored: Mapping[str, Any] | None) -> ExactRow | None:

@@ -27,10 +27,10 @@ from auditor.repair.keys import Selection
 from auditor.repair.marks import prepare_marks, remove_marks
 from auditor.repair.proposal import Proposal, count_changes, propose, unnamed
 from auditor.repair.recovery import recover_patch
-from auditor.repair.undo import undo_batches
+from auditor.repair.undo import check_readable, undo_batches
 from auditor.sql.changes import MarkStatements
 from auditor.store import Store, patch_requests, patches
-from auditor.store.patches import Patch
+from auditor.store.patches import NOT_UNDOABLE, Patch
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +67,8 @@ class Job:
     """Called with the name of each step of a batch before it begins."""
     claimed: str = ""
     """The id of the patch, if it was requested and claimed before; empty for one that begins now."""
+    journal_key: str = ""
+    """The key that encrypts masked columns in the journal; empty if there is none."""
 
     @property
     def target(self) -> str:
@@ -143,7 +145,8 @@ def undo_patch(job: Job, original: Patch) -> Patched:
     if original.state == "undone":
         raise PatchRefused(f"patch {original.patch} was undone already")
     if not original.undoable:
-        raise PatchRefused(f"patch {original.patch} cannot be undone: its journal has not all rows (a masked column, or they were dropped)")
+        raise PatchRefused(f"patch {original.patch} cannot be undone: {NOT_UNDOABLE}")
+    check_readable(patches.list_batches(job.store, original.patch), original, job.journal_key)
     with _opened(job, NO_KEYS) as (proposal, _):
         if original.target != _target_id(job, proposal):
             raise PatchRefused(f"patch {original.patch} is of another table than {proposal.facts.table}")
@@ -186,7 +189,7 @@ def _write(
     patch = job.claimed or uuid.uuid4().hex
     marks = _marks(proposal, patch)
     with _writer(job, proposal, marks, dry_run) as writer:
-        application = Application(job.store, patch, proposal, writer, undoes is None, job.stopped, planned.total())
+        application = Application(job.store, patch, proposal, writer, undoes is None, job.stopped, planned.total(), job.journal_key)
         if dry_run:
             work(application)
             return _patched(application, "")
@@ -211,7 +214,7 @@ def _write(
 
 def _begin(job: Job, proposal: Proposal, patch: str, planned: Counter[str], undoes: str | None) -> None:
     """Store that a patch begins. Raises PatchRefused while another one of the table is at work."""
-    undoable, columns = _is_undoable(proposal, planned), {"columns": describe_columns(proposal)}
+    undoable, columns = _is_undoable(job, proposal, planned), {"columns": describe_columns(proposal)}
     if job.claimed:
         patch_requests.begin_claimed(job.store, patch, undoable=undoable, detail=columns)
         return
@@ -228,10 +231,10 @@ def _settle_at_once(job: Job, proposal: Proposal, patch: str, why: str) -> None:
         remove_marks(writer.session, marks)
 
 
-def _is_undoable(proposal: Proposal, planned: Counter[str]) -> bool:
+def _is_undoable(job: Job, proposal: Proposal, planned: Counter[str]) -> bool:
     """Return whether the journal will have all that the changed rows hold: a deleted row also has columns that are not compared."""
     is_whole = not proposal.transfer.unwritable and not unwritten_columns(proposal.facts, proposal.written)
-    return not proposal.transfer.masked and (is_whole or not planned["extra"])
+    return bool(not proposal.transfer.masked or job.journal_key) and (is_whole or not planned["extra"])
 
 
 def _patched(application: Application, patch: str) -> Patched:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from auditor.repair.apply import Application, Found
 from auditor.repair.facts import check_changes
@@ -11,7 +11,7 @@ from auditor.repair.journal import require_rows, to_undo
 from auditor.repair.proposal import Proposal
 from auditor.repair.rows import RowChange, read_rows
 from auditor.store import patches
-from auditor.store.patches import Patch
+from auditor.store.patches import Batch, Patch
 
 
 def undo_batches(application: Application, original: Patch) -> None:
@@ -24,9 +24,16 @@ def undo_batches(application: Application, original: Patch) -> None:
             continue
         if application.stopped.is_set():
             return
-        meant = to_undo(require_rows(batch.rows, original.patch))
+        meant = to_undo(require_rows(batch.rows, original.patch), application.journal_key, original.patch)
         if meant:
             application.write(lambda meant=meant: _unchanged(application, meant))  # type: ignore[misc]
+
+
+def check_readable(batches: Iterable[Batch], original: Patch, key: str) -> None:
+    """Raise PatchRefused unless the rows of a patch are there, and can be read with this key."""
+    for batch in batches:
+        if batch.state in ("committed", "applied"):
+            to_undo(require_rows(batch.rows, original.patch), key, original.patch)
 
 
 def _unchanged(application: Application, meant: Sequence[RowChange]) -> Found:

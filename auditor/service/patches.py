@@ -239,6 +239,7 @@ def _job(settings: Settings, store: Store, audit: Audit, report: Report, followe
         followed.on_progress,
         followed.step,
         claimed,
+        settings.keep.journal_key or "",
     )
 
 

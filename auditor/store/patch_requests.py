@@ -17,7 +17,7 @@ from auditor.store import events
 from auditor.store._patch_schema import patch_plans, patches
 from auditor.store._process import this_process
 from auditor.store._store import Store, database_time
-from auditor.store.patches import Patch, fetch_patch, to_patch
+from auditor.store.patches import NOT_UNDOABLE, Patch, fetch_patch, to_patch
 
 NOT_OWNED: dict[str, Any] = {"host": "", "pid": 0, "process": ""}
 """The owner of a patch that no process has taken up."""
@@ -144,7 +144,7 @@ def _check_undoable(connection: Connection, original: Row[Any], rows: int) -> No
     if original.state not in ("done", "failed"):
         raise PatchRefused(f"patch {name} is {original.state}: it has written nothing that could be undone yet")
     if not original.undoable:
-        raise PatchRefused(f"patch {name} cannot be undone: its journal has not all rows (a masked column, or they were dropped)")
+        raise PatchRefused(f"patch {name} cannot be undone: {NOT_UNDOABLE}")
     written = sum(original.detail.get(one, 0) for one in WRITTEN)
     if rows != written:
         raise PatchRefused(f"patch {name} wrote {written:,} rows, not {rows:,}; look at its rows, and send their number")

@@ -31,6 +31,12 @@ MEASURED = 5
 MEASURED_ROWS = 100
 """The least rows of a patch by which it is measured."""
 
+NOT_UNDOABLE = (
+    "its journal has not all rows (a masked column without keep: journal_key, a deleted row's column that is not compared, or they were"
+    " dropped)"
+)
+"""Why a patch cannot be undone that is not marked as undoable."""
+
 SILENT = dt.timedelta(minutes=10)
 """How long a patch of a process that cannot be looked at is silent before its process counts as dead."""
 
