@@ -21,8 +21,8 @@ def bootstrap(options: argparse.Namespace) -> int:
     from auditor.errors import ConfigError
     from auditor.service import bootstraps
 
-    if options.drop_old and (options.keys or options.replica):
-        raise ConfigError("--drop-old drops what all bootstraps of the audit left; leave --keys and --from out")
+    if options.drop_old and (options.keys or options.replica or options.partitions):
+        raise ConfigError("--drop-old drops what all bootstraps of the audit left; leave --keys, --partitions and --from out")
     with (
         settings_and_store(options) as (configured, store),
         watching(options.quiet) as watch,
@@ -33,7 +33,7 @@ def bootstrap(options: argparse.Namespace) -> int:
             dropped = bootstraps.drop_left(configured, store, options.audit, followed)
             print(f"dropped {', '.join(dropped)}" if dropped else "there is nothing to drop")
             return 0
-        asked = (configured, store, options.audit, options.keys, options.replica, followed)
+        asked = (configured, store, options.audit, options.keys, options.replica, options.partitions, followed)
         if options.dry_run:
             print(bootstraps.plan_bootstrap(*asked))
             return 0

@@ -250,6 +250,12 @@ def _add_bootstrap_command(command: AddCommand) -> None:
     bootstrap.add_argument("audit", metavar="AUDIT", help="audit whose target is copied anew")
     bootstrap.add_argument("--keys", type=keys, metavar="FROM..TO", help="copy only these keys, both ends included; either may be empty")
     bootstrap.add_argument(
+        "--partitions",
+        default="",
+        metavar="N,N..N",
+        help="copy only these partitions of the audit's last run, by number; 'differing' stands for those that differed",
+    )
+    bootstrap.add_argument(
         "--from", dest="replica", default="", metavar="CONNECTION", help="read this replica of the source, which matched it lately"
     )
     action = bootstrap.add_mutually_exclusive_group()

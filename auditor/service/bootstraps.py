@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,10 +19,11 @@ from auditor.model import Report, Verdict
 from auditor.repair.bootstrap import bootstrap
 from auditor.repair.bootstrap.job import BootstrapJob
 from auditor.repair.bootstrap.plan import BootstrapPlan
+from auditor.repair.bootstrap.verifying import differing_ranges
 from auditor.repair.facts import ACCEPTABLE
 from auditor.repair.keys import Selection
 from auditor.service import audits, patches, proxies, running
-from auditor.service.definitions import apply_overrides
+from auditor.service.bootstrap_spans import choose_spans
 from auditor.store import bootstraps, repairs, runs
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_AGE = 86400.0
 """Seconds after which a replica's match is too old to copy from it, where the target's connection has no ``write``."""
+
+
+SHOWN = 3
+"""Ranges of keys that a plan names."""
 
 
 def ignore_step(_: str) -> None:
@@ -68,26 +74,39 @@ class BootstrapResult:
 
 
 def plan_bootstrap(
-    settings: Settings, store: Store, name: str, keys: Mapping[str, int] | None = None, source: str = "", followed: Followed = NOBODY
+    settings: Settings,
+    store: Store,
+    name: str,
+    keys: Mapping[str, int] | None = None,
+    source: str = "",
+    partitions: str = "",
+    followed: Followed = NOBODY,
 ) -> str:
     """Return the plan of a bootstrap for a person; nothing is written. Raises BootstrapRefused, ConfigError, PlanError and EngineError."""
-    job = _job(settings, store, name, keys, source, followed)
+    job = _job(settings, store, name, keys, source, partitions, followed)
     return describe_plan(bootstrap.prepare(job))
 
 
 def run_bootstrap(
-    settings: Settings, store: Store, name: str, keys: Mapping[str, int] | None = None, source: str = "", followed: Followed = NOBODY
+    settings: Settings,
+    store: Store,
+    name: str,
+    keys: Mapping[str, int] | None = None,
+    source: str = "",
+    partitions: str = "",
+    followed: Followed = NOBODY,
 ) -> BootstrapResult:
     """Copy the rows anew, bring them into the target, audit them again, and patch what changed meanwhile.
 
     Goes on with a bootstrap of the same table and keys that did not end. ``keys`` has the least and greatest key (``from``, ``to``), both
-    inclusive; ``source`` is a connection to a replica to read. Raises what `plan_bootstrap` raises with nothing written; BootstrapFailed,
+    inclusive; ``source`` is a connection to a replica to read; ``partitions`` are partitions of the last run by their numbers (``3,7..9``),
+    or ``differing``. Raises what `plan_bootstrap` raises with nothing written; BootstrapFailed,
     StatementCancelled and EngineError with the table as it was.
     """
     patches.settle_dead(settings, store)
-    job = _job(settings, store, name, keys, source, followed)
+    job = _job(settings, store, name, keys, source, partitions, followed)
     done = bootstrap.run(job, lambda prepared: followed.on_plan(describe_plan(prepared)))
-    after, patched, why = _settle(settings, store, name, keys, done.bootstrap, followed)
+    after, patched, why = _settle(settings, store, job, done.bootstrap, followed)
     detail = {"rows": done.rows, **({"after": after.run} if after else {})}
     bootstraps.save_stage(store, done.bootstrap, "settled", detail)
     bootstraps.end_bootstrap(store, done.bootstrap, "done")
@@ -96,7 +115,7 @@ def run_bootstrap(
 
 def drop_left(settings: Settings, store: Store, name: str, followed: Followed = NOBODY) -> list[str]:
     """Drop the tables that bootstraps of an audit's target left, and return their names. Raises BootstrapRefused and EngineError."""
-    return bootstrap.drop_left(_job(settings, store, name, None, "", followed))
+    return bootstrap.drop_left(_job(settings, store, name, None, "", "", followed))
 
 
 def describe_plan(prepared: bootstrap.Prepared) -> str:
@@ -122,22 +141,26 @@ def describe_plan(prepared: bootstrap.Prepared) -> str:
 
 
 def _keys(plan: BootstrapPlan) -> str:
-    first, end = plan.whole.first, plan.whole.end
-    if first is None and end is None:
+    if plan.is_whole:
         return "the whole table" if not plan.plan.sides["target"].where else "the rows of its filter"
-    return f"keys {'' if first is None else f'{first:,}'}..{'' if end is None else f'{end - 1:,}'}"
+    ends = [(span.first, span.end) for span in plan.spans]
+    shown = [f"{'' if first is None else f'{first:,}'}..{'' if end is None else f'{end - 1:,}'}" for first, end in ends[:SHOWN]]
+    more = f" and {len(ends) - SHOWN:,} further ranges" if len(ends) > SHOWN else ""
+    return f"keys {', '.join(shown)}{more}"
 
 
-def _job(settings: Settings, store: Store, name: str, keys: Mapping[str, int] | None, source: str, followed: Followed) -> BootstrapJob:
+def _job(
+    settings: Settings, store: Store, name: str, keys: Mapping[str, int] | None, source: str, partitions: str, followed: Followed
+) -> BootstrapJob:
     settings = audits.with_defined_audits(settings, store)
     audit = proxies.audit(settings, name)
     if audit.via or name not in settings.audits:
         raise BootstrapRefused(f"{name} compares a dump, which is older than its source; audit the source itself, and copy from that")
-    _, slice = apply_overrides(audit, {"keys": dict(keys)} if keys else {})
+    spans = choose_spans(store, name, audit, keys, partitions)
     copied = _from_replica(settings, store, name, audit, source) if source else audit
     folder = Path(tempfile.gettempdir())
     return BootstrapJob(
-        store, name, copied, settings.connections, slice, followed.who, folder, followed.stopped, followed.on_progress, followed.step
+        store, name, copied, settings.connections, spans, followed.who, folder, followed.stopped, followed.on_progress, followed.step
     )
 
 
@@ -163,37 +186,48 @@ def _from_replica(settings: Settings, store: Store, name: str, audit: Audit, sou
     )
 
 
-def _settle(
-    settings: Settings, store: Store, name: str, keys: Mapping[str, int] | None, done: str, followed: Followed
-) -> tuple[Report | None, Mapping[str, int], str]:
+def _settle(settings: Settings, store: Store, job: BootstrapJob, done: str, followed: Followed) -> tuple[Report | None, Counter[str], str]:
     """Audit the copied rows again, and patch what changed while they were copied; return the last run, what was patched, and what went
     wrong."""
-    overrides: dict[str, Any] = {"keys": dict(keys)} if keys else {}
-    if proxies.audit(audits.with_defined_audits(settings, store), name).method not in ("exact", "auto"):
-        overrides["method"] = "exact"
     try:
-        report = running.run_audit(
-            audits.with_defined_audits(settings, store),
-            name,
-            followed.on_progress,
-            store,
-            reason=f"after bootstrap {done}",
-            requested_by=followed.who,
-            overrides=overrides,
-        )
+        report = _audit_again(settings, store, job, done, followed)
     except AuditorError as error:
-        return None, {}, f"the copied rows were not audited again: {error}"
-    patched: Mapping[str, int] = {}
-    why = ""
+        return None, Counter(), f"the copied rows were not audited again: {error}"
+    patched, why = Counter[str](), ""
     if report.verdict is Verdict.MISMATCH:
-        asked = patches.Followed(followed.who, ACCEPTABLE, followed.stopped, followed.on_progress)
-        try:
-            result = patches.apply_patch(settings, store, report.run, Selection(delete_extra=True), asked)
-        except AuditorError as error:
-            why = f"what changed while the rows were copied was not patched: {error}"
-        else:
-            patched = dict(result.patched.counts)
-            report = result.after or report
+        report, patched, why = _patch(settings, store, job, report, done, followed)
     note = f"bootstrap {done[:12]}; run {report.run[:12]} looked again: {report.verdict.value}"
-    repairs.record_repair(store, run=report.run, audit=name, kind="bootstrap", note=note, who=followed.who, rows=None)
+    repairs.record_repair(store, run=report.run, audit=job.name, kind="bootstrap", note=note, who=followed.who, rows=None)
     return report, patched, why
+
+
+def _audit_again(settings: Settings, store: Store, job: BootstrapJob, done: str, followed: Followed) -> Report:
+    """Audit the copied keys, and those between them."""
+    name, first, end = job.name, job.spans[0].first, job.spans[-1].end
+    keys = {**({} if first is None else {"from": first}), **({} if end is None else {"to": end - 1})}
+    overrides: dict[str, Any] = {"keys": keys} if keys else {}
+    settings = audits.with_defined_audits(settings, store)
+    if proxies.audit(settings, name).method not in ("exact", "auto"):
+        overrides["method"] = "exact"
+    reason = f"after bootstrap {done}"
+    return running.run_audit(settings, name, followed.on_progress, store, reason=reason, requested_by=followed.who, overrides=overrides)
+
+
+def _patch(
+    settings: Settings, store: Store, job: BootstrapJob, report: Report, done: str, followed: Followed
+) -> tuple[Report, Counter[str], str]:
+    """Patch what differs in the copied ranges, and in no others; return the last run, what was patched, and what went wrong."""
+    asked = patches.Followed(followed.who, ACCEPTABLE, followed.stopped, followed.on_progress)
+    changed = differing_ranges(report, job.spans) if len(job.spans) > 1 else [0]
+    counts, last = Counter[str](), report
+    try:
+        for span in [span for number, span in enumerate(job.spans) if changed is None or number in changed]:
+            selection = Selection(first=span.first, last=None if span.end is None else span.end - 1, delete_extra=True)
+            result = patches.apply_patch(settings, store, report.run, selection, asked)
+            counts += result.patched.counts
+            last = result.after or last
+        if len(job.spans) > 1 and counts:
+            last = _audit_again(settings, store, job, done, followed)
+    except AuditorError as error:
+        return last, counts, f"what changed while the rows were copied was not patched: {error}"
+    return last, counts, ""

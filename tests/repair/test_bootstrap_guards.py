@@ -98,6 +98,31 @@ def test_a_range_is_copied_anew_and_other_rows_stay(both: Small) -> None:
 
 
 @WRITTEN
+def test_the_partitions_that_differed_are_copied_anew_and_no_others(both: Small) -> None:
+    both.on_target("DELETE FROM t", *(f"INSERT INTO t VALUES ({number}, 'row {number}')" for number in range(1, ROWS + 1)))
+    both.on_target("UPDATE t SET name = 'wrong' WHERE id IN (12, 13, 35)")
+    audit = both.settings.audits["small"].model_dump(by_alias=True, exclude_unset=True)
+    partitioned = type(both.settings.audits["small"]).model_validate({**audit, "partition": {"strategy": "range", "size": 10}})
+    both.settings = both.settings.model_copy(update={"audits": {"small": partitioned}})
+    both.run()
+    both.on_target("UPDATE t SET name = 'later' WHERE id = 25")
+
+    def follow(name: str) -> None:
+        if name == "swapping":
+            both.on_source("UPDATE s SET name = 'newer' WHERE id = 31")
+
+    asked = {"partitions": "differing", "followed": Followed(step=follow)}
+    assert "keys 10..19, 30..39 from" in bootstraps.plan_bootstrap(both.settings, both.store, "small", partitions="differing")
+    result = bootstraps.run_bootstrap(both.settings, both.store, "small", **asked)  # type: ignore[arg-type]
+    assert result.rows == 20 and result.patched == {"updated": 1}
+    assert result.after and result.after.verdict is Verdict.MISMATCH, "what was not asked for still differs"
+    assert [row for row in both.rows() if row not in rows_of_source(both)] == [(25, "later")]
+    assert len(tables.query(both.target, f"SELECT * FROM {result.old}")) == 20
+    again = bootstraps.run_bootstrap(both.settings, both.store, "small", partitions="0,2..3")
+    assert again.rows == 29 and again.after and again.after.verdict is Verdict.MATCH
+
+
+@WRITTEN
 def test_one_that_was_stopped_goes_on_and_copies_changed_ranges_again(both: Small) -> None:
     before, stopped, seen = both.rows(), threading.Event(), list[str]()
 

@@ -13,7 +13,7 @@ import pytest
 
 from auditor import service
 from auditor.cli import main
-from auditor.errors import AuditorError, BootstrapRefused, ColumnRefused, ConfigError
+from auditor.errors import AuditorError, BootstrapRefused, ColumnRefused, ConfigError, UnknownRun
 from auditor.service import bootstraps
 from auditor.service.bootstraps import Followed
 from auditor.store import bootstraps as stored
@@ -175,6 +175,29 @@ def test_a_replica_is_read_only_if_it_matched_lately(duck: small.Small) -> None:
     result = bootstraps.run_bootstrap(duck.settings, duck.store, "small", None, "c")
     (one,) = stored.list_bootstraps(duck.store)
     assert one.detail["source"] == "c: r" and result.after and result.after.verdict.value == "match"
+
+
+def test_partitions_that_are_no_ranges_of_keys_are_refused(duck: small.Small) -> None:
+    def says(kind: type[AuditorError], partitions: str) -> str:
+        return refused(duck, kind, None, "", partitions)
+
+    assert "small has no run whose partitions could be copied anew; run it first: auditor run small" in says(UnknownRun, "differing")
+    definition = duck.settings.audits["small"].model_dump(by_alias=True, exclude_unset=True)
+
+    def run(**partition: Any) -> None:
+        audit = type(duck.settings.audits["small"]).model_validate({**definition, "partition": partition})
+        duck.settings = duck.settings.model_copy(update={"audits": {"small": audit}})
+        duck.run()
+
+    run(strategy="hash", buckets=4)
+    assert "are by hash, not ranges of keys that could be shown; copy a range with --keys" in says(BootstrapRefused, "differing")
+    run(strategy="range", size=10)
+    assert "--partitions x: write numbers of partitions such as 3,7..9, or differing" in says(ConfigError, "x")
+    assert "write numbers of partitions such as" in says(ConfigError, "3..1")
+    assert "are 201 ranges of keys, and one bootstrap copies at most 200" in says(BootstrapRefused, ",".join(map(str, range(0, 402, 2))))
+    assert "--keys and --partitions both choose rows" in refused(duck, ConfigError, {"from": 1, "to": 2}, "", "differing")
+    bootstraps.run_bootstrap(duck.settings, duck.store, "small", partitions="differing")
+    assert "no partition differed in run" in says(BootstrapRefused, "differing")
 
 
 CONFIGURATION = """

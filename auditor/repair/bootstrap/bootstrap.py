@@ -123,7 +123,7 @@ def target_id(job: BootstrapJob, table: Table) -> str:
 
 
 def _prepare(job: BootstrapJob, reader: Reader) -> Prepared:
-    plan = plan_bootstrap(reader, job.name, job.audit, job.slice, dt.datetime.now(dt.UTC))
+    plan = plan_bootstrap(reader, job.name, job.audit, job.spans, dt.datetime.now(dt.UTC))
     open_one = bootstraps.find_open(job.store, target_id(job, plan.table))
     if open_one is None:
         if reader.ask_side("target", lambda _, session: is_there(session, plan.table, plan.stage)):
@@ -132,7 +132,7 @@ def _prepare(job: BootstrapJob, reader: Reader) -> Prepared:
                 " drop it"
             )
     else:
-        if open_one.audit != job.name or open_one.detail["whole"] != asdict(plan.whole):
+        if open_one.audit != job.name or open_one.detail["spans"] != [asdict(span) for span in plan.spans]:
             raise BootstrapRefused(
                 f"bootstrap {open_one.bootstrap} of {open_one.audit}, of other keys, has not ended: go on with that, or drop its copy with"
                 f" auditor bootstrap {open_one.audit} --drop-old"
@@ -157,7 +157,7 @@ def _with_names(plan: BootstrapPlan, one: Bootstrap) -> BootstrapPlan:
 def _begin(job: BootstrapJob, plan: BootstrapPlan) -> str:
     bootstrap = uuid.uuid4().hex
     detail: Mapping[str, Any] = {
-        "whole": asdict(plan.whole),
+        "spans": [asdict(span) for span in plan.spans],
         "ranges": [asdict(chunk) for chunk in plan.ranges],
         "digest": plan.digest,
         "old": plan.old,

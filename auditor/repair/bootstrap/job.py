@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.connections.reader import OnProgress, Reader
 from auditor.connections.writer import open_files_for_writing, open_patch_session, patching_dialect
 from auditor.errors import StatementCancelled
-from auditor.model import Slice
+from auditor.model import Chunk
 from auditor.store import Store
 from dialects import Session
 
@@ -28,7 +28,8 @@ class BootstrapJob:
     name: str
     audit: Audit
     connections: Mapping[str, ConnectionSettings]
-    slice: Slice | None
+    spans: Sequence[Chunk]
+    """The ranges of keys that are copied, ascending; one without bounds for all rows."""
     who: str
     folder: Path
     """Where each bootstrap has a folder of its own, for the files of a copy that its target reads itself."""

@@ -13,7 +13,7 @@ from typing import Literal
 from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.errors import BootstrapRefused, ColumnRefused
-from auditor.model import SIDES, Chunk, ColumnPlan, Plan, Side, Slice
+from auditor.model import SIDES, Chunk, ColumnPlan, Plan, Side
 from auditor.planning import introspect, planner
 from auditor.repair.bootstrap.dependents import Dependents, check_target, read_dependents
 from auditor.repair.facts import TargetFacts, read_facts, unwritten_columns
@@ -31,6 +31,9 @@ COUNTED_ROWS = 1 << 18
 
 SAMPLE_ROWS = 1000
 """Rows from whose lines the size of a copy is estimated."""
+
+EVERYTHING = (Chunk(),)
+"""The span that has every key, and the rows without one."""
 
 NAME_LENGTH = 40
 """Characters of a table's name that stand in the name of the table for its replaced rows, so that no engine finds that too long."""
@@ -58,8 +61,8 @@ class BootstrapPlan:
     """Name of the table that is copied into."""
     old: str
     """Name of the table for the replaced rows."""
-    whole: Chunk
-    """All rows that are copied."""
+    spans: Sequence[Chunk]
+    """The ranges of keys that are copied anew; one without bounds for all rows."""
     ranges: Sequence[Chunk]
     rows: int
     """About how many rows are copied."""
@@ -80,6 +83,16 @@ class BootstrapPlan:
         return self.statements.dialect
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all rows of the table, or of the audit's filter, are copied."""
+        return tuple(self.spans) == EVERYTHING
+
+    @property
+    def chosen(self) -> Chunk:
+        """Return the target's rows that are replaced, as one condition."""
+        return join_spans(self.plan, "target", self.spans)
+
+    @property
     def digest(self) -> str:
         """What identifies the copied columns: what was copied under another digest is copied again."""
         known = [(column.name, column.kind, column.native, column.types, column.expression) for column in self.columns]
@@ -91,7 +104,7 @@ class BootstrapPlan:
         return read_lines(self.plan, list(self.columns), source, self.target, chunk)
 
 
-def plan_bootstrap(reader: Reader, name: str, audit: Audit, slice: Slice | None, now: dt.datetime) -> BootstrapPlan:
+def plan_bootstrap(reader: Reader, name: str, audit: Audit, spans: Sequence[Chunk], now: dt.datetime) -> BootstrapPlan:
     """Return the plan of a bootstrap; nothing is written. Raises BootstrapRefused, ColumnRefused and errors of the tree."""
     tables = introspect.describe_tables(reader, audit)
     draft = planner.draft(name, audit, tables, "exact")
@@ -102,16 +115,15 @@ def plan_bootstrap(reader: Reader, name: str, audit: Audit, slice: Slice | None,
         )
     if why := reader.session("target").why_no_files() if dialect.READS_FILES else "":
         raise BootstrapRefused(f"{table.sql} cannot be copied anew as it is: {why}")
-    if slice and not draft.has_integer_key:
-        raise BootstrapRefused("--keys needs a key of one integer column; leave it out to copy the whole table")
+    if tuple(spans) != EVERYTHING and not draft.has_integer_key:
+        raise BootstrapRefused("a range of keys needs a key of one integer column; copy the whole table")
     plan, columns = _copied_plan(draft, audit, dialect)
     facts, dependents = reader.ask_side("target", lambda _, session: (_read_facts(session, table), read_dependents(session, table)))
     written = _target_names(columns, table, dialect)
     check_target(facts, dependents, written[: plan.key], unwritten_columns(facts, written))
     loaded = [column for column, its in zip(columns, written, strict=True) if its not in facts.named("generated")]
-    rows, least, greatest = reader.ask_side("source", lambda _, session: _measure(plan, session, tables["source"].table.estimate, slice))
-    whole = Chunk() if slice is None else Chunk(slice.first, None if slice.last is None else slice.last + 1)
-    ranges = cut_ranges(whole, rows, least, greatest, has_null_key=slice is None and "source" not in plan.columns[0].never_null)
+    has_null_key = tuple(spans) == EVERYTHING and "source" not in plan.columns[0].never_null
+    rows, ranges = reader.ask_side("source", lambda _, session: _cut(plan, session, tables["source"].table.estimate, spans, has_null_key))
     stage = f"auditor_new_{hashlib.sha256('.'.join(table.names).encode()).hexdigest()[:16]}"
     old = f"{table.names[-1][:NAME_LENGTH]}_old_{now:%Y%m%d_%H%M%S}"
     statements = BootstrapStatements(
@@ -122,7 +134,7 @@ def plan_bootstrap(reader: Reader, name: str, audit: Audit, slice: Slice | None,
         [column.expression["target"] for column in loaded],
         overriding=bool(set(facts.named("identity")) & set(written)),
     )
-    swap, why = _choose_swap(dialect, dependents, whole, is_filtered=bool(plan.sides["target"].where))
+    swap, why = _choose_swap(dialect, dependents, tuple(spans) == EVERYTHING, is_filtered=bool(plan.sides["target"].where))
     sample = read_lines(plan, loaded, tables["source"].dialect, dialect, ranges[0])
     line_bytes = reader.ask_side("source", lambda _, session: _line_bytes(session, sample))
     return BootstrapPlan(
@@ -134,7 +146,7 @@ def plan_bootstrap(reader: Reader, name: str, audit: Audit, slice: Slice | None,
         table=table,
         stage=stage,
         old=old,
-        whole=whole,
+        spans=spans,
         ranges=ranges,
         rows=rows,
         line_bytes=line_bytes,
@@ -184,13 +196,31 @@ def _target_names(columns: Sequence[ColumnPlan], table: Table, dialect: Dialect)
     return [by_sql[column.expression["target"]] for column in columns]
 
 
-def _measure(plan: Plan, session: Session, estimate: int | None, slice: Slice | None) -> tuple[int, int | None, int | None]:
-    """Return about how many rows are copied, and the least and greatest key among them where keys have an order."""
+def join_spans(plan: Plan, side: Side, spans: Sequence[Chunk]) -> Chunk:
+    """Return the rows of several ranges of keys as one chunk of a side."""
+    if len(spans) == 1:
+        return spans[0]
+    key = plan.columns[0].expression[side]
+    within = " OR ".join(f"({key} >= {span.first} AND {key} < {span.end})" for span in spans)
+    return Chunk(spans[0].first, spans[-1].end, within=within)
+
+
+def _cut(plan: Plan, session: Session, estimate: int | None, spans: Sequence[Chunk], has_null_key: bool) -> tuple[int, list[Chunk]]:
+    """Return about how many rows are copied, and the ranges in which they are."""
+    total, ranges = 0, list[Chunk]()
+    for span in spans:
+        rows, least, greatest = _measure(plan, session, estimate, span)
+        total += rows
+        ranges += cut_ranges(span, rows, least, greatest, has_null_key=has_null_key)
+    return total, ranges
+
+
+def _measure(plan: Plan, session: Session, estimate: int | None, span: Chunk) -> tuple[int, int | None, int | None]:
+    """Return about how many rows a span has, and the least and greatest key among them where keys have an order."""
     here = plan.sides["source"]
-    chunk = Chunk() if slice is None else Chunk(slice.first, None if slice.last is None else slice.last + 1)
-    condition = render.where(plan, "source", chunk)
+    condition = render.where(plan, "source", span)
     rows = estimate
-    if rows is None or rows < COUNTED_ROWS or slice or here.where:
+    if rows is None or rows < COUNTED_ROWS or span != Chunk() or here.where:
         rows = int(session.query(render.count(session.dialect, here.table, condition))[0][0])
     if not plan.has_integer_key:
         return rows, None, None
@@ -204,9 +234,9 @@ def _line_bytes(session: Session, sql: str) -> int:
     return round(sum(sizes) / len(sizes)) if sizes else 0
 
 
-def _choose_swap(dialect: Dialect, dependents: Dependents, whole: Chunk, *, is_filtered: bool) -> tuple[Swap, str]:
+def _choose_swap(dialect: Dialect, dependents: Dependents, is_whole: bool, *, is_filtered: bool) -> tuple[Swap, str]:
     """Return how the copy is brought into the table, and why so."""
-    if whole != Chunk():
+    if not is_whole:
         return "in place", "only a range of keys is copied"
     if is_filtered:
         return "in place", "the audit compares only some of the table's rows"

@@ -81,10 +81,10 @@ def _exchange_rows(job: BootstrapJob, session: Session, plan: BootstrapPlan, mar
             session.execute(dialect.LOCK_WRITERS.format(table=statements.target))
         job.step("swap")
         session.execute(marks.insert(EXCHANGE))
-        session.execute(statements.copy(statements.target, statements.old, plan.whole))
-        session.execute(statements.clear(statements.target, plan.whole))
+        session.execute(statements.copy(statements.target, statements.old, plan.chosen))
+        session.execute(statements.clear(statements.target, plan.chosen))
         job.step("cleared")
-        session.execute(statements.copy(statements.stage, statements.target, plan.whole))
+        session.execute(statements.copy(statements.stage, statements.target, plan.chosen))
         job.step("commit")
     except BaseException:
         with suppress(AuditorError):  # the connection may be lost, and with it the transaction

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auditor.config import Audit
+from auditor.config import Audit, PerSide
 from auditor.connections.reader import Reader
 from auditor.errors import BootstrapFailed, StatementCancelled
-from auditor.model import Chunk, Difference, Report, State, Verdict
+from auditor.model import SIDES, Chunk, Difference, Report, State, Verdict
 from auditor.repair.bootstrap.job import BootstrapJob
-from auditor.repair.bootstrap.plan import BootstrapPlan
+from auditor.repair.bootstrap.plan import BootstrapPlan, join_spans
 from auditor.repair.proposal import unnamed
 from auditor.run import audit_run
+from auditor.sql import render
 
 SHOWN = 3
 """Differences that a message names."""
@@ -20,7 +21,7 @@ SHOWN = 3
 def verify(job: BootstrapJob, plan: BootstrapPlan, reader: Reader) -> Report:
     """Return the report of the copy against the source's open snapshot. Raises BootstrapFailed if nothing could be compared."""
     reader.alone["source"] = "it reads the snapshot that was copied"
-    report = audit_run.perform(plan.audit, copied_audit(job.audit, plan), job.connections, slice=job.slice, reader=reader).report
+    report = audit_run.perform(plan.audit, copied_audit(job.audit, plan), job.connections, reader=reader).report
     job.check_stopped()
     if report.state is State.CANCELLED:
         raise StatementCancelled
@@ -42,10 +43,19 @@ def copied_audit(audit: Audit, plan: BootstrapPlan) -> Audit:
         "snapshot": "whole",
         "allow_empty": True,
         "prescan": False,
+        "where": _filter(plan),
         "threshold": type(audit.threshold)(),
         **dict.fromkeys(("settle", "recheck", "ladder", "rolling", "via", "schedule")),
     }
     return audit.model_copy(update=exact)
+
+
+def _filter(plan: BootstrapPlan) -> PerSide | None:
+    """Return the condition of the rows that are copied, on each side."""
+    if plan.is_whole and not plan.plan.sides["source"].where:
+        return None
+    conditions = {side: render.where(plan.plan, side, join_spans(plan.plan, side, plan.spans)) for side in SIDES}
+    return PerSide(source=conditions["source"], target=conditions["target"])
 
 
 def differing_ranges(report: Report, ranges: Sequence[Chunk]) -> list[int] | None:
