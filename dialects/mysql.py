@@ -23,6 +23,7 @@ from dialects.kinds import Kind, Rounding
 from dialects.mysql_errors import translate_error
 from dialects.mysql_session import PROBE, MySQLSession, open_connection, server_version
 from dialects.mysql_text import CHARACTER_SET, MySQLText, plain_type
+from dialects.mysql_writing import MySQLWriting
 from dialects.pooler import refuse_lent_sessions
 from dialects.session import Driver, DriverSession
 from dialects.table_form import TableForm
@@ -49,7 +50,7 @@ FLOORS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class MySQL(MySQLText):
+class MySQL(MySQLWriting, MySQLText):
     """MySQL and MariaDB."""
 
     name = "mysql"
@@ -77,15 +78,7 @@ class MySQL(MySQLText):
     """The only catalogue there is. https://dev.mysql.com/doc/refman/8.4/en/information-schema-tables-table.html"""
 
     LOAD_MEASURES = ("threads_running", "lag")
-    PATCHES = True
     LONG_CLOCKS = True
-    WRITE_SETTINGS = (
-        "SET NAMES utf8mb4",
-        "SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'",
-        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    )
-    """Without NO_AUTO_VALUE_ON_ZERO a key of 0 becomes the next number. https://dev.mysql.com/doc/refman/9.4/en/sql-mode.html"""
-    SWAPS_BY_RENAME = True
     SMALL_SUM_MAX_ROWS = 1 << 22
     LIKE_OPERAND = "{c} COLLATE utf8mb4_bin"  # of a binary string, LIKE would match bytes
     INDEX_SERVES_LIKE = True

@@ -75,7 +75,14 @@ class Writing:
     """Statements after which a session of a source writes numbers as text with all their digits."""
 
     LOCK_WRITERS: ClassVar[str] = ""
-    """The statement that keeps other writers, and where it can be only these, off the ``{table}`` until the transaction ends."""
+    """The statement that keeps other writers, and where it can be only these, off the ``{table}``, or off its rows ``{where}``, until the
+    transaction ends. ``{by_key}`` stands for LOCK_BY_KEY where the table has a primary key."""
+
+    LOCK_BY_KEY: ClassVar[str] = ""
+    """What makes LOCK_WRITERS lock rows in the order of their primary key."""
+
+    BEGIN_EXCHANGE: ClassVar[Sequence[str]] = ()
+    """Statements that begin the transaction in which a copy is exchanged for rows; empty where BEGIN_WRITES do."""
 
     SWAPS_BY_RENAME: ClassVar[bool] = False
     """Whether one statement exchanges two tables by their names, and a large transaction is best avoided."""

@@ -45,6 +45,11 @@ class BootstrapStatements:
         """Return the statement that deletes a range of rows."""
         return self._fill("bootstrap_clear", table=table, where=where(self.plan, "target", chunk))
 
+    def lock_writers(self, chunk: Chunk, *, has_primary_key: bool) -> str:
+        """Return the statement that keeps other writers off a range of the target's rows."""
+        by_key = self.dialect.LOCK_BY_KEY if has_primary_key else ""
+        return self.dialect.LOCK_WRITERS.format(table=self.target, by_key=by_key, where=where(self.plan, "target", chunk))
+
     def copy(self, table: str, into: str, chunk: Chunk) -> str:
         """Return the statement that copies a range of rows from one table to another."""
         overriding = self.dialect.OVERRIDES_IDENTITY.strip() if self.overriding else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,29 @@ def test_a_table_that_others_hold_is_left_as_it_was(both: Small, monkeypatch: py
     steps: list[str] = []
     assert copy(both, step=steps.append).rows == ROWS and "range" not in steps
     assert both.rows() == rows_of_source(both)
+
+
+@SERVERS
+def test_writers_wait_while_rows_are_exchanged_in_place(both: Small) -> None:
+    """A row that arrives between the rows that are exchanged, and an update of one of them, come after the exchange; readers see a whole."""
+    seen: list[Any] = []
+    statements = ("INSERT INTO t VALUES (21, 'arrived')", "UPDATE t SET name = 'later' WHERE id = 20")
+
+    def follow(name: str) -> None:
+        if name == "swap":
+            seen.extend(writers.submit(tables.execute, both.target, statement) for statement in statements)
+            seen.append(wait(seen, 0.5, FIRST_COMPLETED).done)
+        if name == "cleared":
+            seen.append([row for row in both.rows() if row[0] < 40])
+
+    both.on_source("DELETE FROM s WHERE id = 21")
+    with ThreadPoolExecutor(2) as writers:
+        result = copy(both, {"from": 1, "to": 39}, step=follow)
+    *written, early, read = seen
+    assert not early and [one.exception() for one in written] == [None, None]
+    assert read == sorted([(number, f"row {number}") for number in range(2, 40, 2)], key=str)
+    assert len(tables.query(both.target, f"SELECT * FROM {result.old}")) == 19
+    assert {row[0] for row in both.rows()} - {row[0] for row in rows_of_source(both)} <= {21, 50}
 
 
 @ON_POSTGRES

@@ -75,10 +75,10 @@ def _rename(job: BootstrapJob, session: Session, plan: BootstrapPlan) -> None:
 def _exchange_rows(job: BootstrapJob, session: Session, plan: BootstrapPlan, marks: MarkStatements) -> None:
     statements, dialect = plan.statements, plan.target
     try:
-        for statement in dialect.BEGIN_WRITES:
+        for statement in dialect.BEGIN_EXCHANGE or dialect.BEGIN_WRITES:
             session.execute(statement)
         if dialect.LOCK_WRITERS:
-            session.execute(dialect.LOCK_WRITERS.format(table=statements.target))
+            session.execute(statements.lock_writers(plan.chosen, has_primary_key=bool(plan.table.primary_key)))
         job.step("swap")
         session.execute(marks.insert(EXCHANGE))
         session.execute(statements.copy(statements.target, statements.old, plan.chosen))
