@@ -86,6 +86,7 @@ class Postgres(Dialect):
     LINES: ClassVar[LineFormat | None] = LINES
     LOCK_WRITERS: ClassVar[str] = "LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"
     """Readers go on. https://www.postgresql.org/docs/current/explicit-locking.html"""
+    CARRIES_ON_RENAME: ClassVar[bool] = True
     TARGET_TYPE_BY_KIND = {"json": "JSON"}
     """JSONB writes numbers in its own way: 1e20 as 100000000000000000000. https://www.postgresql.org/docs/current/datatype-json.html"""
 

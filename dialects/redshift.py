@@ -45,6 +45,7 @@ class Redshift(Postgres):
     LOCK_TABLE = "LOCK {table}"
     """Rows have no locks, and keys are not enforced. https://docs.aws.amazon.com/redshift/latest/dg/r_LOCK.html"""
     OVERRIDES_IDENTITY = ""
+    CARRIES_ON_RENAME = False
     UNTRIED_VALUES = {"nan": "the manual does not say how NaN and infinities are written"}
     TARGET_TYPE_BY_KIND = {}  # documents are SUPER
     schemes = ("redshift", "redshift+redshift_connector", "redshift+psycopg2")

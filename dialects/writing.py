@@ -87,6 +87,9 @@ class Writing:
     SWAPS_BY_RENAME: ClassVar[bool] = False
     """Whether one statement exchanges two tables by their names, and a large transaction is best avoided."""
 
+    CARRIES_ON_RENAME: ClassVar[bool] = False
+    """Whether a table's copy can take its name in a transaction that carries over what is bound to the table itself."""
+
     PATCHES: ClassVar[bool] = False
     """Whether single rows of a table can be inserted, updated and deleted in a transaction."""
 

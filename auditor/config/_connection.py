@@ -95,6 +95,9 @@ class WriteSettings(Strict):
     max_age: Duration = 86400.0
     """Age of a run beyond which no patch is made of it."""
 
+    rename_above: int = Field(5_000_000, ge=0)
+    """Rows above which a copy of a whole table of PostgreSQL takes the table's name; below it, and on other engines, see docs/repair.md."""
+
 
 class ConnectionSettings(Strict):
     """A connection to a database."""

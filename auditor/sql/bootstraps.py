@@ -33,9 +33,13 @@ class BootstrapStatements:
         """The target's table."""
         return self.plan.sides["target"].table
 
-    def create(self, table: str) -> str:
-        """Return the statement that makes the table to copy into, or the one for the replaced rows."""
-        return self._fill("bootstrap_stage_create", stage=table, target=self.target)
+    def create(self, table: str, *, whole: bool = False) -> str:
+        """Return the statement that makes the table to copy into, or the one for the replaced rows.
+
+        With ``whole`` it has all that it needs to take the target's name.
+        """
+        template = "bootstrap_whole_create" if whole and self.dialect.CARRIES_ON_RENAME else "bootstrap_stage_create"
+        return self._fill(template, stage=table, target=self.target)
 
     def drop(self, table: str) -> str:
         """Return the statement that drops a table if it is there."""

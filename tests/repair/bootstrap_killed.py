@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.repair.damaged import Damaged
+from tests.repair.small import Small
 
 STEPS = ("begun", "made", "range", "loaded", "verify", "swapping", "swap", "swapped", "noted")
 """The steps of a bootstrap, in order."""
@@ -24,14 +25,14 @@ ROWS = 20
 """Rows of a range, so that there are several."""
 
 
-def kill(both: Damaged, folder: Path, *, step: str = "", nth: int = 1, delay: float = 0.0) -> int:
+def kill(both: Damaged | Small, folder: Path, *, step: str = "", nth: int = 1, delay: float = 0.0, audit: str = "all") -> int:
     """Run such a process and return its exit code: -9 if it was killed, 0 if it came to its end before.
 
     It is killed ``delay`` seconds after the ``nth`` time that this ``step``, or with '' any step, begins.
     """
     settings = both.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
     file = folder / "order.json"
-    file.write_text(json.dumps({"settings": settings, "store": both.store.name, "step": step, "nth": nth, "delay": delay}))
+    file.write_text(json.dumps({"settings": settings, "store": both.store.name, "step": step, "nth": nth, "delay": delay, "audit": audit}))
     ended = subprocess.run(
         [sys.executable, "-m", "tests.repair.bootstrap_killed", str(file)], capture_output=True, text=True, timeout=300, check=False
     )
@@ -63,7 +64,7 @@ def main(order: dict[str, Any]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     settings, store = Settings.model_validate(order["settings"]), open_store(order["store"])
-    bootstraps.run_bootstrap(settings, store, "all", followed=bootstraps.Followed(step=step))
+    bootstraps.run_bootstrap(settings, store, order["audit"], followed=bootstraps.Followed(step=step))
 
 
 if __name__ == "__main__":

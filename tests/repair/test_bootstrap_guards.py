@@ -186,7 +186,7 @@ def test_a_table_that_others_hold_is_left_as_it_was(both: Small, monkeypatch: py
 
 @SERVERS
 def test_writers_wait_while_rows_are_exchanged_in_place(both: Small) -> None:
-    """A row that arrives between the rows that are exchanged, and an update of one of them, come after the exchange; readers see a whole."""
+    """A row that arrives between those that are exchanged, and an update of one of them, come after the exchange; readers see a whole."""
     seen: list[Any] = []
     statements = ("INSERT INTO t VALUES (21, 'arrived')", "UPDATE t SET name = 'later' WHERE id = 20")
 

@@ -123,7 +123,7 @@ def target_id(job: BootstrapJob, table: Table) -> str:
 
 
 def _prepare(job: BootstrapJob, reader: Reader) -> Prepared:
-    plan = plan_bootstrap(reader, job.name, job.audit, job.spans, dt.datetime.now(dt.UTC))
+    plan = plan_bootstrap(reader, job.name, job.audit, job.spans, dt.datetime.now(dt.UTC), job.rename_above)
     open_one = bootstraps.find_open(job.store, target_id(job, plan.table))
     if open_one is None:
         if reader.ask_side("target", lambda _, session: is_there(session, plan.table, plan.stage)):
@@ -230,7 +230,7 @@ def _make_stage(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
                 return False
             session.execute(plan.statements.drop(plan.statements.stage))
         bootstraps.forget_ranges(job.store, bootstrap, list(range(len(plan.ranges))))
-        session.execute(plan.statements.create(plan.statements.stage))
+        session.execute(plan.statements.create(plan.statements.stage, whole=plan.swap == "by rename"))
     bootstraps.save_stage(job.store, bootstrap, "copying", {"digest": plan.digest})
     job.step("made")
     return True

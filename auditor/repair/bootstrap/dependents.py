@@ -10,6 +10,9 @@ from auditor.errors import BootstrapRefused
 from auditor.repair.facts import TargetFacts
 from dialects import Session, Table
 
+CARRIED = "owner, grants, comments, defaults, sequences, storage settings, replica identity, names of indexes and constraints"
+"""What every table has that goes to the one that takes its name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dependents:
@@ -31,6 +34,23 @@ def read_dependents(session: Session, table: Table) -> Dependents:
     literals = {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
     rows = session.query(sql_templates.fill(session.dialect.template("dependents"), literals))
     return Dependents([(str(kind), str(name)) for kind, name in rows])
+
+
+def read_bound(session: Session, table: Table) -> list[str]:
+    """Return what a table would lose if another took its name, as its server describes it."""
+    literals = {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+    return [str(what) for (what,) in session.query(sql_templates.fill(session.dialect.template("bootstrap_bound"), literals))]
+
+
+def describe_carried(dependents: Dependents, old: str) -> Sequence[str]:
+    """Return what a person should know of a rename: what goes to the new table, and what stays."""
+    names = {"foreign keys to": "parent", "views": "view", "publications": "publication"}
+    found = [f"{what} {', '.join(there)}" for what, kind in names.items() if (there := dependents.named(kind))]
+    return [
+        f"the old table stays as {old}, its indexes and sequences under names that end like it",
+        f"carried to the new one: {'; '.join([CARRIED, *found])}",
+        "all sessions wait while names are exchanged; its own wait for the table is short, and repeated",
+    ]
 
 
 def check_target(facts: TargetFacts, dependents: Dependents, key: Sequence[str], unwritten: Sequence[str]) -> None:

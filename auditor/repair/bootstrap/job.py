@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from auditor.config import Audit, ConnectionSettings
+from auditor.config import Audit, ConnectionSettings, WriteSettings
 from auditor.connections.reader import OnProgress, Reader
 from auditor.connections.writer import open_files_for_writing, open_patch_session, patching_dialect
 from auditor.errors import StatementCancelled
@@ -42,6 +42,11 @@ class BootstrapJob:
     def target(self) -> ConnectionSettings:
         """The settings of the connection that is written to."""
         return self.connections[self.audit.target.connection]
+
+    @property
+    def rename_above(self) -> int:
+        """Rows above which a copy takes its table's name, where the engine lets it carry what is bound to the table."""
+        return (self.target.write or WriteSettings(url="")).rename_above
 
     def files_of(self, bootstrap: str) -> Path:
         """Return the folder of a bootstrap's files."""

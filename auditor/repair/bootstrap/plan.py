@@ -15,7 +15,7 @@ from auditor.connections.reader import Reader
 from auditor.errors import BootstrapRefused, ColumnRefused
 from auditor.model import SIDES, Chunk, ColumnPlan, Plan, Side
 from auditor.planning import introspect, planner
-from auditor.repair.bootstrap.dependents import Dependents, check_target, read_dependents
+from auditor.repair.bootstrap.dependents import Dependents, check_target, describe_carried, read_bound, read_dependents
 from auditor.repair.facts import TargetFacts, read_facts, unwritten_columns
 from auditor.repair.transfer import plan_transfer
 from auditor.sql import render
@@ -83,6 +83,11 @@ class BootstrapPlan:
         return self.statements.dialect
 
     @property
+    def renames_at_once(self) -> bool:
+        """Whether one statement exchanges both tables' names, outside of transactions."""
+        return self.swap == "by rename" and not self.target.CARRIES_ON_RENAME
+
+    @property
     def is_whole(self) -> bool:
         """Whether all rows of the table, or of the audit's filter, are copied."""
         return tuple(self.spans) == EVERYTHING
@@ -104,7 +109,7 @@ class BootstrapPlan:
         return read_lines(self.plan, list(self.columns), source, self.target, chunk)
 
 
-def plan_bootstrap(reader: Reader, name: str, audit: Audit, spans: Sequence[Chunk], now: dt.datetime) -> BootstrapPlan:
+def plan_bootstrap(reader: Reader, name: str, audit: Audit, spans: Sequence[Chunk], now: dt.datetime, rename_above: int) -> BootstrapPlan:
     """Return the plan of a bootstrap; nothing is written. Raises BootstrapRefused, ColumnRefused and errors of the tree."""
     tables = introspect.describe_tables(reader, audit)
     draft = planner.draft(name, audit, tables, "exact")
@@ -134,7 +139,10 @@ def plan_bootstrap(reader: Reader, name: str, audit: Audit, spans: Sequence[Chun
         [column.expression["target"] for column in loaded],
         overriding=bool(set(facts.named("identity")) & set(written)),
     )
-    swap, why = _choose_swap(dialect, dependents, tuple(spans) == EVERYTHING, is_filtered=bool(plan.sides["target"].where))
+    is_all = tuple(spans) == EVERYTHING and not plan.sides["target"].where
+    large = is_all and rows > rename_above and dialect.CARRIES_ON_RENAME
+    bound = reader.ask_side("target", lambda _, session: read_bound(session, table)) if large else []
+    swap, why = _choose_swap(dialect, dependents, tuple(spans) == EVERYTHING, is_filtered=not is_all, large=large, bound=bound)
     sample = read_lines(plan, loaded, tables["source"].dialect, dialect, ranges[0])
     line_bytes = reader.ask_side("source", lambda _, session: _line_bytes(session, sample))
     return BootstrapPlan(
@@ -234,12 +242,18 @@ def _line_bytes(session: Session, sql: str) -> int:
     return round(sum(sizes) / len(sizes)) if sizes else 0
 
 
-def _choose_swap(dialect: Dialect, dependents: Dependents, is_whole: bool, *, is_filtered: bool) -> tuple[Swap, str]:
+def _choose_swap(
+    dialect: Dialect, dependents: Dependents, is_whole: bool, *, is_filtered: bool, large: bool, bound: Sequence[str]
+) -> tuple[Swap, str]:
     """Return how the copy is brought into the table, and why so."""
     if not is_whole:
         return "in place", "only a range of keys is copied"
     if is_filtered:
         return "in place", "the audit compares only some of the table's rows"
+    if large and bound:
+        return "in place", f"it is large, but a rename would lose {', '.join(bound)}"
+    if large:
+        return "by rename", "it is large, and what is bound to the old table can be carried to the new one"
     if not dialect.SWAPS_BY_RENAME:
         return "in place", "so what hangs on the table stays: views, foreign keys, grants, publications, sequences"
     if dependents.named("parent"):
@@ -247,7 +261,9 @@ def _choose_swap(dialect: Dialect, dependents: Dependents, is_whole: bool, *, is
     return "by rename", "both tables change their names in one statement, and nothing hangs on the old one"
 
 
-def _effects(swap: Swap, dialect: Dialect, dependents: Dependents, old: str) -> list[str]:
+def _effects(swap: Swap, dialect: Dialect, dependents: Dependents, old: str) -> Sequence[str]:
+    if swap == "by rename" and dialect.CARRIES_ON_RENAME:
+        return describe_carried(dependents, old)
     if swap == "by rename":
         return [f"the old table stays as {old}; grants, views and routines go by its name, so they reach the new one"]
     found = [f"the replaced rows stay in {old}, without grants and defaults"]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from auditor.errors import AuditorError, BootstrapFailed, LockTimeout, SerializationConflict, StatementRefused
+from auditor.repair.bootstrap import renaming
 from auditor.repair.bootstrap.copying import target_failure
 from auditor.repair.bootstrap.job import BootstrapJob
 from auditor.repair.bootstrap.plan import BootstrapPlan, is_there
@@ -29,15 +30,18 @@ def swap(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
     """Exchange the rows, or the tables. Raises LockTimeout if others held the table all the while, and errors of the tree: then nothing
     was exchanged, unless the connection was lost."""
     with job.open_writer(LOCK_SECONDS) as session:
-        if plan.swap == "by rename":
+        if plan.renames_at_once:
             _keep_numbering(session, plan)
             _retry(lambda: _rename(job, session, plan))
             return
         marks = _marks(plan, bootstrap)
         prepare_marks(session, marks)
-        _make_old(session, plan)
+        if plan.swap == "by rename":
+            renaming.prepare_copy(session, plan)
+        else:
+            _make_old(session, plan)
         try:
-            _retry(lambda: _exchange_rows(job, session, plan, marks))
+            _retry(lambda: _exchange(job, session, plan, marks))
         except StatementRefused as error:  # by a key that the copy does not have
             raise target_failure(error, plan) from error
 
@@ -45,7 +49,7 @@ def swap(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
 def was_swapped(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
     """Return whether a process that ended had brought its copy into the table; if not, nothing of it will do so later."""
     with job.open_writer(LOCK_SECONDS) as session:
-        if plan.swap == "by rename":
+        if plan.renames_at_once:
             _end_waiting(session, plan)
             return is_there(session, plan.table, plan.old)
         marks = _marks(plan, bootstrap)
@@ -62,6 +66,7 @@ def clean_up(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
     with job.open_writer(LOCK_SECONDS) as session:
         if plan.swap == "in place":
             _retry(lambda: session.execute(plan.statements.drop(plan.statements.stage)))
+        if not plan.renames_at_once:
             with suppress(AuditorError):  # a mark that remains does no harm
                 session.execute(_marks(plan, bootstrap).delete())
 
@@ -72,19 +77,17 @@ def _rename(job: BootstrapJob, session: Session, plan: BootstrapPlan) -> None:
     job.step("swapped")
 
 
-def _exchange_rows(job: BootstrapJob, session: Session, plan: BootstrapPlan, marks: MarkStatements) -> None:
-    statements, dialect = plan.statements, plan.target
+def _exchange(job: BootstrapJob, session: Session, plan: BootstrapPlan, marks: MarkStatements) -> None:
+    """Exchange rows, or names, with a mark in one transaction."""
+    dialect = plan.target
     try:
         for statement in dialect.BEGIN_EXCHANGE or dialect.BEGIN_WRITES:
             session.execute(statement)
-        if dialect.LOCK_WRITERS:
-            session.execute(statements.lock_writers(plan.chosen, has_primary_key=bool(plan.table.primary_key)))
-        job.step("swap")
-        session.execute(marks.insert(EXCHANGE))
-        session.execute(statements.copy(statements.target, statements.old, plan.chosen))
-        session.execute(statements.clear(statements.target, plan.chosen))
-        job.step("cleared")
-        session.execute(statements.copy(statements.stage, statements.target, plan.chosen))
+        if plan.swap == "by rename":
+            job.step("swap")
+            renaming.exchange_names(session, plan, marks, EXCHANGE)
+        else:
+            _exchange_rows(job, session, plan, marks)
         job.step("commit")
     except BaseException:
         with suppress(AuditorError):  # the connection may be lost, and with it the transaction
@@ -92,6 +95,18 @@ def _exchange_rows(job: BootstrapJob, session: Session, plan: BootstrapPlan, mar
         raise
     session.execute("COMMIT")
     job.step("swapped")
+
+
+def _exchange_rows(job: BootstrapJob, session: Session, plan: BootstrapPlan, marks: MarkStatements) -> None:
+    statements = plan.statements
+    if plan.target.LOCK_WRITERS:
+        session.execute(statements.lock_writers(plan.chosen, has_primary_key=bool(plan.table.primary_key)))
+    job.step("swap")
+    session.execute(marks.insert(EXCHANGE))
+    session.execute(statements.copy(statements.target, statements.old, plan.chosen))
+    session.execute(statements.clear(statements.target, plan.chosen))
+    job.step("cleared")
+    session.execute(statements.copy(statements.stage, statements.target, plan.chosen))
 
 
 def _make_old(session: Session, plan: BootstrapPlan) -> None:
