@@ -61,6 +61,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── UnknownRun                exit 2
     │   ├── UnknownRepair             exit 2
     │   ├── UnknownPatch              exit 2
+    │   ├── UnknownBootstrap          exit 2
     │   ├── AlreadyRunning            exit 2
     │   ├── SourceTaken                          retryable  another process reads the source, or loads the target
     │   ├── NotResumable              exit 2
@@ -119,7 +120,7 @@ __all__ = [
     "SerializationConflict", "ServerSilent", "ServerTooOld", "SessionNotKept", "SnapshotLost", "SourceReplaced",
     "SourceTaken", "StagingFailed", "StagingFull", "StatementCancelled", "StatementRefused", "StatementTimeout",
     "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew", "StoreUnavailable", "TableStopped", "Unauthorised", "UnknownAudit",
-    "UnknownPatch", "UnknownPipeline", "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable", "ValueRefused",
+    "UnknownBootstrap", "UnknownPatch", "UnknownPipeline", "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable", "ValueRefused",
 ]  # fmt: skip
 
 
@@ -289,6 +290,12 @@ class UnknownRepair(StoreError):
 
 class UnknownPatch(StoreError):
     """There is no such patch; list the patches of a run with: auditor show RUN."""
+
+    exit_code = 2
+
+
+class UnknownBootstrap(StoreError):
+    """There is no such bootstrap; the page of its audit lists them."""
 
     exit_code = 2
 

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
         Audit,
         AuditDetails,
         BootstrapEntry,
+        Bootstrap,
+        BootstrapPlan,
         ConsoleScripts,
+        CopiedRange,
         Difference,
         Event,
         Partition,
@@ -261,6 +264,28 @@ class Client:
         """Record what was done elsewhere to correct the target after a run; ``more``: its ``rows`` and ``keys``. Raises UnknownRun."""
         found: Repair = self._post(f"/runs/{quoted(run)}/repairs", {"kind": kind, "note": note, **more}, idempotency)
         return found
+
+    def plan_bootstrap(self, audit: str, **choice: Any) -> BootstrapPlan:
+        """Return what a bootstrap of an audit's target would do; ``choice``: ``keys`` (``from``, ``to``), ``partitions``, ``source``.
+
+        Raises BootstrapRefused.
+        """
+        query = urlencode({**choice.pop("keys", {}), **choice})
+        found: BootstrapPlan = self._service.json("GET", f"/audits/{quoted(audit)}/bootstrap-plan?{query}")
+        return found
+
+    def bootstraps(self, audit: str) -> Iterator[Bootstrap]:
+        """Yield the bootstraps of an audit, newest first. Raises UnknownAudit."""
+        return self._service.pages(f"/audits/{quoted(audit)}/bootstraps")
+
+    def bootstrap(self, bootstrap: str) -> Bootstrap:
+        """Return a bootstrap with its progress. Raises UnknownBootstrap."""
+        found: Bootstrap = self._service.json("GET", f"/bootstraps/{quoted(bootstrap)}")
+        return found
+
+    def bootstrap_ranges(self, bootstrap: str) -> Iterator[CopiedRange]:
+        """Yield the ranges of keys that a bootstrap copied. Raises UnknownBootstrap."""
+        return self._service.pages(f"/bootstraps/{quoted(bootstrap)}/ranges")
 
     def propose_patch(self, run: str, *, idempotency: str | None = None, **selection: Any) -> Patch:
         """Propose a patch of a run's target, and write nothing; ``selection``: ``only``, ``keys``, ``columns``, ``limit``, ...

@@ -19,9 +19,11 @@ from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Se
 from auditor.config._secrets import find_secrets
 from auditor.config._service import Schedule, Service
 from auditor.config._settings import Channel, Notify, Occasion, Retention, Settings, Store
-from auditor.config._slice import KeyRange, SliceSettings, TimeRange
+from auditor.config._slice import MAX_KEY, MIN_KEY, KeyRange, SliceSettings, TimeRange
 
 __all__ = [
+    "MAX_KEY",
+    "MIN_KEY",
     "Audit",
     "AuditGroup",
     "Channel",

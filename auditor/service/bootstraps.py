@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 import threading
 from collections import Counter
@@ -22,7 +23,7 @@ from auditor.repair.bootstrap.plan import BootstrapPlan
 from auditor.repair.bootstrap.verifying import differing_ranges
 from auditor.repair.facts import ACCEPTABLE
 from auditor.repair.keys import Selection
-from auditor.service import audits, patches, proxies, running
+from auditor.service import audits, bootstrap_status, patches, proxies, running
 from auditor.service.bootstrap_spans import choose_spans
 from auditor.store import bootstraps, repairs, runs
 
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_AGE = 86400.0
 """Seconds after which a replica's match is too old to copy from it, where the target's connection has no ``write``."""
-
-
-SHOWN = 3
-"""Ranges of keys that a plan names."""
 
 
 def ignore_step(_: str) -> None:
@@ -83,8 +80,22 @@ def plan_bootstrap(
     followed: Followed = NOBODY,
 ) -> str:
     """Return the plan of a bootstrap for a person; nothing is written. Raises BootstrapRefused, ConfigError, PlanError and EngineError."""
-    job = _job(settings, store, name, keys, source, partitions, followed)
-    return describe_plan(bootstrap.prepare(job))
+    return describe_plan(prepare(settings, store, name, keys, source, partitions, followed))
+
+
+def prepare(
+    settings: Settings, store: Store, name: str, keys: Mapping[str, int] | None, source: str, partitions: str, followed: Followed = NOBODY
+) -> bootstrap.Prepared:
+    """Return the plan of a bootstrap, and the one that it would go on with. Raises what `plan_bootstrap` raises."""
+    return bootstrap.prepare(_job(settings, store, name, keys, source, partitions, followed))
+
+
+def command(name: str, keys: Mapping[str, int], source: str, partitions: str) -> str:
+    """Return the command that carries a bootstrap out."""
+    options = [f"--keys {keys.get('from', '')}..{keys.get('to', '')}"] if keys else []
+    options += [f"--partitions {shlex.quote(partitions)}"] if partitions else []
+    options += [f"--from {shlex.quote(source)}"] if source else []
+    return " ".join(["auditor bootstrap", shlex.quote(name), *options])
 
 
 def run_bootstrap(
@@ -143,10 +154,7 @@ def describe_plan(prepared: bootstrap.Prepared) -> str:
 def _keys(plan: BootstrapPlan) -> str:
     if plan.is_whole:
         return "the whole table" if not plan.plan.sides["target"].where else "the rows of its filter"
-    ends = [(span.first, span.end) for span in plan.spans]
-    shown = [f"{'' if first is None else f'{first:,}'}..{'' if end is None else f'{end - 1:,}'}" for first, end in ends[:SHOWN]]
-    more = f" and {len(ends) - SHOWN:,} further ranges" if len(ends) > SHOWN else ""
-    return f"keys {', '.join(shown)}{more}"
+    return f"keys {bootstrap_status.describe_keys([(span.first, span.end) for span in plan.spans])}"
 
 
 def _job(

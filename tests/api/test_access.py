@@ -55,6 +55,10 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/patches/{patch}/sql"): ("read", 200),
     ("POST", "/api/v1/patches/{patch}/apply"): ("apply", 409),  # authorized callers get 409, because this target may only be read
     ("POST", "/api/v1/patches/{patch}/undo"): ("apply", 409),
+    ("GET", "/api/v1/audits/{name}/bootstrap-plan"): ("repair", 422),  # authorized callers get 422, because this target may only be read
+    ("GET", "/api/v1/audits/{name}/bootstraps"): ("read", 200),
+    ("GET", "/api/v1/bootstraps/{bootstrap}"): ("read", 404),  # authorized callers get 404, because there is none
+    ("GET", "/api/v1/bootstraps/{bootstrap}/ranges"): ("read", 404),
     ("GET", "/api/v1/pipelines"): ("read", 200),
     ("GET", "/api/v1/pipelines/{pipeline}"): ("read", 404),  # authorized callers get 404, because this service has no pipeline
     ("GET", "/api/v1/pipelines/{pipeline}/lag"): ("read", 404),
@@ -95,7 +99,7 @@ def send_request(client: httpx.Client, own: Service, method: str, path: str) -> 
         own.client("define").put("/api/v1/audits/adhoc", json=ORDERS).raise_for_status()
     name = "adhoc" if method in ("PUT", "DELETE") else "orders"
     made = {"repair": record_repair(own) if "{repair}" in path else "", "patch": propose_patch(own) if "{patch}" in path else ""}
-    place = path.format(name=name, run=own.runs["orders"], day="2026-01-01", pipeline="shop", **made)
+    place = path.format(name=name, run=own.runs["orders"], day="2026-01-01", pipeline="shop", bootstrap="abcd1234", **made)
     if path.endswith("/compare"):
         files = {"source": ("s.csv", SUMMARY), "target": ("t.csv", SUMMARY)}
         return client.post(place, files=files)

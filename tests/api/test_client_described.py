@@ -17,6 +17,10 @@ TYPES: dict[str, Any] = {
     "AuditListItem": types.Audit,
     "AuditDetails": types.AuditDetails,
     "BootstrapEntry": types.BootstrapEntry,
+    "Bootstrap": types.Bootstrap,
+    "BootstrapPlan": types.BootstrapPlan,
+    "CopiedRange": types.CopiedRange,
+    "CopyProgress": types.CopyProgress,
     "ColumnValues": difference_rows.ColumnJson,
     "ConsoleScripts": types.ConsoleScripts,
     "Difference": types.Difference,
@@ -126,6 +130,10 @@ def call_all(client: Client) -> None:
     client.unpause_pipeline("shop")
     keys = {"from": 1, "to": 2}
     client.propose_patch(RUN, only="changed", keys=keys, columns=["v"], limit=1, delete_extra=True, accept=["triggers"], idempotency="key")
+    client.plan_bootstrap("orders", keys=keys, partitions="differing", source="near")
+    client.bootstraps("orders")
+    client.bootstrap(PATCH)
+    client.bootstrap_ranges(PATCH)
     client.patches(RUN)
     client.patch(PATCH)
     client.patch_rows(PATCH)

@@ -60,7 +60,15 @@ def test_head_is_answered_where_get_is(own: Service, monkeypatch: pytest.MonkeyP
     client, anonymous = own.client("define"), own.client()
     repair = record_repair(own)
     paths = [
-        path.format(name="orders", run=own.runs["orders"], day="2026-01-01", repair=repair, patch=propose_patch(own), pipeline="shop")
+        path.format(
+            name="orders",
+            run=own.runs["orders"],
+            day="2026-01-01",
+            repair=repair,
+            patch=propose_patch(own),
+            pipeline="shop",
+            bootstrap="abcd",
+        )
         for method, path in ROUTES
         if method == "GET"
     ]

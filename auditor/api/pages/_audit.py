@@ -25,8 +25,9 @@ from auditor.report.day import TREND_DAYS, not_compared
 from auditor.report.heatmap import build_heatmap
 from auditor.report.redact import redact
 from auditor.report.rolling import WholeTable, build_whole_table
-from auditor.service import audits, workers
+from auditor.service import audits, bootstrap_status, workers
 from auditor.store import audit_state, runs
+from auditor.store import bootstraps as stored_bootstraps
 from auditor.store.runs import StoredRun
 
 router = APIRouter()
@@ -39,6 +40,9 @@ CHART_RUNS = 400
 
 MAX_PARTITIONS = 12
 """Largest number of unequal partitions shown."""
+
+LISTED = 5
+"""Bootstraps that are listed, the newest first."""
 
 MAX_PARTS = 50
 """Largest number of parts of a rolling audit's table that are listed with the time of their last run."""
@@ -79,6 +83,9 @@ def audit_page(request: Request, app: App, visitor: Reader, name: str, before: s
         older=history[HISTORY_PAGE - 1].run if len(history) > HISTORY_PAGE else "",
         before=before,
         chart=_chart(app, name),
+        bootstraps=[
+            bootstrap_status.show(app.store, one) for one in stored_bootstraps.list_bootstraps(app.store, audit=name)[: -LISTED - 1 : -1]
+        ],
     )
 
 

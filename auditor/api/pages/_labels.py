@@ -28,6 +28,7 @@ GLOSSARY = {
     " the key, and a column differs.",
     "unsettled": "A difference that was still changing at the last recheck. It may be a row in flight.",
     "rows": "How many rows of each table were compared.",
+    "bootstrap": "A copy of the target's table, or of a range of its keys, made anew from the source by auditor bootstrap.",
     "drift": "Changes of the tables' columns since the previous run.",
     "method": "How much each partition's summary contains. Counts: numbers of rows, sums, extremes. Signature: equal or not. Minhash: how"
     " similar. Exact: which rows differ.",
