@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from auditor.cli._output import current_user, print_reports, settings_and_store
 from auditor.cli._signals import stopped_by_signals
 
 if TYPE_CHECKING:
-    from auditor.service.bootstraps import BootstrapResult
+    from auditor.config import Settings
+    from auditor.service.bootstraps import BootstrapResult, Followed
+    from auditor.store import Store
 
 DIFFERS = 1
 """Exit code of a bootstrap after which rows were not audited again, or were not all patched."""
@@ -21,6 +24,10 @@ def bootstrap(options: argparse.Namespace) -> int:
     from auditor.errors import ConfigError
     from auditor.service import bootstraps
 
+    if bool(options.audit) == options.due:
+        raise ConfigError("name either an audit, or --due for those whose bootstrap is due")
+    if options.due and (options.keys or options.replica or options.partitions):
+        raise ConfigError("--due copies whole tables from their sources; leave --keys, --partitions and --from out")
     if options.drop_old and (options.keys or options.replica or options.partitions):
         raise ConfigError("--drop-old drops what all bootstraps of the audit left; leave --keys, --partitions and --from out")
     with (
@@ -29,6 +36,8 @@ def bootstrap(options: argparse.Namespace) -> int:
         stopped_by_signals("stopping; the same command goes on from here") as stopped,
     ):
         followed = bootstraps.Followed(current_user(), stopped, watch, print)
+        if options.due:
+            return _run_due(configured, store, followed)
         if options.drop_old:
             dropped = bootstraps.drop_left(configured, store, options.audit, followed)
             print(f"dropped {', '.join(dropped)}" if dropped else "there is nothing to drop")
@@ -39,6 +48,25 @@ def bootstrap(options: argparse.Namespace) -> int:
             return 0
         result = bootstraps.run_bootstrap(*asked)
     return _print_result(result)
+
+
+def _run_due(configured: Settings, store: Store, followed: Followed) -> int:
+    """Carry out the bootstraps that are due, one after another, and return the exit code of the worst."""
+    import datetime as dt
+
+    from auditor.errors import AuditorError, StatementCancelled, StoreError
+    from auditor.service import bootstrap_schedule, bootstraps
+
+    code = 0
+    for name in bootstrap_schedule.claim_due(configured, store, dt.datetime.now(dt.UTC), "bootstrap --due"):
+        try:
+            code = max(code, _print_result(bootstraps.run_bootstrap(configured, store, name, followed=followed)))
+        except (StoreError, StatementCancelled):
+            raise
+        except AuditorError as error:  # the others are due all the same
+            print(f"{name}: {error}", file=sys.stderr)
+            code = max(code, error.exit_code)
+    return code
 
 
 def _print_result(result: BootstrapResult) -> int:

@@ -247,7 +247,7 @@ def _add_bootstrap_command(command: AddCommand) -> None:
         " until --drop-old. Needs write: {url: ...} on the target's connection. The same command goes on with one that did not end."
     )
     bootstrap = _with_config(command("bootstrap", _lazy("_bootstrap", "bootstrap"), about, more))
-    bootstrap.add_argument("audit", metavar="AUDIT", help="audit whose target is copied anew")
+    bootstrap.add_argument("audit", nargs="?", metavar="AUDIT", help="audit whose target is copied anew")
     bootstrap.add_argument("--keys", type=keys, metavar="FROM..TO", help="copy only these keys, both ends included; either may be empty")
     bootstrap.add_argument(
         "--partitions",
@@ -260,6 +260,7 @@ def _add_bootstrap_command(command: AddCommand) -> None:
     )
     action = bootstrap.add_mutually_exclusive_group()
     action.add_argument("--dry-run", action="store_true", help="print the plan, and write nothing")
+    action.add_argument("--due", action="store_true", help="copy anew what is due by schedule: {bootstrap: ...}; for cron")
     action.add_argument("--drop-old", action="store_true", help="drop the replaced rows and unfinished copies of earlier bootstraps")
     add_quiet_option(bootstrap)
 

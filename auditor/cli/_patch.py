@@ -58,6 +58,7 @@ def _write(options: argparse.Namespace) -> int:
     from auditor.cli._progress import watching
     from auditor.errors import ConfigError
     from auditor.service import patches
+    from auditor.store.patches import get_patch
 
     if options.format or options.output:
         raise ConfigError("--format and --output print a patch; leave them out with --apply, --dry-run and --undo")
@@ -73,11 +74,10 @@ def _write(options: argparse.Namespace) -> int:
             result = patches.apply_patch(configured, store, options.run, _selection(options), followed, dry_run=options.dry_run)
         for failure in _notify(configured, store, result):
             print(f"auditor: {failure}", file=sys.stderr)
-    _print_result(result, options)
-    if result.after:
-        code = print_reports([result.after], argparse.Namespace(format="text", verbose=False))
-        return 0 if options.undo else code
-    return LEFT if result.patched.stopped else 0
+        is_undoable = bool(result.patched.patch) and get_patch(store, result.patched.patch).undoable
+    _print_result(result, options, is_undoable)
+    code = print_reports([result.after], argparse.Namespace(format="text", verbose=False)) if result.after else 0
+    return (0 if options.undo else code) or (LEFT if result.patched.stopped else 0)
 
 
 def _notify(configured: Settings, store: Store, result: PatchResult) -> list[str]:
@@ -91,8 +91,9 @@ def _notify(configured: Settings, store: Store, result: PatchResult) -> list[str
     return notify_patch(configured.notify, store, get_patch(store, result.patched.patch), describe_counts(result.patched.counts))
 
 
-def _print_result(result: PatchResult, options: argparse.Namespace) -> None:
+def _print_result(result: PatchResult, options: argparse.Namespace, is_undoable: bool) -> None:
     from auditor.service.patches import describe_counts
+    from auditor.store.patches import NOT_UNDOABLE
 
     for sentence in result.settled:
         print(sentence)
@@ -106,7 +107,9 @@ def _print_result(result: PatchResult, options: argparse.Namespace) -> None:
         print("it was stopped after a batch; the rows of later ones are as they were: run it again to go on")
     if result.not_audited:
         print(result.not_audited)
-    if result.patched.patch and not options.undo:
+    if result.patched.patch and not is_undoable:
+        print(f"it cannot be undone: {NOT_UNDOABLE}")
+    elif result.patched.patch and not options.undo:
         print(f"to take it back: auditor patch --undo {result.patched.patch[:12]}")
 
 

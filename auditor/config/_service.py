@@ -31,6 +31,8 @@ class Schedule(Strict):
     """Maximum delay of each tick, in seconds. It depends on the audit's name, so that audits due at the same time do not start together."""
     catch_up: Literal["last", "none"] = "last"
     """Whether the last of the ticks missed while no scheduler was running is run, or none."""
+    bootstrap: Annotated[str, AfterValidator(_check_cron)] | None = None
+    """When the target is copied anew, as a cron expression: by ``auditor bootstrap --due`` alone. By default never."""
 
 
 def _from_cron(value: Any) -> Any:

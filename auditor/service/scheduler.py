@@ -109,12 +109,14 @@ def _schedules(settings: Settings) -> dict[str, Schedule]:
 def crontab(settings: Settings, config: Path) -> str:
     """Return a crontab that runs due audits without a server, with an equivalent Kubernetes CronJob in its comments."""
     schedules = _schedules(settings)
+    any_copied = any(one.bootstrap for one in schedules.values())
     path = config.resolve()
     command = f"{shlex.quote(sys.executable)} -m auditor run --due --quiet --config {shlex.quote(str(path))}"
     lines = [
         "# Runs the audits that are due by the schedules in the configuration. Several machines may do this; no tick is run twice.",
         *(f"#   {name}: {one.cron} ({one.timezone})" for name, one in schedules.items()),
         f"* * * * * {command}".replace("%", r"\%"),
+        *([f"* * * * * {command.replace(' run --due', ' bootstrap --due')}".replace("%", r"\%")] if any_copied else []),
         "#",
         "# The same for Kubernetes (the store must be a database server, or a file on a volume):",
         *(f"#   {line}" for line in _cron_job(path).splitlines()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from collections import namedtuple
 from dataclasses import dataclass
@@ -13,10 +14,12 @@ import pytest
 
 from auditor import service
 from auditor.cli import main
+from auditor.config import load
 from auditor.errors import AuditorError, BootstrapRefused, ColumnRefused, ConfigError, UnknownRun
-from auditor.service import bootstraps
+from auditor.service import audits, bootstrap_schedule, bootstraps
 from auditor.service.bootstraps import Followed
 from auditor.store import bootstraps as stored
+from auditor.store import open_store
 from tests.live import LiveEngine, engine_params
 from tests.repair import small
 from tests.repair.bootstrapped import clean, left
@@ -234,3 +237,31 @@ def test_a_table_is_planned_copied_and_its_old_rows_dropped(
     with duckdb.connect("dwh.duckdb") as connection:
         assert connection.execute("SELECT * FROM orders ORDER BY id").fetchall() == [(1, "a"), (2, "b"), (3, "c")]
         assert connection.execute("SELECT COUNT(*) FROM duckdb_tables() WHERE table_name <> 'auditor_patch_marks'").fetchone() == (1,)
+
+
+def test_bootstraps_that_are_due_are_claimed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AUDITOR_CONFIG", raising=False)
+    for name, rows in (("shop", "(1, 'a'), (2, 'b')"), ("dwh", "(1, 'x')")):
+        with duckdb.connect(f"{name}.duckdb") as connection:
+            connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, name VARCHAR)")
+            connection.execute(f"INSERT INTO orders VALUES {rows}")
+    schedule = 'schedule: {cron: "0 0 1 1 *", bootstrap: "* * * * *"}'
+    Path("auditor.yaml").write_text(CONFIGURATION.replace("table: orders}}", f"table: orders}}, {schedule}}}"))
+    assert main(["bootstrap", "--quiet"]) == 2 and main(["bootstrap", "orders", "--due", "--quiet"]) == 2
+    assert "name either an audit, or --due" in capsys.readouterr().err
+    assert main(["crontab"]) == 0
+    assert " bootstrap --due --quiet" in capsys.readouterr().out
+    configured, store = load(tmp_path / "auditor.yaml"), open_store(f"sqlite:///{tmp_path}/auditor.db")
+    now = dt.datetime.now(dt.UTC)
+    assert bootstrap_schedule.claim_due(configured, store, now - dt.timedelta(minutes=2), "a test") == ["orders"]
+    assert bootstrap_schedule.claim_due(configured, store, now - dt.timedelta(minutes=2), "a test") == []
+    audits.pause(configured, store, "orders")
+    assert bootstrap_schedule.claim_due(configured, store, now, "a test") == []
+    audits.unpause(configured, store, "orders")
+    store.close()
+    assert main(["bootstrap", "--due", "--quiet"]) == 0
+    told = capsys.readouterr().out
+    assert ": 2 rows were copied and swapped in; the replaced ones are in orders_old_" in told and "MATCH" in told

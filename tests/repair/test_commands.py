@@ -75,6 +75,15 @@ def show_points_at(patch: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"asked for: after patch {patch} of run" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_patch_that_cannot_be_undone_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("auditor.yaml").write_text(CONFIGURATION.replace('"duckdb:///shop.duckdb"}', '"duckdb:///shop.duckdb", mask: [orders.name]}'))
+    assert main(["run", "orders", "--quiet"]) == 1
+    assert main(["patch", "orders", "--delete-extra", "--apply", "--quiet"]) == 0
+    told = capsys.readouterr().out
+    assert "it cannot be undone: its journal has not all rows (a masked column without keep: journal_key," in told
+    assert "to take it back" not in told
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

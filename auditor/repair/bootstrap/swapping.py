@@ -32,7 +32,7 @@ def swap(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
     with job.open_writer(LOCK_SECONDS) as session:
         if plan.renames_at_once:
             _keep_numbering(session, plan)
-            _retry(lambda: _rename(job, session, plan))
+            _retry(job, lambda: _rename(job, session, plan))
             return
         marks = _marks(plan, bootstrap)
         prepare_marks(session, marks)
@@ -41,7 +41,7 @@ def swap(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
         else:
             _make_old(session, plan)
         try:
-            _retry(lambda: _exchange(job, session, plan, marks))
+            _retry(job, lambda: _exchange(job, session, plan, marks))
         except StatementRefused as error:  # by a key that the copy does not have
             raise target_failure(error, plan) from error
 
@@ -55,7 +55,7 @@ def was_swapped(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
         marks = _marks(plan, bootstrap)
         prepare_marks(session, marks)
         found: list[bool] = []
-        _retry(lambda: found.append(was_committed(session, marks, EXCHANGE)))
+        _retry(job, lambda: found.append(was_committed(session, marks, EXCHANGE)))
         if not found[0]:
             session.execute(marks.delete())
         return found[0]
@@ -65,7 +65,7 @@ def clean_up(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
     """Drop what an exchange has no more use for: the copy, and its mark. The replaced rows stay."""
     with job.open_writer(LOCK_SECONDS) as session:
         if plan.swap == "in place":
-            _retry(lambda: session.execute(plan.statements.drop(plan.statements.stage)))
+            _retry(job, lambda: session.execute(plan.statements.drop(plan.statements.stage)))
         if not plan.renames_at_once:
             with suppress(AuditorError):  # a mark that remains does no harm
                 session.execute(_marks(plan, bootstrap).delete())
@@ -115,8 +115,10 @@ def _make_old(session: Session, plan: BootstrapPlan) -> None:
         session.execute(plan.statements.create(plan.statements.old))
 
 
-def _retry(work: Callable[[], object]) -> None:
+def _retry(job: BootstrapJob, work: Callable[[], object]) -> None:
+    """Do some work that waits for a lock, again after each of PAUSES. Raises StatementCancelled once the bootstrap was stopped."""
     for pause in (*PAUSES, None):
+        job.check_stopped()
         try:
             work()
         except (LockTimeout, SerializationConflict) as error:
@@ -124,7 +126,7 @@ def _retry(work: Callable[[], object]) -> None:
                 raise BootstrapFailed(
                     f"the table was in use whenever its rows were to be exchanged ({error}); it is as it was: run it again to go on"
                 ) from error
-            time.sleep(pause)
+            job.stopped.wait(pause)
         else:
             return
 
