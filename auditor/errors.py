@@ -60,8 +60,8 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── StoreTooNew
     │   ├── UnknownRun                exit 2
     │   ├── UnknownRepair             exit 2
+    │   │   └── UnknownBootstrap      exit 2
     │   ├── UnknownPatch              exit 2
-    │   ├── UnknownBootstrap          exit 2
     │   ├── AlreadyRunning            exit 2
     │   ├── SourceTaken                          retryable  another process reads the source, or loads the target
     │   ├── NotResumable              exit 2
@@ -109,18 +109,16 @@ from dialects.errors import (
 )
 
 __all__ = [
-    "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "BootstrapFailed", "BootstrapRefused",
-    "ChangeStreamError", "ColumnRefused",
-    "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing", "DemoServerMissing",
-    "DriverMissing", "EngineBroken",
-    "EngineError", "FailoverRefused", "Forbidden", "HashMissing", "HeartbeatAhead", "LockTimeout", "LogRefused",
-    "MergeFailed", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotifyError", "OffsetWentBack",
-    "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
-    "PositionLost", "QueueFull", "ReaderReplaced", "ResultError", "RunOutdated", "ScanRefused", "SchemaChanged",
-    "SerializationConflict", "ServerSilent", "ServerTooOld", "SessionNotKept", "SnapshotLost", "SourceReplaced",
-    "SourceTaken", "StagingFailed", "StagingFull", "StatementCancelled", "StatementRefused", "StatementTimeout",
-    "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew", "StoreUnavailable", "TableStopped", "Unauthorised", "UnknownAudit",
-    "UnknownBootstrap", "UnknownPatch", "UnknownPipeline", "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable", "ValueRefused",
+    "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "BootstrapFailed", "BootstrapRefused", "ChangeStreamError",
+    "ColumnRefused", "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing", "DemoServerMissing",
+    "DriverMissing", "EngineBroken", "EngineError", "FailoverRefused", "Forbidden", "HashMissing", "HeartbeatAhead", "LockTimeout",
+    "LogRefused", "MergeFailed", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotifyError", "OffsetWentBack", "PackageMissing",
+    "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError", "PositionLost", "QueueFull", "ReaderReplaced",
+    "ResultError", "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict", "ServerSilent", "ServerTooOld", "SessionNotKept",
+    "SnapshotLost", "SourceReplaced", "SourceTaken", "StagingFailed", "StagingFull", "StatementCancelled", "StatementRefused",
+    "StatementTimeout", "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew", "StoreUnavailable", "TableStopped", "Unauthorised",
+    "UnknownAudit", "UnknownBootstrap", "UnknownPatch", "UnknownPipeline", "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable",
+    "ValueRefused",
 ]  # fmt: skip
 
 
@@ -288,14 +286,12 @@ class UnknownRepair(StoreError):
     exit_code = 2
 
 
+class UnknownBootstrap(UnknownRepair):
+    """There is no such bootstrap; the page of its audit lists them."""
+
+
 class UnknownPatch(StoreError):
     """There is no such patch; list the patches of a run with: auditor show RUN."""
-
-    exit_code = 2
-
-
-class UnknownBootstrap(StoreError):
-    """There is no such bootstrap; the page of its audit lists them."""
 
     exit_code = 2
 

@@ -30,15 +30,13 @@ from auditor.errors import AuditorError
 if TYPE_CHECKING:
     import pyarrow
 
+    from auditor.client.bootstrap_types import Bootstrap, BootstrapPlan, CopiedRange
     from auditor.client.lag_types import LagHistory
     from auditor.client.types import (
         Audit,
         AuditDetails,
         BootstrapEntry,
-        Bootstrap,
-        BootstrapPlan,
         ConsoleScripts,
-        CopiedRange,
         Difference,
         Event,
         Partition,

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from auditor.client import Client, lag_types, types
+from auditor.client import Client, bootstrap_types, lag_types, types
 from auditor.report import difference_rows
 from tests.api.conftest import Service
 
@@ -17,10 +17,10 @@ TYPES: dict[str, Any] = {
     "AuditListItem": types.Audit,
     "AuditDetails": types.AuditDetails,
     "BootstrapEntry": types.BootstrapEntry,
-    "Bootstrap": types.Bootstrap,
-    "BootstrapPlan": types.BootstrapPlan,
-    "CopiedRange": types.CopiedRange,
-    "CopyProgress": types.CopyProgress,
+    "Bootstrap": bootstrap_types.Bootstrap,
+    "BootstrapPlan": bootstrap_types.BootstrapPlan,
+    "CopiedRange": bootstrap_types.CopiedRange,
+    "CopyProgress": bootstrap_types.CopyProgress,
     "ColumnValues": difference_rows.ColumnJson,
     "ConsoleScripts": types.ConsoleScripts,
     "Difference": types.Difference,
