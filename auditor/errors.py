@@ -60,7 +60,6 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── StoreTooNew
     │   ├── UnknownRun                exit 2
     │   ├── UnknownRepair             exit 2
-    │   │   └── UnknownBootstrap      exit 2
     │   ├── UnknownPatch              exit 2
     │   ├── AlreadyRunning            exit 2
     │   ├── SourceTaken                          retryable  another process reads the source, or loads the target
@@ -117,8 +116,7 @@ __all__ = [
     "ResultError", "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict", "ServerSilent", "ServerTooOld", "SessionNotKept",
     "SnapshotLost", "SourceReplaced", "SourceTaken", "StagingFailed", "StagingFull", "StatementCancelled", "StatementRefused",
     "StatementTimeout", "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew", "StoreUnavailable", "TableStopped", "Unauthorised",
-    "UnknownAudit", "UnknownBootstrap", "UnknownPatch", "UnknownPipeline", "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable",
-    "ValueRefused",
+    "UnknownAudit", "UnknownPatch", "UnknownPipeline", "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable", "ValueRefused",
 ]  # fmt: skip
 
 
@@ -284,10 +282,6 @@ class UnknownRepair(StoreError):
     """There is no such repair; list the repairs of its run with: auditor show RUN."""
 
     exit_code = 2
-
-
-class UnknownBootstrap(UnknownRepair):
-    """There is no such bootstrap; the page of its audit lists them."""
 
 
 class UnknownPatch(StoreError):

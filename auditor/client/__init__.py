@@ -277,12 +277,12 @@ class Client:
         return self._service.pages(f"/audits/{quoted(audit)}/bootstraps")
 
     def bootstrap(self, bootstrap: str) -> Bootstrap:
-        """Return a bootstrap with its progress. Raises UnknownBootstrap."""
+        """Return a bootstrap with its progress. Raises UnknownRepair."""
         found: Bootstrap = self._service.json("GET", f"/bootstraps/{quoted(bootstrap)}")
         return found
 
     def bootstrap_ranges(self, bootstrap: str) -> Iterator[CopiedRange]:
-        """Yield the ranges of keys that a bootstrap copied. Raises UnknownBootstrap."""
+        """Yield the ranges of keys that a bootstrap copied. Raises UnknownRepair."""
         return self._service.pages(f"/bootstraps/{quoted(bootstrap)}/ranges")
 
     def propose_patch(self, run: str, *, idempotency: str | None = None, **selection: Any) -> Patch:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from auditor.errors import BootstrapRefused, UnknownBootstrap
+from auditor.errors import BootstrapRefused, UnknownRepair
 from auditor.store import events
 from auditor.store._bootstrap_schema import bootstrap_ranges, bootstraps
 from auditor.store._process import Owner, has_ended, this_process
@@ -131,13 +131,13 @@ def find_open(store: Store, target: str) -> Bootstrap | None:
 
 
 def get_bootstrap(store: Store, bootstrap: str) -> Bootstrap:
-    """Return the bootstrap whose id is, or begins with, ``bootstrap``. Raises UnknownBootstrap."""
+    """Return the bootstrap whose id is, or begins with, ``bootstrap``. Raises UnknownRepair."""
     begins = select(bootstraps).where(bootstraps.c.bootstrap >= bootstrap, bootstraps.c.bootstrap < f"{bootstrap}\U0010ffff").limit(2)
     with store.reading() as connection:
         rows = connection.execute(begins).all()
         if len(rows) != 1:
             what = f"more than one bootstrap begins with {bootstrap!r}" if rows else f"there is no bootstrap {bootstrap!r}"
-            raise UnknownBootstrap(f"{what}; the page of its audit lists them")
+            raise UnknownRepair(f"{what}; the page of its audit lists them")
         return _to_bootstrap(rows[0])
 
 
