@@ -50,7 +50,9 @@ def test_a_masked_column_is_encrypted_and_undone_with_the_key(both: small.Small)
 
 
 @pytest.mark.parametrize(
-    ("key", "says"), [(OTHER, "encrypted with another key than keep: journal_key"), (None, "journal_key, or patch again")]
+    ("key", "says"),
+    [(OTHER, "encrypted with another key than keep: journal_key"), (None, "journal_key, or patch again")],
+    ids=["another", "none"],
 )
 def test_another_key_or_none_is_a_sentence_and_nothing_is_written(key: str | None, says: str, both: small.Small) -> None:
     patched = both.apply().patched
