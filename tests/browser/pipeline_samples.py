@@ -9,7 +9,7 @@ from typing import Any
 from auditor.config import Settings
 from auditor.model import Part, Segment, TableNote
 from auditor.service.pipeline_notices import look_at_pipelines
-from auditor.store import Store, lags, parts, pipelines, segments, table_notes, target_migrations
+from auditor.store import Store, lags, parts, pipelines, refreshes, segments, table_notes, target_migrations
 from auditor.store.lags import Lag
 from auditor.store.target_migrations import TargetMigration
 
@@ -41,6 +41,7 @@ def create(settings: Settings, store: Store, now: dt.datetime) -> None:
     _stage(store, now)
     _merge(store, now)
     _notes(store, now)
+    _bootstraps(store)
     _history(store, now)
     pipelines.set_progress(store, "crm", _progress(now, 90_000_000, 7200))
     pipelines.set_paused(store, "crm", True, by="ada")
@@ -91,6 +92,18 @@ def _merge(store: Store, now: dt.datetime) -> None:
     report("warehouse", "shop.payments", 799, "stopped", STOPPED)
     report("lake", "shop.items", 1299)
     report("lake", "shop.payments", 1299)
+
+
+def _bootstraps(store: Store) -> None:
+    """One bootstrap that is done, one that waits for the server, and one of single keys."""
+    done = refreshes.request_refresh(store, "shop", "shop.orders", refreshes.Asked(), "ada")
+    counts = {"rows": 1_941_222, "chunks": 388, "seconds": 412.0, "longest": 0.46}
+    refreshes.save_progress(store, done.refresh, "done", counts)
+    ranges = refreshes.Asked(ranges=((("99999",), ("200000",)),))
+    waiting = refreshes.request_refresh(store, "shop", "shop.orders", ranges, "a define token")
+    reason = "it waits: replica db2 lags 41 s behind, and pause_when allows 30 s"
+    refreshes.save_progress(store, waiting.refresh, "running", {"rows": 20_000, "chunks": 4, "longest": 0.21}, reason)
+    refreshes.request_refresh(store, "shop", "shop.orders", refreshes.Asked(keys=(("17",), ("18",))), "grace")
 
 
 def _notes(store: Store, now: dt.datetime) -> None:

@@ -75,6 +75,18 @@ def test_segments_are_paged_from_the_newest(browse: Browse) -> None:
     expect(page.locator("#segments ~ .wide tbody tr").first).to_contain_text("2299:3")
 
 
+def test_existing_rows_are_asked_for_and_a_refusal_is_told(browse: Browse) -> None:
+    page = browse("/pipelines/shop/table?target=warehouse&table=shop.orders", expected="the server responded with a status")
+    asked = page.locator("#asked tbody tr")
+    expect(asked).to_have_count(3)
+    expect(asked.nth(0)).to_contain_text("2 keys")
+    expect(asked.nth(1)).to_contain_text("It waits: replica db2 lags 41 s behind")
+    expect(asked.nth(2)).to_contain_text("1,941,222")
+    page.get_by_label("Keys from").fill("1,000")
+    page.get_by_role("button", name="Send existing rows").click()
+    expect(page.locator("main")).to_contain_text("may only read; add write: {url: ...} to it")
+
+
 def test_pausing_says_who_did_it_and_is_recorded(browse: Browse, unpaused: Site) -> None:
     page = browse("/pipelines/shop")
     page.get_by_role("button", name="Pause").click()

@@ -1,25 +1,31 @@
-"""The page of one table of a pipeline's target: what it lags behind, its state with the way out, and its segments."""
+"""The page of one table of a pipeline's target: what it lags behind, its state with the way out, its bootstraps, and its segments."""
 
 from __future__ import annotations
 
 import re
+from typing import Annotated
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
 
 from auditor.api.dependencies import App
 from auditor.api.pages import _pipelines
 from auditor.api.pages._lag_chart import SPANS, Span, begin, build_chart
-from auditor.api.pages._layout import render_page
-from auditor.api.pages._session import Reader
+from auditor.api.pages._layout import redirect, render_page, url
+from auditor.api.pages._session import Definer, Reader
 from auditor.errors import ConfigError
+from auditor.service import pipeline_bootstraps
 from auditor.service.pipeline_lags import check_table, list_lags
-from auditor.store import segments
+from auditor.store import refreshes, segments
 
 router = APIRouter()
 
 PAGE_SEGMENTS = 20
 """Segments on a page."""
+
+MOST_BOOTSTRAPS = 5
+"""Bootstraps of the table that the page shows, the newest."""
 
 
 # The names are in the query, because those of tables may contain slashes.
@@ -50,12 +56,40 @@ def table_page(
         migrations=[one for one in row.status["migrations"] if (one["target"], one["table"]) == (target, table)][::-1],
         others=[one for one in row.tables if one.table == table and one.target != target],
         limit=limit,
+        bootstraps=[one for one in refreshes.list_refreshes(app.store, name) if one.table == table][:MOST_BOOTSTRAPS],
         chart=build_chart(history[target, table], span, limit),
         spans=SPANS,
         segments=listed[:PAGE_SEGMENTS],
         before=before,
         older=f"{last.last}:{last.last_row}" if last else "",
     )
+
+
+Bound = Annotated[str, Form(max_length=21)]
+
+
+@router.post("/pipelines/{name}/bootstrap")
+def bootstrap_table(
+    app: App,
+    visitor: Definer,
+    name: str,
+    target: Annotated[str, Form(max_length=255)],
+    table: Annotated[str, Form(max_length=255)],
+    first: Bound = "",
+    last: Bound = "",
+) -> RedirectResponse:
+    """Ask for the existing rows of a table, or of a range of its keys, to be sent through the stream."""
+    ends = _key(first), _key(last)
+    pipeline_bootstraps.request(app.configured, app.store, name, table, first=ends[0], last=ends[1], by=visitor.name)
+    return redirect(f"{url('pipelines', name)}/table?{urlencode({'target': target, 'table': table})}#bootstraps")
+
+
+def _key(text: str) -> int | None:
+    """Return an integer key as people write it; None for no bound. Raises ConfigError."""
+    plain = text.strip().replace(",", "")
+    if plain and not re.fullmatch(r"-?[0-9]{1,20}", plain):
+        raise ConfigError(f"{text!r} is no integer key; write digits, or leave the field empty for no bound")
+    return int(plain) if plain else None
 
 
 def _place(text: str) -> tuple[int, int] | None:
