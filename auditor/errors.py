@@ -18,6 +18,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── StatementCancelled                   retryable
     │   ├── StatementRefused
     │   ├── UnloadFailed                         what Redshift unloaded to S3 cannot be read
+    │   ├── FilesUnreachable                     retryable  files that Redshift loads cannot be written to S3, or deleted there
     │   ├── NoSuchObject              exit 2
     │   ├── DriverMissing             exit 2
     │   ├── EngineBroken              exit 2                the package of an engine cannot be loaded
@@ -93,6 +94,7 @@ from dialects.errors import (
     DriverMissing,
     EngineBroken,
     EngineError,
+    FilesUnreachable,
     LockTimeout,
     NoSuchObject,
     SerializationConflict,
@@ -110,13 +112,14 @@ from dialects.errors import (
 __all__ = [
     "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "BootstrapFailed", "BootstrapRefused", "ChangeStreamError",
     "ColumnRefused", "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing", "DemoServerMissing",
-    "DriverMissing", "EngineBroken", "EngineError", "FailoverRefused", "Forbidden", "HashMissing", "HeartbeatAhead", "LockTimeout",
-    "LogRefused", "MergeFailed", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotifyError", "OffsetWentBack", "PackageMissing",
-    "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError", "PositionLost", "QueueFull", "ReaderReplaced",
-    "ResultError", "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict", "ServerSilent", "ServerTooOld", "SessionNotKept",
-    "SnapshotLost", "SourceReplaced", "SourceTaken", "StagingFailed", "StagingFull", "StatementCancelled", "StatementRefused",
-    "StatementTimeout", "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew", "StoreUnavailable", "TableStopped", "Unauthorised",
-    "UnknownAudit", "UnknownPatch", "UnknownPipeline", "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable", "ValueRefused",
+    "DriverMissing", "EngineBroken", "EngineError", "FailoverRefused", "FilesUnreachable", "Forbidden", "HashMissing", "HeartbeatAhead",
+    "LockTimeout", "LogRefused", "MergeFailed", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotifyError", "OffsetWentBack",
+    "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError", "PositionLost", "QueueFull",
+    "ReaderReplaced", "ResultError", "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict", "ServerSilent", "ServerTooOld",
+    "SessionNotKept", "SnapshotLost", "SourceReplaced", "SourceTaken", "StagingFailed", "StagingFull", "StatementCancelled",
+    "StatementRefused", "StatementTimeout", "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew", "StoreUnavailable", "TableStopped",
+    "Unauthorised", "UnknownAudit", "UnknownPatch", "UnknownPipeline", "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable",
+    "ValueRefused",
 ]  # fmt: skip
 
 

@@ -35,7 +35,21 @@ _SECRET_PATTERNS = re.compile(r"(aud_)[\w-]{8,}|(?<=://)([^\s/:@]*:)[^\s/@]+(?=@
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
-_NOISY_LOGGERS = ("apprise", "urllib3", "requests", "py4j", "asyncio", "alembic", "python_multipart", "httpx", "httpcore", "pyspark")
+_NOISY_LOGGERS = (
+    "apprise",
+    "botocore",
+    "boto3",
+    "s3transfer",
+    "urllib3",
+    "requests",
+    "py4j",
+    "asyncio",
+    "alembic",
+    "python_multipart",
+    "httpx",
+    "httpcore",
+    "pyspark",
+)
 """Libraries that log every step at INFO, with addresses. Only their warnings are logged."""
 
 _lock = threading.Lock()

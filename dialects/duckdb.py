@@ -55,6 +55,8 @@ class DuckDB(Dialect):
     """A cast to TIMESTAMP_MS or TIMESTAMP_S, and from TIMESTAMP_NS, rounds the number since 1970; a half goes away from zero."""
     UTC_NOW = "MAKE_TIMESTAMP(EPOCH_US(NOW()))"
     LOADS: ClassVar[Loads] = "alone"
+    MERGES_RANGES: ClassVar[bool] = True
+    CHANGES_TABLES: ClassVar[bool] = True
     PATCHES = True
     WRITE_SETTINGS = ("SET TimeZone = 'UTC'",)
     STAGING_TABLE = "TEMPORARY TABLE"

@@ -48,6 +48,12 @@ class UnloadFailed(EngineError):
     """Rows that Redshift unloaded to S3 could not be read from there, or are not those that it wrote."""
 
 
+class FilesUnreachable(EngineError):
+    """Files that the engine loads could not be written to S3, or deleted there; check the bucket and this process's rights."""
+
+    retryable = True
+
+
 class StatementTimeout(EngineError):
     """A statement exceeded its time limit; raise statement_timeout, or reduce the number of partitions per statement."""
 

@@ -26,7 +26,6 @@ from dialects.mysql_text import CHARACTER_SET, MySQLText, plain_type
 from dialects.mysql_writing import MySQLWriting
 from dialects.pooler import refuse_lent_sessions
 from dialects.session import Driver, DriverSession
-from dialects.table_form import TableForm
 from dialects.url import Url
 
 INTEGER = Kind("integer")
@@ -78,7 +77,6 @@ class MySQL(MySQLWriting, MySQLText):
     """The only catalogue there is. https://dev.mysql.com/doc/refman/8.4/en/information-schema-tables-table.html"""
 
     LOAD_MEASURES = ("threads_running", "lag")
-    LONG_CLOCKS = True
     SMALL_SUM_MAX_ROWS = 1 << 22
     LIKE_OPERAND = "{c} COLLATE utf8mb4_bin"  # of a binary string, LIKE would match bytes
     INDEX_SERVES_LIKE = True
@@ -131,24 +129,11 @@ class MySQL(MySQLWriting, MySQLText):
     }  # fmt: skip
     """https://dev.mysql.com/doc/refman/9.4/en/cast-functions.html#function_cast; MariaDB has neither YEAR nor JSON there."""
 
-    TABLE_FORM = TableForm(
-        key_text="VARCHAR({characters}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", key_binary="VARBINARY({bytes})", null="NULL",
-        inline_comments=True, backslash_escapes=True, change=("ALTER TABLE {table} MODIFY COLUMN {column} {type}",), change_null="",
-    )  # fmt: skip
-
-    def drop_temporary_table(self, name: str) -> list[str]:
-        return [f"DROP TEMPORARY TABLE {name}"]  # drops nothing else, and commits nothing
-
     def quote(self, identifier: str) -> str:
         return "`" + identifier.replace("`", "``") + "`"
 
     def binary_literal(self, value: bytes) -> str:
         return f"X'{value.hex()}'"
-
-    def written_time(self, text: str) -> str:
-        if not re.match(r"\d{4}-\d\d-\d\d( [\d:.]+)?$", text):
-            raise LookupError("a date beyond the years 0 to 9999")
-        return text
 
     def kind(self, native: str) -> Kind | None:
         if re.match(r"(enum|set)\(", native, re.IGNORECASE):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -10,8 +10,10 @@ from typing import Any
 
 from dialects import errors
 from dialects.base import Session
+from dialects.kinds import Kind
 from dialects.pooler import Probe
 from dialects.session import BATCH_ROWS, DriverSession
+from dialects.text_lines import text_lines
 from dialects.url import Url
 
 MAX_LOCK_SECONDS = 1
@@ -131,13 +133,26 @@ class MySQLSession(DriverSession):
                 result.unbuffered_active = False  # else the driver reads on when it is collected as garbage
             cursor.connection = None
 
+    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
+        # Not by LOAD DATA LOCAL, which makes warnings of values that do not fit, and which servers forbid by default.
+        # https://dev.mysql.com/doc/refman/9.4/en/load-data.html
+        assert self.dialect.LINES
+        lines = text_lines(columns, rows, self.dialect.LINES)
+        pieces = (lines.slice(first, BATCH_ROWS).to_pylist() for first in range(0, len(lines), BATCH_ROWS))
+        self.load_lines(table, [self.dialect.quote(name) for name in columns], pieces)
+
     def load_lines(self, table: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
         begin = f"INSERT INTO {table} ({', '.join(columns)}) VALUES\n"
         room = min(INSERT_BYTES, self.dialect.MAX_STATEMENT_BYTES // 2)
         some: list[str] = []
         used = 0
         for line in (line for batch in lines for line in batch):
-            size = len(line) * 4 if not line.isascii() else len(line)
+            size = len(line) if line.isascii() else len(line.encode())
+            if len(begin) + size >= self.dialect.MAX_STATEMENT_BYTES:
+                raise errors.StatementRefused(
+                    f"a row takes {size:,} bytes in a statement, and the server takes {self.dialect.MAX_STATEMENT_BYTES:,} at most; raise"
+                    " max_allowed_packet there"
+                )
             if some and used + size > room:
                 self.execute(begin + ",\n".join(some))
                 some, used = [], 0

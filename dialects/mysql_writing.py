@@ -1,14 +1,32 @@
-"""How MySQL and MariaDB are written to by patches and bootstraps."""
+"""What MySQL and MariaDB state of being written to.
+
+https://dev.mysql.com/doc/refman/9.4/en/sql-mode.html
+"""
 
 from __future__ import annotations
 
-from dialects.writing import Writing
+import re
+from typing import ClassVar
+
+from dialects.table_form import TableForm
+from dialects.writing import Loads, Writing
 
 
 class MySQLWriting(Writing):
-    """The part of the dialect that is about writing rows."""
+    """The part of MySQL's and MariaDB's dialect that is about writing."""
 
+    LOADS: ClassVar[Loads] = "alone"
+    STAGING_TABLE = "TEMPORARY TABLE"
+    QUALIFIES_TEMPORARY = True
+    """Of the session that merges: what is staged by rows is in no binary log, and rights on other tables are not needed."""
+    LOCK_POSITIONS = "SELECT position FROM {positions} WHERE pipeline = {pipeline} FOR UPDATE"
+    EQUAL_TEXTS_DIFFER = True
+    MIXES_STORAGE = True
+    ZERO_DATES = True
+    READS_FLOATS_AS_DOUBLES = True
+    LONG_CLOCKS = True
     PATCHES = True
+    SWAPS_BY_RENAME = True
     WRITE_SETTINGS = (
         "SET NAMES utf8mb4",
         "SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'",
@@ -16,7 +34,6 @@ class MySQLWriting(Writing):
     )
     """Without NO_AUTO_VALUE_ON_ZERO a key of 0 becomes the next number. https://dev.mysql.com/doc/refman/9.4/en/sql-mode.html"""
 
-    SWAPS_BY_RENAME = True
     BEGIN_EXCHANGE = ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "BEGIN")
     """Below REPEATABLE READ the gaps between rows are not locked, so that others could insert rows between those that are exchanged.
     https://dev.mysql.com/doc/refman/9.4/en/innodb-locking.html#innodb-gap-locks"""
@@ -26,3 +43,19 @@ class MySQLWriting(Writing):
 
     LOCK_BY_KEY = "FORCE INDEX (PRIMARY)"
     """By another index an insert that waits would hold its new row already, on which the DELETE would wait in turn: a deadlock."""
+
+    MERGE_SETTINGS = ("SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'",)
+    """A source may hold 2024-02-31, and a pipeline carries what it holds."""
+
+    TABLE_FORM = TableForm(
+        key_text="VARCHAR({characters}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", key_binary="VARBINARY({bytes})", null="NULL",
+        inline_comments=True, backslash_escapes=True, change=("ALTER TABLE {table} MODIFY COLUMN {column} {type}",), change_null="",
+    )  # fmt: skip
+
+    def drop_temporary_table(self, name: str) -> list[str]:
+        return [f"DROP TEMPORARY TABLE {name}"]  # drops nothing else, and commits nothing
+
+    def written_time(self, text: str) -> str:
+        if not re.match(r"\d{4}-\d\d-\d\d( [\d:.]+)?$", text):
+            raise LookupError("a date beyond the years 0 to 9999")
+        return text

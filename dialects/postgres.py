@@ -9,7 +9,7 @@ import copy
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from dialects import errors
@@ -69,6 +69,8 @@ class Postgres(Dialect):
     """AdjustTimestampForTypmod() in timestamp.c rounds the microseconds since 2000-01-01; a half goes away from zero."""
 
     LOADS: ClassVar[Loads] = "side by side"
+    MERGES_RANGES: ClassVar[bool] = True
+    CHANGES_TABLES: ClassVar[bool] = True
     PATCHES = True
     WRITE_SETTINGS: ClassVar[Sequence[str]] = (
         "SET client_encoding TO 'UTF8'",
@@ -87,7 +89,7 @@ class Postgres(Dialect):
     LOCK_WRITERS: ClassVar[str] = "LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"
     """Readers go on. https://www.postgresql.org/docs/current/explicit-locking.html"""
     CARRIES_ON_RENAME: ClassVar[bool] = True
-    TARGET_TYPE_BY_KIND = {"json": "JSON"}
+    TARGET_TYPE_BY_KIND: ClassVar[Mapping[str, str]] = {"json": "JSON"}
     """JSONB writes numbers in its own way: 1e20 as 100000000000000000000. https://www.postgresql.org/docs/current/datatype-json.html"""
 
     MAX_DECIMAL_DIGITS = 1000

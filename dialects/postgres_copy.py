@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dialects.kinds import Kind
+from dialects.text_lines import lines_in_utf8, text_lines
 from dialects.writing import LineFormat
 
 ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
@@ -48,20 +49,4 @@ class LineStream(io.RawIOBase):
 
 def copy_text(columns: Mapping[str, Kind], rows: Any) -> io.BytesIO:
     """Return the rows of an Arrow table of texts in COPY's text format; see ``Session.load``."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    texts = []
-    for name, kind in columns.items():
-        text = rows[name].combine_chunks().cast(pa.large_string())
-        if kind.name == "binary":
-            text = pc.binary_join_element_wise(pa.scalar("\\\\x", pa.large_string()), text, pa.scalar("", pa.large_string()))
-        elif kind.is_free_text:
-            for character, written in ESCAPES:
-                text = pc.replace_substring(text, character, written)
-        texts.append(text)
-    tab, none = pa.scalar("\t", pa.large_string()), "\\N"
-    lines = pc.binary_join_element_wise(*texts, tab, null_handling="replace", null_replacement=none)
-    ended = pc.binary_join_element_wise(lines, pa.scalar("\n", pa.large_string()), pa.scalar("", pa.large_string()))
-    characters = ended.buffers()[2]  # of all lines, one behind the other, as computed just now
-    return io.BytesIO(characters if len(ended) and characters else b"")
+    return io.BytesIO(lines_in_utf8(text_lines(columns, rows, LINES)))

@@ -22,32 +22,17 @@ from dialects.kinds import Kind, parse_native
 from dialects.postgres import APPLICATION_NAME, Postgres
 from dialects.redshift_login import check_options, place_of, sign_in_options
 from dialects.redshift_session import DATE_STYLE, RedshiftSession, close_sockets_of_failed_login, translate_error
-from dialects.redshift_unload import LINES, unloading
+from dialects.redshift_unload import unloading
+from dialects.redshift_writing import RedshiftWriting
 from dialects.session import Driver
-from dialects.table_form import TableForm
 from dialects.time_text import BC
 from dialects.url import Url
 
 
-class Redshift(Postgres):
+class Redshift(RedshiftWriting, Postgres):
     """Amazon Redshift."""
 
     name = "redshift"
-    LOADS = ""  # rows come by COPY from files on S3
-    ENFORCES_KEYS = False
-    WRITE_SETTINGS = ("SET timezone TO 'UTC'", "SET datestyle TO 'ISO, YMD'", "SET enable_case_sensitive_identifier TO true")
-    BEGIN_WRITES = ("BEGIN",)
-    LINES = LINES
-    READS_FILES = True
-    LINE_SETTINGS = ("SET extra_float_digits TO 2",)
-    """By default a float is written with 15 digits. https://docs.aws.amazon.com/redshift/latest/dg/r_extra_float_digits.html"""
-    LOCK_WRITERS = "LOCK {table}"
-    LOCK_TABLE = "LOCK {table}"
-    """Rows have no locks, and keys are not enforced. https://docs.aws.amazon.com/redshift/latest/dg/r_LOCK.html"""
-    OVERRIDES_IDENTITY = ""
-    CARRIES_ON_RENAME = False
-    UNTRIED_VALUES = {"nan": "the manual does not say how NaN and infinities are written"}
-    TARGET_TYPE_BY_KIND = {}  # documents are SUPER
     schemes = ("redshift", "redshift+redshift_connector", "redshift+psycopg2")
     DEFAULT_PORT = 5439
     sqlglot_dialect = "redshift"
@@ -105,12 +90,6 @@ class Redshift(Postgres):
         "network": "VARCHAR(43)",
     }  # fmt: skip
 
-    TABLE_FORM = TableForm(
-        sized_text="VARCHAR({bytes})", table_keys={"dist": "DISTKEY ({columns})", "sort": "SORTKEY ({columns})"}, change=(), change_null="",
-        backslash_escapes=True,
-    )  # fmt: skip
-    """A column's type and whether it may be NULL stay: https://docs.aws.amazon.com/redshift/latest/dg/r_ALTER_TABLE.html"""
-
     def string_literal(self, value: str) -> str:
         # A backslash may be an escape character in literals, depending on server settings, so CHR(92) replaces it.
         pieces = ("'" + piece.replace("'", "''") + "'" for piece in value.split("\\"))
@@ -118,14 +97,6 @@ class Redshift(Postgres):
 
     def binary_literal(self, value: bytes) -> str:
         return f"TO_VARBYTE('{value.hex()}', 'hex')"
-
-    def document(self, literal: str) -> str:
-        return f"JSON_PARSE({literal})"
-
-    def written_time(self, text: str) -> str:
-        if "infinity" in text:
-            raise LookupError("an infinite date or time")
-        return super().written_time(text)
 
     def typed_value(self, value: str, kind: Kind) -> str:
         # A cast of text to SUPER is one string, whatever it holds. https://docs.aws.amazon.com/redshift/latest/dg/JSON_PARSE.html

@@ -5,17 +5,20 @@ https://docs.aws.amazon.com/redshift/latest/mgmt/python-driver.html
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from dialects import errors, redshift_unload
+from dialects import errors, redshift_copy, redshift_unload
 from dialects.base import ColumnBatch, Session
 from dialects.kinds import Kind
 from dialects.postgres_errors import error_class
 from dialects.postgres_session import PostgresSession
 from dialects.redshift_unload import Unloading
 from dialects.session import fetch_through_cursor
+from dialects.writing import StoredFile
 
 SERIALIZATION_CONFLICT = "1023"
 """How the message begins where transactions form a cycle; its detail names the table.
@@ -75,13 +78,28 @@ class RedshiftSession(PostgresSession):
         yield from fetch_through_cursor(self.connection.cursor(), sql, rows_at_once=1000)
 
     def why_no_files(self) -> str:
-        if self.unloading is None:
-            return "its files go through S3: add unload_to=s3://bucket/folder and unload_role=ARN to write: url"
-        return ""
+        return redshift_copy.WHY_NO_FILES if self.unloading is None else ""
 
     def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str]) -> None:
         assert self.unloading
-        self.unloading.load(table, list(columns), paths, self.execute)
+        folder, stored = uuid.uuid4().hex, []
+        try:
+            for number, path in enumerate(paths):
+                with Path(path).open("rb") as file:
+                    url = redshift_copy.store_file(self.unloading, folder, f"{number:06}.txt", file)
+                stored.append(StoredFile(url, Path(path).stat().st_size, 0))
+            self.copy_stored(table, list(columns), folder, stored)
+        finally:
+            with suppress(errors.FilesUnreachable):  # the first failure matters more, and files that remain do no harm
+                self.remove_stored(folder)
+
+    def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:
+        assert self.unloading
+        redshift_copy.copy_stored(self.unloading, table, columns, folder, files, self.execute)
+
+    def remove_stored(self, folder: str) -> int:
+        assert self.unloading
+        return redshift_copy.remove_stored(self.unloading, folder)
 
     def stream_many(self, sql: str, rows: int) -> Iterator[ColumnBatch]:
         if self.unloading is None or rows < redshift_unload.ROWS:

@@ -18,7 +18,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dialects.base import ColumnBatch
@@ -39,6 +38,9 @@ https://docs.aws.amazon.com/redshift/latest/dg/copy-parameters-data-conversion.h
 
 _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[\w!.*()/-]*)?")
 _ROLE = re.compile(r"default|arn:aws[\w-]*:iam::\d{12}:role/[\w+=,.@/-]+")
+
+_clients: dict[tuple[frozenset[tuple[str, str]], str | None], Any] = {}
+"""The clients of this process, by the options of their URLs and by where S3 is. They renew credentials of a role by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,34 +81,12 @@ class Unloading:
                         yield columns
         except BaseException:
             with suppress(Exception):  # the first failure matters more
-                self._delete(folder)
+                self.delete(folder)
             raise
         with self._failures(folder):
-            self._delete(folder)
+            self.delete(folder)
         if read != written:
             raise UnloadFailed(f"{self.url}: Redshift unloaded {written:,} rows to {folder}, and its files held {read:,}; run it again")
-
-    def load(self, table: str, columns: Sequence[str], paths: Sequence[str], execute: Callable[[str], None]) -> None:
-        """Put files of lines on S3 with a manifest, and copy them into a table by ``execute``; then delete them.
-
-        Names are SQL text. This process needs s3:PutObject there, and the role s3:GetObject and s3:ListBucket. Raises UnloadFailed, and
-        what ``execute`` raises. https://docs.aws.amazon.com/redshift/latest/dg/loading-data-files-using-manifest.html
-        """
-        folder = f"{self.to.rstrip('/')}/{uuid.uuid4().hex}/"
-        bucket, _, prefix = folder.removeprefix("s3://").partition("/")
-        try:
-            with self._failures(folder, "files cannot be written to {folder}"):
-                client = self._client()
-                entries = []
-                for number, path in enumerate(paths):
-                    with Path(path).open("rb") as file:
-                        client.put_object(Bucket=bucket, Key=f"{prefix}{number:06}.txt", Body=file)
-                    entries.append({"url": f"{folder}{number:06}.txt", "mandatory": True})
-                client.put_object(Bucket=bucket, Key=f"{prefix}manifest", Body=json.dumps({"entries": entries}).encode())
-            execute(self.copy_statement(table, columns, f"{folder}manifest"))
-        finally:
-            with suppress(Exception):  # the first failure matters more, and files that remain do no harm
-                self._delete(folder)
 
     def copy_statement(self, table: str, columns: Sequence[str], manifest: str) -> str:
         """Return the COPY of the files of a manifest."""
@@ -120,7 +100,7 @@ class Unloading:
         return "default" if self.role == "default" else f"'{self.role}'"
 
     @contextmanager
-    def _failures(self, folder: str, what: str = "what was unloaded to {folder} cannot be read") -> Iterator[None]:
+    def _failures(self, folder: str) -> Iterator[None]:
         """Raise what fails in the block as UnloadFailed."""
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -128,8 +108,8 @@ class Unloading:
             yield
         except (OSError, ValueError, BotoCoreError, ClientError) as error:  # pyarrow's errors are among the first two
             raise UnloadFailed(
-                f"{self.url}: {what.format(folder=folder)}: {error}; allow this process to list, read, write and delete there, or"
-                " remove unload_to from the URL"
+                f"{self.url}: what was unloaded to {folder} cannot be read: {error}; allow this process to list, read, write and delete"
+                " there, or remove unload_to from the URL"
             ) from error
 
     def _file_system(self) -> Any:
@@ -149,20 +129,26 @@ class Unloading:
             request_timeout=6 * patience,
         )
 
-    def _delete(self, folder: str) -> None:
-        """Delete the files of a folder; pyarrow would leave an empty object in the place of the folder above."""
+    def delete(self, folder: str) -> int:
+        """Delete the files of a folder and return their number; pyarrow would leave an empty object in the place of the folder above."""
         bucket, _, prefix = folder.removeprefix("s3://").partition("/")
-        client = self._client()
+        client, count = self.client(), 0
         for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
             if objects := [{"Key": one["Key"]} for one in page.get("Contents", [])]:
                 client.delete_objects(Bucket=bucket, Delete={"Objects": objects})
+                count += len(objects)
+        return count
 
-    def _client(self) -> Any:
+    def client(self) -> Any:
+        """Return a client of S3 with the URL's credentials, or those of the environment; to make one takes 100 ms, so that it is kept."""
         from botocore.config import Config
 
-        patience = self.url.integer_option("connect_timeout", 10)
-        waits = Config(connect_timeout=patience, read_timeout=6 * patience, retries={"max_attempts": 2})
-        return self._credentials().client("s3", config=waits)
+        key = (frozenset(self.url.options.items()), os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"))
+        if key not in _clients:
+            patience = self.url.integer_option("connect_timeout", 10)
+            waits = Config(connect_timeout=patience, read_timeout=6 * patience, retries={"max_attempts": 2})
+            _clients[key] = self._credentials().client("s3", config=waits)
+        return _clients[key]
 
     def _credentials(self) -> Any:
         import boto3

@@ -20,6 +20,8 @@ class TableForm:
     """The same of a binary string of at most ``{bytes}``."""
     sized_text: str = ""
     """The type of a text of at most ``{bytes}`` in UTF-8, where a shorter type costs less or the fixed-width one holds no such text."""
+    sized_binary: str = ""
+    """The type of a binary string of at most ``{bytes}``, where the usual one holds fewer."""
     null: str = ""
     """What follows the type of a column that may be NULL, where leaving it out can mean something else."""
     inline_comments: bool = False

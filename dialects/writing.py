@@ -12,8 +12,9 @@ from dialects.kinds import Kind
 from dialects.table_form import TableForm
 from dialects.url import Url
 
-Loads = Literal["side by side", "alone", ""]
-"""Who loads rows into one table: several sessions at once, the one session that may write, or nobody, because ``load`` is missing."""
+Loads = Literal["side by side", "alone", "by files", ""]
+"""Who loads rows into a staging table: several sessions at once; the one session that merges them; that session, from files that tasks
+``store``; or nobody."""
 
 
 BEFORE_CHRIST = " BC"
@@ -36,6 +37,15 @@ class Hazard:
     kind: HazardKind
     name: str
     column: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of lines where the engine reads it."""
+
+    url: str
+    bytes: int
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +125,45 @@ class Writing:
     LOADS: ClassVar[Loads] = ""
     """How rows are loaded into a staging table of this engine."""
 
+    MERGES_RANGES: ClassVar[bool] = False
+    """Whether the rows of an interval of keys, as they are in the source, can replace those of the target in the merge's transaction."""
+
+    CHANGES_TABLES: ClassVar[bool] = False
+    """Whether a pipeline changes a target's columns, and the names of its tables, in one transaction with its position."""
+
     STAGING_TABLE: ClassVar[str] = "TABLE"
     """What follows CREATE for a table whose rows may be lost with the server, or with the session where it loads alone."""
+
+    FILE_PACKAGES: ClassVar[Mapping[str, str]] = {}
+    """What ``store_lines`` imports, with what pip calls it."""
+
+    MERGE_SETTINGS: ClassVar[Sequence[str]] = ()
+    """Statements, after WRITE_SETTINGS, with which a session begins that merges changes."""
+
+    LOCK_POSITIONS: ClassVar[str] = ""
+    """The statement by which one merge waits for another that writes ``{positions}`` of the ``{pipeline}``; empty where the lock of
+    the staging table keeps the other off, or nobody else can be there."""
+
+    ZERO_DATES: ClassVar[bool] = False
+    """Whether a date may have the year, month or day 0."""
+
+    EQUAL_TEXTS_DIFFER: ClassVar[bool] = False
+    """Whether ``=`` may find two texts equal that differ, by case or by blanks at their ends."""
+
+    DELETES_BY_ALIAS: ClassVar[bool] = True
+    """Whether a DELETE may give its table another name."""
+
+    REFUSES_LONG_VALUES: ClassVar[bool] = False
+    """Whether the bytes that a column's type states bound its values, and longer ones are to be found before they are loaded."""
+
+    MIXES_STORAGE: ClassVar[bool] = False
+    """Whether a table may be stored by an engine that knows no transactions."""
+
+    READS_FLOATS_AS_DOUBLES: ClassVar[bool] = False
+    """Whether the text of a 4-byte float is read as an 8-byte one first, for which the shortest text of the largest float is too large."""
+
+    QUALIFIES_TEMPORARY: ClassVar[bool] = False
+    """Whether a temporary table is in a schema, so that one without a name of it needs a current one."""
 
     ENFORCES_KEYS: ClassVar[bool] = True
     """Whether a primary key is a constraint, so that it is declared where a table is made."""
@@ -136,6 +183,13 @@ class Writing:
         if re.search(r"-00\b", text.partition(" ")[0]):
             raise LookupError("a date without a month or day, which only MySQL and MariaDB store")
         return text
+
+    def store_lines(self, url: Url, folder: str, name: str, columns: Mapping[str, Kind], rows: Iterable[Any]) -> StoredFile:
+        """Write the rows of Arrow tables of texts (see ``Loading.load``) to a file below ``folder`` that the engine at ``url`` reads.
+
+        Raises BadUrl where the URL names no such place, ValueTooLong for a row that no file holds, and UnloadFailed.
+        """
+        raise StatementRefused("this engine reads no files of lines")
 
     def document(self, literal: str) -> str:
         """A literal of the text of a JSON document, as a column of documents takes it."""
@@ -167,4 +221,12 @@ class Loading:
 
     def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str]) -> None:
         """Insert the rows of files of lines of the dialect's LINES; ``table`` and the columns are names as SQL text. Raises EngineError."""
+        raise StatementRefused("this engine reads no files of lines")
+
+    def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:
+        """Insert the rows of files that ``store_lines`` wrote below ``folder``, all or none; names as SQL text. Raises EngineError."""
+        raise StatementRefused("this engine reads no files of lines")
+
+    def remove_stored(self, folder: str) -> int:
+        """Delete what lies below a folder of ``store_lines``, and return how many files that were. Raises UnloadFailed."""
         raise StatementRefused("this engine reads no files of lines")

@@ -3,3 +3,4 @@ CREATE TABLE ${target} (
   ${columns},
   PRIMARY KEY (${key})
 )
+${clauses}

@@ -62,8 +62,8 @@ class LiveLog:
         finally:
             log.close()
 
-    def reading(self, tables: Sequence[str] = ("*",)) -> Reading:
-        return Reading(self.source, Selection(tables, self.database), 0, self.patience)
+    def reading(self, tables: Sequence[str] = ("*",), skip_pipelines: Sequence[str] = ()) -> Reading:
+        return Reading(self.source, Selection(tables, self.database, skip_pipelines=skip_pipelines), 0, self.patience)
 
     def decode(self, ranges: Iterable[LogRange], tables: Sequence[str] = ("*",)) -> list[Event]:
         reading = self.reading(tables)

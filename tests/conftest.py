@@ -54,6 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--chaos", action="store_true", help="run the tests that kill everything a pipeline consists of, and no others")
     group.addoption("--chaos-events", type=int, default=500_000, help="changes that each of these tests replicates (default: %(default)s)")
     group.addoption("--chaos-kills", type=int, default=30, help="kills, of which one at each named step (default: %(default)s)")
+    group.addoption("--chaos-targets", default="pg,duck", help="targets of each: some of pg, duck, redshift, maria (default: %(default)s)")
     group.addoption("--chaos-seed", type=int, default=15, help="seed of the changes and of the kills (default: %(default)s)")
 
 

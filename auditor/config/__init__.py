@@ -14,7 +14,7 @@ from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbea
 from auditor.config._edit import add_audits, set_source
 from auditor.config._groups import AuditGroup
 from auditor.config._load import find_file, load, validate_audit, validate_settings, validate_slice
-from auditor.config._pipeline import Pipeline, PipelineColumns, PipelineSource, PipelineTarget, Staging
+from auditor.config._pipeline import Pipeline, PipelineColumns, PipelineSource, PipelineTarget, Staging, TargetKeys
 from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Settle, Threshold, Tolerance
 from auditor.config._secrets import find_secrets
 from auditor.config._service import Schedule, Service
@@ -59,6 +59,7 @@ __all__ = [
     "Staging",
     "Store",
     "TableRef",
+    "TargetKeys",
     "Threshold",
     "TimeRange",
     "Tolerance",

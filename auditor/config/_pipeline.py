@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+import dialects
 from auditor.config._base import Duration, Size, Strict
+from auditor.errors import BadUrl
 
 
 class PipelineSource(Strict):
@@ -20,6 +24,8 @@ class PipelineSource(Strict):
     refresh: str | None = None
     """The connection by which bootstraps write into the source's log, in the database of its URL; by default that of the source, if it has
     ``write``, in the schema auditor_refresh."""
+    skip_pipelines: tuple[str, ...] = ()
+    """Pipelines that write into this database, and whose changes are not replicated further."""
 
 
 class PipelineColumns(Strict):
@@ -77,6 +83,15 @@ class SegmentSettings(Strict):
         return self
 
 
+class TargetKeys(Strict):
+    """Keys of a table that a pipeline makes in Redshift; names are the target's columns."""
+
+    dist_key: tuple[str, ...] = Field((), max_length=1)
+    """The column by which rows are spread over the cluster's slices."""
+    sort_key: tuple[str, ...] = ()
+    """The columns by which rows are sorted."""
+
+
 class PipelineTarget(Strict):
     """A target of a pipeline: a connection with ``write``, and a schema in its database."""
 
@@ -86,6 +101,8 @@ class PipelineTarget(Strict):
     """The schema of the target's tables."""
     every: Duration = 60.0
     """Seconds between two merges; 0: as soon as something is staged."""
+    tables: dict[str, TargetKeys] = {}
+    """Keys of tables that are made, by the tables' names."""
 
 
 class Pipeline(Strict):
@@ -133,4 +150,32 @@ def find_problems(pipelines: dict[str, Pipeline], connections: dict[str, Any]) -
             if connection is not None and connection.write is None:
                 place = ("pipelines", name, "targets", target)
                 found.append((place, f"the connection {settings.connection!r} may only read; add write: {{url: ...}} to it"))
+    return [*found, *_find_rings(pipelines, connections)]
+
+
+def _find_rings(pipelines: dict[str, Pipeline], connections: dict[str, Any]) -> list[tuple[tuple[str, ...], str]]:
+    """Return where two pipelines would send each other's changes round and round."""
+    sources: dict[str, tuple[Any, ...]] = {}
+    written: dict[str, set[tuple[Any, ...]]] = {}
+    for name, pipeline in pipelines.items():
+        with suppress(BadUrl, KeyError):  # reported by themselves
+            sources[name] = _place(connections[pipeline.source.connection].url, None)
+            targets = [(connections[one.connection].write, one.schema_) for one in pipeline.targets.values()]
+            written[name] = {_place(write.url, schema) for write, schema in targets if write}
+    found: list[tuple[tuple[str, ...], str]] = []
+    for name, other in itertools.permutations(written, 2):
+        closes = sources[name] in written[other] and sources[other] in written[name]
+        if closes and other not in pipelines[name].source.skip_pipelines:
+            sentence = (
+                f"the pipeline {other!r} writes into this source what it reads from a target of this one; add skip_pipelines: [{other}]"
+            )
+            found.append((("pipelines", name, "source"), sentence))
     return found
+
+
+def _place(url: str, schema: str | None) -> tuple[Any, ...]:
+    """Return what two URLs have in common that lead to one schema. Raises BadUrl."""
+    parsed = dialects.parse_url(url)
+    dialect = dialects.by_scheme(parsed.scheme)
+    port = parsed.port or getattr(dialect, "DEFAULT_PORT", None)
+    return dialect.name, parsed.host, port, parsed.options.get("unix_socket"), schema or parsed.database

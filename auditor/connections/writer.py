@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 import dialects
@@ -38,15 +38,7 @@ def open_patch_session(name: str, connection: ConnectionSettings) -> Session:
     """Open a session that patches rows, which the caller closes. Raises ConfigError, BadUrl and EngineError."""
     dialect = patching_dialect(name, connection)
     assert connection.write
-    limits = connection.limits
-    session = dialect.connect(dialect.write_url(dialects.parse_url(connection.write.url)), limits.statement_timeout, limits.lock_timeout)
-    try:
-        for statement in dialect.WRITE_SETTINGS:
-            session.execute(statement)
-    except AuditorError:
-        session.close()
-        raise
-    return session
+    return _connect(dialect, connection, dialect.WRITE_SETTINGS)
 
 
 def open_files_for_writing(connections: Mapping[str, ConnectionSettings], written: str) -> dict[str, ConnectionSettings]:
@@ -77,10 +69,25 @@ def open_writer(name: str, connection: ConnectionSettings) -> Iterator[Session]:
 def open_session(name: str, connection: ConnectionSettings) -> Session:
     """Open a session that may write, which the caller closes. Raises ConfigError, BadUrl and EngineError."""
     dialect = writing_dialect(name, connection)
+    session = _connect(dialect, connection, [*dialect.WRITE_SETTINGS, *dialect.MERGE_SETTINGS])
+    if dialect.LOADS == "by files" and (why := session.why_no_files()):
+        session.close()
+        raise ConfigError(f"the connection {name!r}: {why}")
+    return session
+
+
+def _connect(dialect: Dialect, connection: ConnectionSettings, settings: Sequence[str]) -> Session:
+    """Open a session with the URL that may write, and run the statements of ``settings`` in it."""
     assert connection.write
     limits = connection.limits
-    url = dialect.write_url(dialects.parse_url(connection.write.url))
-    return dialect.connect(url, limits.statement_timeout, limits.lock_timeout)
+    session = dialect.connect(dialect.write_url(dialects.parse_url(connection.write.url)), limits.statement_timeout, limits.lock_timeout)
+    try:
+        for statement in settings:
+            session.execute(statement)
+    except AuditorError:
+        session.close()
+        raise
+    return session
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Literal
 
 import dialects
 import sql_templates
-from auditor.config import Pipeline, Settings
+from auditor.config import Pipeline, Settings, TargetKeys
 from auditor.connections.writer import open_writer
 from auditor.errors import AuditorError, NoSuchObject
 from auditor.pipeline.columns import Projection, Rules
@@ -128,7 +128,7 @@ def _check_target(settings: Settings, name: str, target: str, schemas: list[Tabl
         with open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
             for schema in schemas:
                 try:
-                    examine(session, chosen.schema_, name, schema, None)
+                    examine(session, chosen.schema_, name, schema, None, chosen.tables.get(schema.table, TargetKeys()))
                 except NoSuchObject:  # the schema will be made
                     continue
                 except AuditorError as error:

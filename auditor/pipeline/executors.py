@@ -149,11 +149,11 @@ def _drivers(settings: Settings, name: str) -> dict[str, str]:
     for target in settings.pipeline(name).targets.values():
         with suppress(AuditorError):
             dialect = writing_dialect(target.connection, settings.connections[target.connection])
-            found |= dialect.DRIVERS if dialect.LOADS == "side by side" else {}
+            found |= dialect.DRIVERS if dialect.LOADS == "side by side" else dialect.FILE_PACKAGES
     return found
 
 
 def _pip_name(module: str) -> str:
     """Return what pip calls a package that tasks import."""
-    drivers = (engine.DRIVERS for engine in dialects.working())
+    drivers = ({**engine.DRIVERS, **engine.FILE_PACKAGES} for engine in dialects.working())
     return PACKAGES.get(module) or next(found[module] for found in drivers if module in found)

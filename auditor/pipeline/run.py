@@ -127,7 +127,7 @@ class Run:
         """Return whether anything here runs on executors: a target that one session loads needs none."""
         pipeline = self.settings.pipeline(self.name)
         connections = [pipeline.targets[target].connection for target in self.targets]
-        return self.stages or any(writing_dialect(one, self.settings.connections[one]).LOADS == "side by side" for one in connections)
+        return self.stages or any(writing_dialect(one, self.settings.connections[one]).LOADS != "alone" for one in connections)
 
     def _loaders(self, session: SparkSession | None, root: Path, held: ExitStack) -> None:
         """Start what works beside the query: a loader for each target, the process that cuts segments, and what sends existing rows."""
@@ -160,7 +160,7 @@ class Run:
         if writing_dialect(chosen.connection, connection).LOADS == "alone":
             return LoaderProcess(str(self.config_file), self.name, target)
         about = (str(self.config_file), chosen.connection, chosen.schema_, str(root))
-        return Loader(Where(self.store, self.name, *about, spark.on_executors(session)), target, connection)
+        return Loader(Where(self.store, self.name, *about, spark.on_executors(session), target, chosen.tables), target, connection)
 
     def _keep_running(self, session: SparkSession | None, root: Path, watch: Watch | None) -> None:
         """Keep the query running, and start it again with growing waits when it failed for a reason that may pass."""
@@ -207,6 +207,8 @@ class Run:
         options["notes"] = "true"
         refreshes = refreshes_of(self.settings, self.name)
         options["refreshes"] = f"{refreshes.schema}/{refreshes.pipeline}"
+        if source.skip_pipelines:
+            options["skip_pipelines"] = ",".join(source.skip_pipelines)
         options["server_id"] = str(server_id(self.settings, self.name))
         # Until its first batch is committed, Spark asks the source again where it begins.
         is_committed = any((root / spark.CHECKPOINT / "commits").glob("[0-9]*"))

@@ -84,10 +84,11 @@ class MySQLBinlog(DataSource):
 
     Options: ``connection``, ``tables`` (names and patterns, separated by commas), ``config``, ``start`` (``latest``, ``earliest`` or
     ``FILE:POS``, the end of a transaction; of a stream also the JSON of an offset, as Spark logs it), of a batch ``end`` (``latest`` or
-    ``FILE:POS``), ``max_bytes`` (of the log in a batch of a stream), ``range_bytes`` (of the log that a task decodes), ``server_id`` (a
-    stream ends an older one that has the same; by default a number of its own), ``patience`` (seconds for which a source that went away
-    is waited for), ``notes`` (``true`` for events of kind ``poison`` and ``change``; else rows that cannot be had end the query),
-    ``refreshes`` (``SCHEMA/PIPELINE``: rows that bootstraps of this pipeline write into that schema are events).
+    ``FILE:POS``), ``skip_pipelines`` (whose transactions are left out, separated by commas), ``max_bytes`` (of the log in a batch of a
+    stream), ``range_bytes`` (of the log that a task decodes), ``server_id`` (a stream ends an older one that has the same; by default a
+    number of its own), ``patience`` (seconds for which a source that went away is waited for), ``notes`` (``true`` for events of kind
+    ``poison`` and ``change``; else rows that cannot be had end the query), ``refreshes`` (``SCHEMA/PIPELINE``: rows that bootstraps of
+    this pipeline write into that schema are events).
     """
 
     @classmethod
@@ -125,6 +126,7 @@ class _Options:
     patience: float = 60.0
     notes: bool = False
     refreshes: str = ""
+    skip_pipelines: tuple[str, ...] = ()
 
     def source(self) -> Source:
         """Return the connection's source. Raises ConfigError."""
@@ -142,7 +144,8 @@ class _Options:
     def selection(self, source: Source) -> Selection:
         """Return the chosen tables. Raises ConfigError."""
         schema, _, pipeline = self.refreshes.partition("/")
-        return Selection(self.tables, parse_url(source.url).database, Refreshes(schema, pipeline) if schema else None)
+        refreshes = Refreshes(schema, pipeline) if schema else None
+        return Selection(self.tables, parse_url(source.url).database, refreshes, self.skip_pipelines)
 
     def reading(self, epoch: int) -> Reading:
         """Return what a task decodes."""
@@ -165,7 +168,8 @@ def _parse(given: Mapping[str, str], end_allowed: bool) -> _Options:
     for name in ("connection", "tables"):
         if not values.get(name):
             raise ConfigError(f"mysql_binlog needs the option {name}")
-    values["tables"] = tuple(part.strip() for part in values["tables"].split(",") if part.strip())
+    for name in ("tables", "skip_pipelines"):
+        values[name] = tuple(part.strip() for part in values.get(name, "").split(",") if part.strip())
     for name in ("start", "end"):
         if values.get(name, "latest") not in ("latest", "earliest") and (end_allowed or not _offset(values[name])):
             Place.parse(values[name])

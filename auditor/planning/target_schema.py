@@ -28,6 +28,12 @@ BYTES_OF_CHARACTER = 4
 LONGEST_SIZED_TEXT = 65_535
 """Bytes of the longest text whose type states its length."""
 
+LONGEST_SIZED_BINARY = 16_777_216
+"""Bytes of the longest binary string whose type states its length. https://docs.aws.amazon.com/redshift/latest/dg/r_VARBYTE_type.html"""
+
+BLOBS = {"tinyblob": 255, "blob": 65_535, "mediumblob": 16_777_215}
+"""The most bytes of MySQL's and MariaDB's types that have none in their names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Drift:
@@ -65,7 +71,7 @@ def plan_target(audit: Audit, source: Table, dialect: Dialect, comments: Mapping
     columns, left_out = [], {}
     for column in _audited(audit, source, key):
         try:
-            native = _native(dialect, column, column.name in key)
+            native = native_type(dialect, column, column.name in key)
         except LookupError as why:
             left_out[column.name] = str(why)
             continue
@@ -114,7 +120,7 @@ def _audited(audit: Audit, source: Table, key: Sequence[str]) -> Iterator[Column
             yield column
 
 
-def _native(dialect: Dialect, column: Column, in_key: bool) -> str:
+def native_type(dialect: Dialect, column: Column, in_key: bool) -> str:
     """Return the target's type for a source's column. Raises LookupError, with why, if it has none that holds every value."""
     kind, form = column.kind, dialect.TABLE_FORM
     if kind is None or kind.name == "nested":
@@ -123,6 +129,8 @@ def _native(dialect: Dialect, column: Column, in_key: bool) -> str:
         return _text(dialect, column, kind, in_key)
     if kind.name == "binary" and in_key and form.key_binary:
         return form.key_binary.format(bytes=kind.digits or kind.bytes or LONGEST_KEY_BINARY)
+    if kind.name == "binary" and form.sized_binary:
+        return form.sized_binary.format(bytes=min(LONGEST_SIZED_BINARY, _binary_bytes(column, kind)))
     if kind.name == "decimal":
         return _decimal(dialect, column, kind)
     if kind.name == "bit" and kind.digits is None and "{digits}" in dialect.TYPE_BY_KIND.get("bit", ""):
@@ -147,6 +155,12 @@ def _characters(column: Column, kind: Kind) -> int | None:
         return None
     native = parse_native(column.native.partition(" character set")[0])
     return kind.digits or (native.number(0, 0) if native else 0) or None
+
+
+def _binary_bytes(column: Column, kind: Kind) -> int:
+    """Return how many bytes a binary string has at most, as its type states."""
+    native = parse_native(column.native)
+    return kind.digits or kind.bytes or (native.number(0, 0) if native else 0) or BLOBS.get(column.native.lower(), LONGEST_SIZED_BINARY)
 
 
 def _decimal(dialect: Dialect, column: Column, kind: Kind) -> str:

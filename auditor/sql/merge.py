@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,9 @@ CHANGE_COLUMNS: Mapping[str, Kind] = {
 
 POSITIONS = "auditor_positions"
 """The table of a target that says up to which position it holds each table."""
+
+LONGEST_NAME = 190
+"""Characters of a pipeline's or a table's name, where a text in a key has to be bounded."""
 
 TEXT, INTEGER = Kind("text"), Kind("integer")
 
@@ -54,9 +57,14 @@ class Positions:
     def create(self) -> str:
         """Return the statement that makes the table of positions if it is missing."""
         types = {"text": TEXT, "integer": INTEGER, "timestamp": Kind("timestamp", scale=6)}
-        return _fill(
-            self.dialect, "merge_positions_create", self._table(), {n: self.dialect.native_type(kind) for n, kind in types.items()}
-        )
+        native = {name: self.dialect.native_type(kind) for name, kind in types.items()}
+        native["name"] = self.dialect.TABLE_FORM.key_text.format(characters=LONGEST_NAME) or native["text"]
+        return _fill(self.dialect, "merge_positions_create", self._table(), native)
+
+    def lock(self) -> Sequence[str]:
+        """Return the statement by which another merge of this pipeline is waited for; none where that is not needed."""
+        written = self.dialect.LOCK_POSITIONS.format(positions=self._table()["positions"], **self._pipeline())
+        return [written] if written else []
 
     def list(self) -> str:
         """Return the statement that lists the tables with their positions and schema ids."""
@@ -85,7 +93,8 @@ class Positions:
 class MergeStatements:
     """Statements that bring changes of the source's ``table`` into one table.
 
-    ``target`` is that table as SQL text, in ``schema``; ``columns`` and ``key`` are its names.
+    ``target`` is that table as SQL text, in ``schema``; ``columns`` and ``key`` are its names, and ``loose`` those of the key whose texts
+    the engine may find equal although they differ.
     """
 
     dialect: Dialect
@@ -95,17 +104,25 @@ class MergeStatements:
     target: str
     columns: Sequence[str]
     key: Sequence[str]
+    loose: Sequence[str] = ()
 
     @property
     def stage(self) -> str:
         """The staging table as SQL text: one for each pipeline and table, in the target's schema unless it belongs to the session."""
         name = f"auditor_stage_{hashlib.sha256(f'{self.pipeline}/{self.table}'.encode()).hexdigest()[:16]}"
-        return self.dialect.quote(name) if self._alone else self.dialect.table(self.schema, name)
+        return self._temporary(name) if self._of_session else self.dialect.table(self.schema, name)
 
-    def create_target(self, types: Mapping[str, str]) -> str:
-        """Return the statement that makes the target's table with these native types."""
-        columns = [f"{self.dialect.quote(name)} {native}" for name, native in types.items()]
-        return self._fill("merge_target_create", target=self.target, columns=",\n  ".join(columns), key=self._names(self.key))
+    def create_target(self, types: Mapping[str, str], nullable: Collection[str] = (), clauses: Sequence[str] = ()) -> str:
+        """Return the statement that makes the target's table with these native types, of which the ``nullable`` columns may be NULL.
+
+        ``clauses`` stand behind its columns.
+        """
+        null = self.dialect.TABLE_FORM.null
+        columns = [
+            f"{self.dialect.quote(name)} {native}{f' {null}' if null and name in nullable else ''}" for name, native in types.items()
+        ]
+        parts = {"columns": ",\n  ".join(columns), "key": self._names(self.key), "clauses": "\n".join(clauses)}
+        return self._fill("merge_target_create", target=self.target, **parts)
 
     def create_stage(self) -> Sequence[str]:
         """Return the statements that make the staging table anew."""
@@ -121,7 +138,7 @@ class MergeStatements:
     def lock_stage(self) -> Sequence[str]:
         """Return the statements that keep other sessions off the staging table until the transaction ends; none where there are none."""
         # Not parsed: sqlglot knows no LOCK TABLE.
-        return () if self._alone else [sql_templates.fill(self.dialect.template("merge_stage_lock"), {"stage": self.stage})]
+        return () if self._of_session else [sql_templates.fill(self.dialect.template("merge_stage_lock"), {"stage": self.stage})]
 
     def count_staged(self, attempt: str) -> str:
         """Return the statement that counts an attempt's changes, and its intervals of keys."""
@@ -130,12 +147,14 @@ class MergeStatements:
     @property
     def last(self) -> str:
         """The session's table of the last change of each key, as SQL text."""
-        return self.dialect.quote("auditor_last")
+        return self._temporary("auditor_last")
 
     def keep_last(self, attempt: str) -> str:
         """Return the statement that makes that table of an attempt's changes."""
+        q, exact = self.dialect.quote, self.dialect.exact_text
+        key = ", ".join(exact(q(name)) if name in self.loose else q(name) for name in self.key)
         staged = {"stage": self.stage, "attempt": self.dialect.literal(attempt)}
-        return self._fill("merge_last_create", last=self.last, columns=self._names(self.columns), key=self._names(self.key), **staged)
+        return self._fill("merge_last_create", last=self.last, columns=self._names(self.columns), key=key, **staged)
 
     def clear(self) -> Sequence[str]:
         """Return the statements that remove what a merge leaves in the session and in the staging table."""
@@ -154,7 +173,7 @@ class MergeStatements:
         ``bounds`` are its intervals of keys, which `list_bounds` has set aside in the same transaction: of their keys the target keeps
         what stands behind them in the stream.
         """
-        q, last, names = self.dialect.quote, self.last, self._names(self.columns)
+        last, names = self.last, self._names(self.columns)
         intervals: list[str] = []
         for one in bounds:
             at = {"position": self.dialect.literal(one.position), "row": self.dialect.literal(one.row), "last": last}
@@ -162,11 +181,10 @@ class MergeStatements:
             intervals.append(self._fill("merge_bounds_delete", target=self.target, interval=self._interval(one, "merged")))
         if bounds:
             intervals.append(self._fill("merge_bounds_drop", bounds=self._bounds))
-        matching = " AND ".join(f"merged.{q(name)} = changed.{q(name)}" for name in self.key)
         return [
             self.keep_last(attempt),
             *intervals,
-            self._fill("merge_delete", target=self.target, last=last, matching=matching),
+            self._fill("merge_delete", target=self.target, last=last, matching=self._matching),
             self._fill("merge_insert", target=self.target, last=last, columns=names),
             *self.clear(),
         ]
@@ -195,12 +213,32 @@ class MergeStatements:
         return [f"{column} {sign}= {end}", condition]  # the first one finds rows by the key's index
 
     @property
+    def _matching(self) -> str:
+        """The condition that a row of the target and a last change have the same key."""
+        q, exact, (merged, changed) = self.dialect.quote, self.dialect.exact_text, self._aliases
+        pairs = [(name, f"{merged}.{q(name)}", f"{changed}.{q(name)}") for name in self.key]
+        alike = [f"{one} = {other}" for _, one, other in pairs]
+        alike += [f"{exact(one)} = {exact(other)}" for name, one, other in pairs if name in self.loose]
+        return " AND ".join(alike)
+
+    @property
     def _bounds(self) -> str:
         return self.dialect.quote("auditor_bounds")
 
     @property
-    def _alone(self) -> bool:
-        return self.dialect.LOADS == "alone"
+    def _aliases(self) -> tuple[str, str]:
+        """What the target and the last changes are called in a DELETE."""
+        if self.dialect.DELETES_BY_ALIAS:
+            return "merged", "changed"
+        return self.target.removeprefix(f"{self.dialect.quote(self.schema)}."), self.dialect.quote("auditor_last")
+
+    def _temporary(self, name: str) -> str:
+        return self.dialect.table(self.schema, name) if self.dialect.QUALIFIES_TEMPORARY else self.dialect.quote(name)
+
+    @property
+    def _of_session(self) -> bool:
+        """Whether the staging table belongs to the session that merges."""
+        return self.dialect.LOADS in ("alone", "by files")
 
     def _names(self, names: Sequence[str], between: str = ", ") -> str:
         return between.join(self.dialect.quote(name) for name in names)

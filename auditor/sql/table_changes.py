@@ -18,7 +18,7 @@ class TableStatements:
 
     def add(self, column: str, native: str, default: str | None = None) -> str:
         """Return the statement that adds a column; all rows that are there get the default, a literal."""
-        return f"ALTER TABLE {self.table} ADD COLUMN {self._q(column)} {native}" + (f" DEFAULT {default}" if default else "")
+        return f"ALTER TABLE {self.table} ADD COLUMN {self._q(column)} {native}{self._null}" + (f" DEFAULT {default}" if default else "")
 
     def drop_default(self, column: str) -> str:
         """Return the statement that takes a column's default from rows to come."""
@@ -38,6 +38,17 @@ class TableStatements:
         using = f" USING CAST(LPAD(CAST({name} AS VARCHAR), {bits}, '0') AS {native})" if bits else ""
         return f"ALTER TABLE {self.table} ALTER COLUMN {name} TYPE {native}{using}"
 
+    def retype_by_hand(self, column: str, native: str) -> str:
+        """Return what gives a column another type, as a person runs it; where the engine changes none, by another column."""
+        names = {"table": self.table, "column": self._q(column), "type": native, "other": self._q(f"{column}_auditor")}
+        anew = (
+            "ALTER TABLE {table} ADD COLUMN {other} {type}",
+            "UPDATE {table} SET {other} = {column}",
+            "ALTER TABLE {table} DROP COLUMN {column}",
+            "ALTER TABLE {table} RENAME COLUMN {other} TO {column}",
+        )
+        return "; ".join(one.format(**names) for one in self.dialect.TABLE_FORM.change or anew)
+
     def rename_table(self, name: str) -> str:
         """Return the statement that renames the table within its schema."""
         return f"ALTER TABLE {self.table} RENAME TO {self._q(name)}"
@@ -53,6 +64,10 @@ class TableStatements:
     def any_row(self) -> str:
         """Return the statement that finds out whether there is a row."""
         return checked(sql_templates.fill(self.dialect.template("merge_target_any"), {"target": self.table}), self.dialect)
+
+    @property
+    def _null(self) -> str:
+        return f" {self.dialect.TABLE_FORM.null}" if self.dialect.TABLE_FORM.null else ""
 
     def _q(self, name: str) -> str:
         return self.dialect.quote(name)

@@ -19,7 +19,7 @@ def create_table(dialect: Dialect, table: str, defined: DefinedTable, keys: Mapp
     lines = [_definition(dialect, column) for column in defined.columns]
     if defined.key and form.primary_key:
         lines.append(form.primary_key.format(columns=_names(dialect, defined.key)))
-    clauses = [_table_key(dialect, defined, key, columns) for key, columns in keys.items() if columns]
+    clauses = table_keys(dialect, table, [column.name for column in defined.columns], keys)
     if defined.comment and form.inline_comments:
         clauses.append(f"COMMENT {_text(dialect, defined.comment)}")
     yield f"CREATE TABLE {table} (\n  " + ",\n  ".join(lines) + "\n)" + "".join(f"\n{clause}" for clause in clauses)
@@ -54,6 +54,25 @@ def add_key(dialect: Dialect, table: str, key: Sequence[str]) -> list[str]:
     return [f"ALTER TABLE {table} ADD {form.format(columns=_names(dialect, key))}"] if form else []
 
 
+def table_keys(dialect: Dialect, table: str, names: Sequence[str], keys: Mapping[TableKey, Sequence[str]]) -> list[str]:
+    """Return the clauses of a table's distribution and sort keys; ``names`` are its columns, ``keys`` those of each key.
+
+    Raises ConfigError for a key that the engine does not have, or of a column that the table does not have.
+    """
+    return [_table_key(dialect, table, names, key, columns) for key, columns in keys.items() if columns]
+
+
+def _table_key(dialect: Dialect, table: str, names: Sequence[str], key: TableKey, columns: Sequence[str]) -> str:
+    form = dialect.TABLE_FORM.table_keys.get(key)
+    if form is None:
+        raise ConfigError(f"{dialect.name} has no {key} keys; leave out the {key} key of {table}")
+    by_name = {name.lower(): name for name in names}
+    unknown = [name for name in columns if name.lower() not in by_name]
+    if unknown:
+        raise ConfigError(f"{table} has no column {unknown[0]!r} for its {key} key; it has {', '.join(by_name.values())}")
+    return form.format(columns=_names(dialect, [by_name[name.lower()] for name in columns]))
+
+
 def _changes_whole(dialect: Dialect) -> bool:
     """Return whether a column is changed by its whole definition, in which NOT NULL stands too."""
     return bool(dialect.TABLE_FORM.change) and not dialect.TABLE_FORM.change_null
@@ -67,17 +86,6 @@ def _definition(dialect: Dialect, column: DefinedColumn) -> str:
 def _null(dialect: Dialect, nullable: bool) -> str:
     written = dialect.TABLE_FORM.null if nullable else "NOT NULL"
     return f" {written}" if written else ""
-
-
-def _table_key(dialect: Dialect, defined: DefinedTable, key: TableKey, columns: Sequence[str]) -> str:
-    form = dialect.TABLE_FORM.table_keys.get(key)
-    if form is None:
-        raise ConfigError(f"{dialect.name} has no {key} keys; leave out --{key}-key")
-    by_name = {column.name.lower(): column.name for column in defined.columns}
-    unknown = [name for name in columns if name.lower() not in by_name]
-    if unknown:
-        raise ConfigError(f"the table has no column {unknown[0]!r} for --{key}-key; it has {', '.join(by_name.values())}")
-    return form.format(columns=_names(dialect, [by_name[name.lower()] for name in columns]))
 
 
 def _comments(dialect: Dialect, table: str, defined: DefinedTable) -> Iterator[str]:

@@ -33,6 +33,7 @@ class Delta(DuckDB):
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION",)
     READ_CONSISTENCY = "all statements read one version of the table"
     LINES = None
+    MERGES_RANGES = CHANGES_TABLES = False
     READS_FILES = False
     ENFORCES_KEYS = False
 

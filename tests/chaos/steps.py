@@ -17,7 +17,8 @@ from pyspark.sql.datasource import InputPartition
 
 from auditor.pipeline import run, source, staging
 from auditor.pipeline import stage_task as tasks
-from auditor.pipeline.merge import load
+from auditor.pipeline.child import Child
+from auditor.pipeline.merge import files, load, loader_process
 from auditor.pipeline.merge.loader import Loader
 
 FOLDER = "AUDITOR_CHAOS"
@@ -35,12 +36,10 @@ STEPS = (
 )
 """The planner has found the end of a batch; has cut it into ranges; a task has decoded a part of its range; has written its parts; the
 driver begins to stage a batch; has all its parts written, and none listed; has listed them, and Spark has not committed the batch; a task
-has loaded a part into a staging table."""
+has loaded a part into a staging table, or written it to a file for one."""
 
 LOADER_STEPS = ("stage", "load", "merge", "merged", "commit", "committed", "report")
 """Before the staging table is made, before it is loaded, before and after the merge in its transaction, before and after its commit."""
-
-LOADERS = ("pg", "duck")
 
 
 def loader_step(target: str, step: str) -> str:
@@ -71,7 +70,22 @@ def load_task(task: load.LoadTask) -> Any:
     return found
 
 
-_stage_task, _load_task = tasks.stage_task, load.load_task
+def store_task(task: Any) -> Any:
+    """Write a part to a file, and reach a step before the driver receives its name."""
+    found = _store_task(task)
+    reach("worker: loaded")
+    return found
+
+
+_stage_task, _load_task, _store_task = tasks.stage_task, load.load_task, files.store_task
+
+
+class _SteppedProcess(loader_process.LoaderProcess):
+    """A loader in a process of its own that has steps as well."""
+
+    def run(self, every: float, stopped: Any, staged: Any, paused: Any) -> None:
+        arguments = (self.config_file, self.pipeline, self.target, str(every))
+        Child("tests.chaos.loader", arguments, f"loader of {self.target}").run(stopped, staged, paused)
 
 
 class SteppedBinlog(source.MySQLBinlog):
@@ -119,6 +133,9 @@ def install() -> None:
     for module, name, replacement in (
         (staging, "stage_task", stage_task),
         (load, "load_task", load_task),
+        (files, "store_task", store_task),
+        (run, "LoaderProcess", _SteppedProcess),
+        (loader_process, "Loader", _loader),
         (run, "Staging", _SteppedStaging),
         (run, "Loader", _loader),
         (run, "_binlog", lambda: SteppedBinlog),

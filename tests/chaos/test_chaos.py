@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -26,14 +26,16 @@ from auditor.run import audit_run
 from auditor.service import pipelines as service
 from auditor.store import open_store, parts, pipelines
 from tests.chaos.application import Application, kill
-from tests.chaos.steps import LOADER_STEPS, LOADERS, STEPS, loader_step
+from tests.chaos.steps import LOADER_STEPS, STEPS, loader_step
+from tests.chaos.targets import SCHEMA, Target, open_targets
 from tests.chaos.writer import TABLES, Writer
 from tests.killable import Killable, killable
-from tests.servers import mysql, postgres
+from tests.live import Engines
+from tests.servers import mysql
 
 pytestmark = pytest.mark.chaos
 
-PIPELINE, SCHEMA = "shop", "chaos"
+PIPELINE = "shop"
 VICTIMS = ("driver", "planner", "worker", "JVM", "source", "target", "connection")
 BEAT = 1.0
 """Seconds between two small changes while something is waited for."""
@@ -44,38 +46,30 @@ LONGEST_PAUSE = 3.0
 EXPECTED_ENDS = {-9, 3}
 """Exit codes of a driver that was killed, or that lost its Java process."""
 
-COUNT_APPLIED = f"""
-CREATE TABLE {SCHEMA}.applied (number BIGINT NOT NULL);
-CREATE FUNCTION {SCHEMA}.count_applied() RETURNS trigger LANGUAGE plpgsql AS
-  $$ BEGIN INSERT INTO {SCHEMA}.applied SELECT number FROM added; RETURN NULL; END $$;
-CREATE TRIGGER count_applied AFTER INSERT ON {SCHEMA}.ledger
-  REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION {SCHEMA}.count_applied()
-"""
-"""Counts how often each number reached the target's ledger, in the merge's own transaction."""
-
 
 class Chaos:
-    """A pipeline from a source into both targets, with everything that can be killed."""
+    """A pipeline from a source into all targets, with everything that can be killed."""
 
-    def __init__(self, folder: Path, source: Killable, target: Killable, seed: int) -> None:
-        self.folder, self.source, self.target = folder, source, target
+    def __init__(self, folder: Path, source: Killable, targets: Mapping[str, Target], seed: int) -> None:
+        self.folder, self.source, self.targets = folder, source, targets
         self.random = random.Random(seed)
         self.writer = Writer(source.url, seed)
-        duckdb = f"duckdb:///{folder}/warehouse.duckdb"
+        connections = [f'  {name}: {{url: "{one.url}", write: {{url: "{one.url}"}}}}' for name, one in targets.items()]
+        paces = dict(zip(targets, ("0s", "1s"), strict=False))
+        chosen = [f"      {name}: {{connection: {name}, schema: {SCHEMA}, every: {pace}}}" for name, pace in paces.items()]
+        lines = {"connections": "\n".join(connections), "targets": "\n".join(chosen)}
         (folder / "auditor.yaml").write_text(
             f"""\
 connections:
   source: {{url: "{source.url}"}}
-  pg: {{url: "{target.url}", write: {{url: "{target.url}"}}}}
-  duck: {{url: "{duckdb}", write: {{url: "{duckdb}"}}}}
+{lines["connections"]}
 audits: {{}}
 pipelines:
   {PIPELINE}:
     source: {{connection: source, tables: [{", ".join(TABLES)}]}}
     staging: {{path: "{folder}/staging", keep: 60s}}
     targets:
-      pg: {{connection: pg, schema: {SCHEMA}, every: 0s}}
-      duck: {{connection: duck, schema: {SCHEMA}, every: 1s}}
+{lines["targets"]}
 """
         )
         self.settings = config.load(folder / "auditor.yaml")
@@ -95,21 +89,22 @@ pipelines:
         return {target: found["audit.ledger"].position for target, found in merges.items() if "audit.ledger" in found}
 
     def begin(self) -> None:
-        """Wait until both targets have tables, and let PostgreSQL count what is applied to its ledger from then on.
+        """Wait until all targets have tables, and let servers count what is applied to their ledgers from then on.
 
         Nothing is written before the pipeline has stored where it begins, which is where the log ends then.
         """
         self.application.until(lambda: pipelines.get_pipeline(self.store, PIPELINE).source_offset is not None, "the beginning")
-        beat = self._beating(lambda: len(self.positions()) == 2)
+        beat = self._beating(lambda: len(self.positions()) == len(self.targets))
         self.application.until(beat, "the first merge", every=BEAT)
         self.wait_for_end("the beginning")
         self.first_counted = self._query_source("SELECT MAX(number) FROM ledger")[0][0] + 1
-        with closing(postgres.connect(self.target.url)) as connection, connection.cursor() as cursor:
-            cursor.execute(COUNT_APPLIED)
+        for target in self.targets.values():
+            if target.counts:
+                target.count_applied()
 
     def go_on(self) -> None:
-        """Wait until both targets have merged something that was committed from now on."""
-        before = {"pg": 0, "duck": 0, **self.positions()}
+        """Wait until all targets have merged something that was committed from now on."""
+        before = {**dict.fromkeys(self.targets, 0), **self.positions()}
         progressed = lambda: all(found > before[target] for target, found in self.positions().items())  # noqa: E731
         self.application.until(self._beating(progressed), "progress", every=BEAT)
 
@@ -125,7 +120,7 @@ pipelines:
         hit = self.folder / "hit"
         hit.unlink(missing_ok=True)
         (self.folder / "armed").write_text(step)
-        if step == loader_step("pg", "stage"):  # which a loader takes once in a session
+        if step.endswith(": stage"):  # which a loader takes once in a session
             self._end_connections(every=True)
         with self.writing(events):
             self.application.until(self._beating(hit.exists), f"the step {step}", every=BEAT)
@@ -140,7 +135,8 @@ pipelines:
 
     def _kill(self, victim: str) -> bool:
         if victim in ("source", "target"):
-            server = self.source if victim == "source" else self.target
+            servers = [self.source] if victim == "source" else [one.server for one in self.targets.values() if one.server]
+            server = self.random.choice(servers)
             server.kill()
             time.sleep(self.random.uniform(0, LONGEST_PAUSE))
             server.start()
@@ -152,21 +148,14 @@ pipelines:
 
     def _end_connections(self, every: bool = False) -> bool:
         """End one connection of a loader, or every one; return whether there was any."""
-        with closing(postgres.connect(self.target.url)) as connection, connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                " AND backend_type = 'client backend'"
-            )
-            found = sorted(pid for (pid,) in cursor.fetchall())
-            for one in found if every else self.random.sample(found, min(1, len(found))):
-                cursor.execute("SELECT pg_terminate_backend(%s)", (one,))
-        return bool(found)
+        ended = [one.end_connections(self.random, every) for one in self.targets.values() if one.counts]
+        return any(ended)
 
     def writing(self, events: int) -> _Writing:
         return _Writing(self.writer, events)
 
     def wait_for_end(self, what: str) -> None:
-        """Wait until everything that is committed was staged, and merged into both targets."""
+        """Wait until everything that is committed was staged, and merged into all targets."""
         with closing(Source(self.source.url, "source").connect()) as connection:
             end = log_status(connection).end
 
@@ -179,7 +168,7 @@ pipelines:
             return all(
                 table in merges.get(target, {}) and merges[target][table].position >= found.staged_through
                 for table, found in staged.items()
-                for target in ("pg", "duck")
+                for target in self.targets
             )
 
         self.application.until(arrived, what)
@@ -196,17 +185,19 @@ pipelines:
     def check_ledger(self) -> int:
         """Compare the ledgers, and return how many events they have: none is lost, none was applied twice."""
         numbers = [int(number) for (number,) in self._query_source("SELECT number FROM ledger ORDER BY number")]
-        for target in ("pg", "duck"):
+        for target in self.targets:
             found = [int(number) for (number,) in self.query(target, f"SELECT number FROM {SCHEMA}.ledger ORDER BY number")]
             assert found == numbers, f"{target}: {len(found)} of {len(numbers)} events"
-        applied = self.query("pg", f"SELECT number, COUNT(*) FROM {SCHEMA}.applied GROUP BY number ORDER BY number")
-        assert [(int(number), int(count)) for number, count in applied] == [(one, 1) for one in numbers if one >= self.first_counted]
+            if self.targets[target].counts:
+                applied = self.query(target, f"SELECT number, COUNT(*) FROM {SCHEMA}.applied GROUP BY number ORDER BY number")
+                once = [(one, 1) for one in numbers if one >= self.first_counted]
+                assert [(int(number), int(count)) for number, count in applied] == once, target
         return len(numbers)
 
     def check_tables(self) -> None:
-        """Audit every table of both targets by the exact method."""
+        """Audit every table of all targets by the exact method."""
         proposed = service.propose_audits(self.settings, PIPELINE, TABLES)
-        assert len(proposed) == 2 * len(TABLES)
+        assert len(proposed) == len(self.targets) * len(TABLES)
         for name, definition in proposed.items():
             report = audit_run.run(name, Audit.model_validate(definition), self.settings.connections)
             assert (report.verdict, report.method) == (Verdict.MATCH, "exact"), (name, report.reasons)
@@ -237,20 +228,27 @@ class _Writing(threading.Thread):
 
 
 @pytest.fixture
-def chaos(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Chaos]:
-    with killable(request.param, "--sync-binlog=1") as source, killable("postgres") as target:
-        made = Chaos(tmp_path, source, target, request.config.getoption("--chaos-seed"))
+def chaos(request: pytest.FixtureRequest, tmp_path: Path, engines: Engines, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chaos]:
+    names = request.config.getoption("--chaos-targets").split(",")
+    with killable(request.param, "--sync-binlog=1") as source, open_targets(names, tmp_path, engines, monkeypatch) as targets:
+        made = Chaos(tmp_path, source, targets, request.config.getoption("--chaos-seed"))
         try:
             yield made
         finally:
             made.close()
 
 
-def choose_kills(count: int, choice: random.Random) -> list[str]:
-    """Return one kill at each named step, of one target's loader or the other's, and the others at random moments, of each victim alike."""
-    steps = [*STEPS, *(loader_step(choice.choice(LOADERS), step) for step in LOADER_STEPS)]
-    at_random = [VICTIMS[number % len(VICTIMS)] for number in range(max(0, count - len(steps)))]
-    return choice.sample([*steps, *at_random], len(steps) + len(at_random))
+def choose_kills(count: int, targets: Mapping[str, Target], choice: random.Random) -> list[str]:
+    """Return one kill at each named step, of some target's loader, and the others at random moments, of each victim alike.
+
+    Of fewer kills than there are steps, some steps.
+    """
+    steps = [*STEPS, *(loader_step(choice.choice(list(targets)), step) for step in LOADER_STEPS)]
+    if not any(one.url.startswith(("postgres", "redshift")) for one in targets.values()):
+        steps.remove("worker: loaded")  # every target is loaded by a session of its own
+    victims = [one for one in VICTIMS if one != "target" or any(target.server for target in targets.values())]
+    at_random = [victims[number % len(victims)] for number in range(max(0, count - len(steps)))]
+    return choice.sample([*steps, *at_random], min(count, len(steps) + len(at_random)))
 
 
 @pytest.mark.parametrize("chaos", ["mysql", "mariadb"], indirect=True)
@@ -258,7 +256,7 @@ def test_every_event_arrives_once_whatever_is_killed(chaos: Chaos, request: pyte
     events, count = request.config.getoption("--chaos-events"), request.config.getoption("--chaos-kills")
     began = time.monotonic()
     chaos.begin()
-    kills = choose_kills(count, chaos.random)
+    kills = choose_kills(count, chaos.targets, chaos.random)
     for number, what in enumerate(kills, 1):
         (chaos.kill_one if what in VICTIMS else chaos.kill_at)(what, events // len(kills))
         chaos.go_on()

@@ -68,6 +68,7 @@ def test_every_template_is_allowed() -> None:
     whole = {name: sql for name, sql in render_statements(DIALECT).items() if name != "console"}
     assert script_violations(whole.pop("patch")) == []
     assert script_violations(whole.pop("bootstrap")) == []
+    assert script_violations(whole.pop("merge")) == []
     assert {name: found for name, sql in whole.items() if (found := violations(sql))} == {}
 
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from auditor import config
-from auditor.connections.writer import open_writer
+from auditor.config import TargetKeys
+from auditor.connections.writer import open_writer, writing_dialect
 from auditor.model import Part, TableNote
+from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge.load import LoadTask, close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
+from auditor.pipeline.merge.target_table import NO_KEYS, TargetTable, examine
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.pipeline.staged_parts import write_parts
 from auditor.pipeline.staging import Staging
 from auditor.store import Store, open_store, parts
+from dialects import Dialect
 
 PIPELINE = "shop"
 
@@ -51,6 +55,11 @@ pipelines:
         shutil.copy(empty_store, folder / "auditor.db")  # making one takes longer than a merge
         self.store: Store = open_store(self.settings.store.url)
 
+    @property
+    def dialect(self) -> Dialect:
+        """The target's dialect."""
+        return writing_dialect("warehouse", self.settings.connections["warehouse"])
+
     def close(self) -> None:
         """Close the store, and drop what a shared server has of this road."""
         close_sessions()
@@ -58,32 +67,45 @@ pipelines:
             loader.close()
         self.store.close()
         with open_writer("warehouse", self.settings.connections["warehouse"]) as session:
-            session.execute(f"DROP SCHEMA IF EXISTS {session.dialect.quote(self.schema)} CASCADE")
+            cascade = "" if self.dialect.name == "mysql" else " CASCADE"
+            session.execute(f"DROP SCHEMA IF EXISTS {session.dialect.quote(self.schema)}{cascade}")
 
-    def stage(self, *batches: pa.RecordBatch) -> list[Part]:
+    def stage(self, *batches: pa.RecordBatch, pipeline: str = PIPELINE) -> list[Part]:
         """Stage batches, each of one table, as one batch of the stream."""
         written = [one for batch in batches for one in write_parts(self.root, pa.Table.from_batches([batch]))]
         found = [one.part for one in written if one.part.rows]
         schemas = {one.part.schema_id: json.loads(one.schema_json) for one in written if one.schema_json}
-        parts.record_batch(self.store, PIPELINE, found, schemas)
+        parts.record_batch(self.store, pipeline, found, schemas)
         return found
 
-    def stage_task(self, *batches: pa.RecordBatch) -> list[TableNote]:
+    def stage_task(self, *batches: pa.RecordBatch, pipeline: str = PIPELINE) -> list[TableNote]:
         """Stage batches as a task of the stream does, with the pipeline's rules; return the notes on tables."""
         rules = TableRules(self.settings.pipelines[PIPELINE], b"salt")
         rows = [row for one in stage_task(str(self.root), rules, batches) for row in one.to_pylist()]
         found, notes = read_entries(rows)
-        Staging(self.store, PIPELINE, self.root, rules)._list(found, {"file": "binlog.000000"}, notes)
+        Staging(self.store, pipeline, self.root, rules)._list(found, {"file": "binlog.000000"}, notes)
         return notes
 
-    def loader(self, step: Callable[[str], None] = lambda _: None, clock: Callable[[], float] | None = None) -> Loader:
+    def loader(
+        self,
+        step: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] | None = None,
+        keys: Mapping[str, TargetKeys] | None = None,
+        pipeline: str = PIPELINE,
+    ) -> Loader:
         """A loader of the target."""
-        where = Where(self.store, PIPELINE, str(self.config_file), "warehouse", self.schema, str(self.root), run_here)
+        about = (str(self.config_file), "warehouse", self.schema, str(self.root))
+        where = Where(self.store, pipeline, *about, run_here, "wh", keys or {})
         loader = Loader(where, "wh", self.settings.connections["warehouse"], step)
         if clock:
             loader.clock = clock
         self.loaders.append(loader)
         return loader
+
+    def prepare(self, schema: TableSchema, keys: TargetKeys = NO_KEYS) -> TargetTable:
+        """What becomes of a table in the target."""
+        with open_writer("warehouse", self.settings.connections["warehouse"]) as session:
+            return examine(session, self.schema, PIPELINE, schema, None, keys)[0]
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """What the target answers."""
@@ -98,7 +120,7 @@ pipelines:
 
     def rows(self, table: str = "orders", order: str = "1") -> list[tuple[Any, ...]]:
         """The rows of a target's table."""
-        return self.query(f'SELECT * FROM "{self.schema}"."{table}" ORDER BY {order}')
+        return self.query(f"SELECT * FROM {self.dialect.table(self.schema, table)} ORDER BY {order}")
 
 
 def run_here(function: Callable[[LoadTask], Any], tasks: Sequence[LoadTask]) -> list[Any]:

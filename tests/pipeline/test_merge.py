@@ -10,7 +10,7 @@ import pytest
 
 from auditor.pipeline.events import TableSchema
 from auditor.store import pipelines
-from tests.pipeline.conftest import AND_DELTA
+from tests.pipeline.conftest import AND_DELTA, EVERY
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, table, update
 
@@ -21,6 +21,7 @@ def reports(road: Road) -> dict[str, pipelines.MergeReport]:
     return pipelines.list_merges(road.store, PIPELINE)["wh"]
 
 
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
 def test_changes_reach_the_target_once(road: Road) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "pen", "1.50"], ["2", None, None], ["3", "", "-0.01"])))
     loader = road.loader()
@@ -132,6 +133,10 @@ def test_a_table_of_the_target_with_another_key_is_left_alone(road: Road) -> Non
 def test_values_that_no_target_holds_are_refused(road: Road, kind: str, value: str, sentence: str) -> None:
     schema = table("t", id="int", v=f"{kind} null")
     road.stage(batch(announce(schema, 1), insert(schema, 10, ["1", value])))
+    if road.dialect.ZERO_DATES and kind != "geometry":
+        assert road.loader().merge_all() == 1
+        assert road.query(f"SELECT CAST(v AS CHAR) FROM {road.schema}.t") == [(value,)]
+        return
     assert road.loader().merge_all() == 0
     found = reports(road)["shop.t"]
     assert found.state == "stopped" and found.reason.startswith(sentence), found.reason
@@ -143,9 +148,12 @@ def test_what_one_target_alone_cannot_hold(road: Road) -> None:
     number = "1" * 35 + "." + "2" * 30
     road.stage(batch(announce(wide, 1), insert(wide, 10, ["1", number])), batch(announce(text, 1), insert(text, 10, ["1", "a\0b"])))
     loader.merge_all()
-    if "duckdb" in str(road.settings.connections["warehouse"].url):
-        assert reports(road)["shop.w"].reason.startswith("shop.w.v is decimal(65,30), and duckdb holds 38 digits at most; exclude it")
-        assert road.rows("x") == [(1, "a\0b")]
+    name = road.dialect.name
+    if name in ("duckdb", "redshift"):
+        assert reports(road)["shop.w"].reason.startswith(f"shop.w.v is decimal(65,30), and {name} holds 38 digits at most; exclude it")
     else:
         assert road.rows("w") == [(1, Decimal(number))]
-        assert reports(road)["shop.x"].reason.startswith("shop.x.v holds a text with the character U+0000, and postgres: text refuses")
+    if name in ("postgres", "redshift"):
+        assert reports(road)["shop.x"].reason.startswith(f"shop.x.v holds a text with the character U+0000, and {name}: text ")
+    else:
+        assert road.rows("x") == [(1, "a\0b")]

@@ -16,7 +16,7 @@ from auditor.pipeline.merge.staged_rows import staged_rows
 from auditor.pipeline.staged_parts import sweep
 from auditor.store import parts, pipelines
 from tests.live import engine_params
-from tests.pipeline.conftest import AND_DELTA
+from tests.pipeline.conftest import AND_DELTA, EVERY, TARGETS
 from tests.pipeline.killed import Killed
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, table, update
@@ -31,7 +31,7 @@ def order(number: int, amount: int) -> list[str | None]:
     return [str(number), "pen", f"{amount}.00"]
 
 
-@pytest.mark.parametrize("engine", AND_DELTA, indirect=True)
+@pytest.mark.parametrize("engine", [*EVERY, *engine_params("delta")], indirect=True)
 @pytest.mark.parametrize(
     "steps", [("merged", "committed"), pytest.param((*BEFORE_COMMIT, *AFTER_COMMIT), marks=pytest.mark.slow)], ids=["two", "all"]
 )
@@ -116,6 +116,7 @@ def test_the_target_alone_decides_where_it_stands(road: Road) -> None:
     assert amounts(road) == {1: 1, 2: 2}
 
 
+@pytest.mark.parametrize("engine", [param for param in TARGETS if param.id != "redshift"], indirect=True)
 def test_rows_that_were_lost_on_the_way_stop_the_merge(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, order(1, 1), order(2, 2))))
     monkeypatch.setattr(load, "staged_rows", lambda *given: staged_rows(*given).slice(1))

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from auditor.pipeline.events import TableSchema
+from tests.pipeline.conftest import CHANGED
 from tests.pipeline.road import Road
 from tests.pipeline_events import Row, absent, announce, batch, delete, insert, refresh, table, update
+
+pytestmark = pytest.mark.parametrize("engine", CHANGED, indirect=True)
 
 ORDERS = table(id="bigint", item="varchar(40) null")
 ITEMS = table("items", ("region", "id"), id="bigint", region="int", item="varchar(40) null")

@@ -10,8 +10,11 @@ import pytest
 from auditor.errors import EngineError
 from auditor.pipeline.events import TableSchema
 from auditor.store import pipelines, schema_history, target_migrations
+from tests.pipeline.conftest import CHANGED
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, note, table, update
+
+pytestmark = pytest.mark.parametrize("engine", CHANGED, indirect=True)
 
 ORDERS = table(id="bigint", item="varchar(40) null", amount="decimal(10,2) null")
 

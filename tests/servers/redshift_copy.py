@@ -22,6 +22,9 @@ _COPY = re.compile(
 _OPTIONS = re.compile(
     r"(?:manifest|delimiter\s+'\\t'|escape|(?:date|time)format\s+'auto'|(?:comp|stat)update\s+off)(?:\s+|$)", re.IGNORECASE
 )
+LONGEST_LINE = 4 << 20
+"""https://docs.aws.amazon.com/redshift/latest/dg/r_COPY.html"""
+
 _NUMBERS = itertools.count(1)
 
 
@@ -49,16 +52,34 @@ class Copying:
 
 
 def fetch(manifest: str, endpoint: str) -> bytes:
-    """Return the files of a manifest, one behind the other. Raises ValueError for one that is missing."""
+    """Return the files of a manifest, one behind the other.
+
+    Raises ValueError for one that is missing although it is mandatory, if none is there, for one of another length than the manifest says,
+    and for a row of 4 MB. https://docs.aws.amazon.com/redshift/latest/dg/loading-data-files-using-manifest.html
+    """
     files = S3FileSystem(endpoint_override=endpoint, region="us-east-1", access_key="tests", secret_key="tests")
-    with files.open_input_stream(manifest.removeprefix("s3://")) as stream:
-        entries = json.loads(stream.read())["entries"]
+    try:
+        with files.open_input_stream(manifest.removeprefix("s3://")) as stream:
+            entries = json.loads(stream.read())["entries"]
+    except FileNotFoundError:
+        raise ValueError("Problem reading manifest file - S3ServiceException:The specified key does not exist.,Status 404") from None
     contents = []
     for entry in entries:
+        if set(entry) - {"url", "mandatory", "meta"} or not str(entry["url"]).startswith("s3://"):
+            raise ValueError(f"Problem reading manifest file - invalid entry {entry}")
         try:
             with files.open_input_stream(str(entry["url"]).removeprefix("s3://")) as stream:
                 contents.append(stream.read())
         except FileNotFoundError:
             if entry.get("mandatory"):  # by default a missing file is no error
                 raise ValueError(f"Mandatory url is not present in manifest file {entry['url']}") from None
-    return b"".join(contents)
+            continue
+        stated = entry.get("meta", {}).get("content_length", len(contents[-1]))
+        if stated != len(contents[-1]):
+            raise ValueError(f"The length {len(contents[-1])} of {entry['url']} is not the {stated} of the manifest")
+    if not contents:
+        raise ValueError("The specified S3 prefix does not exist")
+    whole = b"".join(contents)
+    if any(len(line) >= LONGEST_LINE for line in whole.split(b"\n")):
+        raise ValueError("Row size exceeds the limit of 4194304 bytes. Check 'sys_load_error_detail' system table for details.")
+    return whole

@@ -260,20 +260,36 @@ language sql immutable strict parallel safe as $$
 
 -- COPY from a program, to which the front sends what it fetched from S3 ------------------------------------------
 
--- Values are read as texts, and cast as Redshift reads them: a VARBYTE from its hexadecimal digits.
+-- Values are read as texts, and cast as Redshift reads them: a VARBYTE from its hexadecimal digits, a VARCHAR by its bytes. A row that
+-- does not fit fails the whole COPY. https://docs.aws.amazon.com/redshift/latest/dg/t_Troubleshooting_load_errors.html
 create function copy_from(target text, columns text, program text) returns void language plpgsql as $$
 declare
   texts text;
   casts text;
+  longest text;
+  too_long text;
 begin
   select string_agg(quote_ident(name) || ' text', ', ' order by place),
          string_agg(case a.atttypid when 'bytea'::regtype then 'decode(' || quote_ident(name) || ', ''hex'')'
-                    else 'cast(' || quote_ident(name) || ' as ' || format_type(a.atttypid, a.atttypmod) || ')' end, ', ' order by place)
-    into texts, casts
+                    else 'cast(' || quote_ident(name) || ' as ' || format_type(a.atttypid, a.atttypmod) || ')' end, ', ' order by place),
+         string_agg(format('when octet_length(%I) > %s then %L', name, a.atttypmod - 4, name), ' ')
+           filter (where a.atttypid = 'varchar'::regtype and a.atttypmod > 0)
+    into texts, casts, longest
     from unnest(string_to_array(replace(columns, '"', ''), ', ')) with ordinality as c(name, place)
     join pg_attribute a on a.attrelid = target::regclass and a.attname = name;
   execute format('create temporary table copied_lines (%s) on commit drop', texts);
-  execute format('copy copied_lines from program %L', program);
-  execute format('insert into %s (%s) select %s from copied_lines', target, columns, casts);
+  begin
+    execute format('copy copied_lines from program %L', program);
+    if longest is not null then
+      execute format('select case %s end from copied_lines where case %1$s end is not null limit 1', longest) into too_long;
+      if too_long is not null then
+        raise exception 'String length exceeds DDL length: %', too_long;
+      end if;
+    end if;
+    execute format('insert into %s (%s) select %s from copied_lines', target, columns, casts);
+  exception when others then
+    raise exception 'Load into table % failed.  Check ''sys_load_error_detail'' system table for details.', quote_literal(target)
+      using errcode = 'XX000', detail = sqlerrm;
+  end;
   drop table copied_lines;
 end $$;

@@ -15,6 +15,7 @@ from auditor.pipeline.binlog.batches import Project, RowBuffer
 from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
 from auditor.pipeline.binlog.ddl import read_statement
 from auditor.pipeline.binlog.dump import Source
+from auditor.pipeline.binlog.origins import Origins, is_positions
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.refreshes import CHUNKS, REFRESH, Chunk, ChunkBuffer, read_chunk, refresh_buffer, take_rows
 from auditor.pipeline.binlog.row_decoder import Decoder, make_decoder
@@ -44,6 +45,8 @@ class Stamp:
     """Rows so far, of the chosen tables."""
     position: int | None = None
     """The position of all its rows, if it is not that of their events."""
+    left_out: bool = False
+    """Whether a pipeline wrote it whose transactions are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class RowEvents:
         self._mariadb = False
         self._buffers: dict[bytes, RowBuffer | _Refused | None] = {}
         self._tables: dict[int, RowBuffer | _Refused | None] = {}
+        self._origins: dict[int, Origins] = {}
         self._bytes = self._announced = 0
         self._chunk: Chunk | None = None
         """The chunk of a bootstrap that was named last."""
@@ -72,21 +76,26 @@ class RowEvents:
     def begin(self, mariadb: bool) -> None:
         """Begin with a new dump, whose events number the tables anew."""
         self._mariadb = mariadb
-        self._tables = {}
+        self._tables, self._origins = {}, {}
 
     def table_map(self, data: bytes, file: str, offset: int) -> None:
         """Take the body of a table map without its checksum. Raises LogRefused."""
-        described = data[6:]
-        if self._selection.refreshes and table_name(described)[0] == self._selection.refreshes.schema:
-            self._tables[int.from_bytes(data[:6], "little")] = self._chunk_buffer(described, Place(file, offset))
+        described, number = data[6:], int.from_bytes(data[:6], "little")
+        self._origins.pop(number, None)
+        schema, name = table_name(described)
+        if self._selection.refreshes and schema == self._selection.refreshes.schema:
+            self._tables[number] = self._chunk_buffer(described, Place(file, offset))
             return
+        if self._selection.skip_pipelines and is_positions(name):
+            known = _known(described, self._mariadb, self._source, Place(file, offset))
+            self._origins[number] = Origins(*known, self._selection.skip_pipelines)
         try:
             buffer = self._buffers[described]
         except KeyError:
             is_chosen = self._selection.has(*table_name(described))
             buffer = self._new_buffer(described, Place(file, offset)) if is_chosen else None
             self._buffers[described] = buffer
-        self._tables[int.from_bytes(data[:6], "little")] = buffer
+        self._tables[number] = buffer
 
     def _new_buffer(self, described: bytes, place: Place) -> RowBuffer | _Refused:
         try:
@@ -116,8 +125,11 @@ class RowEvents:
         self, kind: int, event: bytes, body: int, stop: int, position: int, stamp: Stamp, file: str
     ) -> Iterator[pa.RecordBatch] | tuple[()]:
         """Take a rows event, whose body lies in ``event[body:stop]``; return batches that are full. Raises LogRefused without ``notes``."""
-        buffer = self._tables.get(int.from_bytes(event[body : body + 6], "little"))
-        if buffer is None:
+        number = int.from_bytes(event[body : body + 6], "little")
+        if origins := self._origins.get(number):
+            stamp.left_out = origins.is_left_out(*_rows_in(origins.table, kind, event, body, stop, file, position))
+        buffer = self._tables.get(number)
+        if buffer is None or stamp.left_out:
             return ()
         if isinstance(buffer, _Refused):
             self._refuse(buffer.name, position, stamp, buffer.reason)
@@ -145,14 +157,8 @@ class RowEvents:
 
     def _take(self, buffer: RowBuffer, kind: int, event: bytes, body: int, stop: int, position: int, stamp: Stamp, file: str) -> None:
         """Decode the rows of an event into a buffer. Raises LogRefused, perhaps with some of them there."""
-        at, size = body + 8, stop - body
-        if kind in types.ROWS_V2:
-            at += event[at] | event[at + 1] << 8
-        images = 2 if kind in types.UPDATE_TYPES else 1
-        at = _skip_full_bitmaps(buffer.table, images, event, at, file, position)
-        if kind in types.COMPRESSED_ROWS:
-            event, at = uncompressed_event(event[at:stop]), 0
-            stop = len(event)
+        size, images = stop - body, 2 if kind in types.UPDATE_TYPES else 1
+        event, at, stop = _rows_in(buffer.table, kind, event, body, stop, file, position)
         before, after = buffer.before.extend, buffer.after.extend
         name: EventKind
         if images == 2:
@@ -217,6 +223,18 @@ class RowEvents:
             buffer.clear()
             for gtid, position, time in events:
                 self.notes.refuse((buffer.table.database, buffer.table.table), position, time, gtid, str(error))
+
+
+def _rows_in(table: TableMap, kind: int, event: bytes, body: int, stop: int, file: str, position: int) -> tuple[bytes, int, int]:
+    """Return the bytes in which an event's rows are, unpacked if need be, and where they begin and end. Raises LogRefused."""
+    at = body + 8
+    if kind in types.ROWS_V2:
+        at += event[at] | event[at + 1] << 8
+    at = _skip_full_bitmaps(table, 2 if kind in types.UPDATE_TYPES else 1, event, at, file, position)
+    if kind not in types.COMPRESSED_ROWS:
+        return event, at, stop
+    unpacked = uncompressed_event(event[at:stop])
+    return unpacked, 0, len(unpacked)
 
 
 def _skip_full_bitmaps(table: TableMap, images: int, event: bytes, at: int, file: str, position: int) -> int:

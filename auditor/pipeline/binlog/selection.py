@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from auditor.errors import ConfigError
+from auditor.pipeline.binlog.origins import is_positions
 from auditor.pipeline.binlog.refreshes import Refreshes
 
 _SHADOW = re.compile(r"_+(.+?)(?:_\d{14})?_(gho|ghc|del|new|old)")
@@ -24,11 +25,14 @@ class Selection:
     A table that stands beside one of them while a tool alters that is only read if it is named without a pattern.
     """
 
-    def __init__(self, patterns: Iterable[str], database: str, refreshes: Refreshes | None = None) -> None:
-        """``refreshes`` are the bootstraps whose rows are events as well.
+    def __init__(
+        self, patterns: Iterable[str], database: str, refreshes: Refreshes | None = None, skip_pipelines: Iterable[str] = ()
+    ) -> None:
+        """``refreshes`` are the bootstraps whose rows are events as well, ``skip_pipelines`` the pipelines whose transactions are left out.
 
         Raises ConfigError for a name without a database where the connection's URL has none."""
         self.refreshes = refreshes
+        self.skip_pipelines = frozenset(skip_pipelines)
         self._patterns: list[tuple[str, str]] = []
         for pattern in patterns:
             schema, _, table = pattern.rpartition(".")
@@ -40,6 +44,8 @@ class Selection:
 
     def has(self, database: str, table: str) -> bool:
         """Return whether the table is read."""
+        if is_positions(table):
+            return False
         if (database, table) in self._patterns:
             return True
         return self._matches(database, table) and self.shadowed(database, table) is None

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor import config
+from auditor.config import Settings
 from auditor.connections.writer import open_session
 from auditor.errors import AuditorError
 from auditor.model import Part
@@ -20,7 +21,7 @@ from auditor.pipeline.merge.staged_rows import staged_rows
 from auditor.pipeline.merge.target_table import TargetTable
 from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import CHANGE_COLUMNS
-from dialects import Session
+from dialects import Dialect, Kind, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def load_task(task: LoadTask) -> int | AuditorError:
     key = (task.config_file, task.connection)
     try:
         if key not in _sessions:
-            _sessions[key] = open_session(task.connection, _settings(task.config_file).connections[task.connection])
+            _sessions[key] = open_session(task.connection, settings_of(task.config_file).connections[task.connection])
         return load_part(_sessions[key], task)
     except AuditorError as error:
         if key in _sessions:
@@ -69,14 +70,23 @@ def load_task(task: LoadTask) -> int | AuditorError:
 
 def load_part(session: Session, task: LoadTask) -> int:
     """Load one part in this session, and return the number of changes. Raises AuditorError."""
-    table, count = task.table, 0
-    columns = {**CHANGE_COLUMNS, **table.columns}
-    for found in read_part(Path(task.root), task.part, task.after):
-        events = _chosen(found, task)
-        rows = staged_rows(events, table.schema, table.names, session.dialect, task.attempt)
-        session.load(table.statements.stage, columns, rows)
+    count = 0
+    for rows in read_changes(task, session.dialect):
+        session.load(task.table.statements.stage, stage_columns(task), rows)
         count += rows.num_rows
     return count
+
+
+def read_changes(task: LoadTask, dialect: Dialect) -> Iterator[pa.Table]:
+    """Yield the changes of a part as rows of the staging table. Raises AuditorError."""
+    table = task.table
+    for found in read_part(Path(task.root), task.part, task.after):
+        yield staged_rows(_chosen(found, task), table.schema, table.names, dialect, task.attempt, table.longest)
+
+
+def stage_columns(task: LoadTask) -> dict[str, Kind]:
+    """Return the columns of the staging table with the kinds of their texts."""
+    return {**CHANGE_COLUMNS, **task.table.columns}
 
 
 def _chosen(events: pa.RecordBatch, task: LoadTask) -> pa.RecordBatch:
@@ -101,5 +111,6 @@ atexit.register(close_sessions)
 
 
 @cache
-def _settings(config_file: str) -> Any:
+def settings_of(config_file: str) -> Settings:
+    """Return the settings of a file, which this process reads once."""
     return config.load(Path(config_file))

@@ -13,6 +13,7 @@ from pathlib import Path
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session
 from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, StoreError
+from auditor.pipeline.merge.files import folder_of, remove_files
 from auditor.pipeline.merge.isolate import POISONING, describe_poison, find_poison
 from auditor.pipeline.merge.positions import Held, Where, describe, read_positions, see
 from auditor.pipeline.merge.staged_rows import plain_message
@@ -116,12 +117,14 @@ class Loader:
         """Yield a session on the target; one that failed, or keeps others off it, is closed afterwards."""
         if self._session is None:
             self._session = open_session(self.where.connection, self.settings)
+            if self._session.dialect.LOADS == "by files":  # of a process that was killed: none but this one loads the target
+                remove_files(self._session, folder_of(self.where.pipeline, self.where.schema))
         try:
             yield self._session
         except BaseException:
             self.close()
             raise
-        if self._session.dialect.LOADS == "alone":
+        if self._session.dialect.OPENS_FILES:
             self.close()
 
     def close(self) -> None:

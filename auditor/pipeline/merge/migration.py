@@ -27,6 +27,8 @@ class Migration:
 
     statements: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    taken: list[str] = field(default_factory=list)
+    """Names that columns have now and had not before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Plan:
         found.statements += self._renames({column.name: new.name for new, column in kept if column.name.lower() != new.name.lower()}, free)
         for new, column in kept:
             found.statements += self._widened(new, column)
+        found.taken = [new.name for new in fresh]
+        found.taken += [new.name for new, column in kept if (self.origins.old.get(new.name) or column.name).lower() != new.name.lower()]
         for new in fresh:
             found.statements += self._added(new, found)
         return found
@@ -119,7 +123,7 @@ class Plan:
         was = next(column.type for column in self.old.columns if column.name == old)
         raise SchemaChanged(
             f"{self._name}.{new.name} is {new.type} and was {was}, which may have changed values of older rows; run there:"
-            f" {self._sql.retype(target.name, native)}"
+            f" {self._sql.retype(target.name, native) if self.dialect.CHANGES_TABLES else self._sql.retype_by_hand(target.name, native)}"
         )
 
     def _dropped(self, there: Mapping[str, Column], kept: Sequence[tuple[ColumnSchema, Column]]) -> list[str]:
@@ -141,6 +145,8 @@ class Plan:
         after = source_kind(new)
         if after is None or (target.kind and holds(target.kind, after)):
             return []
+        if not self.dialect.CHANGES_TABLES:
+            return [self._sql.retype_by_hand(new.name, self.natives[new.name])]
         is_bits = after.name == "bit" and target.kind is not None and target.kind.name == "bit"
         return [self._sql.retype(new.name, self.natives[new.name], bits=after.digits or 1 if is_bits else 0)]
 
@@ -170,6 +176,7 @@ class Plan:
             return "NULL"
         if (
             kind is None
+            or not self.dialect.CHANGES_TABLES
             or kind.name in ("binary", "json", "time", "network", "uuid")
             or (kind.name in CLOCKS and len(text) not in (10, 19))
         ):

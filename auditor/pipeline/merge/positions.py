@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.compute as pc
 
+from auditor.config import TargetKeys
 from auditor.errors import MergeFailed, NoSuchObject, PartsGone
 from auditor.model import Part
 from auditor.pipeline.events import Position, TableSchema
@@ -44,6 +46,8 @@ class Where:
     root: str
     run_tasks: RunTasks
     target: str = ""
+    keys: Mapping[str, TargetKeys] = field(default_factory=dict)
+    """Distribution and sort keys of tables that are made, by the tables' names."""
 
 
 def read_positions(session: Session, where: Where) -> dict[str, Held]:

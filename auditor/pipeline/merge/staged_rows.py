@@ -22,12 +22,15 @@ NO_TIME_OF_DAY = r"^-|^(2[5-9]|[3-9]\d|\d{3,}):|^24:.*[1-9]"
 """Times of MySQL that are durations: negative ones, and those beyond 24 hours."""
 
 
-def staged_rows(events: pa.RecordBatch, schema: TableSchema, names: Mapping[str, str], dialect: Dialect, attempt: str) -> pa.Table:
+def staged_rows(
+    events: pa.RecordBatch, schema: TableSchema, names: Mapping[str, str], dialect: Dialect, attempt: str, longest: Mapping[str, int]
+) -> pa.Table:
     """Return the changes of a batch of events of one schema, as texts in the columns of a staging table.
 
     An update inserts its row after, and deletes its key before if that is another; a change's place in the stream is its event's, an
     insertion after the deletion of the same event. Bounds become two rows, their lower key (l) and
-    their upper one (h). ``names`` are the target's names of the columns. Raises ValueRefused for a value that the target cannot hold.
+    their upper one (h). ``names`` are the target's names of the columns, ``longest`` the bytes of the longest
+    value that some of its columns hold, by these names. Raises ValueRefused for a value that the target cannot hold.
     """
     kinds = events["kind"]
     updates, bounds = pc.equal(kinds, "update"), pc.equal(kinds, "bounds")
@@ -44,7 +47,10 @@ def staged_rows(events: pa.RecordBatch, schema: TableSchema, names: Mapping[str,
     for column in schema.columns:
         kind = source_kind(column)
         assert kind is not None
-        columns[names[column.name]] = _texts(changes[column.name], kind, f"{schema.database}.{schema.table}.{column.name}", dialect)
+        about, name = f"{schema.database}.{schema.table}.{column.name}", names[column.name]
+        columns[name] = _texts(changes[column.name], kind, about, dialect)
+        if name in longest:
+            _refuse_long(columns[name], kind, about, longest[name])
     return pa.table(columns)
 
 
@@ -81,11 +87,17 @@ def _side(
 def _texts(texts: pa.ChunkedArray, kind: Kind, column: str, dialect: Dialect) -> pa.ChunkedArray:
     """Return values as the target's type reads them. Raises ValueRefused."""
     if kind.name in ("date", "timestamp", "timestamptz"):
+        if dialect.ZERO_DATES:
+            return texts
         _refuse(texts, NO_DATE, column, "no date of any target", show=True)
     elif kind.name == "time":
+        if dialect.LONG_CLOCKS:
+            return texts
         _refuse(texts, NO_TIME_OF_DAY, column, "no time of day, as every target's TIME is", show=True)
     elif kind.is_free_text and (reason := dialect.UNSUPPORTED_VALUES.get("NUL in text")):
         _refuse(texts, "\0", column, f"a text with the character U+0000, and {dialect.name}: {reason}", show=False)
+    elif kind.name == "float32" and dialect.READS_FLOATS_AS_DOUBLES:
+        return texts.cast(pa.float32()).cast(pa.float64()).cast(pa.string())
     elif kind.name == "bit":
         return _bits(texts, kind.digits or 1)
     return texts
@@ -96,6 +108,16 @@ def _refuse(texts: pa.ChunkedArray, pattern: str, column: str, what: str, show: 
     if pc.any(found).as_py():
         value = f" ({texts.filter(found)[0].as_py()})" if show else ""
         raise ValueRefused(f"{column} holds {what}{value}; exclude the column (columns: exclude), or correct the value in the source")
+
+
+def _refuse_long(texts: pa.ChunkedArray, kind: Kind, column: str, longest: int) -> None:
+    lengths = pc.binary_length(texts)
+    most = (pc.max(lengths).as_py() or 0) // (2 if kind.name == "binary" else 1)
+    if most > longest:
+        raise ValueRefused(
+            f"{column} holds a value of {most:,} bytes, and the target's column takes {longest:,}; exclude the column (columns: exclude),"
+            " or shorten the value in the source"
+        )
 
 
 def _bits(texts: pa.ChunkedArray, width: int) -> pa.ChunkedArray:

@@ -37,11 +37,12 @@ def empty(session: Session, where: Where, table: str, held: Held, note: TableNot
     now = Held(note.position, held.schema_id)
     with transaction(session):
         check_unchanged(session, where, table, held)
+        # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
+        _write(session, where, table, now)
         if found and loses_rows(where, table, held, note):
             session.execute(TableStatements(session.dialect, found.sql).clear())
             _say(where, table, note, "its rows are gone, as in the source")
         step("cleared")
-        _write(session, where, table, now)
     step("changed")
     return {table: now}
 
@@ -135,6 +136,7 @@ def migrate(
     try:
         made = _plan(session, where, found, old, new, changes)
         now = Held(max(first - 1, *(note.position for note in changes), held.position), schema_id)
+        _check_changes(session, table, old, made)
         _record(where, about, made, "planned")
         _apply(session, where, table, held, now, made, step)
     except SchemaChanged as error:
@@ -154,6 +156,19 @@ def _plan(session: Session, where: Where, found: Table, old: TableSchema, new: T
     is_empty = not session.query(TableStatements(session.dialect, found.sql).any_row())
     natives = native_types(session.dialect, new)
     return Plan(session.dialect, found, old, new, natives, origins, _catalogue(where, table, new), is_empty).make()
+
+
+def _check_changes(session: Session, table: str, old: TableSchema, made: Migration) -> None:
+    """Raise SchemaChanged where a person has to run a migration's statements, because no pipeline runs them on this engine."""
+    if not made.statements or session.dialect.CHANGES_TABLES:
+        return
+    name, before = session.dialect.name, {column.name.lower() for column in old.columns}
+    if retaken := [column for column in made.taken if column.lower() in before]:
+        raise SchemaChanged(
+            f"{table}: {', '.join(retaken)} is now the name of another column, and a pipeline changes no tables of {name};"
+            " reset the pipeline, drop the table there, and copy the table again"
+        )
+    raise SchemaChanged(f"{table} has changed, and a pipeline changes no tables of {name}; run there: {'; '.join(made.statements)}")
 
 
 def _apply(session: Session, where: Where, table: str, held: Held, now: Held, made: Migration, step: Step) -> None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import datetime as dt
 import json
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.compute as pc
 
+from auditor.config import TargetKeys
 from auditor.connections.writer import transaction
 from auditor.errors import MergeFailed, PartsGone, TableStopped
 from auditor.model import Part, TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge import commits
-from auditor.pipeline.merge.load import LoadTask, load_part, load_side_by_side
+from auditor.pipeline.merge.files import folder_of, stored_files
+from auditor.pipeline.merge.load import LoadTask, load_part, load_side_by_side, stage_columns
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, see
 from auditor.pipeline.merge.table_changes import empty, is_move, loses_rows, migrate, move_tables
 from auditor.pipeline.merge.target_table import TargetTable, prepare
@@ -86,25 +89,20 @@ def merge_next(
     attempt = secrets.token_hex(8)
     about = (where.config_file, where.connection, where.root)
     tasks = [LoadTask(*about, part, held.position, attempt, target, bound, ahead.skipped) for part in chosen]
-    step("load")
-    alone = session.dialect.LOADS == "alone"
-    loaded = sum(load_part(session, task) for task in tasks) if alone else load_side_by_side(where.run_tasks, tasks)
     position = max(part.last for part in chosen)
     position = position if bound is None else min(position, bound)
-    step("merge")
-    if isinstance(session, Committing):
-        if _check_staged(session, table, target, attempt, loaded):
-            raise TableStopped(
-                f"{table}: its rows come anew through the stream, range by range, and {session.dialect.name} takes no ranges yet;"
-                " reset the pipeline, and copy the table again"
-            )
-        before, after = (held.position, held.schema_id), (position, schema_id)
-        if not commits.merge(session, where.pipeline, target.statements, attempt, before, after, step):
-            raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
-    else:
-        with transaction(session):
-            _merge(session, where, table, held, target, attempt, loaded, position, step)
-    step("committed")
+    step("load")
+    with _loaded(session, where, target, tasks) as (loaded, copy):
+        step("merge")
+        if isinstance(session, Committing):
+            _check_staged(session, table, target, attempt, loaded)
+            before, after = (held.position, held.schema_id), (position, schema_id)
+            if not commits.merge(session, where.pipeline, target.statements, attempt, before, after, step):
+                raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
+        else:
+            with transaction(session):
+                _merge(session, where, table, held, target, attempt, loaded, position, step, copy)
+        step("committed")
     events = sum(_count_events(where, part, held.position, position) for part in chosen)
     return Merged(position, events, max(part.time for part in chosen), Held(position, target.schema.id))
 
@@ -115,12 +113,12 @@ def _pass(
     """Do to the target's table what the source did to its own; None if another table has to come so far first."""
     if note.stops:
         raise TableStopped(note.reason)
+    if is_move(note) and not session.dialect.CHANGES_TABLES:
+        raise TableStopped(
+            f"{table} was renamed in the source, and a pipeline renames no tables of {session.dialect.name}; rename the table there,"
+            " then reset the pipeline and copy its tables again"
+        )
     if isinstance(session, Committing):
-        if is_move(note):
-            raise TableStopped(
-                f"{table} was renamed in the source, and a pipeline renames no tables of {session.dialect.name}; rename the table there,"
-                " then reset the pipeline and copy its tables again"
-            )
         loses, after = loses_rows(where, table, held, note), (note.position, held.schema_id)
         if not commits.pass_by(session, where.schema, where.pipeline, table, (held.position, held.schema_id), after, clear=loses):
             raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
@@ -141,15 +139,39 @@ def _count_events(where: Where, part: Part, after: int, through: int) -> int:
     return sum(count or 0 for count in found)
 
 
+@contextmanager
+def _loaded(session: Session, where: Where, target: TargetTable, tasks: Sequence[LoadTask]) -> Iterator[tuple[int, Callable[[], None]]]:
+    """Yield the number of changes that were loaded, and what is still to be done for that in the transaction that merges them."""
+    loads = session.dialect.LOADS
+    if loads != "by files":
+        yield (
+            sum(load_part(session, task) for task in tasks) if loads == "alone" else load_side_by_side(where.run_tasks, tasks),
+            lambda: None,
+        )
+        return
+    folder = folder_of(where.pipeline, where.schema)
+    with stored_files(session, where.run_tasks, tasks, folder) as files:
+
+        def copy() -> None:
+            for statement in target.statements.create_stage():
+                session.execute(statement)
+            names = [session.dialect.quote(name) for name in stage_columns(tasks[0])]
+            session.copy_stored(target.statements.stage, names, f"{folder}/{tasks[0].attempt}", files)
+
+        yield sum(file.rows for file in files), copy
+
+
 def _make_ready(
     session: Session, where: Where, table: str, held: Held, schema_id: str, ready: dict[str, TargetTable], step: Callable[[str], None]
 ) -> TargetTable:
     """Return the target's table for rows of this schema, with a staging table."""
     known = ready.pop(table, None)
     if known is None or known.schema.id != schema_id:
-        known = prepare(session, where.schema, where.pipeline, get_schema(where, schema_id), _earlier(where, held, schema_id))
+        schema = get_schema(where, schema_id)
+        keys = where.keys.get(schema.table, TargetKeys())
+        known = prepare(session, where.schema, where.pipeline, schema, _earlier(where, held, schema_id), keys)
         step("stage")
-        for statement in known.statements.create_stage():
+        for statement in known.statements.create_stage() if session.dialect.LOADS != "by files" else ():
             session.execute(statement)
     ready[table] = known
     return known
@@ -157,18 +179,19 @@ def _make_ready(
 
 def _merge(
     session: Session, where: Where, table: str, held: Held, target: TargetTable, attempt: str, loaded: int, position: int,
-    step: Callable[[str], None],
+    step: Callable[[str], None], copy: Callable[[], None],
 ) -> None:  # fmt: skip
     positions = Positions(session.dialect, where.schema, where.pipeline)
-    for statement in target.statements.lock_stage():
+    for statement in (*positions.lock(), *target.statements.lock_stage()):
         session.execute(statement)
     check_unchanged(session, where, table, held)
+    copy()
     intervals = _check_staged(session, table, target, attempt, loaded)
-    for statement in target.statements.merge(attempt, _set_bounds_aside(session, target, attempt) if intervals else ()):
+    bounds = _set_bounds_aside(session, target, attempt) if intervals else ()
+    # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
+    for statement in (*positions.write(table, position, target.schema.id), *target.statements.merge(attempt, bounds)):
         session.execute(statement)
     step("merged")
-    for statement in positions.write(table, position, target.schema.id):
-        session.execute(statement)
     step("commit")
 
 
@@ -179,10 +202,18 @@ def _set_bounds_aside(session: Session, target: TargetTable, attempt: str) -> li
 
 
 def _check_staged(session: Session, table: str, target: TargetTable, attempt: str, loaded: int) -> int:
-    """Return how many intervals of keys are staged. Raises MergeFailed if changes are missing."""
+    """Return how many intervals of keys are staged.
+
+    Raises MergeFailed if changes are missing, and TableStopped for intervals on an engine that takes none.
+    """
     count, intervals = (int(one) for one in session.query(target.statements.count_staged(attempt))[0])
     if count != loaded:
         raise MergeFailed(f"{table}: {loaded} changes were loaded, and {count} are in the staging table; they are loaded again")
+    if intervals and not session.dialect.MERGES_RANGES:
+        raise TableStopped(
+            f"{table}: its rows come anew through the stream, range by range, and {session.dialect.name} takes no ranges yet;"
+            " reset the pipeline, and copy the table again"
+        )
     return intervals
 
 

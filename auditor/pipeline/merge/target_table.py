@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from auditor.canonical import holds
+from auditor.config import TargetKeys
 from auditor.errors import ColumnRefused, NoKey, SchemaChanged
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.kinds import source_kind
+from auditor.planning.target_schema import native_type
 from auditor.sql.merge import MergeStatements
-from dialects import Dialect, Kind, Place, Session, Table
+from auditor.sql.table_changes import TableStatements
+from auditor.sql.table_definition import table_keys
+from dialects import Column, Dialect, Kind, Place, Session, Table
 from dialects.committing import Committing
+
+NO_KEYS = TargetKeys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,8 @@ class TargetTable:
     names: Mapping[str, str]
     """The target's names of the source's columns."""
     statements: MergeStatements
+    longest: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of the longest value that a column holds, of columns whose values are to be looked at, by the target's names."""
 
     @property
     def columns(self) -> dict[str, Kind]:
@@ -30,12 +38,14 @@ class TargetTable:
         return {self.names[name]: kind for name, kind in kinds.items() if kind}
 
 
-def prepare(session: Session, into: str, pipeline: str, schema: TableSchema, earlier: TableSchema | None) -> TargetTable:
+def prepare(
+    session: Session, into: str, pipeline: str, schema: TableSchema, earlier: TableSchema | None, keys: TargetKeys = NO_KEYS
+) -> TargetTable:
     """Return the table for rows of ``schema`` in the schema ``into`` of a target, which is made if it is missing.
 
     Raises what `examine` raises.
     """
-    table, statement = examine(session, into, pipeline, schema, earlier)
+    table, statement = examine(session, into, pipeline, schema, earlier, keys)
     if statement and isinstance(session, Committing):
         session.make_table(table.statements.target, statement)
     elif statement:
@@ -43,11 +53,14 @@ def prepare(session: Session, into: str, pipeline: str, schema: TableSchema, ear
     return table
 
 
-def examine(session: Session, into: str, pipeline: str, schema: TableSchema, earlier: TableSchema | None) -> tuple[TargetTable, str]:
+def examine(
+    session: Session, into: str, pipeline: str, schema: TableSchema, earlier: TableSchema | None, keys: TargetKeys = NO_KEYS
+) -> tuple[TargetTable, str]:
     """Return the table for rows of ``schema``, and the statement that makes it; '' if it is there.
 
     ``earlier`` is the schema of the rows that it holds; None if it holds none. Raises NoKey for a table without a key, ColumnRefused for
-    a column that the target cannot hold at all, and SchemaChanged with the statement that mends it if the table has to be altered first.
+    a column that the target cannot hold at all, and SchemaChanged with the statement that mends it if the table has to be altered first;
+    ConfigError for ``keys`` that it cannot have for a table whose changes cannot be undone.
     """
     dialect, table = session.dialect, f"{schema.database}.{schema.table}"
     if not schema.key:
@@ -56,8 +69,13 @@ def examine(session: Session, into: str, pipeline: str, schema: TableSchema, ear
     found = find_table(session, into, schema.table)
     if found is None:
         names = {column.name: column.name for column in schema.columns}
-        statements = MergeStatements(dialect, into, pipeline, table, dialect.table(into, schema.table), list(names), schema.key)
-        return TargetTable(schema, names, statements), statements.create_target(natives)
+        statements = MergeStatements(
+            dialect, into, pipeline, table, dialect.table(into, schema.table), list(names), schema.key, _loose(dialect, schema, names)
+        )
+        clauses = table_keys(dialect, table, list(names), {"dist": keys.dist_key, "sort": keys.sort_key})
+        made = TargetTable(schema, names, statements, _longest(dialect, natives))
+        return made, statements.create_target(natives, [column.name for column in schema.columns if column.nullable], clauses)
+    _check_storage(session, table, found)
     names = _match(dialect, table, found, schema, natives, earlier)
     key = [names[name] for name in schema.key]
     if found.primary_key and {name.lower() for name in found.primary_key} != {name.lower() for name in key}:
@@ -65,10 +83,39 @@ def examine(session: Session, into: str, pipeline: str, schema: TableSchema, ear
         raise SchemaChanged(
             f"{table} has the key ({wanted}) in the source and ({there}) in {found.sql}; change the target's to the source's"
         )
-    return TargetTable(schema, names, MergeStatements(dialect, into, pipeline, table, found.sql, list(names.values()), key)), ""
+    loose = _loose(dialect, schema, names)
+    statements = MergeStatements(dialect, into, pipeline, table, found.sql, list(names.values()), key, loose)
+    held = {column.name: column.native for column in found.columns if column.name in names.values()}
+    return TargetTable(schema, names, statements, _longest(dialect, held)), ""
 
 
-def _native(dialect: Dialect, table: str, column: ColumnSchema) -> str:
+def _loose(dialect: Dialect, schema: TableSchema, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the target's names of the columns of the key that the engine may find equal although their texts differ."""
+    kinds = {column.name: source_kind(column) for column in schema.columns if column.name in schema.key}
+    return tuple(names[name] for name, kind in kinds.items() if dialect.EQUAL_TEXTS_DIFFER and kind and kind.is_free_text)
+
+
+def _longest(dialect: Dialect, natives: Mapping[str, str]) -> dict[str, int]:
+    """Return the bytes of the longest values of columns of these types, where the engine bounds them."""
+    if not dialect.REFUSES_LONG_VALUES:
+        return {}
+    kinds = {name: dialect.kind(native) for name, native in natives.items()}
+    return {name: kind.bytes for name, kind in kinds.items() if kind and kind.bytes}
+
+
+def _check_storage(session: Session, table: str, found: Table) -> None:
+    """Raise SchemaChanged if the table cannot be changed in a transaction."""
+    if not session.dialect.MIXES_STORAGE:
+        return
+    engines = [one.name for one in session.dialect.hazards(session, found) if one.kind == "storage"]
+    if engines:
+        raise SchemaChanged(
+            f"{table}: {found.sql} in the target is stored by {engines[0]}, which knows no transactions; run there:"
+            f" ALTER TABLE {found.sql} ENGINE=InnoDB"
+        )
+
+
+def _native(dialect: Dialect, table: str, column: ColumnSchema, in_key: bool) -> str:
     kind = source_kind(column)
     way_out = f"exclude it: columns: {{{table.partition('.')[2]}: {{exclude: [{column.name}]}}}}"
     if kind is None:
@@ -78,14 +125,16 @@ def _native(dialect: Dialect, table: str, column: ColumnSchema) -> str:
             f"{table}.{column.name} is {column.type}, and {dialect.name} holds {dialect.MAX_DECIMAL_DIGITS} digits at most; {way_out}"
         )
     try:
-        return dialect.TARGET_TYPE_BY_KIND.get(kind.name) or dialect.native_type(kind)
+        return native_type(dialect, Column(column.name, column.type, kind, column.nullable), in_key)
     except LookupError as error:
         raise ColumnRefused(f"{table}.{column.name} is {column.type}: {error}; {way_out}") from error
 
 
 def native_types(dialect: Dialect, schema: TableSchema) -> dict[str, str]:
     """Return the target's types of the columns of a schema. Raises ColumnRefused."""
-    return {column.name: _native(dialect, f"{schema.database}.{schema.table}", column) for column in schema.columns}
+    return {
+        column.name: _native(dialect, f"{schema.database}.{schema.table}", column, column.name in schema.key) for column in schema.columns
+    }
 
 
 def find_table(session: Session, into: str, table: str) -> Table | None:
@@ -103,13 +152,12 @@ def _match(
     names: dict[str, str] = {}
     for column in schema.columns:
         target, native = there.get(column.name.lower()), natives[column.name]
-        quoted = dialect.quote(column.name)
         if target is None:
-            mend = f"ALTER TABLE {found.sql} ADD COLUMN {quoted} {native}"
+            mend = TableStatements(dialect, found.sql).add(column.name, native)
             raise SchemaChanged(f"{table} has a column {column.name!r} ({column.type}), which the target lacks; run there: {mend}")
         kind = source_kind(column)
         if kind and (target.kind is None or not holds(target.kind, kind)):
-            mend = f"ALTER TABLE {found.sql} ALTER COLUMN {dialect.quote(target.name)} TYPE {native}"
+            mend = TableStatements(dialect, found.sql).retype_by_hand(target.name, native)
             raise SchemaChanged(
                 f"{table}.{column.name} is {column.type}, which {target.native} in the target cannot hold; run there: {mend}"
             )

@@ -12,7 +12,8 @@ WHERE pipeline = 'shop';
 CREATE TABLE "dwh"."orders" (
   "id" BIGINT,
   "name" VARCHAR,
-  PRIMARY KEY ("id")
+  "price" DECIMAL(10,2),
+  PRIMARY KEY ("id", "name")
 );
 DROP TABLE IF EXISTS "auditor_stage_db7faf71f44ee479";
 CREATE TEMPORARY TABLE "auditor_stage_db7faf71f44ee479" AS
@@ -22,7 +23,8 @@ SELECT
   CAST(0 AS BIGINT) AS auditor_row,
   CAST('' AS VARCHAR) AS auditor_op,
   "id",
-  "name"
+  "name",
+  "price"
 FROM "dwh"."orders"
 WHERE 1 = 0;
 SELECT
@@ -30,12 +32,10 @@ SELECT
   COALESCE(SUM(CASE WHEN auditor_op = 'l' THEN 1 ELSE 0 END), 0)
 FROM "auditor_stage_db7faf71f44ee479"
 WHERE auditor_attempt = 'a1';
-CREATE TEMPORARY TABLE "auditor_bounds" AS
-SELECT auditor_position, auditor_row, auditor_op, "id"
-FROM "auditor_stage_db7faf71f44ee479"
-WHERE auditor_attempt = 'a1' AND auditor_op IN ('l', 'h');
-SELECT auditor_position, auditor_row, auditor_op, CASE WHEN "id" IS NULL THEN 0 ELSE 1 END
-FROM "auditor_bounds";
+DELETE FROM "dwh"."auditor_positions"
+WHERE pipeline = 'shop' AND table_name = 'shop.orders';
+INSERT INTO "dwh"."auditor_positions" (pipeline, table_name, position, schema_id, merged_at)
+VALUES ('shop', 'shop.orders', 4096, '0123456789ab', MAKE_TIMESTAMP(EPOCH_US(NOW())));
 CREATE TEMPORARY TABLE "auditor_last" AS
 SELECT *
 FROM (
@@ -43,33 +43,18 @@ FROM (
     auditor_position,
     auditor_row,
     auditor_op,
-    "id", "name",
-    ROW_NUMBER() OVER (PARTITION BY "id" ORDER BY auditor_position DESC, auditor_row DESC) AS auditor_rank
+    "id", "name", "price",
+    ROW_NUMBER() OVER (PARTITION BY "id", "name" ORDER BY auditor_position DESC, auditor_row DESC) AS auditor_rank
   FROM "auditor_stage_db7faf71f44ee479"
   WHERE auditor_attempt = 'a1' AND auditor_op IN ('i', 'd')
 ) AS ranked
 WHERE auditor_rank = 1;
-UPDATE "auditor_last" AS changed
-SET auditor_op = 'd'
-WHERE
-  changed.auditor_op = 'i'
-  AND (changed.auditor_position < 4096 OR (changed.auditor_position = 4096 AND changed.auditor_row < 2))
-  AND changed."id" >= (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l')
-  AND (changed."id" > (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l') OR (changed."id" = (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l') AND FALSE));
-DELETE FROM "dwh"."orders" AS merged
-WHERE merged."id" >= (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l')
-  AND (merged."id" > (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l') OR (merged."id" = (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l') AND FALSE));
-DROP TABLE "auditor_bounds";
 DELETE FROM "dwh"."orders" AS merged
 USING "auditor_last" AS changed
-WHERE merged."id" = changed."id";
-INSERT INTO "dwh"."orders" ("id", "name")
-SELECT "id", "name"
+WHERE merged."id" = changed."id" AND merged."name" = changed."name";
+INSERT INTO "dwh"."orders" ("id", "name", "price")
+SELECT "id", "name", "price"
 FROM "auditor_last"
 WHERE auditor_op = 'i';
 DROP TABLE "auditor_last";
-TRUNCATE TABLE "auditor_stage_db7faf71f44ee479";
-DELETE FROM "dwh"."auditor_positions"
-WHERE pipeline = 'shop' AND table_name = 'shop.orders';
-INSERT INTO "dwh"."auditor_positions" (pipeline, table_name, position, schema_id, merged_at)
-VALUES ('shop', 'shop.orders', 4096, '0123456789ab', MAKE_TIMESTAMP(EPOCH_US(NOW())))
+TRUNCATE TABLE "auditor_stage_db7faf71f44ee479"

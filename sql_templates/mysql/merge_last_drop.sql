@@ -1,0 +1,2 @@
+-- Removes the last changes once they are merged.
+DROP TEMPORARY TABLE ${last}

@@ -1,0 +1,15 @@
+"""The process of a loader, with steps at which it kills itself: ``python -m tests.chaos.loader ARGUMENT...``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from auditor.pipeline.child import ignore_signals
+from auditor.pipeline.merge.loader_process import _load
+from tests.chaos import steps
+
+if __name__ == "__main__":
+    ignore_signals()
+    steps.install()
+    _load(Path(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5])

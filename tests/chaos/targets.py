@@ -1,0 +1,117 @@
+"""The targets of a chaos run: their servers, how their connections are ended, and how each counts what is applied to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import boto3
+import pytest
+
+from tests.killable import Killable, killable
+from tests.live import Engines
+from tests.servers import mysql, postgres, s3
+from tests.servers.redshift import StandIn
+
+SCHEMA, BUCKET, ROLE = "chaos", "chaos-rows", "arn:aws:iam::123456789012:role/copy"
+
+COUNT_ON_POSTGRES = f"""
+CREATE TABLE {SCHEMA}.applied (number BIGINT NOT NULL);
+CREATE FUNCTION {SCHEMA}.count_applied() RETURNS trigger LANGUAGE plpgsql AS
+  $$ BEGIN INSERT INTO {SCHEMA}.applied SELECT number FROM added; RETURN NULL; END $$;
+CREATE TRIGGER count_applied AFTER INSERT ON {SCHEMA}.ledger
+  REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION {SCHEMA}.count_applied()
+"""
+COUNT_ON_MYSQL = (
+    f"CREATE TABLE {SCHEMA}.applied (number BIGINT NOT NULL)",
+    f"CREATE TRIGGER {SCHEMA}.count_applied AFTER INSERT ON {SCHEMA}.ledger FOR EACH ROW INSERT INTO {SCHEMA}.applied VALUES (NEW.number)",
+)
+"""Counts how often each number reached the target's ledger, in the merge's own transaction."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One target."""
+
+    url: str
+    """As the pipeline has it."""
+    server: Killable | None = None
+    """The server, if it is the test's own."""
+    behind: str = ""
+    """The URL of the server behind a stand-in."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts what is applied to it."""
+        return bool(self.server or self.behind)
+
+    @property
+    def _is_mysql(self) -> bool:
+        return self.url.startswith("mariadb")
+
+    def count_applied(self) -> None:
+        """Let the server count what is applied to its ledger from now on."""
+        if self._is_mysql:
+            with mysql.connect(self.url) as session, session.cursor() as cursor:
+                for statement in COUNT_ON_MYSQL:
+                    cursor.execute(statement)
+        else:
+            with closing(postgres.connect(self.behind or self.url)) as connection, connection.cursor() as cursor:
+                cursor.execute(COUNT_ON_POSTGRES)
+
+    def end_connections(self, choice: random.Random, every: bool) -> bool:
+        """End one connection of a loader, or every one; return whether there was any."""
+        if self._is_mysql:
+            with mysql.connect(self.url) as session, session.cursor() as cursor:
+                cursor.execute("SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND DB = 'audit'")
+                return _end(cursor, "KILL %s", choice, every)
+        with closing(postgres.connect(self.behind or self.url)) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                " AND backend_type = 'client backend'"
+            )
+            return _end(cursor, "SELECT pg_terminate_backend(%s)", choice, every)
+
+
+def _end(cursor: Any, statement: str, choice: random.Random, every: bool) -> bool:
+    found = sorted(number for (number,) in cursor.fetchall())
+    for one in found if every else choice.sample(found, min(1, len(found))):
+        cursor.execute(statement, (one,))
+    return bool(found)
+
+
+@contextmanager
+def open_targets(names: list[str], folder: Path, engines: Engines, patch: pytest.MonkeyPatch) -> Iterator[Mapping[str, Target]]:
+    """Run the targets' servers for the block."""
+    with ExitStack() as held:
+        found: dict[str, Target] = {}
+        for name in names:
+            if name == "duck":
+                found[name] = Target(f"duckdb:///{folder}/warehouse.duckdb")
+            elif name == "redshift":
+                found[name] = held.enter_context(_redshift(engines, patch))
+            else:
+                server = held.enter_context(killable({"pg": "postgres", "maria": "mariadb"}[name]))
+                found[name] = Target(server.url, server)
+        yield found
+
+
+@contextmanager
+def _redshift(engines: Engines, patch: pytest.MonkeyPatch) -> Iterator[Target]:
+    server = engines.server("redshift")
+    if not isinstance(server, StandIn):
+        pytest.skip(f"redshift: {server.how}, which needs a bucket of its own")
+    endpoint = engines.companion("s3", s3.start).url
+    for name, value in {"ENDPOINT_URL": endpoint, "ACCESS_KEY_ID": "tests", "SECRET_ACCESS_KEY": "tests"}.items():
+        patch.setenv(f"AWS_{name}", value)
+    boto3.client("s3", region_name="us-east-1").create_bucket(Bucket=BUCKET)
+    to, role = quote(f"s3://{BUCKET}/auditor", safe=""), quote(ROLE, safe="")
+    with server.unloading_to(endpoint):
+        yield Target(f"{server.url}&unload_to={to}&unload_role={role}&region=us-east-1", behind=server.behind_database)
+        with closing(postgres.connect(server.behind_database)) as connection, connection.cursor() as cursor:
+            cursor.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")

@@ -1,0 +1,63 @@
+CREATE TABLE IF NOT EXISTS "dwh"."auditor_positions" (
+  pipeline VARCHAR(65535) NOT NULL,
+  table_name VARCHAR(65535) NOT NULL,
+  position BIGINT NOT NULL,
+  schema_id VARCHAR(65535) NOT NULL,
+  merged_at TIMESTAMP NOT NULL,
+  PRIMARY KEY (pipeline, table_name)
+);
+SELECT table_name, position, schema_id
+FROM "dwh"."auditor_positions"
+WHERE pipeline = 'shop';
+CREATE TABLE "dwh"."orders" (
+  "id" BIGINT,
+  "name" VARCHAR(160),
+  "price" DECIMAL(10,2),
+  PRIMARY KEY ("id", "name")
+)
+DISTKEY ("id")
+SORTKEY ("name", "id");
+DROP TABLE IF EXISTS "auditor_stage_db7faf71f44ee479";
+CREATE TEMPORARY TABLE "auditor_stage_db7faf71f44ee479" AS
+SELECT
+  CAST('' AS VARCHAR(65535)) AS auditor_attempt,
+  CAST(0 AS BIGINT) AS auditor_position,
+  CAST(0 AS BIGINT) AS auditor_row,
+  CAST('' AS VARCHAR(65535)) AS auditor_op,
+  "id",
+  "name",
+  "price"
+FROM "dwh"."orders"
+WHERE 1 = 0;
+LOCK "dwh"."auditor_positions";
+SELECT
+  COUNT(*),
+  COALESCE(SUM(CASE WHEN auditor_op = 'l' THEN 1 ELSE 0 END), 0)
+FROM "auditor_stage_db7faf71f44ee479"
+WHERE auditor_attempt = 'a1';
+DELETE FROM "dwh"."auditor_positions"
+WHERE pipeline = 'shop' AND table_name = 'shop.orders';
+INSERT INTO "dwh"."auditor_positions" (pipeline, table_name, position, schema_id, merged_at)
+VALUES ('shop', 'shop.orders', 4096, '0123456789ab', GETDATE());
+CREATE TEMPORARY TABLE "auditor_last" AS
+SELECT *
+FROM (
+  SELECT
+    auditor_position,
+    auditor_row,
+    auditor_op,
+    "id", "name", "price",
+    ROW_NUMBER() OVER (PARTITION BY "id", TO_VARBYTE("name", 'utf8') ORDER BY auditor_position DESC, auditor_row DESC) AS auditor_rank
+  FROM "auditor_stage_db7faf71f44ee479"
+  WHERE auditor_attempt = 'a1' AND auditor_op IN ('i', 'd')
+) AS ranked
+WHERE auditor_rank = 1;
+DELETE FROM "dwh"."orders"
+USING "auditor_last"
+WHERE "orders"."id" = "auditor_last"."id" AND "orders"."name" = "auditor_last"."name" AND TO_VARBYTE("orders"."name", 'utf8') = TO_VARBYTE("auditor_last"."name", 'utf8');
+INSERT INTO "dwh"."orders" ("id", "name", "price")
+SELECT "id", "name", "price"
+FROM "auditor_last"
+WHERE auditor_op = 'i';
+DROP TABLE "auditor_last";
+DROP TABLE "auditor_stage_db7faf71f44ee479"
