@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography.fernet import Fernet
 
 from auditor.cli import main, parser
 from auditor.config import Settings, load
@@ -69,7 +70,7 @@ def test_configurations_are_valid(text: str, tmp_path: Path) -> None:
     path = tmp_path / "auditor.yaml"
     written = re.sub(r"\btrue:", "on:", yaml.safe_dump(complete(part))).replace("${file:/run/secrets/wh}", "${WH}")  # on is a name
     path.write_text(written, encoding="utf-8")
-    load(path, dict.fromkeys(re.findall(r"\$\{(\w+)\}", written), "value"))
+    load(path, dict.fromkeys(re.findall(r"\$\{(\w+)\}", written), "value") | {"AUDITOR_JOURNAL_KEY": Fernet.generate_key().decode()})
 
 
 def test_a_wrong_configuration_would_be_found(tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ from dialects.table_form import TableKey
 GOLDEN = Path(__file__).parents[1] / "golden"
 TEMPLATES = Path(sql_templates.__file__).parent
 REFRESH = sorted(path.stem for path in TEMPLATES.glob("mysql/refresh_*.sql"))
-NO_CATALOGUE = {"merge_stage_lock", "bootstrap_rename", *REFRESH}
+CARRY = [path.stem for path in TEMPLATES.glob("postgres/bootstrap_*.sql")]
+NO_CATALOGUE = {"merge_stage_lock", "bootstrap_rename", *REFRESH, *CARRY}
 CATALOGUE = sorted({path.stem for path in TEMPLATES.glob("*/*.sql")} - {path.stem for path in TEMPLATES.glob("*.sql")} - NO_CATALOGUE)
 SCRIPTS = ("merge", "patch", "bootstrap", "refresh")
 """Golden files of several statements, some of which change something."""
