@@ -88,8 +88,9 @@ def to_csv(names: list[str], rows: list[tuple[Any, ...]]) -> str:
 CLIENTS: dict[str, Callable[[Url, str], str]] = {"mysql": mysql, "postgres": psql, "redshift": psql, "duckdb": duckdb, "spark": spark}
 """Clients that run a script, by dialect; DuckDB and Spark run in Python, because their packages install no command-line client."""
 
-QUICK = [engine.name for engine in ENGINES if engine.dialect != "spark"]
-SLOW = [engine.name for engine in ENGINES if engine.name not in QUICK]
+CHOSEN = [engine for engine in ENGINES if not engine.only_named]
+QUICK = [engine.name for engine in CHOSEN if engine.dialect != "spark"]
+SLOW = [engine.name for engine in CHOSEN if engine.name not in QUICK]
 
 
 def settings(pair: LivePair, table: str, **options: Any) -> Settings:

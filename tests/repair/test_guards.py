@@ -164,7 +164,8 @@ def test_a_user_who_may_not_make_the_table_of_marks_is_told_what_to_run(both: Sm
 
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
 def test_a_connection_that_is_lost_at_the_commit_is_found_out_at_once(both: Small) -> None:
-    kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'auditor' AND state = 'idle in transaction'"
+    ours = "datname = current_database() AND application_name = 'auditor' AND state = 'idle in transaction'"
+    kill = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {ours}"
     before, run = both.rows(), both.run().run
     with pytest.raises(ConnectionLost):
         follower = at_step("commit", lambda: tables.query(both.target, kill))
