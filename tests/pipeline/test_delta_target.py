@@ -13,12 +13,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from auditor.pipeline.events import TableSchema
 from auditor.pipeline.reset import forget_positions
 from auditor.store import pipelines
 from dialects.delta import commits
 from tests.live import Engines, engine_params
 from tests.pipeline.road import PIPELINE, Road
-from tests.pipeline.test_schema_changes import change, comes
+from tests.pipeline.test_schema_changes import add, change, comes, rename
 from tests.pipeline_events import announce, batch, delete, insert, table
 from tests.servers import s3
 
@@ -116,6 +117,31 @@ def test_a_column_that_the_target_lacks_is_added_by_the_printed_statement(road: 
     now[0] += 100
     loader.merge_all()
     assert [(row[0], str(row[2])) for row in road.rows()] == [(1, "None"), (2, "1.50")]
+
+
+NAMED = table(id="bigint", label="varchar(40) null")
+
+
+@pytest.mark.parametrize(
+    ("ops", "new", "named"),
+    [
+        ([[{"op": "drop", "column": "item"}], [add("item", text=None)]], ORDERS, "item"),
+        ([[rename("item", "label")]], NAMED, "label"),
+    ],
+    ids=["a name taken by another column", "another name"],
+)
+def test_values_are_not_left_in_a_column_that_is_another_one_now(road: Road, ops: Any, new: TableSchema, named: str) -> None:
+    loader = road.loader()
+    road.stage_task(batch(comes(ORDERS, 10, ["1", "old"])))
+    loader.merge_all()
+    changes = [change("orders", 20 + number, *some) for number, some in enumerate(ops)]
+    road.stage_task(batch(*changes, comes(new, 30, ["2", None])))
+    loader.merge_all()
+    report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]
+    assert report.state == "stopped" and report.reason.startswith(
+        f"shop.orders: {named} is another column than before, or has another name"
+    )
+    assert ids(road) == [1]
 
 
 def test_a_reset_lets_the_table_forget_and_keeps_its_rows(road: Road) -> None:

@@ -150,6 +150,24 @@ def migrate(
     return now
 
 
+def check_names(where: Where, table: str, held: Held, schema_id: str, changes: Sequence[TableNote]) -> None:
+    """Check that a target that finds columns by their names alone may take rows of another schema.
+
+    Raises SchemaChanged if a column was renamed, or its name given to another one: rows that are there would keep the wrong values.
+    """
+    if not held.schema_id:
+        return
+    old, new = (get_schema(where, one) for one in (held.schema_id, schema_id))
+    origins = find_origins(old, new, [ops for note in changes for ops in _statements(where, table, note)])
+    known = {column.name.lower() for column in old.columns}
+    moved = [name for name, origin in origins.old.items() if name.lower() != origin.lower()]
+    if moved := [*moved, *(name for name in origins.values if name.lower() in known)]:
+        raise SchemaChanged(
+            f"{table}: {', '.join(sorted(moved))} is another column than before, or has another name, and a pipeline changes no columns of"
+            " this target; reset the pipeline, drop the table there, and copy the table again"
+        )
+
+
 def _plan(session: Session, where: Where, found: Table, old: TableSchema, new: TableSchema, changes: Sequence[TableNote]) -> Migration:
     table = f"{new.database}.{new.table}"
     origins = find_origins(old, new, [ops for note in changes for ops in _statements(where, table, note)])

@@ -21,7 +21,7 @@ from auditor.pipeline.merge import commits
 from auditor.pipeline.merge.files import folder_of, stored_files
 from auditor.pipeline.merge.load import LoadTask, load_part, load_side_by_side, stage_columns
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, see
-from auditor.pipeline.merge.table_changes import empty, is_move, loses_rows, migrate, move_tables
+from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
 from auditor.pipeline.merge.target_table import TargetTable, prepare
 from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import Bound, Positions, read_bounds
@@ -80,11 +80,12 @@ def merge_next(
     if not chosen:
         return None
     first = ahead.begins or chosen[0].first
-    migrates = not isinstance(session, Committing)  # else a person adds the columns, by the statement that is printed
-    if migrates and (changed := migrate(session, where, table, held, chosen[0].schema_id, ahead.changes, first, step)):
+    schema_id = chosen[0].schema_id
+    if isinstance(session, Committing):  # a person adds columns, by the statement that is printed
+        check_names(where, table, held, schema_id, ahead.changes)
+    elif changed := migrate(session, where, table, held, schema_id, ahead.changes, first, step):
         ready.pop(table, None)
         return Merged(changed.position, 0, None, changed)
-    schema_id = chosen[0].schema_id
     target = _make_ready(session, where, table, held, schema_id, ready, step)
     attempt = secrets.token_hex(8)
     about = (where.config_file, where.connection, where.root)
