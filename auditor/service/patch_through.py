@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -139,22 +140,21 @@ def _wait(
 
 
 def _pipe(command: str, lines: Iterator[str]) -> int:
-    """Write lines into a command's standard input, and return how many. Raises PatchFailed."""
-    count = 0
-    try:
-        with subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE, text=True, encoding="utf-8") as process:
-            assert process.stdin
-            try:
-                for line in lines:
-                    process.stdin.write(line)
-                    count += 1
-                process.stdin.close()
-            except BrokenPipeError:
-                pass  # its exit code says why
-    except (OSError, ValueError) as error:
-        raise PatchFailed(f"the command cannot be run: {error}") from error
-    if process.returncode:
-        raise PatchFailed(f"the command ended with {process.returncode}, after {count:,} changes were handed to it; audit again")
+    """Hand lines to a command's standard input, and return how many. Raises PatchFailed.
+
+    All are read first, into a file without a name: while they are, the target may be open, and DuckDB then lets no other process in.
+    """
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as read:
+        count = sum(1 for line in lines if read.write(line))
+        if not count:
+            return 0
+        read.seek(0)
+        try:
+            ended = subprocess.run(shlex.split(command), stdin=read, check=False)
+        except (OSError, ValueError) as error:
+            raise PatchFailed(f"the command cannot be run: {error}") from error
+    if ended.returncode:
+        raise PatchFailed(f"the command ended with {ended.returncode}, after {count:,} changes were handed to it; audit again")
     return count
 
 
