@@ -7,6 +7,7 @@ ends, which also happens when the driver is killed.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -42,20 +43,29 @@ class Child:
         command = [sys.executable, "-m", self.module, *self.arguments, level]
         wait = FIRST_WAIT
         while not stopped.is_set():
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
-            assert process.stdin
-            with suppress(BrokenPipeError), process.stdin:
-                while process.poll() is None and not stopped.is_set():
-                    _write(process.stdin, "paused" if paused.is_set() else "going")
-                    if staged.wait(POLL):
-                        staged.clear()
-                        _write(process.stdin, "staged")
-            code = process.wait()
+            ended = self._run_once(command, stopped, staged, paused)
             if not stopped.is_set():
-                extra = {"action": "process_ended", "child": self.about, "exit_code": code, "again_in": wait}
-                log.warning("%s: its process ended with %d; it is started again", self.about, code, extra=extra)
+                extra = {"action": "process_ended", "child": self.about, "again_in": wait}
+                log.warning("%s: %s; it is started again", self.about, ended, extra=extra)
                 stopped.wait(wait)
                 wait = min(LONGEST_WAIT, 2 * wait)
+
+    @staticmethod
+    def _run_once(command: list[str], stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> str:
+        """Run the process until it ends or ``stopped`` is set; return how it ended."""
+        try:
+            # With the environment copied: Spark's start in another thread changes it, and a new process may read it half changed.
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, env=dict(os.environ))
+        except OSError as error:
+            return f"its process cannot be started ({error.strerror})"
+        assert process.stdin
+        with suppress(BrokenPipeError), process.stdin:
+            while process.poll() is None and not stopped.is_set():
+                _write(process.stdin, "paused" if paused.is_set() else "going")
+                if staged.wait(POLL):
+                    staged.clear()
+                    _write(process.stdin, "staged")
+        return f"its process ended with {process.wait()}"
 
 
 def _write(stdin: IO[str], word: str) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.config import Settings
 from auditor.connections.writer import writing_dialect
-from auditor.errors import AuditorError, SourceTaken, StoreError
+from auditor.errors import AuditorError, PipelineFailed, SourceTaken, StoreError
 from auditor.pipeline import retention, spark
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.bootstrap.carrier import Carrier
@@ -149,7 +149,15 @@ class Run:
         return self._staged[-1]
 
     def _start(self, work: Callable[[], None], name: str, held: ExitStack) -> None:
-        thread = threading.Thread(target=work, name=name, daemon=True)
+        def guarded() -> None:
+            try:
+                work()
+            except Exception as error:  # a bug: without this the run would go on without what the thread did
+                log.error("%s: %s ended by an unexpected error", self.name, name, exc_info=True, extra={"action": "thread_ended"})
+                self._lost.append(PipelineFailed(f"{name} ended by an unexpected {type(error).__name__}; the log has its traceback"))
+                self.stop.set()
+
+        thread = threading.Thread(target=guarded, name=name, daemon=True)
         held.callback(thread.join)
         held.callback(self.stop.set)
         thread.start()

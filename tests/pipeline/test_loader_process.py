@@ -29,6 +29,20 @@ def road(tmp_path: Path, empty_store: Path) -> Iterator[Road]:
 
 
 @pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> list[OSError]:
+    """Why the first processes cannot be started."""
+    errors, start = [OSError(14, "Bad address"), OSError(11, "Resource temporarily unavailable")], subprocess.Popen
+
+    def begin(*arguments: Any, **options: Any) -> Any:
+        if errors:
+            raise errors.pop(0)
+        return start(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", begin)
+    return errors
+
+
+@pytest.fixture
 def children(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
     """The processes that are started."""
     found: list[subprocess.Popen[str]] = []
@@ -40,6 +54,20 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
 
     monkeypatch.setattr(subprocess, "Popen", noted)
     return found
+
+
+def test_a_loader_that_cannot_be_started_is_tried_again(road: Road, refused: list[OSError]) -> None:
+    stopped, staged, paused = threading.Event(), threading.Event(), threading.Event()
+    loader = LoaderProcess(str(road.config_file), PIPELINE, "wh")
+    thread = threading.Thread(target=loader.run, args=(0.0, stopped, staged, paused))
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
+    thread.start()
+    try:
+        _until(lambda: _positions(road) == [10])
+    finally:
+        stopped.set()
+        thread.join(PATIENCE)
+    assert not refused and road.rows() == [(1, "a")]
 
 
 def test_a_killed_loader_is_started_again_and_ends_with_the_driver(road: Road, children: list[subprocess.Popen[str]]) -> None:
