@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from auditor.pipeline.binlog.dump import Request, Source
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogScan, Mark
 from auditor.pipeline.columns import Projection, Rules
+from auditor.pipeline.run import Run
 from auditor.pipeline.spark import check_alive
 from auditor.pipeline.stage_task import TableRules, stage_task
 from auditor.store import parts, pipelines
@@ -85,3 +87,12 @@ def test_java_that_ended() -> None:
     spark: Any = SimpleNamespace(sparkContext=Ended())
     with pytest.raises(PipelineFailed, match=r"^Spark's Java process ended; start the pipeline again, which goes on where it stopped$"):
         check_alive(spark)
+
+
+def test_a_thread_that_ends_by_a_bug_ends_the_run() -> None:
+    nothing: Any = None
+    run = Run(nothing, Path(), nothing, "shop", [])
+    with ExitStack() as held:
+        run._start(nothing, "loader wh", held)
+        assert run.stop.wait(10)
+    assert [str(one) for one in run._lost] == ["loader wh ended by an unexpected TypeError; the log has its traceback"]
