@@ -63,5 +63,8 @@ class Committing(ABC):
 
     @abstractmethod
     def commit(self, commit: Commit) -> bool:
-        """Make a commit, on the newest version of the table whoever else writes; False, and nothing written, unless the table carries
-        what is ``expected``. Raises SerializationConflict if others were quicker too often, and other errors of ``dialects.errors``."""
+        """Commit on the newest version of the table, also while others write it.
+
+        Return False, with nothing written, unless the table carries what is ``expected``. Raises SerializationConflict if others were
+        quicker too often, and other errors of ``dialects.errors``.
+        """

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 NOT_ARRIVED = 1
 """Exit code where rows were sent, and have not all arrived."""
 
+NOT_AUDITED = 3
+"""The exit code where nothing proves that the rows that were sent are right: as that of a run without a verdict."""
+
 
 def send(options: argparse.Namespace, selection: Selection) -> int:
     """Send the rows of a run's differences, wait until they have arrived, and audit them again; a file is only written."""
@@ -48,6 +51,9 @@ def send(options: argparse.Namespace, selection: Selection) -> int:
         print(sent.lacking)
     if sent.after:
         return print_reports([sent.after], argparse.Namespace(format="text", verbose=False))
+    if sent.not_audited:
+        print(f"the rows were sent, and could not be audited again: {sent.not_audited}; run: auditor run {options.run}")
+        return NOT_AUDITED
     return NOT_ARRIVED if sent.lacking else 0
 
 

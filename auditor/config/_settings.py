@@ -77,7 +77,7 @@ class Settings(Strict):
     keep: Retention = Retention()
     """How long runs are stored."""
     notify: Notify = Notify()
-    """Who is told of verdicts."""
+    """The channels that are notified, and of which verdicts."""
     service: Service = Service()
     """How ``auditor serve`` listens and works."""
 

@@ -39,6 +39,8 @@ class Sent:
     lacking: str
     """What has not arrived; empty if all has."""
     after: Report | None
+    not_audited: str = ""
+    """Why no run looked at rows that have arrived."""
 
 
 def send_refresh(
@@ -71,8 +73,9 @@ def send_refresh(
     if why := unnamed(report.differences) if report.differences is not None else "":
         how += f"; {why}"
     lacking = _wait(settings, store, name, done, target, followed.stopped, say)
-    after = None if lacking else _audit_again(settings, store, report, wanted.span, followed, f"through the pipeline {name}", rows)
-    return Sent(rows, how, lacking, after)
+    if lacking:
+        return Sent(rows, how, lacking, None)
+    return Sent(rows, how, "", *_audit_again(settings, store, report, wanted.span, followed, f"through the pipeline {name}", rows))
 
 
 def print_changes(settings: Settings, store: Store, what: str, selection: Selection, followed: Followed = NOBODY) -> Iterator[str]:
@@ -99,10 +102,11 @@ def send_lines(settings: Settings, store: Store, what: str, selection: Selection
             left = sum(len(changes) for changes in found.changes())
         if left:
             followed.stopped.wait(LOOK)
-    lacking = f"{left:,} rows still differ" if left else ""
+    how = f"{rows:,} changes were handed to the command"
+    if left:
+        return Sent(rows, how, f"{left:,} rows still differ", None)
     wanted = through.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
-    after = None if left else _audit_again(settings, store, report, wanted.span, followed, "by a command", rows)
-    return Sent(rows, f"{rows:,} changes were handed to the command", lacking, after)
+    return Sent(rows, how, "", *_audit_again(settings, store, report, wanted.span, followed, "by a command", rows))
 
 
 def find_pipeline(settings: Settings, audit: Audit) -> tuple[str, str, str]:
@@ -160,16 +164,16 @@ def _pipe(command: str, lines: Iterator[str]) -> int:
 
 def _audit_again(
     settings: Settings, store: Store, report: Report, span: tuple[int, int] | None, followed: Followed, how: str, rows: int
-) -> Report | None:
-    """Audit the touched keys again, or the whole table where keys have no order."""
+) -> tuple[Report | None, str]:
+    """Audit the touched keys again, or the whole table where keys have no order; return the run, or why there is none."""
     keys = {"keys": {"from": span[0], "to": span[1]}} if span else {}
     try:
         after = running.run_audit(
             audits.with_defined_audits(settings, store), report.audit, followed.on_progress, store,
             reason=f"after rows of run {report.run} were sent anew", requested_by=followed.who, overrides=keys,
         )  # fmt: skip
-    except AuditorError:
-        return None
+    except AuditorError as error:
+        return None, str(error)
     note = f"{rows:,} rows sent {how}; run {after.run[:12]} looked again: {after.verdict.value}"
     repairs.record_repair(store, run=report.run, audit=report.audit, kind="patch", note=note, who=followed.who, rows=rows)
-    return after
+    return after, ""

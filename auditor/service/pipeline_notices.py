@@ -1,6 +1,7 @@
 """Notify the channels about pipelines: what stopped, fails or lags, once when it begins, and once when it is over.
 
-A thread of the service looks at the store alone, so that a pipeline is told of whose process is gone. Of several services one tells.
+A thread of the service reads the store only, so it also notices a pipeline whose process has ended. If several services run, one of them
+sends each notification.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ STEADY = 60.0
 """Seconds for which a process runs before it counts as one that will go on: those of a pipeline that fails again and again run less."""
 
 RELIEF = 0.5
-"""Share of the limit below which a known lag is over, so that one around the limit is not told of again and again."""
+"""Share of the limit below which a reported lag counts as over, so that a lag close to the limit is not reported repeatedly."""
 
 GOING_ON = ("waiting", "merged", "delayed")
 """What a table of a target stands at while it goes on by itself."""

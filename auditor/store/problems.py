@@ -41,9 +41,9 @@ class Problem:
 def update_problems(
     store: Store, pipeline: str, found: Mapping[ProblemKey, str], now: dt.datetime, patience: Callable[[Problem], float]
 ) -> tuple[list[Problem], list[Problem]]:
-    """Record the problems that a pipeline has now, with their reasons; return those to tell of now, and those told of that are over.
+    """Record the problems that a pipeline has now, with their reasons; return those to report now, and those reported that are over.
 
-    A problem is told of once, after ``patience`` seconds; of several processes one gets it. Raises StoreError.
+    A problem is returned once, after ``patience`` seconds, and to one process only. Raises StoreError.
     """
 
     def work(connection: Connection) -> tuple[list[Problem], list[Problem]]:
@@ -66,7 +66,7 @@ def update_problems(
 
 
 def set_untold(store: Store, pipeline: str, keys: Iterable[ProblemKey]) -> None:
-    """Record that no channel could be told of problems, so that they are told of later. Raises StoreError."""
+    """Record that no channel received the notification of these problems, so that it is sent later. Raises StoreError."""
 
     def work(connection: Connection) -> None:
         for key in keys:

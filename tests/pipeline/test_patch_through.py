@@ -13,6 +13,7 @@ import pytest
 
 from auditor import config
 from auditor.cli import main
+from auditor.errors import QueueFull
 from auditor.model import Verdict
 from auditor.repair.keys import Selection
 from auditor.service import patch_through, running
@@ -124,3 +125,23 @@ with duckdb.connect("{tmp_path}/warehouse.duckdb") as connection:
     told = capsys.readouterr().out
     assert "2 changes were handed to the command" in told and "MATCH" in told
     assert main([*about, "--through", "command"]) == 2
+
+
+def test_rows_that_nobody_could_audit_again_are_no_success(
+    road: LiveRoad, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    road.execute(f"UPDATE shop.{TABLE} SET item = 'damaged' WHERE id = 7")
+    assert running.run_audit(road.settings, "sent", store=road.store).verdict == Verdict.MISMATCH
+
+    def refused(*_: object, **__: object) -> None:
+        raise QueueFull("the queue of runs is full")
+
+    monkeypatch.setattr(running, "run_audit", refused)
+    script = tmp_path / "deliver.py"
+    script.write_text(
+        f"import duckdb\nwith duckdb.connect('{tmp_path}/warehouse.duckdb') as connection:\n"
+        f"    connection.execute(\"UPDATE shop.{TABLE} SET item = 'item 7' WHERE id = 7\")\n"
+    )
+    command = ["patch", "sent", "--quiet", "--config", str(road.config_file), "--through", "command"]
+    assert main([*command, "--command", f"{sys.executable} {script}"]) == 3
+    assert "could not be audited again: the queue of runs is full; run: auditor run sent" in capsys.readouterr().out

@@ -58,8 +58,8 @@ GLOSSARY = {
     "skipped": "Changes that the target does not have, because somebody let the table go on without them. Audits of the table say so, too.",
     "refresh": "Rows that exist already are sent through the stream, in chunks between the changes of others. Targets then hold what"
     " the source has, and drop what it lacks.",
-    "segment": "A piece of a table's changes, cut at places that the stream alone decides. Equal segments have equal digests, whoever wrote"
-    " them.",
+    "segment": "A piece of a table's changes, cut at places that depend on the stream only. Equal segments have equal digests, even if"
+    " different processes wrote them.",
     "patch": "The statements that make rows of the target equal to the source's. Nothing is written before somebody applies it, and what"
     " was written can be undone.",
 }

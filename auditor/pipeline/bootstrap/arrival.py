@@ -39,8 +39,11 @@ class Arrival:
 
 
 def _is_staged(progress: Mapping[str, object], offset: Mapping[str, object] | None) -> bool:
-    """Return whether everything was staged up to the end of the log at the end of a bootstrap."""
+    """Return whether everything was staged up to the end of the log at the end of a bootstrap.
+
+    After a failover that is not known: places in the logs of two servers have no common order.
+    """
     end = progress.get("end")
-    if not isinstance(end, list) or not offset or "." not in str(offset.get("file")):
+    if not isinstance(end, list) or not offset or "." not in str(offset.get("file")) or offset.get("server", "") not in ("", end[2]):
         return False
     return Place(str(offset["file"]), int(str(offset["position"]))).order >= Place(str(end[0]), int(end[1])).order

@@ -16,6 +16,7 @@ from auditor.config import Settings
 from auditor.connections.throttle import get_throttle
 from auditor.errors import AuditorError, BootstrapRefused, SourceTaken, StatementCancelled, StoreError
 from auditor.pipeline.binlog.dump import log_status
+from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.bootstrap.chunk_writer import ChunkWriter, ignore_step
 from auditor.pipeline.bootstrap.keys import KeyColumns
 from auditor.pipeline.bootstrap.plan import make_plan
@@ -182,7 +183,7 @@ class Carrier:
     def _log_end(self) -> list[Any]:
         with closing(source_of(self.settings, self.pipeline).connect()) as connection:
             end = log_status(connection).end
-        return [end.file, end.offset]
+            return [end.file, end.offset, identify_server(connection)]
 
 
 MOST_FAILURES = 8
