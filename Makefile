@@ -7,7 +7,7 @@ WORKERS ?= 3
 .DEFAULT_GOAL := help
 # The tests start hundreds of processes; without compiled files each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo pipeline-demo test check unit slow chaos deep golden docs release-check bench load clean mutation
+.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden docs release-check bench load clean mutation
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -73,6 +73,11 @@ mutation: $(VENV)/.test ## Change the pure packages in sampled places for 20 min
 chaos: $(VENV)/.test ## Kill everything a pipeline consists of while it replicates 500,000 changes (CHAOS='--chaos-events 50000' for fewer)
 	scripts/engines.sh
 	$(BIN)/pytest -n 0 -s --chaos tests/chaos $(CHAOS)
+	$(MAKE) faults
+
+faults: $(VENV)/.test ## Inject faults into a pipeline, and write what each audit says of them into docs/faults.md (FAULTS='-k lost' for some)
+	scripts/engines.sh
+	$(BIN)/pytest -n 0 -s --chaos tests/faults $(FAULTS)
 
 deep: $(VENV)/.test ## Run the tests of canonical text, rounding and filters with many more Hypothesis examples
 	scripts/engines.sh

@@ -28,6 +28,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── ConfigError                   exit 2                auditor.yaml, the environment or the command line
     │   ├── UnknownAudit
     │   ├── UnknownPipeline
+    │   ├── MayOnlyRead                                     a connection that would be written to
     │   └── UnknownDay                                      a day that has not begun
     ├── PlanError                     exit 2                the two tables cannot be compared as configured
     │   ├── NoKey
@@ -45,13 +46,16 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── PipelineFailed            exit 3     retryable  Spark ended a pipeline's query for a reason that is not known
     ├── PartsGone                 exit 3                a target lacks events whose parts were deleted
     ├── TableStopped              exit 3                the next events of a table cannot be had or applied
+    │   └── TableShared                                     they would delete rows that another pipeline brought
     ├── MergeFailed               exit 3     retryable  another process merged meanwhile, or rows were lost on the way
+    ├── LiveSummariesWrong        exit 3                live summaries are incomplete or damaged
+    ├── LiveSummariesUnusable     exit 3                a run with live summaries has none, and cannot begin them
     ├── PatchRefused                  exit 2                a patch would not do what it says, so nothing was written
     │   ├── RunOutdated                                     the run is too old to patch from, or settings or columns changed
     │   └── BootstrapRefused                                a table would not be copied or sent anew as its plan says
     ├── PatchFailed                   exit 3                a batch was rolled back; those before it stay
     │   └── BootstrapFailed                                 the old table stays; what was copied is continued from
-    ├── HeartbeatAhead                exit 3                a heartbeat lies ahead of the source's clock
+    ├── HeartbeatUnusable             exit 3                a heartbeat lies ahead of the source's clock, or does not arrive
     ├── ResultError                   exit 3                saved results that cannot be compared
     ├── DatabaseBusy                  exit 3     retryable  a database stayed too busy for too long
     ├── StoreError                    exit 3                the store failed, or refused a request
@@ -84,42 +88,26 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
 The root, ``EngineError`` with its subclasses and ``BadUrl`` are defined in ``dialects.errors``, which imports nothing from here.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # noqa: I001 - a line for each name below would make the tree too long for one file
 
 from dialects.errors import (
-    AccessDenied,
-    AuditorError,
-    BadUrl,
-    ConnectionLost,
-    DriverMissing,
-    EngineBroken,
-    EngineError,
-    FilesUnreachable,
-    LockTimeout,
-    NoSuchObject,
-    SerializationConflict,
-    ServerSilent,
-    ServerTooOld,
-    SessionNotKept,
-    SnapshotLost,
-    StatementCancelled,
-    StatementRefused,
-    StatementTimeout,
-    UnloadFailed,
-    Unreachable,
-)
+    AccessDenied, AuditorError, BadUrl, ConnectionLost, DriverMissing, EngineBroken, EngineError, FilesUnreachable, LockTimeout,
+    NoSuchObject, SerializationConflict, ServerSilent, ServerTooOld, SessionNotKept, SnapshotLost, StatementCancelled, StatementRefused,
+    StatementTimeout, UnloadFailed, Unreachable,
+)  # fmt: skip
 
 __all__ = [
     "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "BootstrapFailed", "BootstrapRefused", "ChangeStreamError",
     "ColumnRefused", "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing", "DemoServerMissing",
-    "DriverMissing", "EngineBroken", "EngineError", "FailoverRefused", "FilesUnreachable", "Forbidden", "HashMissing", "HeartbeatAhead",
-    "LockTimeout", "LogRefused", "MergeFailed", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotifyError", "OffsetWentBack",
-    "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError", "PositionLost", "QueueFull",
-    "ReaderReplaced", "ResultError", "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict", "ServerSilent", "ServerTooOld",
-    "SessionNotKept", "SnapshotLost", "SourceReplaced", "SourceTaken", "StagingFailed", "StagingFull", "StatementCancelled",
-    "StatementRefused", "StatementTimeout", "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew", "StoreUnavailable", "TableStopped",
-    "Unauthorised", "UnknownAudit", "UnknownPatch", "UnknownPipeline", "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable",
-    "ValueRefused",
+    "DriverMissing", "EngineBroken", "EngineError", "FailoverRefused", "FilesUnreachable", "Forbidden", "HashMissing", "HeartbeatUnusable",
+    "LiveSummariesUnusable", "LiveSummariesWrong", "LockTimeout", "LogRefused", "MayOnlyRead", "MergeFailed", "NoKey", "NoSuchObject",
+    "NotOurTable", "NotResumable", "NotifyError",
+    "OffsetWentBack", "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
+    "PositionLost", "QueueFull", "ReaderReplaced", "ResultError", "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict",
+    "ServerSilent", "ServerTooOld", "SessionNotKept", "SnapshotLost", "SourceReplaced", "SourceTaken", "StagingFailed", "StagingFull",
+    "StatementCancelled", "StatementRefused", "StatementTimeout", "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew",
+    "StoreUnavailable", "TableShared", "TableStopped", "Unauthorised", "UnknownAudit", "UnknownPatch", "UnknownPipeline",
+    "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable", "ValueRefused",
 ]  # fmt: skip
 
 
@@ -135,6 +123,10 @@ class UnknownAudit(ConfigError):
 
 class UnknownPipeline(ConfigError):
     """The configuration has no pipeline of that name; check the names under pipelines: in auditor.yaml."""
+
+
+class MayOnlyRead(ConfigError):
+    """A connection that would be written to may only read; add write: {url: ...} to it."""
 
 
 class UnknownDay(ConfigError):
@@ -215,10 +207,22 @@ class TableStopped(AuditorError):
     """The next events of a table cannot be had or applied; see auditor pipeline status, and skip them with: auditor pipeline skip."""
 
 
+class TableShared(TableStopped):
+    """The next events of a table would delete rows that another pipeline brought; mend the target by hand, and skip them."""
+
+
 class MergeFailed(AuditorError):
     """A merge was given up before it changed anything, because another process merged meanwhile or rows were lost on the way."""
 
     retryable = True
+
+
+class LiveSummariesWrong(AuditorError):
+    """The sums that a stream kept of a table are incomplete or damaged; they are begun anew by a scan of the source."""
+
+
+class LiveSummariesUnusable(AuditorError):
+    """The audit compares with live summaries, and there are none to be had; see that its pipeline runs, and run it again."""
 
 
 class PatchRefused(AuditorError):
@@ -243,8 +247,8 @@ class BootstrapFailed(PatchFailed):
     """A bootstrap did not come to its end, and the old table is as it was; run it again to go on from what was copied."""
 
 
-class HeartbeatAhead(AuditorError):
-    """A heartbeat lies ahead of the source's clock, so it does not tell what has arrived; have the source write its own clock, in UTC."""
+class HeartbeatUnusable(AuditorError):
+    """A heartbeat does not tell what has arrived: it lies ahead of the source's clock, or does not come; see that it is written, in UTC."""
 
 
 class DatabaseBusy(AuditorError):
@@ -389,11 +393,3 @@ class NotOurTable(AuditorError):
     """A table of that name exists and was not created by the demonstration; choose another schema. The table is left unchanged."""
 
     exit_code = 2
-
-
-def allows_resume(error: AuditorError) -> bool:
-    """Return whether a run that ended with this error may get further when it is resumed.
-
-    It cannot where other settings are needed (exit code 2), nor after a table's columns changed: either needs a new run.
-    """
-    return error.exit_code != PlanError.exit_code and not isinstance(error, ColumnsChanged)

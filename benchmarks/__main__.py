@@ -8,10 +8,10 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import cost, data, duel, load, measurements, process, ratios, road, stream
+from benchmarks import copies, cost, data, duel, load, measurements, mending, process, ratios, road, stream
 from benchmarks.auditor_tool import Auditor, AuditorWithoutPrescan
 from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
@@ -19,7 +19,7 @@ from benchmarks.rivals import DATA_DIFF, RELADIFF, DataValidation, Pair, TableSy
 from benchmarks.servers import Servers, open_servers
 from tests.servers._process import Unavailable
 
-PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream", "road")
+PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream", "road", "repair")
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")
 DIRECTORY = Path(__file__).parent
 
@@ -29,15 +29,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     output = Path(options.output) if options.output else None if options.quick else DIRECTORY
     rows = options.rows or (20_000 if options.quick else 1_000_000)
+    sizes = _sizes(rows, options)
     repeat = options.repeat or (1 if options.quick else 5)
     parts = options.only or list(PARTS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))  # runs the finally clauses: write the measurements, stop the servers
     when = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
     command = shlex.join(["python", "-m", "benchmarks", *(sys.argv[1:] if arguments is None else arguments)])
+    measured = _say_sizes({part: sizes[part] for part in parts})
     results = Results(
-        process.describe_machine(), calls=[f"{when}, {process.load_average()}: `{command}`; {rows:,} rows, up to {repeat} runs each"]
+        process.describe_machine(), calls=[f"{when}, {process.load_average()}: `{command}`; {measured}, up to {repeat} runs each"]
     )
-    tools = _available_tools(options.tools, results) if set(parts) - {"cost", "ratios", "load", "stream", "road"} else []
+    tools = _available_tools(options.tools, results) if set(parts) - {"cost", "ratios", "load", "stream", "road", "repair"} else []
     results.tools = {tool.name: tool.about for tool in tools}
     with tempfile.TemporaryDirectory(prefix="auditor-bench-") as scratch, open_servers() as servers:
         directory = Path(scratch)
@@ -48,30 +50,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     results.costs.append(cost.measure(servers, engine, rows, directory, repeat))
             if "ratios" in parts:
                 for engine in options.engines or cost.ENGINES:
-                    size = options.rows or (rows if options.quick else ratios.ROWS)
-                    results.ratios += ratios.measure(servers, engine, size, directory, repeat)
+                    results.ratios += ratios.measure(servers, engine, sizes["ratios"][0], directory, repeat)
             if "duel" in parts:
                 for pair in options.pairs:
                     _run_comparison(results, servers, pair, rows, repeat, options.scenarios, directory, tools)
             if "growth" in parts:
-                sizes = (rows // 10, rows, rows * 10) if options.full else (rows // 10, rows)
-                _run_growth(results, servers, options.pairs[0], sizes, repeat, directory, tools)
+                _run_growth(results, servers, options.pairs[0], sizes["growth"], repeat, directory, tools)
             if "threads" in parts:
                 _run_threads(results, servers, options.pairs[0], rows, repeat, directory, tools)
             if "load" in parts:
                 _run_load(results, servers, options.pairs[0], rows, repeat, directory, 3.0 if options.quick else load.SECONDS)
             if "stream" in parts:
                 results.streams += [
-                    stream.measure(servers, engine, min(rows, stream.MAX_ROWS), repeat) for engine in _chosen(stream.ENGINES, options)
+                    stream.measure(servers, engine, sizes["stream"][0], repeat) for engine in _chosen(stream.ENGINES, options)
                 ]
             if "road" in parts:
                 for engine in _chosen(road.ENGINES, options):
-                    results.roads += road.measure(servers, engine, rows)
+                    results.roads += road.measure(servers, engine, rows, options.scenarios)
+            if "repair" in parts:
+                _run_repair(results, servers, sizes["repair"], rows, repeat)
         finally:
             results.servers = servers.versions()
             _write(results, output)
     wrong = any(load_result.errors for load_result in results.loads)
+    wrong |= any(one.why or one.verdict not in ("match", "") for one in results.copies if one.road in copies.OURS)
+    wrong |= any(one.why or one.wrong for one in results.mended if one.tool == mending.OURS)
     return int(wrong or any(row.tool == Auditor.name and (row.why or "WRONG" in row.verdict) for row in [*results.duels, *results.growth]))
+
+
+def _sizes(rows: int, options: argparse.Namespace) -> dict[str, tuple[int, ...]]:
+    """Return of how many rows the tables are that each part measures, where ``rows`` are asked for."""
+    larger = (rows * 10,) if options.full else ()
+    special = {
+        "ratios": (options.rows or min(rows, ratios.ROWS),),
+        "growth": (rows // 10, rows, *larger),
+        "stream": (min(rows, stream.MAX_ROWS),),
+        "repair": (min(rows, mending.ROWS), rows // 10, *larger, rows),
+    }
+    return {part: special.get(part, (rows,)) for part in PARTS}
+
+
+def _say_sizes(sizes: Mapping[str, Sequence[int]]) -> str:
+    """Return how many rows were measured, by part where parts differ."""
+    said = {part: " and ".join(f"{rows:,}" for rows in dict.fromkeys(found)) for part, found in sizes.items()}
+    by_size = {rows: [part for part in said if said[part] == rows] for rows in said.values()}
+    return ", ".join(f"{rows} rows" + (f" ({', '.join(parts)})" if len(by_size) > 1 else "") for rows, parts in by_size.items())
 
 
 def _chosen(engines: Sequence[str], options: argparse.Namespace) -> list[str]:
@@ -149,16 +172,29 @@ def _run_load(results: Results, servers: Servers, pair: str, rows: int, repeat: 
         results.missing["load"] = str(reason)
 
 
+def _run_repair(results: Results, servers: Servers, sizes: Sequence[int], rows: int, repeat: int) -> None:
+    for mended in mending.measure(servers, sizes[0], repeat):
+        results.mended += mended
+    for copied in copies.measure(servers, rows, min(repeat, 3), tuple(sizes[1:])):
+        results.copies += copied
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rows", type=int, metavar="N", help="rows per table (default: 1,000,000; 20,000 with --quick)")
     parser.add_argument("--only", action="append", choices=PARTS, help="run only this part; may be repeated (default: all parts)")
     parser.add_argument("--quick", action="store_true", help="small tables and one run each, to check that everything works")
-    parser.add_argument("--full", action="store_true", help="in part growth, also measure ten times the rows")
+    parser.add_argument("--full", action="store_true", help="in parts growth and repair, also measure ten times the rows")
     parser.add_argument("--repeat", type=int, metavar="N", help="runs per measurement (default: 5, of runs above 10 s 3; 1 with --quick)")
     parser.add_argument("--pairs", nargs="+", choices=PAIRS, default=["mysql-postgres", "mariadb-redshift", "mariadb-replica"],
                         help="source-target pairs of part duel; growth, threads and load use the first (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--scenarios", nargs="+", default=[], metavar="WORD", help="only scenarios whose name contains one of these words")
+    parser.add_argument(
+        "--scenarios",
+        nargs="+",
+        default=[],
+        metavar="WORD",
+        help="only scenarios, or targets in part road, whose name contains one of these words",
+    )
     parser.add_argument("--tools", nargs="+", metavar="NAME", help="only tools whose name starts with one of these")
     parser.add_argument(
         "--engines", nargs="+", choices=cost.ENGINES, help="only these engines in parts cost, ratios, stream and road (default: all)"

@@ -10,9 +10,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.copies import Copy
 from benchmarks.cost import Cost
 from benchmarks.duel import Row
 from benchmarks.load import Load
+from benchmarks.mending import Mended
 from benchmarks.ratios import Ratios
 from benchmarks.results import Results
 from benchmarks.road import Road
@@ -44,6 +46,8 @@ def merge(results: Results, directory: Path) -> Results:
         threads=rows("threads"),
         streams=list({stream.engine: stream for stream in (*before.streams, *results.streams)}.values()),
         roads=list({(road.engine, road.targets): road for road in (*before.roads, *results.roads)}.values()),
+        copies=list({(one.target, one.road, one.rows): one for one in (*before.copies, *results.copies)}.values()),
+        mended=list({(one.tool, one.table): one for one in (*before.mended, *results.mended)}.values()),
         loads=list({(load.pair, load.rows, load.store, load.pause): load for load in (*before.loads, *results.loads)}.values()),
     )
 
@@ -57,6 +61,8 @@ def read(directory: Path) -> Results:
     results.streams = [Stream(**stream) for stream in values.get("streams", ())]
     results.roads = [Road(**road) for road in values.get("roads", ())]
     results.loads = [Load(**load) for load in values.get("loads", ())]
+    results.copies = [Copy(**one) for one in values.get("copies", ())]
+    results.mended = [Mended(**one) for one in values.get("mended", ())]
     for part in ("duels", "growth", "threads"):
         setattr(results, part, [Row(**{**row, "wire": Traffic(**row["wire"])}) for row in values[part]])
     return results

@@ -6,10 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
-
 COLOURS = ("#c2410c", "#1d4ed8", "#0f766e", "#7e22ce", "#a16207", "#475569")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
@@ -27,6 +23,10 @@ def write_dot_plot(path: Path, title: str, unit: str, rows: Mapping[str, Mapping
     """
     if not any(value > 0 for row in rows.values() for value in row.values()):
         return
+    import matplotlib  # which only measuring needs, and tests of the rest do not
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
+
     labels = list(rows)
     series = list(dict.fromkeys(name for row in rows.values() for name in row))
     with matplotlib.rc_context(STYLE):

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from benchmarks import outcome
+from benchmarks import outcome, repair_tables
+from benchmarks.copies import Copy
 from benchmarks.cost import BARE_SCAN, PUBLISHED_STATEMENT, Cost
 from benchmarks.duel import Row
 from benchmarks.load import AUDITS, CONCURRENT_AUDITS, HISTORY, SECONDS, SERVICE_NICENESS, Load
+from benchmarks.mending import Mended
 from benchmarks.plots import write_dot_plot
 from benchmarks.ratios import BASE, Ratios
 from benchmarks.road import GROUP_NAMES, LATENCIES, Road
@@ -85,6 +87,8 @@ class Results:
     loads: list[Load] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
     roads: list[Road] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
+    mended: list[Mended] = field(default_factory=list)
     servers: dict[str, str] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
@@ -129,6 +133,18 @@ class Results:
             parts += ["## Reading the binary log", STREAM_NOTES, _stream_table(self.streams)]
         if self.roads:
             parts += ["## From the binary log to merged tables", ROAD_NOTES, _road_table(self.roads)]
+        if self.copies:
+            parts += [
+                "## Tables copied anew",
+                repair_tables.COPY_NOTES,
+                _table(repair_tables.COPY_HEAD, repair_tables.copy_rows(self.copies)),
+            ]
+        if self.mended:
+            parts += [
+                "## Rows mended",
+                repair_tables.MENDED_NOTES,
+                _table(repair_tables.MENDED_HEAD, repair_tables.mended_rows(self.mended)),
+            ]
         return "\n\n".join(part.strip() for part in parts) + "\n"
 
     def write(self, directory: Path) -> None:
@@ -225,6 +241,7 @@ def _road_table(roads: Sequence[Road]) -> str:
         ("load at the start", lambda road: f"{road.load:.1f}"),
         ("sustained, events/s", lambda road: f"{road.sustained:,.0f}"),
         ("from the start, events/s", lambda road: f"{road.events / road.seconds:,.0f}"),
+        ("greatest manifest, and its files", lambda road: " / ".join(f"{one:,} bytes" for one in road.manifests)),
         ("mysql-replication with upserts, events/s", lambda road: f"{road.row_by_row:,.0f}" if road.row_by_row else ""),
         ("sustained, times that", lambda road: f"{road.sustained / road.row_by_row:.1f}" if road.row_by_row else ""),
         ("latency p50", lambda road: f"{median(road.latencies):.2f} s" if road.latencies else ""),

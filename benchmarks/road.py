@@ -17,25 +17,29 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
+
+import boto3
 
 from auditor.pipeline.binlog.dump import log_status
 from auditor.pipeline.binlog.place import Place
 from auditor.store import Store, open_store, pipelines
 from benchmarks import process, stream
+from benchmarks.copies import BUCKET, ROLE
 from benchmarks.servers import Servers
-from tests.servers import mysql, postgres
+from tests.servers import mysql, postgres, s3
 from tests.servers._process import Unavailable
+from tests.servers.redshift import StandIn
 
 ENGINES = stream.ENGINES
 PIPELINE, SCHEMA, TABLE = "road", "road", stream.TABLE_NAME
-PG, BOTH = "PostgreSQL", "PostgreSQL and DuckDB"
-TARGETS = {PG: ("pg",), BOTH: ("pg", "duck")}
+PG, BOTH, S3 = "PostgreSQL", "PostgreSQL and DuckDB", "Redshift stand-in, by COPY from S3"
+TARGETS = {PG: ("pg",), BOTH: ("pg", "duck"), S3: ("red",)}
 
 MAX_ROW_BY_ROW = 20_000
 """Inserts that mysql-replication and the upserts have to carry: the log begins with them."""
@@ -46,14 +50,13 @@ LATENCIES = 40
 SAMPLING = 1.0
 """Seconds between two samples of memory and CPU time."""
 
-PATIENCE = 900.0
-"""Seconds after which a pipeline that has not arrived counts as failed."""
+PATIENCE, SLOWEST = 900.0, 2_000
+"""Seconds, and events in a further one, after which a pipeline that has not arrived counts as failed."""
 
 CONFIGURATION = """\
 connections:
   source: {{url: "{source}"}}
-  pg: {{url: "{postgres}", write: {{url: "{postgres}"}}}}
-  duck: {{url: "{duckdb}", write: {{url: "{duckdb}"}}}}
+{connections}
 audits: {{}}
 pipelines:
   {pipeline}:
@@ -71,6 +74,10 @@ GROUPS = {
 """What the command line of a process contains, and what it is; the driver has none of these."""
 
 GROUP_NAMES = (*GROUPS.values(), "driver")
+
+
+Through = tuple[str, Mapping[str, str]]
+"""The URL of the stand-in of Redshift, and the environment that leads to its files; empty where it is no target."""
 
 
 @dataclass
@@ -92,24 +99,33 @@ class Road:
     latencies: list[float] = field(default_factory=list)
     memory: dict[str, int] = field(default_factory=dict)
     cpu: dict[str, float] = field(default_factory=dict)
+    manifests: list[int] = field(default_factory=list)
+    """Bytes of the greatest manifest of a COPY, and of the files that it names."""
     row_by_row: float = 0.0
     """Events per second of mysql-replication with an upsert for each row; 0 if it was not measured."""
     why: str = ""
 
 
-def measure(servers: Servers, engine: str, rows: int) -> list[Road]:
-    """Measure one engine as source, with ``rows`` rows, into PostgreSQL alone and beside DuckDB."""
+def measure(servers: Servers, engine: str, rows: int, words: Sequence[str] = ()) -> list[Road]:
+    """Measure one engine as source, with ``rows`` rows, into each choice of targets, or those whose name has one of these words."""
+    wanted = [targets for targets in TARGETS if not words or any(word in targets for word in words)]
     try:
         source, target = servers[engine], servers["postgres"]
     except Unavailable as reason:
-        return [Road(engine, targets, why=str(reason)) for targets in TARGETS]
+        return [Road(engine, targets, why=str(reason)) for targets in wanted]
     found = []
-    for targets in TARGETS:
+    for targets in wanted:
         print(f"road: {engine} to {targets}", file=sys.stderr, flush=True)
         road = Road(engine, targets, source.version, load=os.getloadavg()[0])
         _drop(target.url)
         with tempfile.TemporaryDirectory(prefix="road-", dir=servers.directory) as folder:
-            start = _run(road, Path(folder), source.url, target.url, rows)
+            urls = {"pg": target.url, "duck": f"duckdb:///{folder}/warehouse.duckdb"}
+            try:
+                through: AbstractContextManager[Through] = _stand_in(servers, road) if targets == S3 else nullcontext(("", {}))
+                with through as (redshift, environment):
+                    start = _run(road, Path(folder), source.url, {**urls, "red": redshift}, environment, rows)
+            except Unavailable as reason:
+                road.why = str(reason)
         if targets == PG:
             road.row_by_row = _row_by_row(source.url, target.url, engine, start, min(rows, MAX_ROW_BY_ROW))
         _drop(target.url)
@@ -117,35 +133,68 @@ def measure(servers: Servers, engine: str, rows: int) -> list[Road]:
     return found
 
 
-def _run(road: Road, folder: Path, source: str, target: str, rows: int) -> Place:
+@contextmanager
+def _stand_in(servers: Servers, road: Road) -> Iterator[Through]:
+    """Yield the URL of the stand-in of Redshift, with a bucket of its own, and the environment that leads to it."""
+    server = servers["redshift"]
+    if not isinstance(server, StandIn):
+        raise Unavailable(f"{server.how}, which needs a bucket of its own")
+    bucket = s3.start(servers.directory)
+    environment = {"AWS_ENDPOINT_URL": bucket.url, "AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
+    done = threading.Event()
+    try:
+        keys = {"aws_access_key_id": "bench", "aws_secret_access_key": "bench"}
+        client = boto3.client("s3", endpoint_url=bucket.url, region_name="us-east-1", **keys)
+        client.create_bucket(Bucket=BUCKET)
+        watching = threading.Thread(target=_watch_manifests, args=(client, road, done), name="manifests", daemon=True)
+        watching.start()
+        with server.unloading_to(bucket.url):
+            through = f"unload_to={quote(f's3://{BUCKET}/auditor', safe='')}&unload_role={quote(ROLE, safe='')}&region=us-east-1"
+            yield f"{server.url}&{through}", environment
+        _drop(server.behind_database)
+    finally:
+        done.set()
+        bucket.stop()
+
+
+def _watch_manifests(client: Any, road: Road, done: threading.Event) -> None:
+    """Note the greatest manifest that is there at a moment, and the bytes of what lies beside it."""
+    while not done.wait(SAMPLING):
+        found = client.list_objects_v2(Bucket=BUCKET).get("Contents", [])
+        sizes = [one["Size"] for one in found if one["Key"].endswith("manifest")]
+        if sizes and max(sizes) > (road.manifests or [0])[0]:
+            road.manifests = [max(sizes), sum(one["Size"] for one in found) - sum(sizes)]
+
+
+def _run(road: Road, folder: Path, source: str, urls: Mapping[str, str], environment: Mapping[str, str], rows: int) -> Place:
     """Let a pipeline catch up with a written log, and then carry single rows; return where the log begins."""
     names = TARGETS[road.targets]
     chosen = ", ".join(f"{name}: {{connection: {name}, schema: {SCHEMA}, every: 0s}}" for name in names)
-    duckdb = f"duckdb:///{folder}/warehouse.duckdb"
-    about = {"source": source, "postgres": target, "duckdb": duckdb, "folder": folder, "pipeline": PIPELINE, "table": TABLE}
+    connections = "\n".join(f'  {name}: {{url: "{urls[name]}", write: {{url: "{urls[name]}"}}}}' for name in names)
+    about = {"source": source, "connections": connections, "folder": folder, "pipeline": PIPELINE, "table": TABLE}
     (folder / "auditor.yaml").write_text(CONFIGURATION.format(**about, targets=chosen))
     with closing(mysql.connect(source)) as connection, connection.cursor() as cursor:
         stream.make_table(cursor)
         with closing(open_store(f"sqlite:///{folder}/auditor.db")) as store:
-            with _running(folder) as pipeline:
+            with _running(folder, environment) as pipeline:
                 _wait(lambda: pipelines.get_pipeline(store, PIPELINE).source_offset is not None, pipeline)
             start = log_status(connection).end
             road.events = stream.write_rows(cursor, rows)
             began = time.monotonic()
-            with _running(folder) as pipeline, _watching(pipeline.pid, road):
-                _wait(lambda: _merged(store, names) >= road.events, pipeline)
+            with _running(folder, environment) as pipeline, _watching(pipeline.pid, road):
+                _wait(lambda: _merged(store, names) >= road.events, pipeline, patience=PATIENCE + rows / SLOWEST)
                 road.seconds = time.monotonic() - began
                 road.sustained = road.events / (time.time() - _first_batch(folder / "log"))
                 if road.targets == PG:
-                    road.latencies = _time_rows(cursor, target)
+                    road.latencies = _time_rows(cursor, urls["pg"])
     return start
 
 
 @contextmanager
-def _running(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _running(folder: Path, more: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Run the pipeline for the block, and end it by SIGTERM. Raises RuntimeError if it fails."""
     command = [sys.executable, "-m", "auditor", "pipeline", "run", PIPELINE]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **more}
     with (folder / "log").open("wb") as log:
         pipeline = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True)
         try:
@@ -158,8 +207,8 @@ def _running(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         raise RuntimeError(f"the pipeline ended with {code}: {lines}")
 
 
-def _wait(reached: Callable[[], bool], pipeline: subprocess.Popen[bytes], every: float = 0.05) -> None:
-    deadline = time.monotonic() + PATIENCE
+def _wait(reached: Callable[[], bool], pipeline: subprocess.Popen[bytes], every: float = 0.05, patience: float = PATIENCE) -> None:
+    deadline = time.monotonic() + patience
     while not reached():
         if pipeline.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"the pipeline {'ended' if pipeline.poll() is not None else 'does not arrive'}")

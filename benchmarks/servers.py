@@ -52,7 +52,7 @@ def _mysql(directory: Path) -> Server:
     if program is None:
         raise Unavailable("MySQL is not installed; run scripts/engines.sh")
     home = process.own_directory(directory, "mysql")
-    options = [*mysql.OWN_OPTIONS, "--loose-innodb-redo-log-capacity=1G", "--tls-version="]
+    options = [*mysql.OWN_OPTIONS, "--loose-innodb-redo-log-capacity=1G", "--tls-version=", "--secure-file-priv="]
     process.run([program, "--no-defaults", *mysql.as_root(), f"--datadir={home}/data", "--initialize-insecure", *mysql.OWN_OPTIONS], home)
     server = mysql.start_local("mysql", home, [program, "--no-defaults", *options], how)
     with mysql.connect(server.url) as connection, connection.cursor() as cursor:

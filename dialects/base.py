@@ -16,12 +16,13 @@ from typing import Any, ClassVar
 
 from dialects.arithmetic import Arithmetic
 from dialects.catalogue import Column, Place, ScanEstimate, ServerTimes, Table, TableName
-from dialects.errors import AuditorError, NoSuchObject
+from dialects.errors import AuditorError, NoSuchObject, StatementRefused
 from dialects.hashes import Hashes
 from dialects.kinds import Kind, parse_native, refine
 from dialects.names import Names
 from dialects.partitions import Partitions
 from dialects.stored_values import StoredValues
+from dialects.table_form import ColumnForm
 from dialects.templates import Templates
 from dialects.url import Url
 from dialects.writing import Hazard, Loading, Writing
@@ -77,6 +78,9 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
     SPILLS_LARGE_DERIVED_TABLES: ClassVar[bool] = False
     """Whether a derived table of more than some hundred thousand rows is written to disk; chunks then stay below that size."""
 
+    SUMS_WHOLE_WORDS: ClassVar[bool] = False
+    """Whether one sum of a row's whole word is cheaper than one of each half; the engine's template is then ``signature_joined``."""
+
     OPTIMIZER_BARRIER: ClassVar[str] = ""
     """SQL at the end of a derived table that makes the optimizer compute its columns once instead of once per use."""
 
@@ -91,6 +95,9 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
 
     SHARES_SNAPSHOT_BY_LOCK: ClassVar[bool] = False
     """Whether sessions share a snapshot only by a lock that keeps writers off the table for a moment."""
+
+    EXPORTS_SNAPSHOT: ClassVar[bool] = False
+    """Whether a snapshot has a name by which sessions of other processes and hosts can join it."""
 
     READ_CONSISTENCY: ClassVar[str] = "each statement reads its own consistent state"
     """What the statements of a run see on this engine, as a clause for the notes of a plan."""
@@ -162,6 +169,10 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
     def is_own_database(self, session: Session, name: str) -> bool:
         """Return whether this, the first part of a table's name, is the session's database."""
         return bool(session.query(f"SELECT {self.CURRENT_DATABASE}")[0][0] == name)
+
+    def column_forms(self, session: Session, table: Table) -> dict[str, ColumnForm]:
+        """Return how a described table's columns are defined, by name, as far as a statement can change each by its whole definition."""
+        return {}
 
     def list_tables(self, session: Session) -> list[TableName]:
         """Return the tables and views in the session's database, ordered by their names."""
@@ -282,6 +293,15 @@ class Session(Loading, ABC):
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
         """Run a statement and yield its result batch by batch."""
 
+    def stream_lines(self, sql: str) -> Iterator[tuple[int, bytes | None]]:
+        """Run a statement of one column of texts and yield these in blocks: how many, and each in UTF-8 with a line feed behind it.
+
+        None stands for a block with a NULL.
+        """
+        for columns in self.stream(sql):
+            texts = list(columns[0])
+            yield len(texts), None if None in texts else ("\n".join(texts) + "\n").encode()
+
     def stream_many(self, sql: str, rows: int) -> Iterator[ColumnBatch]:
         """As ``stream``, for a result of about so many rows, which may come another way where they are many."""
         return self.stream(sql)
@@ -332,8 +352,20 @@ class Session(Loading, ABC):
         """
         return False
 
+    def export_snapshot(self) -> str:
+        """Return a name by which other sessions can join the open snapshot until it ends; '' where EXPORTS_SNAPSHOT does not hold."""
+        return ""
+
+    def join_snapshot(self, name: str) -> None:
+        """Open the snapshot of this name, as ``begin`` opens one of its own. Raises EngineError if it has ended."""
+        raise StatementRefused("this engine's snapshots have no names")
+
     def state_read(self, table: str) -> str:
         """Return which version of ``table`` (its name as SQL text) is read, as a clause for notes; '' if the engine numbers none."""
+        return ""
+
+    def snapshot_position(self) -> str:
+        """Return where in the engine's stream of changes the open snapshot stands, as its tools write it; '' where it does not tell."""
         return ""
 
     def begin(self) -> None:

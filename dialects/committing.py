@@ -62,6 +62,22 @@ class Committing(ABC):
         """Return whether the table carries this number of an application; if not, no commit that was begun before can be made any more."""
 
     @abstractmethod
+    def make_like(self, table: str, like: str) -> None:
+        """Make an empty table with the columns of another; names as SQL text. Raises SerializationConflict if it is there."""
+
+    @abstractmethod
+    def drop_table(self, table: str) -> None:
+        """Delete a table (its name as SQL text) with all its versions, if it is there."""
+
+    @abstractmethod
+    def replace_rows(self, table: str, rows: str, condition: str, marks: Mapping[str, int], expected: Mapping[str, int]) -> bool:
+        """Put the rows of a SELECT in place of those of a table (its name as SQL text) that fulfil a condition, or of all with ''.
+
+        It is one commit, with marks and return value as `commit` has them. Raises errors of ``dialects.errors``, as for a row that does
+        not fulfil the condition.
+        """
+
+    @abstractmethod
     def commit(self, commit: Commit) -> bool:
         """Commit on the newest version of the table, also while others write it.
 

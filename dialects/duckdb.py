@@ -321,18 +321,9 @@ class DuckDBSession(InProcessSession):
             finally:
                 self.connection.unregister("staged_rows")
 
-    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str]) -> None:
-        # https://duckdb.org/docs/stable/data/csv/overview
-        literal = self.dialect.string_literal
-        names = [f"c{number}" for number in range(len(columns))]
-        types = ", ".join(f"{name}: 'VARCHAR'" for name in names)
-        files = ", ".join(literal(path) for path in paths)
-        values = (_loaded(name, kind) for name, kind in zip(names, columns.values(), strict=True))
-        self.execute(
-            f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)} FROM READ_CSV([{files}], columns = {{{types}}},"
-            " auto_detect = false, header = false, delim = ',', quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false,"
-            f" parallel = false, new_line = '\\n', max_line_size = {LONGEST_LINE})"
-        )
+    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
+        values, files = ", ".join(file_values(columns)), read_files(self.dialect, columns, paths)
+        self.execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {files}")
 
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
         with self._translated():
@@ -345,6 +336,21 @@ class DuckDBSession(InProcessSession):
 
     def close(self) -> None:
         self.connection.close()
+
+
+def read_files(dialect: Dialect, columns: Mapping[str, Kind], paths: Sequence[str]) -> str:
+    """Return SQL of the table of texts that files of lines hold: ``c0`` and so on. https://duckdb.org/docs/stable/data/csv/overview"""
+    types = ", ".join(f"c{number}: 'VARCHAR'" for number in range(len(columns)))
+    files = ", ".join(dialect.string_literal(path) for path in paths)
+    return (
+        f"READ_CSV([{files}], columns = {{{types}}}, auto_detect = false, header = false, delim = ',', quote = '\"', escape = '\"',"
+        f" nullstr = '', allow_quoted_nulls = false, parallel = false, new_line = '\\n', max_line_size = {LONGEST_LINE})"
+    )
+
+
+def file_values(columns: Mapping[str, Kind]) -> list[str]:
+    """Return SQL of the values of columns, by their kinds, of the texts in `read_files`."""
+    return [_loaded(f"c{number}", kind) for number, kind in enumerate(columns.values())]
 
 
 def _loaded(c: str, kind: Kind) -> str:

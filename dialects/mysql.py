@@ -17,15 +17,17 @@ from typing import Any
 from dialects import errors
 from dialects.base import Session
 from dialects.canonical_text import INTRICATE_KINDS
-from dialects.catalogue import HashAlgorithm, ScanEstimate
+from dialects.catalogue import HashAlgorithm, ScanEstimate, Table
 from dialects.floors import Floor
 from dialects.kinds import Kind, Rounding
+from dialects.mysql_definition import column_forms
 from dialects.mysql_errors import translate_error
 from dialects.mysql_session import PROBE, MySQLSession, open_connection, server_version
 from dialects.mysql_text import CHARACTER_SET, MySQLText, plain_type
 from dialects.mysql_writing import MySQLWriting
 from dialects.pooler import refuse_lent_sessions
 from dialects.session import Driver, DriverSession
+from dialects.table_form import ColumnForm
 from dialects.url import Url
 
 INTEGER = Kind("integer")
@@ -57,6 +59,7 @@ class MySQL(MySQLWriting, MySQLText):
     DEFAULT_PORT = 3306
     sqlglot_dialect = "mysql"
 
+    SUMS_WHOLE_WORDS = True
     SPILLS_LARGE_DERIVED_TABLES = True
     OPTIMIZER_BARRIER = "LIMIT 18446744073709551615"
     """Both merge a derived table into the outer query and then compute its columns once per use; a LIMIT prevents that.
@@ -303,6 +306,10 @@ class MySQL(MySQLWriting, MySQLText):
             and column.get("Visible", "YES") == "YES"
             and column.get("Ignored", "NO") == "NO"
         }
+
+    def column_forms(self, session: Session, table: Table) -> dict[str, ColumnForm]:
+        [(_, definition, *_)] = session.query(self.catalogue_query("definition", {"table": table.sql}))
+        return column_forms(str(definition), table)
 
     def estimate_scan(self, session: Session, sql: str) -> ScanEstimate | None:
         # Each line is a table that is read; names in angle brackets are derived tables.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
 from typing import Any
 
 from dialects import errors
 from dialects.base import Session
 from dialects.kinds import Kind
+from dialects.mysql_lines import fetch_lines
+from dialects.placing import Placing
 from dialects.pooler import Probe
 from dialects.session import BATCH_ROWS, DriverSession
 from dialects.text_lines import text_lines
@@ -84,8 +87,18 @@ def server_version(connection: Any) -> str:
     return str(connection.get_server_info()).removeprefix("5.5.5-")  # MariaDB feigns it, because old replicas read one digit
 
 
-class MySQLSession(DriverSession):
+class MySQLSession(DriverSession, Placing):
     """A session over PyMySQL."""
+
+    _several: bool | None = None
+    """Whether the server takes several statements at once; None until it was asked."""
+
+    _shared_at = ""
+    """The place of the log at which the shared snapshot stands that is open; empty where it is not known."""
+
+    def end(self) -> None:
+        self._shared_at = ""
+        super().end()
 
     def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:
         # MySQL cannot export a snapshot. A table lock keeps writers out while each session opens its own, so all are equal. The server
@@ -104,6 +117,7 @@ class MySQLSession(DriverSession):
                 helper.execute(f"LOCK TABLES {table} READ")
             with helper.wait_at_most(MAX_LOCK_SECONDS), ThreadPoolExecutor(len(sessions) + 1, thread_name_prefix="snapshot") as pool:
                 list(pool.map(lambda session: session.execute(start), [self, *sessions]))
+                place = _log_end_if_allowed(helper)
                 helper.execute("UNLOCK TABLES")
         except errors.AccessDenied:
             self.begin()
@@ -115,7 +129,83 @@ class MySQLSession(DriverSession):
             helper.close()  # closing the session also releases its lock
             self.begin()
             raise errors.LockTimeout(f"{table} was locked, and within {MAX_LOCK_SECONDS} s not all snapshots were begun") from error
+        self._shared_at = place
         return True
+
+    def log_end(self) -> str:
+        # MySQL 8.2 renamed the statement, 8.4 removed the old one. https://dev.mysql.com/doc/refman/8.4/en/show-binary-log-status.html
+        version = tuple(int(digits) for digits in re.findall(r"\d+", self.server)[:2])
+        rows = self.query("SHOW BINARY LOG STATUS" if not self._is_mariadb and version >= (8, 2) else "SHOW MASTER STATUS")
+        return f"{rows[0][0]}:{rows[0][1]}" if rows else ""
+
+    def snapshot_position(self) -> str:
+        if self._shared_at:
+            return self._shared_at
+        # MariaDB tells it of the open snapshot itself; MySQL has no such variables. https://mariadb.com/kb/en/enhancements-for-start-transaction-with-consistent-snapshot/
+        found = {str(name).lower(): str(value) for name, value in self.query("SHOW STATUS LIKE 'binlog\\_snapshot\\_%'")}
+        file, offset = found.get("binlog_snapshot_file", ""), found.get("binlog_snapshot_position", "")
+        return f"{file}:{offset}" if file else ""
+
+    def identify(self) -> str:
+        # https://dev.mysql.com/doc/refman/9.4/en/replication-options.html#sysvar_server_uuid
+        if self._is_mariadb:
+            number, domain = self.query("SELECT @@GLOBAL.server_id, @@GLOBAL.gtid_domain_id")[0]
+            return f"server id {number}, domain {domain}"
+        return str(self.query("SELECT @@GLOBAL.server_uuid")[0][0])
+
+    def storage_engine(self, table: Sequence[str]) -> str:
+        schema, name = (self.dialect.literal(part) for part in table[-2:])
+        rows = self.query(f"SELECT engine FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {name}")
+        engine = str(rows[0][0] or "a view") if rows else "unknown"
+        return "" if engine.lower() == "innodb" else engine
+
+    def begin_placed(self) -> str:
+        # MariaDB says in a snapshot at which place of its log it stands; Percona Server, by its manual, too.
+        # https://mariadb.com/kb/en/enhancements-for-start-transaction-with-consistent-snapshot/
+        self.begin()
+        found = {str(name).lower(): str(value) for name, value in self.query("SHOW STATUS LIKE 'binlog_snapshot_%'")}
+        file, offset = found.get("binlog_snapshot_file", ""), found.get("binlog_snapshot_position", "")
+        return f"{file}:{offset}" if file and offset.isdecimal() else ""
+
+    def executed_ids(self) -> str:
+        # Without a log, or in the other modes of ids, transactions get none, and earlier ids are still listed.
+        # https://dev.mysql.com/doc/refman/9.4/en/replication-options-gtids.html#sysvar_gtid_mode
+        every = "@@GLOBAL.log_bin = 1 AND @@GLOBAL.gtid_mode = 'ON'"
+        return "" if self._is_mariadb else _on_one_line(self.query(f"SELECT IF({every}, @@GLOBAL.gtid_executed, '')")[0][0])
+
+    def owned_ids(self) -> str:
+        # Each id is followed by the threads that own it. https://dev.mysql.com/doc/refman/9.4/en/replication-options-gtids.html
+        return "" if self._is_mariadb else re.sub("#[0-9]+", "", _on_one_line(self.query("SELECT @@GLOBAL.gtid_owned")[0][0]))
+
+    def are_executed(self, ids: str, executed: str) -> bool:
+        if not ids:
+            return True
+        literal = self.dialect.string_literal
+        return bool(self.query(f"SELECT GTID_SUBSET({literal(ids)}, {literal(executed)})")[0][0])
+
+    def begin_locked(self, table: str, helper: Session, log_end: Callable[[], str]) -> str:
+        # Not by FLUSH TABLES, whose waiting keeps writers off. https://dev.mysql.com/doc/refman/9.4/en/lock-tables.html
+        assert isinstance(helper, DriverSession)
+        isolation, start = self.dialect.BEGIN_SNAPSHOT
+        self.execute(isolation)
+        helper.execute(f"SET SESSION lock_wait_timeout = {MAX_LOCK_SECONDS}, wait_timeout = {MAX_LOCK_SECONDS}")
+        try:
+            with helper.wait_at_most(2 * MAX_LOCK_SECONDS):
+                helper.execute(f"LOCK TABLES {table} READ")
+            with helper.wait_at_most(MAX_LOCK_SECONDS):
+                self.execute(start)
+                place = log_end()
+                helper.execute("UNLOCK TABLES")
+        except (errors.LockTimeout, errors.StatementTimeout) as error:
+            raise errors.LockTimeout(f"{table} could not be locked for a moment, as others use it: {error}") from error
+        except errors.ConnectionLost as error:
+            helper.close()  # closing the session also releases its lock
+            raise errors.LockTimeout(f"{table} was locked, and within {MAX_LOCK_SECONDS} s no snapshot was begun") from error
+        return place
+
+    @property
+    def _is_mariadb(self) -> bool:
+        return self.server.startswith("MariaDB")
 
     def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
         from pymysql.cursors import SSCursor
@@ -133,15 +223,76 @@ class MySQLSession(DriverSession):
                 result.unbuffered_active = False  # else the driver reads on when it is collected as garbage
             cursor.connection = None
 
+    def stream_lines(self, sql: str) -> Iterator[tuple[int, bytes | None]]:
+        with closing(self.pass_on(fetch_lines(self.connection, sql))) as blocks:
+            for count, lines in blocks:
+                self._result_size += len(lines or b"")
+                yield count, lines
+
+    def write_each(self, statements: Sequence[str]) -> list[int]:
+        if len(statements) < 2 or not self._takes_several():
+            return super().write_each(statements)
+        counts: list[int] = []
+        try:
+            for some in _joined(statements, self.dialect.MAX_STATEMENT_BYTES // 2):
+                counts += self._write_at_once(some)
+        except errors.StatementRefused:
+            if counts:
+                raise
+            counts = super().write_each(statements)  # the first may be refused only because others follow it, by what is between
+            self._several = False
+            return counts
+        if len(counts) != len(statements):
+            raise errors.StatementRefused(f"of {len(statements)} statements that were sent at once, {len(counts)} were answered")
+        self.statements += len(statements)
+        return counts
+
+    def _write_at_once(self, sql: str) -> Iterator[int]:
+        """Run several statements at once, and yield how many rows each changed; each may take as long as a statement may run."""
+        cursor = self.connection.cursor()
+        try:
+            with self.waiting():
+                cursor.execute(sql)
+            has_more = True
+            while has_more:
+                yield int(cursor.rowcount)
+                with self.waiting():
+                    has_more = bool(cursor.nextset())
+        finally:
+            with suppress(Exception), self.waiting():  # an error of a statement must not be replaced by one of closing
+                cursor.close()
+
+    def _takes_several(self) -> bool:
+        """Let the server take several statements at once, and return whether it does: what is between may not pass that on.
+
+        https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_set_option.html
+        """
+        if self._several is None:
+            from pymysql.constants.COMMAND import COM_SET_OPTION
+
+            with self.waiting():
+                try:
+                    self.connection._execute_command(COM_SET_OPTION, b"\0\0")
+                    self.connection._read_packet()
+                    self._several = True
+                except Exception as error:
+                    if not isinstance(self.driver.translate_error(error, ""), errors.StatementRefused):
+                        raise
+                    self._several = False
+        return self._several
+
     def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
         # Not by LOAD DATA LOCAL, which makes warnings of values that do not fit, and which servers forbid by default.
         # https://dev.mysql.com/doc/refman/9.4/en/load-data.html
         assert self.dialect.LINES
         lines = text_lines(columns, rows, self.dialect.LINES)
         pieces = (lines.slice(first, BATCH_ROWS).to_pylist() for first in range(0, len(lines), BATCH_ROWS))
-        self.load_lines(table, [self.dialect.quote(name) for name in columns], pieces)
+        self._insert(table, [self.dialect.quote(name) for name in columns], pieces)
 
-    def load_lines(self, table: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+    def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:
+        self._insert(table, columns, (block.decode().split("\n")[:-1] for block in blocks))
+
+    def _insert(self, table: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
         begin = f"INSERT INTO {table} ({', '.join(columns)}) VALUES\n"
         room = min(INSERT_BYTES, self.dialect.MAX_STATEMENT_BYTES // 2)
         some: list[str] = []
@@ -163,3 +314,32 @@ class MySQLSession(DriverSession):
 
     def cancel_statement(self) -> str:
         return f"KILL QUERY {self.process_id}"  # not what the connection was told when it was made, perhaps by a proxy
+
+
+def _joined(statements: Sequence[str], room: int) -> Iterator[str]:
+    """Yield statements joined to texts of at most ``room`` bytes; one that is longer stands alone."""
+    some: list[str] = []
+    used = 0
+    for sql in statements:
+        size = len(sql.encode()) + 2
+        if some and used + size > room:
+            yield ";\n".join(some)
+            some, used = [], 0
+        some.append(sql)
+        used += size
+    if some:
+        yield ";\n".join(some)
+
+
+def _log_end_if_allowed(session: Session) -> str:
+    assert isinstance(session, Placing)
+    try:
+        return session.log_end()
+    except errors.AccessDenied:
+        return ""
+
+
+def _on_one_line(ids: Any) -> str:
+    """Return ids without the line breaks that the server puts between those of several servers."""
+    text = ids.decode() if isinstance(ids, bytes) else str(ids or "")
+    return "".join(text.split())

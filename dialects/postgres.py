@@ -62,6 +62,7 @@ class Postgres(Dialect):
 
     BEGIN_SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
     END_SNAPSHOT = ("COMMIT",)
+    EXPORTS_SNAPSHOT = True
     READ_CONSISTENCY = "all statements read one MVCC snapshot"
     UTC_NOW = "(CURRENT_TIMESTAMP AT TIME ZONE 'UTC')"
     LOAD_MEASURES: ClassVar[tuple[str, ...]] = ("active_sessions", "lag")

@@ -6,7 +6,7 @@ https://www.postgresql.org/docs/current/sql-copy.html
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dialects.kinds import Kind
@@ -23,28 +23,28 @@ LINES = LineFormat(between="\t", null="\\N", escapes=ESCAPES, binary=("\\\\x", "
 
 
 class LineStream(io.RawIOBase):
-    """A stream of bytes from which COPY reads lines that come in batches."""
+    """A stream of bytes from which COPY reads blocks of lines."""
 
-    def __init__(self, batches: Iterable[Sequence[str]]) -> None:
+    def __init__(self, blocks: Iterable[bytes]) -> None:
         super().__init__()
-        self._batches = iter(batches)
-        self._left = b""
+        self._blocks = iter(blocks)
+        self._block = memoryview(b"")
         self.failure: BaseException | None = None
-        """What the batches failed with, of which COPY reports only that it failed."""
+        """What the blocks failed with, of which COPY reports only that it failed."""
 
     def read(self, size: int = -1) -> bytes:
-        """Return up to ``size`` bytes, or without it those of the next batch; none at the end."""
-        while not self._left:
+        """Return up to ``size`` bytes, or without it those that are left of a block; none at the end."""
+        while not self._block:
             try:
-                batch = next(self._batches, None)
+                block = next(self._blocks, None)
             except BaseException as error:
                 self.failure = error
                 raise
-            if batch is None:
+            if block is None:
                 return b""
-            self._left = ("\n".join(batch) + "\n").encode() if batch else b""
-        taken, self._left = (self._left, b"") if size < 0 else (self._left[:size], self._left[size:])
-        return taken
+            self._block = memoryview(block)
+        taken, self._block = (self._block, memoryview(b"")) if size < 0 else (self._block[:size], self._block[size:])
+        return bytes(taken)
 
 
 def copy_text(columns: Mapping[str, Kind], rows: Any) -> io.BytesIO:

@@ -37,12 +37,22 @@ class PostgresSession(DriverSession):
         return iter([list(zip(*rows, strict=True))] if rows else [])
 
     def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:
-        # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
-        snapshot = self.dialect.string_literal(str(self.query("SELECT pg_export_snapshot()")[0][0]))
+        snapshot = self.export_snapshot()
         for session in sessions:
-            session.begin()
-            session.execute(f"SET TRANSACTION SNAPSHOT {snapshot}")
+            session.join_snapshot(snapshot)
         return True
+
+    def snapshot_position(self) -> str:
+        # https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-PG-SNAPSHOT
+        return f"snapshot {self.query('SELECT CAST(pg_current_snapshot() AS TEXT)')[0][0]}"
+
+    def export_snapshot(self) -> str:
+        # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
+        return str(self.query("SELECT pg_export_snapshot()")[0][0])
+
+    def join_snapshot(self, name: str) -> None:
+        self.begin()
+        self.execute(f"SET TRANSACTION SNAPSHOT {self.dialect.string_literal(name)}")
 
     def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
         with self.connection.cursor() as cursor:
@@ -54,9 +64,9 @@ class PostgresSession(DriverSession):
             cursor.copy_expert(f"COPY {table} ({names}) FROM STDIN", copy_text(columns, rows))
         self.statements += 1
 
-    def load_lines(self, table: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+    def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:
         with self.connection.cursor() as cursor:
-            stream = LineStream(lines)
+            stream = LineStream(blocks)
             try:
                 with self.waiting():
                     cursor.copy_expert(f"COPY {table} ({', '.join(columns)}) FROM STDIN", stream, size=1 << 18)

@@ -38,7 +38,7 @@ class Redshift(RedshiftWriting, Postgres):
     sqlglot_dialect = "redshift"
     TEMPLATES = "sql_templates.redshift"
     DRIVERS = {"redshift_connector": "redshift-connector"}
-    UNAVAILABLE_TEMPLATES = frozenset({"active_sessions", "aurora", "aurora_lag", "indexes", "lag"})
+    UNAVAILABLE_TEMPLATES = frozenset({"active_sessions", "aurora", "aurora_lag", "heartbeat_create", "heartbeat_write", "indexes", "lag"})
     ROW_STORE = False
 
     OPTIMIZER_BARRIER = ""
@@ -49,6 +49,7 @@ class Redshift(RedshiftWriting, Postgres):
     each sum, which costs time and changes no result. https://docs.aws.amazon.com/redshift/latest/dg/r_RANDOM.html"""
 
     BEGIN_SNAPSHOT = ("BEGIN READ ONLY",)
+    EXPORTS_SNAPSHOT = False
     READ_CONSISTENCY = "all statements read the snapshot of the transaction's first one (serializable or snapshot isolation)"
     UTC_NOW = "GETDATE()"
     END_OF_GROUPED_TEXT = "."

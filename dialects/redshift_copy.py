@@ -28,6 +28,10 @@ LONGEST_LINE = 4 << 20
 HELD_BYTES = 8 << 20
 """Bytes of a file's lines that are held in memory; beyond that they lie on disk until they are sent."""
 
+ONE_REQUEST = 5 << 30
+"""Bytes of a file that is sent by one request, so that it is there as a whole or not at all: of a larger one, a process that is killed
+leaves pieces that no list of the folder shows. https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html"""
+
 WHY_NO_FILES = "its files go through S3: add unload_to=s3://bucket/folder and unload_role=ARN to write: url"
 
 
@@ -56,7 +60,9 @@ def store_file(to: Unloading, folder: str, name: str, file: IO[bytes]) -> str:
     """Write a file below a folder, and return its URL. Raises FilesUnreachable."""
     url = f"{_below(to, folder)}{name}"
     bucket, _, key = url.removeprefix("s3://").partition("/")
-    _attempt(to, url, lambda client: client.upload_fileobj(file, bucket, key))
+    from boto3.s3.transfer import TransferConfig
+
+    _attempt(to, url, lambda client: client.upload_fileobj(file, bucket, key, Config=TransferConfig(multipart_threshold=ONE_REQUEST)))
     return url
 
 

@@ -5,7 +5,6 @@ https://docs.aws.amazon.com/redshift/latest/mgmt/python-driver.html
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -69,8 +68,14 @@ class RedshiftSession(PostgresSession):
         # A statement inside a transaction may not be cancelled. https://docs.aws.amazon.com/redshift/latest/dg/PG_CANCEL_BACKEND.html
         return f"SELECT pg_terminate_backend({self.process_id})"
 
+    def snapshot_position(self) -> str:
+        return ""  # pg_current_snapshot() does not exist
+
     def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:
         return False  # pg_export_snapshot() does not exist
+
+    def export_snapshot(self) -> str:
+        return ""
 
     def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
         # The driver loads a whole result into memory. A single-node cluster allows a fetch size of at most 1,000 rows.
@@ -80,9 +85,9 @@ class RedshiftSession(PostgresSession):
     def why_no_files(self) -> str:
         return redshift_copy.WHY_NO_FILES if self.unloading is None else ""
 
-    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str]) -> None:
+    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
         assert self.unloading
-        folder, stored = uuid.uuid4().hex, []
+        stored = []
         try:
             for number, path in enumerate(paths):
                 with Path(path).open("rb") as file:
@@ -90,7 +95,7 @@ class RedshiftSession(PostgresSession):
                 stored.append(StoredFile(url, Path(path).stat().st_size, 0))
             self.copy_stored(table, list(columns), folder, stored)
         finally:
-            with suppress(errors.FilesUnreachable):  # the first failure matters more, and files that remain do no harm
+            with suppress(errors.FilesUnreachable):  # the first failure matters more, and the caller can delete them
                 self.remove_stored(folder)
 
     def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:

@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/redshift/latest/dg/t_Updating_tables_with_DML_comman
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from dialects import redshift_copy
@@ -66,3 +67,8 @@ class RedshiftWriting(Writing):
 
     def store_lines(self, url: Url, folder: str, name: str, columns: Mapping[str, Kind], rows: Iterable[Any]) -> StoredFile:
         return redshift_copy.store_lines(redshift_copy.folder_of_files(url), folder, name, columns, rows)
+
+    def store_file(self, url: Url, folder: str, name: str, path: str) -> StoredFile:
+        with Path(path).open("rb") as file:
+            stored = redshift_copy.store_file(redshift_copy.folder_of_files(url), folder, name, file)
+        return StoredFile(stored, Path(path).stat().st_size, 0)

@@ -14,12 +14,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from dialects.base import ColumnBatch, Dialect, Session
 from dialects.errors import AuditorError, ServerSilent, StatementCancelled, StatementTimeout, Unreachable
 from dialects.wire import Wire
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 BATCH_ROWS = 2048
@@ -197,15 +198,20 @@ class DriverSession(Session):
         return changed
 
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
-        batches = self.fetch_batches(sql)
+        with closing(self.pass_on(self.fetch_batches(sql))) as batches:
+            for rows in batches:
+                self._result_size += text_length(rows)
+                yield list(zip(*rows, strict=True))
+
+    def pass_on(self, batches: Generator[T]) -> Generator[T]:
+        """Yield what the driver fetches in batches, each of which is waited for as long as a statement may run, and count the statement."""
         try:
             while True:
                 with self.waiting():  # not while the caller works on a batch
-                    rows = next(batches, None)
-                if rows is None:
+                    batch = next(batches, None)
+                if batch is None:
                     break
-                self._result_size += text_length(rows)
-                yield list(zip(*rows, strict=True))
+                yield batch
         finally:
             with self.waiting():
                 batches.close()

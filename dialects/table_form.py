@@ -11,6 +11,16 @@ TableKey = Literal["dist", "sort"]
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnForm:
+    """How a column is defined, where a statement changes it by its whole definition."""
+
+    type: str
+    """Its type, with its character set and collation."""
+    rest: str
+    """What follows NULL or NOT NULL, with the blank before it: default, numbering, comment; empty if nothing does."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableForm:
     """What differs between engines in CREATE TABLE and ALTER TABLE. ``{holes}`` are SQL."""
 

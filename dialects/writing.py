@@ -122,6 +122,9 @@ class Writing:
     LONG_CLOCKS: ClassVar[bool] = False
     """Whether a time of day may be negative, or of more than 24 hours."""
 
+    WRITES_COMMITS: ClassVar[bool] = False
+    """Whether a table is written by commits of it alone, so that there is no table of positions: see `dialects.committing`."""
+
     LOADS: ClassVar[Loads] = ""
     """How rows are loaded into a staging table of this engine."""
 
@@ -191,6 +194,10 @@ class Writing:
         """
         raise StatementRefused("this engine reads no files of lines")
 
+    def store_file(self, url: Url, folder: str, name: str, path: str) -> StoredFile:
+        """Write a file of lines of LINES below ``folder``, where the engine at ``url`` reads it. Raises BadUrl and UnloadFailed."""
+        raise StatementRefused("this engine reads no files of lines")
+
     def document(self, literal: str) -> str:
         """A literal of the text of a JSON document, as a column of documents takes it."""
         return literal
@@ -203,6 +210,13 @@ class Loading:
         """Run a statement that writes, and return how many rows it changed. Raises EngineError."""
         raise StatementRefused("this engine's rows cannot be written one by one")
 
+    def write_each(self, statements: Sequence[str]) -> list[int]:
+        """Run statements that write in their order, and return how many rows each changed. Raises EngineError at the first that fails.
+
+        A server that takes several statements at once is asked once.
+        """
+        return [self.write(sql) for sql in statements]
+
     def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
         """Insert the rows of an Arrow table of texts into a table with these columns; ``table`` is its name as SQL text.
 
@@ -211,16 +225,19 @@ class Loading:
         """
         raise StatementRefused("this engine cannot be loaded")
 
-    def load_lines(self, table: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
-        """Insert rows given as lines of the dialect's LINES, in batches; names as SQL text. Raises EngineError."""
+    def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:
+        """Insert rows given as lines of the dialect's LINES, in blocks of whole lines in UTF-8; names as SQL text. Raises EngineError."""
         raise StatementRefused("this engine takes no lines")
 
     def why_no_files(self) -> str:
         """Return why this session cannot load files of lines, as a clause that says what to do; '' if it can."""
         return ""
 
-    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str]) -> None:
-        """Insert the rows of files of lines of the dialect's LINES; ``table`` and the columns are names as SQL text. Raises EngineError."""
+    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
+        """Insert the rows of files of lines of the dialect's LINES; ``table`` and the columns are names as SQL text. Raises EngineError.
+
+        An engine that reads files elsewhere gets copies below ``folder``, which are deleted afterwards.
+        """
         raise StatementRefused("this engine reads no files of lines")
 
     def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:

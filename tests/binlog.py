@@ -40,12 +40,12 @@ class LiveLog:
     def source(self) -> Source:
         return Source(self.url, "shop")
 
-    def run(self, *statements: str) -> list[tuple[Any, ...]]:
+    def run(self, *statements: str | bytes) -> list[tuple[Any, ...]]:
         """Run statements in one session in UTC that takes any value; return the rows of the last one."""
         with closing(mysql.connect(self.url)) as connection, connection.cursor() as cursor:
             cursor.execute("SET time_zone = '+00:00', sql_mode = ''")
             for statement in statements:
-                cursor.execute(statement)
+                cursor.execute(statement)  # type: ignore[arg-type]  # bytes pass as they are
             return list(cursor.fetchall())
 
     def end(self) -> Place:

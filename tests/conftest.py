@@ -22,7 +22,9 @@ import pytest
 from hypothesis import settings
 
 from auditor.sql import user_sql
+from tests import kept_open, new_stores
 from tests.live import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
+from tests.servers import mysql
 from tests.servers._desk import Address
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ _NEEDED = pytest.StashKey[list[str]]()
 GROUPS = ("spark", "browser")
 """Markers whose tests run in one worker: there is one Java process, and one browser."""
 
-FOLDERS = ("process", "pairs", "engines", "store", "browser", "api", "unit")
+FOLDERS = ("process", "pipeline", "pairs", "repair", "engines", "store", "third_party", "browser", "api", "unit")
 """Folders in the order in which workers take their modules: those with long tests first, so that no worker ends with one alone."""
 
 user_sql.CHECK_RENDERED_SQL = True
@@ -54,7 +56,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--chaos", action="store_true", help="run the tests that kill everything a pipeline consists of, and no others")
     group.addoption("--chaos-events", type=int, default=500_000, help="changes that each of these tests replicates (default: %(default)s)")
     group.addoption("--chaos-kills", type=int, default=30, help="kills, of which one at each named step (default: %(default)s)")
-    group.addoption("--chaos-targets", default="pg,duck", help="targets of each: some of pg, duck, redshift, maria (default: %(default)s)")
+    group.addoption(
+        "--chaos-targets", default="pg,duck", help="targets of each: some of pg, duck, redshift, maria, lake, files (default: %(default)s)"
+    )
     group.addoption("--chaos-seed", type=int, default=15, help="seed of the changes and of the kills (default: %(default)s)")
 
 
@@ -64,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "chaos: kills what a pipeline consists of, for minutes; runs only with --chaos")
     config.addinivalue_line("markers", "slow_on(engine): as slow where it runs on this engine, whose part other tests prove in less time")
     config.addinivalue_line("markers", "clock: watches other processes against the clock; runs once more where it fails")
+    config.addinivalue_line("markers", "closes_files: opens and closes DuckDB files as processes do, instead of keeping them open")
     config.addinivalue_line("markers", "alone: changes or measures a whole server, which no other worker may use meanwhile")
     for engine in ENGINES:
         config.addinivalue_line("markers", f"{engine.name}: runs on the engine {engine.name}: {engine.why_here}")
@@ -191,6 +196,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 def _is_build_server() -> bool:
     return os.environ.get("CI", "").lower() == "true"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def what_is_alike_is_made_once() -> Iterator[None]:
+    """Create the tables of a new store as the first one got them, and connect to MySQL and MariaDB with one TLS context."""
+    with pytest.MonkeyPatch.context() as patch:
+        new_stores.copy_new_stores(patch)
+        mysql.share_tls_context(patch)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def databases_stay_open(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep DuckDB files open until the end of a test, unless it is marked ``closes_files``."""
+    if request.node.get_closest_marker("closes_files"):
+        yield
+        return
+    with kept_open.keep_databases_open():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Delta tables made by statements of SQL: DuckDB holds the tables, and writes a version of each that changed."""
+"""Delta tables, and tables of Parquet with pointers, made by statements of SQL: DuckDB writes a version of each that changed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import deltalake
 
 import dialects
 from dialects import Session
+from dialects.delta.pointed_files import write_files
+from dialects.delta.pointer import NAME, LocalPointer, Pointer
 from dialects.duckdb import DuckDBSession
 
 TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary"
@@ -25,7 +27,7 @@ def open_writable(url: str) -> Iterator[Session]:
     session.dialect = dialects.get("delta")
     try:
         yield session
-        _write(session, root)
+        (_write_pointed if url.startswith("parquet:") else _write)(session, root)
     finally:
         session.close()
 
@@ -41,3 +43,21 @@ def _write(session: DuckDBSession, root: Path) -> None:
     for log in sorted(root.rglob("_delta_log")):
         if log.parent.relative_to(root).as_posix() not in tables:
             shutil.rmtree(log.parent)
+
+
+def _write_pointed(session: DuckDBSession, root: Path) -> None:
+    """Write each table as the next version behind its pointer, and remove those that are gone."""
+    tables = {f"{schema}/{name}".removeprefix("main/"): (str(schema), str(name)) for schema, name in session.query(TABLES)}
+    for folder, (schema, name) in tables.items():
+        relation = session.connection.sql(f"SELECT * FROM {session.dialect.table(schema, name)}")
+        uri, columns = (
+            str(root / folder),
+            {str(column): str(native) for column, native in zip(relation.columns, relation.types, strict=True)},
+        )
+        pointer, known = LocalPointer(uri).read() or (None, None)
+        version = pointer.version + 1 if pointer else 0
+        files = write_files(uri, {}, version, relation.to_arrow_reader(10_000))
+        LocalPointer(uri).replace(Pointer(version, columns, files), known)
+    for found in sorted(root.rglob(NAME)):
+        if found.parent.relative_to(root).as_posix() not in tables:
+            shutil.rmtree(found.parent)

@@ -57,6 +57,12 @@ def _delta(directory: Path) -> Server:
     return Server(url=f"delta://{root}", version=version("deltalake"), how="in process")
 
 
+def _parquet(directory: Path) -> Server:
+    root = directory / "pointed"
+    root.mkdir()
+    return Server(url=f"parquet://{root}", version=version("duckdb"), how="in process")
+
+
 ENGINES = (
     Engine(name="mysql", dialect="mysql", start=mysql.start, variable=mysql.VARIABLE, database=mysql.database,
            why_here="the usual source; its newest release, without MD5() and with the strictest defaults"),
@@ -72,6 +78,8 @@ ENGINES = (
            why_here="needs nothing, so every checkout can run the whole suite on it"),
     Engine(name="delta", dialect="delta", start=_delta, only_target=True, only_named=True,
            why_here="the lake without Spark: versions of a table in files"),
+    Engine(name="parquet", dialect="delta", start=_parquet, only_target=True, only_named=True,
+           why_here="the lake without Delta: files that a pointer lists"),
 )  # fmt: skip
 SERVERS = frozenset(engine.name for engine in ENGINES if engine.database)
 """Engines of which all workers share one server."""

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from auditor import __version__
 from auditor.api import audits, bootstraps, errors, event_stream, health, middleware, patches, repairs, reports, routing, runs
 from auditor.api import pipelines as pipeline_routes
+from auditor.api import segment_audits as segment_routes
 from auditor.api.dependencies import AppState
 from auditor.api.metrics import Metrics
 from auditor.config import Settings
@@ -31,7 +32,7 @@ NON_PAGE_PATHS = ("/api", "/healthz", "/readyz", "/metrics")
 
 ROUTERS = (
     health.open_routes, health.routes, audits.routes, runs.routes, event_stream.routes, repairs.routes, patches.routes, reports.routes,
-    bootstraps.routes, pipeline_routes.routes,
+    bootstraps.routes, pipeline_routes.routes, segment_routes.routes,
 )  # fmt: skip
 
 API_DESCRIPTION = """Request audits and read their results.

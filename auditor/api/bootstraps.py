@@ -49,7 +49,7 @@ class BootstrapPlan(BaseModel):
     rows: int = Field(description="About how many rows are copied.")
     ranges: int = Field(description="In how many ranges.")
     bytes: int = Field(description="About how many bytes of text.")
-    swap: Literal["in place", "by rename"] = Field(description="How the copy is brought into the table.")
+    swap: Literal["in place", "by rename", "by commit"] = Field(description="How the copy is brought into the table.")
     why: str = Field(description="Why so.")
     effects: list[str] = Field(description="What a person should know of that.")
     command: str = Field(description="The command that does it.")
@@ -96,8 +96,8 @@ class Bootstrap(BaseModel):
     at: dt.datetime
     source: str = Field(description="The connection and table that is read.")
     keys: str = Field(description="The ranges of keys that are copied, both ends included; empty for the whole table.")
-    swap: Literal["in place", "by rename"]
-    old: str = Field(description="The table of the replaced rows.")
+    swap: Literal["in place", "by rename", "by commit"]
+    old: str = Field(description="The table of the replaced rows; of a Delta table `the version before`.")
     old_dropped: bool
     why: str = Field(description="The error that stopped it.")
     progress: CopyProgress
@@ -141,7 +141,7 @@ def plan_bootstrap(
     keys = {**({} if first is None else {"from": first}), **({} if last is None else {"to": last})}
     followed = bootstraps.Followed(who=caller_name(request))
     with slow_request():
-        prepared = bootstraps.prepare(app.configured, app.store, name, keys or None, source, partitions, followed)
+        prepared = bootstraps.prepare(app.configured, app.store, name, keys or None, source, partitions, followed, bootstraps.PLANNED)
     plan = prepared.plan
     values: dict[str, Any] = {key: getattr(plan, key) for key in ("audit", "rows", "swap", "why")}
     return BootstrapPlan(

@@ -77,7 +77,7 @@ def _mask(report: Report, stored: Sequence[StoredDifference]) -> list[Difference
 
 def _row_difference(one: StoredDifference) -> Difference:
     values = {"kind": one.kind, "key": one.key, "rows": one.rows, "columns": one.columns, "state": one.state, "looks": one.looks}
-    return _ROW_ADAPTER.validate_python(values)
+    return _ROW_ADAPTER.validate_python({**values, "shards": one.shards})
 
 
 def _range_difference(one: StoredDifference) -> RangeDifference:
@@ -103,4 +103,5 @@ def as_csv(store: Store, selection: Selection) -> Iterator[str]:
     NULL is an empty cell without quotes. An apostrophe precedes text that a spreadsheet would evaluate as a formula; NDJSON has the
     text unchanged.
     """
-    return csv_lines(_iterate(store, selection), list(key_kinds(selection.report.plan)))
+    report = selection.report
+    return csv_lines(_iterate(store, selection), list(key_kinds(report.plan)), has_shards=bool(report.shards))

@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from auditor import telemetry
-from auditor.api import pipeline_metrics
+from auditor.api import pipeline_metrics, segment_metrics
 from auditor.api.dependencies import AppState
 from auditor.api.finished_runs import FinishedRuns
 from auditor.config import Threshold
@@ -63,6 +63,7 @@ class Metrics(Collector):
         """Yield all metric families; if the store cannot be read, only ``auditor_store_up`` (0) and the counters of this process."""
         try:
             families = [*self._audits(), *self._queue(), *self._ended(), *pipeline_metrics.collect(self._app)]
+            families += segment_metrics.collect(self._app)
             store_up = 1
         except StoreError:
             families, store_up = [], 0
@@ -170,6 +171,11 @@ def _standings(found: Sequence[Overview]) -> Iterator[Metric]:
         "auditor_verified_through_timestamp_seconds",
         "Unix time up to which everything was seen equal; 0 if it never was. The age is time() minus this.",
         {name: standing.verified_through for name, standing in each},
+    )
+    yield times(
+        "auditor_stream_through_timestamp_seconds",
+        "Unix time up to which the target was seen equal to the stream of its source, by live summaries; 0 without them.",
+        {name: standing.stream_through for name, standing in each},
     )
     yield times(
         "auditor_within_threshold_through_timestamp_seconds",

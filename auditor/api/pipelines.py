@@ -14,10 +14,11 @@ from starlette.exceptions import HTTPException
 from auditor.api.dependencies import App
 from auditor.api.routing import DEFAULT_LIMIT, Cursor, Limit, Paginated, Text, caller_name, paginate, parse_cursor, route_options, router
 from auditor.config import KeyRange
+from auditor.pipeline.poison import log_file
 from auditor.service import pipeline_bootstraps
 from auditor.service import pipelines as pipeline_service
 from auditor.service.pipeline_lags import list_lags
-from auditor.service.pipeline_status import status
+from auditor.service.pipeline_status import describe_stop, status
 from auditor.store import refreshes, segments
 from auditor.store.lags import Point
 from auditor.store.refreshes import Refresh
@@ -90,6 +91,32 @@ class Migration(BaseModel):
     ended: dt.datetime | None
 
 
+class Heartbeat(BaseModel):
+    """A heartbeat that came with the stream."""
+
+    database: str = Field(description="The database of the source whose `auditor_heartbeat` it was written into.", examples=["shop"])
+    serial: int = Field(examples=[4711])
+    at: dt.datetime = Field(description="When it was written, by the source's clock.")
+    age_seconds: float = Field(description="Seconds since then, by the service's clock.", examples=[4.2])
+
+
+class LiveSummaries(BaseModel):
+    """What the pipeline keeps of an audit's source: its newest live summaries."""
+
+    audit: str = Field(examples=["orders"])
+    table: str = Field(description="The source's table.", examples=["shop.orders"])
+    target: str = Field(description="The target that holds the sums.", examples=["warehouse"])
+    state: Literal["wanted", "scanning", "kept", "ended"] = Field(
+        description="`wanted`: a run has asked for them; `scanning`: it reads the source; `kept`: audits compare with it; `ended`: no more."
+    )
+    since: dt.datetime | None = Field(description="The source's clock at the scan with which they began; null until then.")
+    since_place: str = Field(description="File and position of the source's log there; empty until then.")
+    proved: dt.datetime | None = Field(description="The source's clock at the last scan that they equal.")
+    proved_place: str = Field(description="File and position of the source's log there; empty without one.")
+    ended: dt.datetime | None = Field(description="When they ended; null while they last.")
+    reason: str = Field(description="Why they ended; empty while they last.")
+
+
 class PipelineStatus(BaseModel):
     """How a pipeline stands."""
 
@@ -103,6 +130,7 @@ class PipelineStatus(BaseModel):
     staged_time: dt.datetime | None = Field(description="When the source committed it.")
     staged_at: dt.datetime | None = Field(description="When it was staged.")
     events: int = Field(description="Events staged since the pipeline began.")
+    heartbeat: Heartbeat | None = Field(description="The last heartbeat that the stream carried; null if none was seen.")
     lag_seconds: float | None = Field(description="Seconds since the source's log ended where staging stands.")
     lag_bytes: int | None = Field(description="Bytes of the log behind that place.")
     max_lag: float = Field(description="Seconds by which staging may lag behind before the channels are told: `max_lag` of the pipeline.")
@@ -117,6 +145,7 @@ class PipelineStatus(BaseModel):
     stopped: list[StoppedTable] = Field(description="What stops tables.")
     skipped: list[StoppedTable] = Field(description="What somebody let tables go on without.")
     migrations: list[Migration] = Field(description="The newest migrations of targets.")
+    live_summaries: list[LiveSummaries] = Field(description="The newest live summaries of each audit, by its name.")
     targets: dict[str, TargetStatus]
 
 
@@ -324,6 +353,27 @@ def unpause_pipeline(request: Request, app: App, pipeline: PipelineName) -> Pipe
     """Let a paused pipeline go on."""
     pipeline_service.set_paused(app.configured, app.store, pipeline, False, by=caller_name(request))
     return PipelinePause(pipeline=pipeline, paused=False)
+
+
+class SkipRequest(BaseModel):
+    """Which events a stopped table goes on without, and why."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"table": "shop.orders", "position": "binlog.000012:4567", "reason": "test rows of a migration"}]},
+    )
+
+    table: Text = Field(max_length=255, description="The table that is stopped.")
+    position: Text = Field(max_length=255, description="Where it is stopped: `place` of one of the pipeline's `stopped`.")
+    reason: Text = Field(min_length=1, max_length=1000, description="Why the events may be left out; stored with who asked.")
+
+
+@routes.post("/pipelines/{pipeline}/skips", status_code=201, response_model=list[StoppedTable], **route_options("define", 404, 422))
+def skip_events(request: Request, app: App, pipeline: PipelineName, body: SkipRequest) -> list[dict[str, Any]]:
+    """Let a stopped table go on without the events that stop it at a place; audits of the table tell that they were skipped."""
+    about = (pipeline, body.table, body.position, body.reason)
+    found = pipeline_service.skip(app.configured, app.store, *about, by=caller_name(request))
+    return [describe_stop(note, log_file(app.store, pipeline)) for note in found]
 
 
 @routes.post("/pipelines/{pipeline}/start", response_model=PipelinePause, **route_options("define", 404))

@@ -19,6 +19,7 @@ from auditor.service.definitions import own_definition
 from auditor.store.runs import StoredRun
 
 VERIFIED = "Everything that the source held up to this time was seen equal in the target."
+STREAM = "Up to this time the target was seen equal to the stream of its source, which live summaries say; null without them."
 WITHIN = "Up to this time everything was equal, or differed no more than the audit allows; null unless later than `verified_through`."
 RUN_ID_EXAMPLE = "9f1c2d3e4a5b60718293a4b5c6d7e8f9"
 
@@ -166,11 +167,12 @@ class Standing(BaseModel):
     last_run: LastRun | None = Field(description="The run that ended last; failed and cancelled runs stand beside the last verdict.")
     verified_through: dt.datetime | None = Field(description=VERIFIED)
     within_threshold_through: dt.datetime | None = Field(description=WITHIN)
+    stream_through: dt.datetime | None = Field(description=STREAM)
 
 
 def _standing_from(found: standings.Standing) -> Standing:
     last = found.last and LastRun(run=found.last.run, state=found.last.state, ended=found.last.ended, note=found.last_run)
-    same = ("status", "verdict", "within_threshold", "verified_through", "within_threshold_through")
+    same = ("status", "verdict", "within_threshold", "verified_through", "within_threshold_through", "stream_through")
     return Standing(
         **{name: getattr(found, name) for name in same},
         reasons=list(found.reasons),
@@ -271,6 +273,8 @@ class Difference(BaseModel):
     rows: dict[Side, int] = Field(description="For each side, how many such rows it has beyond those of the other.")
     columns: list[ColumnValues] = Field(description="The columns of a changed row that differ.")
     rechecks: list[Recheck] = Field(description="The rechecks of this difference.")
+    shards: list[str] = Field(description="The shards that hold the source's rows; empty for a source of one table.")
+    doubled: bool = Field(description="Whether several shards hold the key, of which each row should be on one.")
 
 
 class Event(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +28,12 @@ from auditor.cli._output import (
 
 if TYPE_CHECKING:
     from auditor.config import Settings
+    from auditor.connections.reader import OnProgress
     from auditor.errors import AuditorError
     from auditor.history.rolling_table import RollingTable
     from auditor.model import Report
     from auditor.planning.proxy import Combined
+    from auditor.store import Store
 
 
 def init(options: argparse.Namespace) -> int:
@@ -43,7 +45,8 @@ def init(options: argparse.Namespace) -> int:
     audits, left_out = len(found.audits), len(found.left_out)
     proposed = f" with {audits} {'audit' if audits == 1 else 'audits'}" if audits else ""
     rest = f"; {left_out} {'table is' if left_out == 1 else 'tables are'} left out, and its end says why" if left_out else ""
-    print(f"wrote {path}{proposed}{rest}", file=sys.stderr)
+    if not options.quiet:
+        print(f"wrote {path}{proposed}{rest}", file=sys.stderr)
     return 0
 
 
@@ -102,10 +105,12 @@ def run(options: argparse.Namespace) -> int:
     if not options.audits and not options.all:
         raise ConfigError("no audit given; name audits or patterns of their names, or use --all or --due (auditor ls lists the audits)")
     configured, wanted = with_groups(load_settings(options), options.audits)
-    wanted = select_audits(configured.audits, wanted) if wanted else list(configured.audits)
+    known = [*configured.audits, *configured.segments]
+    wanted = select_audits(known, wanted) if wanted else known
     if not wanted:
         raise ConfigError("the configuration has no audits; write them under audits: in auditor.yaml")
-    with ahead.connecting(configured, wanted[0]):
+    of_tables = [name for name in wanted if name not in configured.segments]
+    with ahead.connecting(configured, of_tables[0]) if of_tables else nullcontext():
         return _run_named(options, configured, wanted)
 
 
@@ -113,10 +118,11 @@ def _run_named(options: argparse.Namespace, configured: Settings, wanted: list[s
     from auditor import service
     from auditor.cli._progress import watching
     from auditor.errors import AuditorError
-    from auditor.model import State
+    from auditor.model import PERMISSIONS, State
 
-    names = service.expand_legs(configured, wanted)
-    overrides = slice_overrides(options) | ({"force": True} if options.force else {})
+    of_tables = [name for name in wanted if name not in configured.segments]
+    names = [*(service.expand_legs(configured, of_tables) if of_tables else []), *(one for one in wanted if one in configured.segments)]
+    overrides = slice_overrides(options) | {name: True for name in PERMISSIONS if getattr(options, name)}
     reports: list[Report] = []
     error_codes: list[int] = []
     chains: dict[str, Combined] = {}
@@ -124,9 +130,7 @@ def _run_named(options: argparse.Namespace, configured: Settings, wanted: list[s
     with open_optional_store(configured, options.no_store) as store, shared_statement_slots(store), watching(options.quiet) as watch:
         for name in names:
             try:
-                report = service.run_audit(
-                    configured, name, watch, store, reason=options.reason, requested_by=current_user(), overrides=overrides
-                )
+                report = _run_one(options, configured, store, name, watch, overrides)
             except AuditorError as error:  # the other audits still run and are reported
                 print(f"auditor: {name}: {error}", file=sys.stderr)
                 error_codes.append(error.exit_code)
@@ -137,7 +141,7 @@ def _run_named(options: argparse.Namespace, configured: Settings, wanted: list[s
                 break
         if store and not slice_overrides(options):
             rolling = {r.audit: table for r in reports if r.covered < 1 and (table := service.rolling_table(store, r.audit))}
-            chains = {name: service.combined(configured, store, name) for name in wanted if service.audit(configured, name).via}
+            chains = {name: service.combined(configured, store, name) for name in of_tables if service.audit(configured, name).via}
     code = worst_exit_code([print_reports(reports, options) if reports else 0, *error_codes])
     print_where_stored(reports, store, options)
     if options.format == "text" and (rolling or chains):
@@ -148,6 +152,25 @@ def _run_named(options: argparse.Namespace, configured: Settings, wanted: list[s
         for name, combined in chains.items():
             console().print(history.combined(name, combined))
     return code
+
+
+def _run_one(
+    options: argparse.Namespace, configured: Settings, store: Store | None, name: str, watch: OnProgress, overrides: dict[str, Any]
+) -> Report:
+    """Run an audit of tables or of segments."""
+    from auditor import service
+    from auditor.errors import ConfigError
+
+    about = {"reason": options.reason, "requested_by": current_user()}
+    if name not in configured.segments:
+        return service.run_audit(configured, name, watch, store, **about, overrides=overrides)
+    if store is None or overrides:
+        raise ConfigError(
+            f"{name} compares segments, by a register in the store; run it without --no-store, --keys, --times, --force and --rescan"
+        )
+    from auditor.service import segment_audits  # which loads the store's library
+
+    return segment_audits.run(configured, store, name, **about)
 
 
 def _due(options: argparse.Namespace) -> int:

@@ -6,20 +6,24 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from auditor.cli._output import current_user, print_reports, settings_and_store
+from auditor.cli._output import current_user, print_reports, settings_and_store, worst_exit_code
 from auditor.cli._signals import stopped_by_signals
 
 if TYPE_CHECKING:
     from auditor.config import Settings
-    from auditor.service.bootstraps import BootstrapResult, Followed
+    from auditor.service.bootstraps import BootstrapResult, Followed, Spreading
     from auditor.store import Store
 
 DIFFERS = 1
-"""Exit code of a bootstrap after which rows were not audited again, or were not all patched."""
+"""Exit code of a bootstrap after which rows that changed meanwhile were not all patched."""
+
+NO_VERDICT = 3
+"""The exit code of a run without a verdict: the copied rows were not audited again."""
 
 
 def bootstrap(options: argparse.Namespace) -> int:
     """Print the plan of a bootstrap and carry it out, or drop what earlier ones left."""
+    from auditor import config
     from auditor.cli._progress import watching
     from auditor.errors import ConfigError
     from auditor.service import bootstraps
@@ -36,13 +40,14 @@ def bootstrap(options: argparse.Namespace) -> int:
         stopped_by_signals("stopping; the same command goes on from here") as stopped,
     ):
         followed = bootstraps.Followed(current_user(), stopped, watch, print)
+        spreading = bootstraps.Spreading(config.find_file(options.config), options.spark)
         if options.due:
-            return _run_due(configured, store, followed)
+            return _run_due(configured, store, followed, spreading)
         if options.drop_old:
             dropped = bootstraps.drop_left(configured, store, options.audit, followed)
             print(f"dropped {', '.join(dropped)}" if dropped else "there is nothing to drop")
             return 0
-        asked = (configured, store, options.audit, options.keys, options.replica, options.partitions, followed)
+        asked = (configured, store, options.audit, options.keys, options.replica, options.partitions, followed, spreading)
         if options.dry_run:
             print(bootstraps.plan_bootstrap(*asked))
             return 0
@@ -50,23 +55,23 @@ def bootstrap(options: argparse.Namespace) -> int:
     return _print_result(result)
 
 
-def _run_due(configured: Settings, store: Store, followed: Followed) -> int:
+def _run_due(configured: Settings, store: Store, followed: Followed, spreading: Spreading) -> int:
     """Carry out the bootstraps that are due, one after another, and return the exit code of the worst."""
     import datetime as dt
 
     from auditor.errors import AuditorError, StatementCancelled, StoreError
     from auditor.service import bootstrap_schedule, bootstraps
 
-    code = 0
+    codes: list[int] = []
     for name in bootstrap_schedule.claim_due(configured, store, dt.datetime.now(dt.UTC), "bootstrap --due"):
         try:
-            code = max(code, _print_result(bootstraps.run_bootstrap(configured, store, name, followed=followed)))
+            codes.append(_print_result(bootstraps.run_bootstrap(configured, store, name, followed=followed, spreading=spreading)))
         except (StoreError, StatementCancelled):
             raise
         except AuditorError as error:  # the others are due all the same
             print(f"{name}: {error}", file=sys.stderr)
-            code = max(code, error.exit_code)
-    return code
+            codes.append(error.exit_code)
+    return worst_exit_code(codes)
 
 
 def _print_result(result: BootstrapResult) -> int:
@@ -78,6 +83,6 @@ def _print_result(result: BootstrapResult) -> int:
     if result.not_settled:
         print(result.not_settled)
     if result.after is None:
-        return DIFFERS
+        return NO_VERDICT
     code = print_reports([result.after], argparse.Namespace(format="text", verbose=False))
     return code or (DIFFERS if result.not_settled else 0)

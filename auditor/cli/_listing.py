@@ -23,17 +23,19 @@ def ls(options: argparse.Namespace) -> int:
     from auditor.config import select_audits
     from auditor.errors import UnknownAudit
     from auditor.report import listing
-    from auditor.service import audits
+    from auditor.service import audits, segment_audits
     from auditor.store import runs
 
     with settings_and_store(options) as (configured, store):
         runs.recover_runs(store)
         found = audits.overview(configured, store, trends=False)
-    names = [one.name for one in found]
+        of_segments = segment_audits.list_listed(configured, store)
+    names = [*(one.name for one in found), *(one["audit"] for one in of_segments)]
     wanted = select_audits(names, options.audits) if options.audits else names
     if unknown := [name for name in wanted if name not in names]:
         raise UnknownAudit(f"there is no audit {unknown[0]!r} (audits here: {', '.join(sorted(names)) or 'none'})")
     rows = [listing.listed(one.name, one.source, one.target, one.standing, one.next_due, one.paused) for one in found if one.name in wanted]
+    rows += [one for one in of_segments if one["audit"] in wanted]
     return print_audits(rows, options)
 
 
@@ -63,10 +65,10 @@ def differences(options: argparse.Namespace) -> int:
         raise UnknownRun(f"run {found.run} has no differences by key{'' if report else ' yet'}; see: auditor show {found.run[:12]}")
     listed = redact(report).differences
     assert listed is not None
-    return print_differences(map(to_row, listed), key_kinds(report.plan), options)
+    return print_differences(map(to_row, listed), key_kinds(report.plan), options, has_shards=bool(report.shards))
 
 
-def print_differences(rows: Iterable[DifferenceRow], kinds: Mapping[str, str], options: argparse.Namespace) -> int:
+def print_differences(rows: Iterable[DifferenceRow], kinds: Mapping[str, str], options: argparse.Namespace, *, has_shards: bool) -> int:
     """Print differences, or write them to --output, in the format that the options name. Raises ConfigError."""
     from auditor.cli._output import write_private
     from auditor.errors import ConfigError
@@ -83,7 +85,7 @@ def print_differences(rows: Iterable[DifferenceRow], kinds: Mapping[str, str], o
 
         data = (json.dumps(list(rows), indent=2, ensure_ascii=False) + "\n").encode()
     else:
-        data = "".join(difference_rows.csv_lines(rows, list(kinds))).encode()
+        data = "".join(difference_rows.csv_lines(rows, list(kinds), has_shards=has_shards)).encode()
     if options.output is not None:
         write_private(Path(options.output), data)
         if not options.quiet:

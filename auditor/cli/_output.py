@@ -7,7 +7,7 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,6 +158,18 @@ def write_private(path: Path, data: bytes) -> None:
     """Write what holds keys and values: a new file is readable by its owner alone, one that exists keeps its mode."""
     with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
+
+
+def write_pieces(pieces: Iterable[str], options: argparse.Namespace, more: str = "") -> int:
+    """Write pieces of text as they come, to standard output or as `write_private` does; ``more`` is said of the file. Returns 0."""
+    if not options.output:
+        sys.stdout.writelines(pieces)
+        return 0
+    with os.fdopen(os.open(options.output, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.writelines(pieces)
+    if not options.quiet:
+        print(f"wrote {Path(options.output)}{more}", file=sys.stderr)
+    return 0
 
 
 def worst_exit_code(codes: list[int]) -> int:

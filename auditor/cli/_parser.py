@@ -10,7 +10,17 @@ from importlib import import_module
 from typing import NoReturn
 
 from auditor import __version__
-from auditor.cli._options import add_format_option, add_list_options, add_quiet_option, add_report_options, count, keys, names, times
+from auditor.cli import _pipeline_options, _segments
+from auditor.cli._options import (
+    add_format_option,
+    add_list_options,
+    add_quiet_option,
+    add_report_options,
+    count,
+    keys,
+    names,
+    times,
+)
 
 EPILOGUE = """\
 exit codes:
@@ -59,7 +69,11 @@ def parser() -> argparse.ArgumentParser:
     _add_patch_command(command)
     _add_bootstrap_command(command)
     _add_service_commands(command)
-    _add_pipeline_commands(command)
+    about = "Replicate tables from a change stream into targets, on Spark"
+    _pipeline_options.add_options(command("pipeline", _lazy("_pipeline", "pipeline"), about), _with_config)
+    _add_heartbeat_command(command)
+    about = "Compare two writers of one change stream: what is registered, their files, and mending one from the other"
+    _segments.add_options(command("segments", _lazy("_segments", "segments"), about), _with_config)
     _add_offline_commands(command)
     return main
 
@@ -84,6 +98,7 @@ def _add_audit_commands(command: AddCommand) -> None:
     init.add_argument("--source", metavar="URL", help="source database, e.g. mysql://reader:password@db1:3306/shop")
     init.add_argument("--target", metavar="URL", help="target database, e.g. redshift://auditor:password@wh:5439/analytics")
     init.add_argument("--output", metavar="FILE", default="auditor.yaml", help="file to write; it must not exist (default: %(default)s)")
+    add_quiet_option(init)
 
     check = _with_config(command("check", _lazy("_audits", "check"), "Connect, plan the audits and report every problem"))
     check.add_argument("audits", nargs="*", metavar="AUDIT", help="audits to check (default: all)")
@@ -111,6 +126,12 @@ def _add_audit_commands(command: AddCommand) -> None:
     schema.add_argument("--create", action="store_true", help="print CREATE TABLE even if the target is there")
     schema.add_argument("--dist-key", type=names, default=(), metavar="COLUMN", help="distribution key of the table, on Redshift")
     schema.add_argument("--sort-key", type=names, default=(), metavar="COLUMN,..", help="sort key of the table, on Redshift")
+
+    more = "via: of the audit names its folder, and how many dumps are kept. Needs Spark: pip install 'auditor[pipeline]'."
+    dump = _with_config(command("dump", _lazy("_dump", "dump"), "Dump an audit's source to Parquet files, which stand in for it", more))
+    dump.add_argument("audit", metavar="AUDIT", help="audit whose source is dumped")
+    dump.add_argument("--master", default="local[1]", metavar="URL", help="the Spark that runs the dump (default: one in this process)")
+    add_format_option(dump, "text", "json")
 
     sql = _with_config(command("sql", _lazy("_audits", "sql"), "Print SQL scripts to paste into the engines' own consoles"))
     sql.add_argument("audit", metavar="AUDIT", help="audit to print")
@@ -148,6 +169,7 @@ def _add_run_command(command: AddCommand) -> None:
         "--keys", type=keys, metavar="FROM..TO", help="compare only these keys, both ends included; either end may be empty (--keys=-9..9)"
     )
     run.add_argument("--times", type=times, metavar="FROM..TO", help="compare only rows from FROM until before TO, UTC (ISO 8601)")
+    run.add_argument("--rescan", action="store_true", help="scan the source in spite of its live summaries, and prove them by that")
     run.add_argument("--force", action="store_true", help="scan large tables even if their key has no index")
     run.add_argument("--no-store", action="store_true", help="do not store the run")
 
@@ -161,6 +183,7 @@ def _add_run_commands(command: AddCommand) -> None:
     cancel = _with_server(_with_config(command("cancel", _lazy("_runs", "cancel"), "Cancel a run in any process; it can be resumed later")))
     cancel.add_argument("run", metavar="RUN", help="run id or its first characters")
     cancel.add_argument("--wait", type=float, default=30.0, metavar="SECONDS", help="how long to wait for its end (default: %(default)g)")
+    add_format_option(cancel, "text", "json")
 
     runs = _with_server(_with_config(command("runs", _lazy("_runs", "runs"), "List stored runs, newest first")))
     runs.add_argument("--audit", metavar="AUDIT", help="list runs of this audit only")
@@ -194,6 +217,7 @@ def _add_run_commands(command: AddCommand) -> None:
     report.add_argument("--day", type=datetime.date.fromisoformat, metavar="DATE", help="day to report on, UTC (default: today)")
     add_format_option(report, "text", "html", "markdown", "json")
     report.add_argument("--output", metavar="FILE", help="write to this file instead of standard output")
+    add_quiet_option(report)
 
     notify = _with_config(command("notify", _lazy("_runs", "notify"), "Test the notification channels, or send the daily digest"))
     notify.add_argument("what", choices=("test", "digest"), help="what to send")
@@ -204,7 +228,8 @@ def _add_run_commands(command: AddCommand) -> None:
         "action", choices=("scrub",), help="scrub: remove what older versions stored, or runs from before a column was masked"
     )
 
-    _with_config(command("prune", _lazy("_runs", "prune"), "Delete runs, events and ended tokens beyond the limits in keep:"))
+    prune = _with_config(command("prune", _lazy("_runs", "prune"), "Delete runs, events and ended tokens beyond the limits in keep:"))
+    add_format_option(prune, "text", "json")
 
 
 def _add_patch_command(command: AddCommand) -> None:
@@ -258,6 +283,9 @@ def _add_bootstrap_command(command: AddCommand) -> None:
     bootstrap.add_argument(
         "--from", dest="replica", default="", metavar="CONNECTION", help="read this replica of the source, which matched it lately"
     )
+    bootstrap.add_argument(
+        "--spark", action="store_true", help="copy by executors of Spark, however few the rows are; write: {spark: ...} says which"
+    )
     action = bootstrap.add_mutually_exclusive_group()
     action.add_argument("--dry-run", action="store_true", help="print the plan, and write nothing")
     action.add_argument("--due", action="store_true", help="copy anew what is due by schedule: {bootstrap: ...}; for cron")
@@ -277,8 +305,10 @@ def _add_service_commands(command: AddCommand) -> None:
     create.add_argument("--name", required=True, metavar="NAME", help="name of the token")
     create.add_argument("--scope", required=True, choices=("read", "run", "define", "repair", "apply"), help="what the token permits")
     create.add_argument("--expires", metavar="TIME", help="lifetime, such as 90d (default: until revoked)")
-    actions.add_parser("list", help="list all tokens")
-    actions.add_parser("revoke", help="revoke a token at once").add_argument("name", metavar="NAME", help="name of the token")
+    add_format_option(actions.add_parser("list", help="list all tokens"), "text", "json")
+    revoke = actions.add_parser("revoke", help="revoke a token at once")
+    revoke.add_argument("name", metavar="NAME", help="name of the token")
+    add_quiet_option(revoke)
 
     for name, about in (("pause", "Stop scheduling an audit"), ("unpause", "Schedule a paused audit again")):
         pause = _with_config(command(name, _lazy("_serving", name), about))
@@ -289,51 +319,13 @@ def _add_service_commands(command: AddCommand) -> None:
     )
 
 
-def _add_pipeline_commands(command: AddCommand) -> None:
-    pipeline = command("pipeline", _lazy("_pipeline", "pipeline"), "Replicate tables from a change stream into targets, on Spark")
-    actions = pipeline.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do; all but demo take a name")
-    about = {
-        "init": "write the audits that compare a pipeline's source with its targets into the configuration",
-        "check": "connect, and report every missing right, setting and unsupported column with what mends it",
-        "run": "replicate until a signal, which ends it after the batch",
-        "status": "show what was staged, and what each target holds and lacks",
-        "pause": "let a running pipeline stand still",
-        "unpause": "let a paused pipeline go on",
-        "skip": "let a stopped table go on without the events that stop it",
-        "bootstrap": "send existing rows through the stream, in order with the changes of others; goes on where an earlier one was stopped",
-        "segments": "list the segments of a pipeline's stream with their digests",
-        "failover": "go on from another server, a replica of the one that was read, behind the transaction that was read last",
-        "reset": "forget the staged parts and all positions; asks for the name again",
-    }
-    added = {name: _with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in about.items()}
-    for one in added.values():
-        one.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline")
-    for name in ("check", "status", "segments", "bootstrap"):
-        add_format_option(added[name], "text", "json")
-    _add_bootstrap_options(added["bootstrap"])
-    added["run"].add_argument(
-        "--target", metavar="TARGET", help="only load this target from what another process stages; start it before that one"
-    )
-    added["failover"].add_argument("--to", metavar="CONNECTION", required=True, help="connection to the new server")
-    added["failover"].add_argument("--dry-run", action="store_true", help="only say where it would go on, and what may be missing")
-    added["failover"].add_argument("--accept-gap", action="store_true", help="go on although rows may be missing; copy the tables then")
-    added["skip"].add_argument("--table", metavar="TABLE", required=True, help="the table that is stopped")
-    added["skip"].add_argument("--position", metavar="FILE:POS", required=True, help="where it is stopped, as status shows it")
-    added["skip"].add_argument("--reason", metavar="WHY", required=True, help="why the events may be left out; is stored with your name")
-    added["segments"].add_argument("--table", metavar="TABLE", help="of this table alone")
-    added["segments"].add_argument("--verify", action="store_true", help="read each file, and compare it with its digest")
-    demo = "replicate from a private server into PostgreSQL and DuckDB, audit both, break them, and audit them again"
-    actions.add_parser("demo", help=demo, description=f"{demo}.")
-    added["reset"].add_argument("--name-again", metavar="PIPELINE", help="the name again, instead of being asked for it")
-
-
-def _add_bootstrap_options(bootstrap: argparse.ArgumentParser) -> None:
-    bootstrap.add_argument("--table", metavar="TABLE", help="of this table, or of those that match a pattern (default: of all)")
-    chosen = bootstrap.add_mutually_exclusive_group()
-    chosen.add_argument("--keys", type=keys, metavar="FROM..TO", help="only these keys, both ends included; either end may be empty")
-    chosen.add_argument("--key-list", metavar="FILE", help="only the keys of this file: one a line, of several columns as JSON arrays")
-    chosen.add_argument("--list", action="store_true", help="list the bootstraps so far instead, newest first")
-    bootstrap.add_argument("--ask", action="store_true", help="only ask for it: the pipeline's own process carries it out")
+def _add_heartbeat_command(command: AddCommand) -> None:
+    heartbeat = command("heartbeat", _lazy("_heartbeat", "heartbeat"), "Write a serial number and the time into a source, again and again")
+    actions = heartbeat.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do")
+    about = "write heartbeats until a signal, into the table auditor_heartbeat, which is made if it is missing"
+    run = _with_config(actions.add_parser("run", help=about, description=f"{about}."))
+    run.add_argument("connection", metavar="CONNECTION", help="connection to the source; it needs write: {url: ...}")
+    run.add_argument("--every", metavar="TIME", default="5s", help="time between two heartbeats (default: %(default)s)")
 
 
 def _add_offline_commands(command: AddCommand) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auditor.cli._output import current_user, print_reports, settings_and_store
+from auditor.cli._output import current_user, print_reports, settings_and_store, write_pieces
 from auditor.cli._signals import stopped_by_signals
 
 if TYPE_CHECKING:
@@ -19,6 +17,9 @@ if TYPE_CHECKING:
 
 LEFT = 1
 """Exit code of a patch after which rows still differ, or that was stopped before its end."""
+
+NO_VERDICT = 3
+"""The exit code of a run without a verdict: nothing proves what the written rows are now."""
 
 
 def patch(options: argparse.Namespace) -> int:
@@ -44,14 +45,7 @@ def _print(options: argparse.Namespace) -> int:
         pieces = patches.print_patch(
             configured, store, options.run, _selection(options), options.format or "sql", accepted=options.accept, on_progress=watch
         )
-        if not options.output:
-            sys.stdout.writelines(pieces)
-            return 0
-        path = Path(options.output)
-        with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.writelines(pieces)
-    print(f"wrote {path}", file=sys.stderr)
-    return 0
+        return write_pieces(pieces, options)
 
 
 def _write(options: argparse.Namespace) -> int:
@@ -75,9 +69,13 @@ def _write(options: argparse.Namespace) -> int:
         for failure in _notify(configured, store, result):
             print(f"auditor: {failure}", file=sys.stderr)
         is_undoable = bool(result.patched.patch) and get_patch(store, result.patched.patch).undoable
-    _print_result(result, options, is_undoable)
+        audit = get_patch(store, result.patched.patch).audit if result.patched.patch else ""
+    _print_result(result, options, audit, is_undoable)
     code = print_reports([result.after], argparse.Namespace(format="text", verbose=False)) if result.after else 0
-    return (0 if options.undo else code) or (LEFT if result.patched.stopped else 0)
+    code = NO_VERDICT if result.not_audited else code
+    if options.undo and code != NO_VERDICT:
+        code = 0  # an undo brings back rows that differ
+    return code or (LEFT if result.patched.stopped else 0)
 
 
 def _notify(configured: Settings, store: Store, result: PatchResult) -> list[str]:
@@ -91,7 +89,7 @@ def _notify(configured: Settings, store: Store, result: PatchResult) -> list[str
     return notify_patch(configured.notify, store, get_patch(store, result.patched.patch), describe_counts(result.patched.counts))
 
 
-def _print_result(result: PatchResult, options: argparse.Namespace, is_undoable: bool) -> None:
+def _print_result(result: PatchResult, options: argparse.Namespace, audit: str, is_undoable: bool) -> None:
     from auditor.service.patches import describe_counts
     from auditor.store.patches import NOT_UNDOABLE
 
@@ -106,7 +104,7 @@ def _print_result(result: PatchResult, options: argparse.Namespace, is_undoable:
     if result.patched.stopped:
         print("it was stopped after a batch; the rows of later ones are as they were: run it again to go on")
     if result.not_audited:
-        print(result.not_audited)
+        print(f"{result.not_audited}; run: auditor run {audit}")
     if result.patched.patch and not is_undoable:
         print(f"it cannot be undone: {NOT_UNDOABLE}")
     elif result.patched.patch and not options.undo:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auditor.cli._output import current_user, print_reports, settings_and_store
+from auditor.cli._output import current_user, print_reports, settings_and_store, write_pieces
 from auditor.cli._signals import stopped_by_signals
 
 if TYPE_CHECKING:
@@ -41,11 +38,12 @@ def send(options: argparse.Namespace, selection: Selection) -> int:
         followed = Followed(current_user(), tuple(options.accept), stopped, watch)
         about = (configured, store, options.run, selection)
         if options.through == "file":
-            return _write(patch_through.print_changes(*about, followed), options)
+            more = f"; audit again once its rows have arrived: auditor run {options.run}"
+            return write_pieces(patch_through.print_changes(*about, followed), options, more)
         if options.through == "command":
             sent = patch_through.send_lines(*about, options.receiver, followed)
         else:
-            sent = patch_through.send_refresh(*about, followed, lambda sentence: print(f"waiting: {sentence}", file=sys.stderr))
+            sent = patch_through.send_refresh(*about, followed, lambda sentence: _say(f"waiting: {sentence}", options))
     print(sent.how)
     if sent.lacking:
         print(sent.lacking)
@@ -57,12 +55,6 @@ def send(options: argparse.Namespace, selection: Selection) -> int:
     return NOT_ARRIVED if sent.lacking else 0
 
 
-def _write(lines: Iterator[str], options: argparse.Namespace) -> int:
-    if not options.output:
-        sys.stdout.writelines(lines)
-        return 0
-    path = Path(options.output)
-    with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.writelines(lines)
-    print(f"wrote {path}; audit again once its rows have arrived: auditor run {options.run}", file=sys.stderr)
-    return 0
+def _say(sentence: str, options: argparse.Namespace) -> None:
+    if not options.quiet:
+        print(sentence, file=sys.stderr)

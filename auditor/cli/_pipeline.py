@@ -33,7 +33,8 @@ def _init(options: argparse.Namespace) -> int:
         raise
     for name in audits:
         print(f"{name}: {'added' if name in added else 'is there already, and stays as it is'}")
-    print(f"{len(added)} audits were written into {path}; run them with: auditor run NAME, and see: auditor check", file=sys.stderr)
+    if not options.quiet:
+        print(f"{len(added)} audits were written into {path}; run them with: auditor run NAME, and see: auditor check", file=sys.stderr)
     return 0
 
 
@@ -87,6 +88,8 @@ def print_status(found: dict[str, Any]) -> None:
     how = "paused" if found["paused"] else "running" if found["running"] else "not running"
     staged = f"{found['events']:,} events staged, up to {found['staged_time']}" if found["staged_time"] else "nothing was staged yet"
     print(f"pipeline {found['pipeline']}: {how}; {staged}; {_lag(found)} behind the source")
+    if beat := found["heartbeat"]:
+        print(f"last heartbeat: {beat['serial']:,} of {beat['database']}, written {beat['age_seconds']:,.0f} s ago ({beat['at'][:19]} UTC)")
     console().print(_status_table(found))
     for warning in found["warnings"]:
         print(f"warning: {warning}")
@@ -100,6 +103,8 @@ def print_status(found: dict[str, Any]) -> None:
     for one in found["skipped"]:
         when = one["skipped_at"][:19]
         print(f"{one['table']}: {skipped_line(one['events'], one['place'])} by {one['skipped_by']} on {when}: {one['skip_reason']}")
+    for one in found["live_summaries"]:
+        print(_live_summaries(one))
     for one in found["migrations"]:
         for sentence in one["said"]:
             print(f"{one['target']}: {sentence}")
@@ -108,6 +113,18 @@ def print_status(found: dict[str, Any]) -> None:
         for table, report in state["tables"].items():
             if report["reason"] and (table, report["reason"]) not in stopped:
                 print(f"{target}: {table}: {report['state']}: {report['reason']}")
+
+
+def _live_summaries(found: dict[str, Any]) -> str:
+    """Return the line on the live summaries of an audit."""
+    told = f"live summaries of {found['audit']} ({found['table']} in {found['target']}): {found['state']}"
+    if found["since"]:
+        told += f" since {found['since'][:19]}"
+    if found["proved"]:
+        told += f", proved by a scan of the source as of {found['proved'][:19]}"
+    if found["ended"]:
+        told += f", ended {found['ended'][:19]}: {found['reason']}"
+    return told
 
 
 def _lag(found: dict[str, Any]) -> str:
@@ -144,6 +161,11 @@ def _skip(options: argparse.Namespace) -> int:
     with settings_and_store(options) as (configured, store):
         about = (options.pipeline, options.table, options.position, options.reason)
         found = pipelines.skip(configured, store, *about, by=current_user())
+    if options.format == "json":
+        print_json(
+            [{"table": note.table, "target": note.target or None, "events": note.events, "place": options.position} for note in found]
+        )
+        return 0
     for note in found:
         whose = f" for {note.target}" if note.target else ""
         print(f"{note.table}: {skipped_line(note.events, options.position)}{whose}; it goes on behind them within a minute")
@@ -171,11 +193,14 @@ def _segments(options: argparse.Namespace) -> int:
             print(f"{one.table} {one.ended:%Y-%m-%dT%H:%M:%SZ} {one.rows:>9,} events  {one.sha256}  {wrong or one.path}")
         bad = sum(1 for _, wrong in found if wrong)
         told = f"; {len(found) - bad} of them hold what was hashed" if options.verify else ""
-        print(f"{len(found)} segments of {len({one.table for one, _ in found})} tables{told}", file=sys.stderr)
+        if not options.quiet:
+            print(f"{len(found)} segments of {len({one.table for one, _ in found})} tables{told}", file=sys.stderr)
     return 1 if any(wrong for _, wrong in found) else 0
 
 
 def _failover(options: argparse.Namespace) -> int:
+    import dataclasses
+
     from auditor import config
     from auditor.service import failovers
 
@@ -183,12 +208,15 @@ def _failover(options: argparse.Namespace) -> int:
         path = config.find_file(options.config)
         accept, dry = options.accept_gap, options.dry_run
         found = failovers.fail_over(configured, path, store, options.pipeline, options.to, accept, dry, by=current_user())
-    behind = f"behind transaction {found.transaction}" if found.transaction else "where its log ends now"
+    if options.format == "json":
+        print_json({**dataclasses.asdict(found), "to": options.to, "changed": not dry})
+        return 1 if found.gaps else 0
+    behind = f"behind {found.behind}" if found.behind else "where its log ends now"
     print(f"pipeline {options.pipeline}: it goes on from {options.to} at {found.place}, {behind}")
     for gap in found.gaps:
         print(f"gap: {gap}")
     if found.gaps:
-        print("gap: copy the tables again with auditor bootstrap, then audit them")
+        print(f"gap: once the pipeline runs, send the rows again with: {found.mend}; then audit the tables")
     if dry:
         print("nothing was changed")
     else:

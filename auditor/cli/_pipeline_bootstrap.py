@@ -34,7 +34,7 @@ def bootstrap(options: argparse.Namespace) -> int:
         about = (configured, store, options.pipeline, options.table)
         asked = service.request(*about, first=ends.get("from"), last=ends.get("to"), keys=listed, by=current_user())
         if not options.ask:
-            asked = service.carry_out(configured, store, options.pipeline, asked, stopped, _Follower().follow)
+            asked = service.carry_out(configured, store, options.pipeline, asked, stopped, _Follower(options.quiet).follow)
         return _show(asked, options)
 
 
@@ -62,14 +62,15 @@ def read_keys(path: Path) -> list[list[str]]:
 
 
 class _Follower:
-    """Prints what changes, on standard error."""
+    """Prints what changes, on standard error, unless it is to be quiet."""
 
-    def __init__(self) -> None:
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
         self._told: dict[str, tuple[str, int]] = {}
 
     def follow(self, one: Refresh) -> None:
         tenth = int(one.progress.get("rows", 0)) // 100_000
-        if self._told.get(one.refresh) != (one.reason, tenth) and one.state == "running":
+        if not self._quiet and self._told.get(one.refresh) != (one.reason, tenth) and one.state == "running":
             self._told[one.refresh] = (one.reason, tenth)
             print(f"{one.table}: {one.progress.get('rows', 0):,} rows{': ' * bool(one.reason)}{one.reason}", file=sys.stderr, flush=True)
 

@@ -26,8 +26,8 @@ def run(options: argparse.Namespace) -> int:
     """Request runs, wait for them, and print their reports."""
     from auditor.errors import ConfigError
 
-    if options.due or options.force or options.no_store:
-        raise ConfigError("--force, --no-store and --due cannot be used with --server")
+    if options.due or options.force or options.rescan or options.no_store:
+        raise ConfigError("--force, --rescan, --no-store and --due cannot be used with --server")
     if bool(options.audits) == options.all:
         raise ConfigError("name the audits to run, or write --all")
     service = client(options)
@@ -82,7 +82,8 @@ def differences(options: argparse.Namespace) -> int:
     service = client(options)
     found, _ = _find_run(service, options.run)
     rows: Any = service.differences(found["run"])
-    return print_differences(rows, report_key_kinds(service.report(found["run"])), options)
+    report = service.report(found["run"])
+    return print_differences(rows, report_key_kinds(report), options, has_shards=bool(report["shards"]))
 
 
 def _select(service: Client, wanted: list[str]) -> list[str]:
@@ -153,7 +154,10 @@ def cancel(options: argparse.Namespace) -> int:
     """Cancel a run, and wait until it has ended."""
     service = client(options)
     found = service.wait(service.cancel(options.run)["run"], seconds=options.wait)
-    console().print(_status(found))
+    if options.format == "json":
+        print_json(found)
+    else:
+        console().print(_status(found))
     if found["ended"] is None:
         print(f"auditor: run {found['run']} has not ended yet; see: auditor show {found['run'][:12]} --server URL", file=sys.stderr)
         return 3

@@ -52,7 +52,10 @@ def cancel(options: argparse.Namespace) -> int:
 
     with settings_and_store(options) as (_, store):
         found = service.cancel(store, options.run, wait=options.wait, by=current_user())
-    console().print(history.status(found))
+    if options.format == "json":
+        print_json(history.run_json(found))
+    else:
+        console().print(history.status(found))
     if found.ended is None:
         print(f"auditor: run {found.run} has not ended yet; check it with: auditor show {found.run[:12]}", file=sys.stderr)
         return 3
@@ -137,7 +140,10 @@ def prune(options: argparse.Namespace) -> int:
     with settings_and_store(options) as (configured, store):
         keep = configured.keep
         pruned = retention.prune(store, runs=keep.runs, days=keep.days, now=dt.datetime.now(dt.UTC), journal=keep.journal)
-    print(f"{pruned.runs:,} runs, {pruned.events:,} events and {pruned.tokens:,} ended tokens were deleted")
+    if options.format == "json":
+        print_json(dataclasses.asdict(pruned))
+    else:
+        print(f"{pruned.runs:,} runs, {pruned.events:,} events and {pruned.tokens:,} ended tokens were deleted")
     return 0
 
 
@@ -157,7 +163,8 @@ def report(options: argparse.Namespace) -> int:
         text = _run_report(configured, store, options) if options.run else _day_report(configured, store, options)
     if options.output:
         write_private(Path(options.output), text.encode())
-        print(f"wrote {options.output}", file=sys.stderr)
+        if not options.quiet:
+            print(f"wrote {options.output}", file=sys.stderr)
     else:
         print(text, end="" if text.endswith("\n") else "\n")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime as dt
 import gc
 import logging
@@ -12,7 +13,7 @@ import threading
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from auditor.cli._output import console, current_user, settings_and_store, with_known_groups
+from auditor.cli._output import console, current_user, print_json, settings_and_store, with_known_groups
 
 if TYPE_CHECKING:
     from auditor.store.tokens import Token
@@ -45,7 +46,7 @@ def serve(options: argparse.Namespace) -> int:
     from auditor.api import check_exposure, create_app
     from auditor.config import find_file, find_secrets
     from auditor.service.pipeline_notices import PipelineNotices
-    from auditor.service.pipeline_processes import PipelineProcesses
+    from auditor.service.pipeline_processes import PipelineProcesses, heartbeat_command
     from auditor.service.scheduler import Ticker
     from auditor.service.workers import Workers
     from auditor.store import runs, tokens
@@ -61,7 +62,9 @@ def serve(options: argparse.Namespace) -> int:
             print("auditor: there is no valid token yet; create one: auditor token create --scope run --name NAME", file=sys.stderr)
         workers = Workers(configured, store, service.workers)
         ticker = Ticker(configured, store, str(runs.this_process()))
-        processes = PipelineProcesses(find_file(options.config).resolve(), service.pipelines)
+        config_file = find_file(options.config).resolve()
+        processes = PipelineProcesses(config_file, service.pipelines)
+        heartbeats = PipelineProcesses(config_file, service.heartbeats, heartbeat_command)
         notices = PipelineNotices(configured, store)
         app = create_app(configured, store, workers=workers, ticker=ticker, pipelines=processes, insecure=options.insecure)
         address: dict[str, Any] = {"host": host, "port": port, "forwarded_allow_ips": list(service.proxies)}
@@ -71,6 +74,7 @@ def serve(options: argparse.Namespace) -> int:
         workers.start()
         ticker.start()
         processes.start()
+        heartbeats.start()
         notices.start()
         try:
             server.run()
@@ -81,10 +85,12 @@ def serve(options: argparse.Namespace) -> int:
             _exit_after(remaining + EXIT_MARGIN)
             ticker.stop()
             notices.stop()
-            stopping = threading.Thread(target=processes.stop, args=(remaining,), name="stops pipelines")
-            stopping.start()
+            stopping = [threading.Thread(target=one.stop, args=(remaining,), name="stops processes") for one in (processes, heartbeats)]
+            for thread in stopping:
+                thread.start()
             workers.stop(remaining)
-            stopping.join()
+            for thread in stopping:
+                thread.join()
     return 0 if server.started else 3
 
 
@@ -140,13 +146,18 @@ def token(options: argparse.Namespace) -> int:
             print(tokens.create(store, name=options.name, scope=options.scope, expires=expires, by=current_user()))
         elif options.action == "revoke":
             tokens.revoke(store, options.name, by=current_user())
-            print(f"{options.name} was revoked", file=sys.stderr)
+            if not options.quiet:
+                print(f"{options.name} was revoked", file=sys.stderr)
         else:
-            _print_tokens([token for token in store_tokens.list_tokens(store) if not token.is_session])
+            listed = [token for token in store_tokens.list_tokens(store) if not token.is_session]
+            _print_tokens(listed, options.format)
     return 0
 
 
-def _print_tokens(tokens: list[Token]) -> None:
+def _print_tokens(tokens: list[Token], form: str) -> None:
+    if form == "json":
+        print_json([{name: _json_value(value) for name, value in dataclasses.asdict(token).items()} for token in tokens])
+        return
     from rich.table import Table
 
     table = Table("name", "scope", "created", "expires", "revoked", "last used", box=None, header_style="bold")
@@ -154,6 +165,10 @@ def _print_tokens(tokens: list[Token]) -> None:
         moments = (token.made, token.expires, token.revoked, token.last_used)
         table.add_row(token.name, token.scope, *(f"{at:%Y-%m-%d %H:%M}" if at else "" for at in moments))
     console().print(table)
+
+
+def _json_value(value: object) -> object:
+    return value.isoformat() if isinstance(value, dt.datetime) else value
 
 
 def pause(options: argparse.Namespace) -> int:

@@ -25,17 +25,16 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
 from auditor.client.http import MAX_ANSWER, Transport, quoted
+from auditor.client.pipelines import Pipelines
 from auditor.errors import AuditorError
 
 if TYPE_CHECKING:
     import pyarrow
 
     from auditor.client.bootstrap_types import Bootstrap, BootstrapPlan, CopiedRange
-    from auditor.client.lag_types import LagHistory
     from auditor.client.types import (
         Audit,
         AuditDetails,
-        BootstrapEntry,
         ConsoleScripts,
         Difference,
         Event,
@@ -43,12 +42,9 @@ if TYPE_CHECKING:
         Patch,
         PatchRow,
         PauseState,
-        PipelinePause,
-        PipelineStatus,
         PlanJson,
         Repair,
         Run,
-        SegmentEntry,
     )
     from auditor.model import Method, Side
 
@@ -61,7 +57,7 @@ MAX_OUTAGE = 300.0
 """Seconds for which `Client.wait` and `Client.follow` retry while requests fail with errors that may pass."""
 
 
-class Client:
+class Client(Pipelines):
     """A service and the token to use it with. ``timeout`` is in seconds, per request.
 
     Every method raises Unreachable if the service cannot be reached, and Unauthorised or Forbidden for a token that does not allow it.
@@ -69,7 +65,7 @@ class Client:
     """
 
     def __init__(self, url: str, token: str | None = None, timeout: float = 60.0) -> None:
-        self._service = Transport(url, token, timeout)
+        super().__init__(Transport(url, token, timeout))
         self.url = self._service.url
         self._streams: set[HTTPResponse] = set()
 
@@ -323,63 +319,6 @@ class Client:
         found: Patch = self._post(f"/patches/{quoted(patch)}/undo", {"rows": rows}, idempotency)
         return found
 
-    def pipelines(self) -> list[PipelineStatus]:
-        """Return all pipelines with how they stand."""
-        return list(self._service.pages("/pipelines"))
-
-    def pipeline(self, pipeline: str) -> PipelineStatus:
-        """Return how a pipeline stands. Raises UnknownPipeline."""
-        found: PipelineStatus = self._service.json("GET", f"/pipelines/{quoted(pipeline)}")
-        return found
-
-    def pipeline_lag(self, pipeline: str, table: str | None = None, since: str | None = None) -> LagHistory:
-        """Return what a pipeline and its targets, or a table in each target, lagged behind; ``since`` is ISO 8601, by default a day ago.
-
-        Raises UnknownPipeline, and ConfigError for a table that the pipeline does not have.
-        """
-        parameters = {name: value for name, value in (("table", table), ("since", since)) if value is not None}
-        query = f"?{urlencode(parameters)}" if parameters else ""
-        found: LagHistory = self._service.json("GET", f"/pipelines/{quoted(pipeline)}/lag{query}")
-        return found
-
-    def segments(self, pipeline: str, table: str) -> Iterator[SegmentEntry]:
-        """Yield the segments of a pipeline's table in the order of the stream. Raises UnknownPipeline."""
-        return self._service.pages(f"/pipelines/{quoted(pipeline)}/segments", {"table": table})
-
-    def bootstrap_pipeline(self, pipeline: str, **asked: Any) -> list[BootstrapEntry]:
-        """Ask for existing rows to be sent through a pipeline's stream; ``asked``: ``table``, ``keys``, ``key_list``; by default all.
-
-        Raises UnknownPipeline and BootstrapRefused.
-        """
-        found: list[BootstrapEntry] = self._post(f"/pipelines/{quoted(pipeline)}/bootstrap", asked)
-        return found
-
-    def pipeline_bootstraps(self, pipeline: str) -> list[BootstrapEntry]:
-        """Return the last bootstraps of a pipeline, newest first. Raises UnknownPipeline."""
-        found: list[BootstrapEntry] = self._service.json("GET", f"/pipelines/{quoted(pipeline)}/bootstraps")
-        return found
-
-    def pause_pipeline(self, pipeline: str) -> PipelinePause:
-        """Let a pipeline stand still after the batch under way. Raises UnknownPipeline."""
-        found: PipelinePause = self._service.json("POST", f"/pipelines/{quoted(pipeline)}/pause")
-        return found
-
-    def unpause_pipeline(self, pipeline: str) -> PipelinePause:
-        """Let a paused pipeline go on. Raises UnknownPipeline."""
-        found: PipelinePause = self._service.json("POST", f"/pipelines/{quoted(pipeline)}/unpause")
-        return found
-
-    def start_pipeline(self, pipeline: str) -> PipelinePause:
-        """Let a pipeline go on, and start its process of the service again at once.
-
-        Raises UnknownPipeline, and ConfigError for one that the service does not run.
-        """
-        found: PipelinePause = self._service.json("POST", f"/pipelines/{quoted(pipeline)}/start")
-        return found
-
     def events(self) -> Iterator[Event]:
         """Yield the log of requests that changed something, newest first."""
         return self._service.pages("/events")
-
-    def _post(self, path: str, body: Any = None, idempotency: str | None = None) -> Any:
-        return self._service.json("POST", path, body, {"Idempotency-Key": idempotency} if idempotency else {})

@@ -38,6 +38,8 @@ class Row:
     """Canonical texts of the key's columns."""
     texts: Key = ()
     """Canonical texts of the other columns, in plan order; empty if they were not fetched."""
+    shard: str = ""
+    """The shard that holds it, as reports call it; empty for the target, and for a source of one table."""
 
 
 def accounts_for(rows: Mapping[Side, Sequence[Row]], words: Sequence[int], count: int) -> bool:
@@ -80,7 +82,9 @@ def differences(
         columns = _changed_columns(surplus, others, masked, alike or {}) if kind == "changed" else ()
         counts = {side: len(surplus[side]) for side in SIDES}
         hashes = {side: tuple(sorted(row.digits for row in surplus[side])) for side in SIDES}
-        result.append(Difference(kind=kind, key=dict(zip(names, key, strict=True)), rows=counts, columns=columns, hashes=hashes))
+        shards = tuple(sorted({row.shard for row in of_key["source"]} - {""}))
+        named = dict(zip(names, key, strict=True))
+        result.append(Difference(kind=kind, key=named, rows=counts, columns=columns, hashes=hashes, shards=shards))
     return result
 
 
@@ -102,7 +106,8 @@ def merge(parts: Iterable[Difference]) -> list[Difference]:
         rows = {side: len(hashes[side]) for side in SIDES}
         if any(rows.values()):
             kind: DifferenceKind = "changed" if all(rows.values()) else "missing" if rows["source"] else "extra"
-            merged.append(Difference(kind=kind, key=of_key[0].key, rows=rows, hashes=hashes))
+            shards = tuple(sorted({shard for part in of_key for shard in part.shards}))
+            merged.append(Difference(kind=kind, key=of_key[0].key, rows=rows, hashes=hashes, shards=shards))
     return merged
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ class Aligned:
     """Whether the partition differs, or one side lacks it, (n,) bool."""
     skipped: Flags
     """Whether the partition could not be compared because an engine could not hash one of its rows, (n,) bool."""
+    shard_rows: Mapping[Side, int] = field(default_factory=dict)
+    """Rows that were read of each shard of the source; empty for a source of one table."""
 
     def select(self, mask: Flags) -> Aligned:
         """Return only the partitions for which ``mask``, (n,) bool, is true."""
@@ -58,6 +60,7 @@ class Aligned:
             equal=self.equal[mask],
             unequal=self.unequal[mask],
             skipped=self.skipped[mask],
+            shard_rows=self.shard_rows,
         )
 
     def partition_id(self, index: int) -> int | None:

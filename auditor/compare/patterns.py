@@ -214,7 +214,7 @@ class _Precision:
 
     def noise(self, value: Fraction) -> Fraction:
         """Return how far a float's arithmetic may be off at this value."""
-        return abs(value) * self._spacing
+        return abs(value) * self._spacing if self._spacing else self._spacing
 
 
 def _arithmetic(values: Mapping[int, tuple[Fraction, Fraction]], precision: _Precision) -> Iterator[Pattern]:
@@ -254,8 +254,8 @@ def _obeying(
     places = set()
     for place, (a, b) in values.items():
         wanted = expected(a)
-        slack = max(precision.noise(a), precision.noise(wanted)) + (precision.last_digit(place) / 2 if rounded else 0)
-        if abs(b - wanted) <= slack:
+        off = abs(b - wanted)
+        if not off or off <= precision.noise(max(abs(a), abs(wanted))) + (precision.last_digit(place) / 2 if rounded else 0):
             places.add(place)
     return frozenset(places) if len({values[place][0] for place in places}) >= least else frozenset()
 

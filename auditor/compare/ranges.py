@@ -62,7 +62,7 @@ def split_ranges(
     """Split the differences of one listed partition with integer keys into ranges that one side lacks, and the others.
 
     ``rows`` are all rows of the partition, ``index`` is its index among the aligned partitions. A range has at least MIN_RANGE_KEYS keys,
-    or at least 2 at an end of the partition, where it may continue beyond.
+    or at least 2 at an end of the partition, where it may continue beyond. A key on several shards is in none, because it is on both sides.
     """
     by_key = {difference.key_number: difference for difference in differences}
     keys = sorted({int(row.key[0] or 0) for side in SIDES for row in rows[side]})
@@ -72,8 +72,8 @@ def split_ranges(
     while start < len(keys):
         first = by_key.get(keys[start])
         end = start + 1
-        if first and first.kind != "changed":
-            while end < len(keys) and (there := by_key.get(keys[end])) and there.kind == first.kind:
+        if first and first.kind != "changed" and not first.is_doubled:
+            while end < len(keys) and (there := by_key.get(keys[end])) and there.kind == first.kind and not there.is_doubled:
                 end += 1
             edge = start == 0 or end == len(keys)
             if end - start >= MIN_RANGE_KEYS or (edge and end - start > 1):

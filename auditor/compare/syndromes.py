@@ -13,6 +13,7 @@ partition by hash or time). Accounting proves the result.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -53,6 +54,23 @@ def decode(sums: Integers, t: int, width: int) -> list[tuple[int, ...] | None]:
         if len(positions) == degrees[index]:
             found[index] = positions
     return found
+
+
+def symbols_at(sums: Sequence[int], positions: Sequence[int]) -> list[int]:
+    """Return the values e_i, 0 .. p - 1, with sum of e_i * x_i^j = S_j for the given positions x_i: target minus source of each symbol.
+
+    ``sums`` are one partition's differences, of which the first as many as there are positions decide; the positions are distinct.
+    """
+    rows = [[pow(x, j, P) for x in positions] + [int(sums[j]) % P] for j in range(len(positions))]
+    for column in range(len(positions)):
+        pivot = next(index for index in range(column, len(rows)) if rows[index][column])  # a Vandermonde matrix is regular
+        rows[column], rows[pivot] = rows[pivot], rows[column]
+        inverse = pow(rows[column][column], -1, P)
+        rows[column] = [value * inverse % P for value in rows[column]]
+        for index, row in enumerate(rows):
+            if index != column and row[column]:
+                rows[index] = [(a - row[column] * b) % P for a, b in zip(row, rows[column], strict=True)]
+    return [row[-1] for row in rows]
 
 
 def locator_polynomials(sums: Integers) -> tuple[Integers, Integers]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -11,52 +11,14 @@ from auditor import canonical
 from auditor.config._base import Duration, Sql, Strict, Where, Zone
 from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Settle, Threshold, ThresholdField, Tolerance
 from auditor.config._service import ScheduleField
-from auditor.model import Method
-from dialects import Place
+from auditor.config._table import Source, TableRef, check_shards
+from auditor.errors import ConfigError
+from auditor.model import Method, Side, shard_side
 
 
 def _check_kind(text: str) -> str:
     canonical.parse_kind(text)
     return text
-
-
-_QUOTED = r'"(?:[^"]|"")+"|`(?:[^`]|``)+`'
-"""A quoted part of a table's name."""
-
-
-def _unquote(part: str) -> str:
-    return part[1:-1].replace(part[0] * 2, part[0]) if re.fullmatch(_QUOTED, part) else part
-
-
-class TableRef(Strict):
-    """A table of a connection, or files by their path; for the target also its names of the columns."""
-
-    connection: str
-    """The connection's name."""
-    table: str
-    """The table's name, with its schema if need be, or the path of files."""
-    format: Literal["parquet", "csv", "delta", "iceberg"] | None = None
-    """The format of the files at a path; by default that of the file's ending, else Parquet."""
-    version: int | None = None
-    """The version of a Delta or Iceberg table that is read; by default the newest."""
-    timestamp: str | None = None
-    """The time whose version of a Delta or Iceberg table is read, instead of ``version``."""
-    columns: dict[str, str] = {}
-    """This side's name of a column, by the source's name."""
-
-    @property
-    def place(self) -> Place:
-        """The table's name split at its dots, or a path if it has a slash or a file extension, or a format is given.
-
-        A part in double quotes or backticks, doubled inside, may have any character: ``shop."orders/2024"``.
-        """
-        plain = re.sub(_QUOTED, "", self.table)
-        is_path = self.format or "/" in plain or re.search(r"\.(parquet|csv)(\.gz)?$", plain)
-        if not is_path:
-            parts = tuple(_unquote(part) for part in re.findall(rf"{_QUOTED}|[^.]+", self.table))
-            return Place(parts, version=self.version, timestamp=self.timestamp)
-        ending = "csv" if re.search(r"\.csv(\.gz)?$", self.table) else "parquet"
-        return Place((), self.table, self.format or ending, self.version, self.timestamp)
 
 
 class ZoneBySide(Strict):
@@ -151,8 +113,8 @@ class Limits(Strict):
 class Audit(Strict):
     """The definition of an audit."""
 
-    source: TableRef
-    """The table that is right by definition."""
+    source: Source
+    """The table that is right by definition; or a list of tables, the shards, of which each holds a part of the rows."""
     target: TableRef
     """The table that should equal it."""
     key: tuple[str, ...] = ()
@@ -186,6 +148,12 @@ class Audit(Strict):
     """Whether two empty tables match; otherwise the verdict is unknown."""
     snapshot: Literal["whole", "per_chunk"] | None = None
     """One snapshot for a whole side, or a short one for each chunk; by default chosen by the table's size."""
+    align: Literal["pipeline"] | None = None
+    """Read both sides at one position of the stream of the pipeline that carries the table, so that nothing is in flight."""
+    summaries: Literal["live"] | None = None
+    """Let the pipeline that carries the table keep the source's summaries, so that a run reads only the target; implies ``align``."""
+    rescan: Duration | None = None
+    """With ``summaries: live``, after how long a run reads the source again, to find what its log did not say."""
     prescan: bool | None = None
     """Whether a run by the method signature or exact reads one signature for each of a few stretches of the table first, and then only
     those that differ; by default decided by what the last runs found."""
@@ -208,8 +176,18 @@ class Audit(Strict):
     schema_: Literal["note", "strict"] = Field("note", alias="schema")
     """Whether a column that changed since the last run is noted in the report, or fails the run."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _align_live(cls, given: Any) -> Any:
+        """Return settings in which live summaries are aligned: they begin with a scan at a known place of the log."""
+        return {**given, "align": "pipeline"} if isinstance(given, Mapping) and given.get("summaries") == "live" else given
+
     @model_validator(mode="after")
     def _goes_together(self) -> Audit:
+        if self.summaries:
+            self._check_live()
+        elif self.rescan is not None:
+            raise ValueError("rescan belongs to summaries: live; add it, or remove rescan")
         if self.ladder and self.method not in ("exact", "auto"):
             raise ValueError("method and ladder cannot be combined; write one of them")
         last = self.ladder.levels[-1] if self.ladder else self.method
@@ -221,7 +199,67 @@ class Audit(Strict):
             raise ValueError(
                 "rolling needs partitions, which the method counts does not compare; use the method signature, minhash or exact"
             )
+        if self.shards:
+            self._check_shards()
+        if self.align and self.snapshot == "per_chunk":
+            raise ValueError("align reads each side in one snapshot; remove snapshot: per_chunk")
+        if self.align and self.rolling:
+            raise ValueError("align and rolling cannot be combined: a rolling audit puts the table together from several positions")
+        if self.align and self.via:
+            raise ValueError("align and via cannot be combined: a dump stands at no position of the stream")
         return self
+
+    def _check_live(self) -> None:
+        """Raise ValueError for settings that live summaries cannot serve, which are sums over all rows of one table."""
+        unfit = {
+            "ladder": self.ladder, "rolling": self.rolling, "via": self.via, "settle": self.settle, "k": self.k,
+            "a source of several shards": self.shards, "encoding: published": self.encoding == "published",
+            "partition: strategy: time": self.partition.strategy == "time", "snapshot: per_chunk": self.snapshot == "per_chunk",
+        }  # fmt: skip
+        if found := next((name for name, given in unfit.items() if given), None):
+            raise ValueError(f"summaries: live and {found} cannot be combined; remove one of them")
+        if self.method not in ("exact", "signature"):
+            raise ValueError(f"summaries: live needs sums, which the method {self.method} does not only use; use exact or signature")
+        if self.where is not None and not isinstance(self.where, str):
+            raise ValueError("summaries: live needs a filter that the stream can evaluate; write where as one text for both sides")
+        if named := next((name for name, override in self.columns.override.items() if override.expr is not None), None):
+            raise ValueError(f"summaries: live cannot compute {named}, which has expr; exclude the column, or compare it as it is")
+
+    def _check_shards(self) -> None:
+        """Raise ValueError for settings that mean one table of the source."""
+        check_shards(self.shards)
+        if self.via:
+            raise ValueError("via and a source of several shards cannot be combined; a dump stands in for one table")
+        if self.settle and self.settle.heartbeat:
+            raise ValueError("settle: heartbeat and a source of several shards cannot be combined; one heartbeat says what one shard sent")
+        if self.counts.classes or self.counts.histogram:
+            raise ValueError("counts: classes or histogram and a source of several shards cannot be combined; leave them out")
+
+    @property
+    def shards(self) -> tuple[TableRef, ...]:
+        """The tables of a source that consists of several; empty for a source of one table."""
+        return self.source if isinstance(self.source, tuple) else ()
+
+    @property
+    def sources(self) -> tuple[TableRef, ...]:
+        """The source's tables: one, or the shards."""
+        return self.source if isinstance(self.source, tuple) else (self.source,)
+
+    @property
+    def places(self) -> dict[Side, TableRef]:
+        """Every table that is read, by its side; each shard stands for a side of its own, as `shard_side` calls it."""
+        if isinstance(self.source, tuple):
+            return {**{shard_side(number): one for number, one in enumerate(self.source, 1)}, "target": self.target}
+        return {"source": self.source, "target": self.target}
+
+    def one_source(self, what: str) -> TableRef:
+        """Return the source's only table. Raises ConfigError for a source of several shards, of which ``what`` cannot be done."""
+        if isinstance(self.source, tuple):
+            raise ConfigError(
+                f"{what} needs a source of one table, and this audit's has {len(self.source)} shards"
+                f" ({', '.join(one.label for one in self.source)}); use an audit of one of them"
+            )
+        return self.source
 
     @property
     def algorithm(self) -> Literal["sha256", "md5"]:

@@ -11,14 +11,15 @@ from pydantic import AfterValidator, Field, model_validator
 import dialects
 from auditor.config._base import Duration, Share, Strict, Zone
 from auditor.errors import BadUrl
+from auditor.model import HEARTBEAT_COLUMN, HEARTBEAT_TABLE
 
 
 class Heartbeat(Strict):
-    """A replicated table to which the source regularly writes the current time."""
+    """A replicated table to which the source regularly writes the current time: by default the one of ``auditor heartbeat run``."""
 
-    table: str
+    table: str = HEARTBEAT_TABLE
     """The replicated table."""
-    column: str
+    column: str = HEARTBEAT_COLUMN
     """Its column with the time."""
     ahead: Duration = 60.0
     """Seconds that a beat may lie ahead of the clock that it is compared with, because clocks differ."""
@@ -83,6 +84,23 @@ def _check_mask(pattern: str) -> str:
     return pattern
 
 
+class SparkCopy(Strict):
+    """How Spark copies tables anew into a database."""
+
+    master: str = "local[2]"
+    """The Spark master whose executors read and load: local[N], or the URL of a cluster."""
+    path: str | None = None
+    """The folder of a copy's files, which all executors share; by default that of temporary files."""
+    above: int | None = Field(None, ge=0)
+    """Rows above which Spark makes a copy; by default it does only with ``auditor bootstrap --spark``."""
+
+    @model_validator(mode="after")
+    def _some_folder(self) -> SparkCopy:
+        if not self.master.startswith("local") and self.path is None:
+            raise ValueError("executors on other hosts need a folder that all of them share; add path: /folder beside master")
+        return self
+
+
 class WriteSettings(Strict):
     """How a database is written to: only pipelines and repairs use it."""
 
@@ -97,6 +115,8 @@ class WriteSettings(Strict):
 
     rename_above: int = Field(5_000_000, ge=0)
     """Rows above which a copy of a whole table of PostgreSQL takes the table's name; below it, and on other engines, see docs/repair.md."""
+    spark: SparkCopy = SparkCopy()
+    """How Spark copies tables anew into this database."""
 
 
 class ConnectionSettings(Strict):

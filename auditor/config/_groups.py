@@ -31,6 +31,8 @@ class AuditGroup(Strict):
     def _is_plain(self) -> AuditGroup:
         if self.template.via:
             raise ValueError("via and tables cannot be combined; a dump stands in for one table")
+        if self.template.shards:
+            raise ValueError("tables and a source of several shards cannot be combined; write an audit for each table")
         return self
 
     def matches(self, schema: str, name: str) -> bool:
@@ -57,6 +59,8 @@ def split_groups(values: Any) -> Any:
         sides: dict[str, Any] = {}
         for side in ("source", "target"):
             given = one.get(side)
+            if isinstance(given, list):
+                raise ValueError(f"audits.{name}: tables and a source of several shards cannot be combined; write an audit for each table")
             if isinstance(given, Mapping):
                 if "table" in given:
                     raise ValueError(f"audits.{name}: tables and {side}: table cannot be combined; write one of them")

@@ -17,6 +17,7 @@ from auditor.config._base import Strict, suggest
 from auditor.config._groups import written_place
 from auditor.config._settings import Settings, Store
 from auditor.config._slice import SliceSettings
+from auditor.config._table import FORMS
 from auditor.errors import ConfigError
 
 DEFAULT_FILE = "auditor.yaml"
@@ -77,8 +78,13 @@ def _validate(model: type[Model], values: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        messages = [f"{'.'.join(str(part) for part in details['loc'])}: {_describe(details)}" for details in error.errors()]
+        messages = [f"{'.'.join(str(part) for part in _without_forms(details['loc']))}: {_describe(details)}" for details in error.errors()]
         raise ConfigError("\n".join(messages)) from None
+
+
+def _without_forms(where: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Return where a setting stands in the configuration, which does not name the form of a source."""
+    return tuple(part for part in where if part not in FORMS)
 
 
 def _validate_settings(values: Mapping[str, Any], locate: Callable[[tuple[str | int, ...], str], str]) -> Settings:
@@ -88,7 +94,7 @@ def _validate_settings(values: Mapping[str, Any], locate: Callable[[tuple[str | 
         messages: list[str] = []
         for details in error.errors():
             unknown = details["type"] == "unknown_connection"
-            places = details["ctx"]["unknown"] if unknown else [(details["loc"], _describe(details))]
+            places = details["ctx"]["unknown"] if unknown else [(_without_forms(details["loc"]), _describe(details))]
             messages += [locate(written_place(where), sentence) for where, sentence in places]
         raise ConfigError("\n".join(messages)) from None
 
@@ -200,6 +206,7 @@ _PLACES = {
     "Staging": "a pipeline's staging:",
     "PipelineTarget": "a pipeline's targets: a target:",
     "Pipeline": "a pipeline",
+    "SegmentAudit": "a segment audit",
     "Audit": "an audit",
     "Settings": "the top",
 }

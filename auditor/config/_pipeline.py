@@ -55,7 +55,7 @@ class Staging(Strict):
     """Where parts are staged."""
 
     path: str = Field(min_length=1)
-    """A folder that the driver and all executors reach by this path."""
+    """A folder that the driver and all executors reach by this path, or ``s3://bucket/prefix``."""
     keep: Duration = 7 * 86400.0
     """How long a part is kept at least, in seconds, so that a target that is added later can be built from it."""
 
@@ -105,6 +105,13 @@ class PipelineTarget(Strict):
     """Keys of tables that are made, by the tables' names."""
 
 
+class Tracker(Strict):
+    """A server that keeps the source's tables without rows, for a source whose log does not name columns."""
+
+    url: str = Field(repr=False, min_length=1)
+    """The URL of the server: of the source's kind, and of this pipeline alone."""
+
+
 class Pipeline(Strict):
     """The definition of a pipeline."""
 
@@ -116,10 +123,12 @@ class Pipeline(Strict):
     """Where parts are staged."""
     segment: SegmentSettings | None = None
     """None to keep no segments."""
+    tracker: Tracker | None = None
+    """None if the source's log names columns (binlog_row_metadata = FULL)."""
     targets: dict[str, PipelineTarget] = Field(min_length=1)
     """Into what it is replicated, by name."""
     master: str = "local[2]"
-    """The Spark master that runs it: local[N], or the URL of a cluster."""
+    """The Spark master that runs it: local[N], the URL of a cluster, or sc://host:port of a Spark Connect server."""
     max_lag: Duration = 600.0
     """Seconds that staging may lie behind the source, and targets behind staging (beyond their ``every``), before channels are told."""
 
@@ -145,12 +154,26 @@ def find_problems(pipelines: dict[str, Pipeline], connections: dict[str, Any]) -
     for name, pipeline in pipelines.items():
         if pipeline.source.refresh not in (None, *connections):
             found.append((("pipelines", name, "source"), f"refresh: there is no connection {pipeline.source.refresh!r}; add it"))
+        if pipeline.tracker and (sentence := _check_tracker(pipeline.tracker.url, connections.get(pipeline.source.connection))):
+            found.append((("pipelines", name, "tracker"), sentence))
         for target, settings in pipeline.targets.items():
             connection = connections.get(settings.connection)
             if connection is not None and connection.write is None:
                 place = ("pipelines", name, "targets", target)
                 found.append((place, f"the connection {settings.connection!r} may only read; add write: {{url: ...}} to it"))
     return [*found, *_find_rings(pipelines, connections)]
+
+
+def _check_tracker(url: str, source: Any) -> str:
+    """Return what is wrong with the URL of a tracker; '' if nothing is, as far as it tells."""
+    try:
+        if dialects.by_scheme(dialects.parse_url(url).scheme).CHANGE_STREAM != "binlog":
+            return "url: it is no MySQL or MariaDB; give the tracker a server of the source's kind"
+        if source is not None and _place(url, "")[:4] == _place(source.url, "")[:4]:
+            return "url: it leads to the source's own server; give the tracker a server of its own"
+    except (BadUrl, KeyError) as error:
+        return f"url: {error}"
+    return ""
 
 
 def _find_rings(pipelines: dict[str, Pipeline], connections: dict[str, Any]) -> list[tuple[tuple[str, ...], str]]:

@@ -27,6 +27,9 @@ class Settle(Strict):
     """How long a change may take to arrive."""
     heartbeat: Heartbeat | None = None
     """A table by which the target shows how far it has come."""
+    barrier: Duration | None = None
+    """How long a run waits until a ``heartbeat`` reaches the target that was written after the source's snapshot was opened; the watermark
+    is then the source's clock right before that, minus ``lag``. Only for targets that get the transactions of all tables in order."""
     nulls: Literal["compare", "leave_out"] = "compare"
     """Whether rows whose ``column`` is NULL are compared or left out."""
 
@@ -36,6 +39,8 @@ class Settle(Strict):
             raise ValueError(
                 "settle needs a watermark; add lag (lag: 15m), or the source's heartbeat (heartbeat: {table: ..., column: ...})"
             )
+        if self.barrier is not None and self.heartbeat is None:
+            raise ValueError("barrier waits for a heartbeat, and none is given; add the source's (heartbeat: {})")
         return self
 
 
@@ -177,3 +182,5 @@ class Proxy(Strict):
     """The format of the files at a path; by default that of the file's ending, else Parquet."""
     as_of: dt.datetime | None = None
     """The time of the data in the dump; by default the time that the dump states, or the modification time of its file."""
+    keep: int = Field(2, ge=1)
+    """Dumps that ``auditor dump`` keeps, the newest of which stands in for the source."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from auditor.config._settings import Settings
 
@@ -12,11 +12,13 @@ def find_secrets(settings: Settings) -> list[str]:
     channels."""
     urls = [one.url for one in settings.connections.values()] + ([settings.store.url] if settings.store else [])
     urls += [one.write.url for one in settings.connections.values() if one.write]
+    urls += [one.tracker.url for one in settings.pipelines.values() if one.tracker]
     found = [one.url for one in settings.notify.channels.values()] + [settings.keep.journal_key or ""]
+    urls += [one.master for one in settings.pipelines.values()]
     for url in urls:
         try:
-            password = urlsplit(url).password or ""
+            password, tokens = urlsplit(url).password or "", parse_qs(urlsplit(url).query).get("token", [])
         except ValueError:  # not a URL: hide all of it
-            password = url
-        found += [password, unquote(password)]
+            password, tokens = url, []
+        found += [password, unquote(password), *tokens]
     return [one for one in found if one]

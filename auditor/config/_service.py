@@ -72,5 +72,7 @@ class Service(Strict):
     by TLS and from which address."""
     pipelines: tuple[str, ...] = ()
     """Pipelines that run as processes of the service."""
+    heartbeats: tuple[str, ...] = ()
+    """Connections to whose databases processes of the service write heartbeats."""
     requests_per_minute: int = Field(600, ge=1)
     """Maximum requests of one caller."""

@@ -9,9 +9,12 @@ from pydantic_core import PydanticCustomError
 
 from auditor.config._audit import Audit
 from auditor.config._base import Duration, Strict, check_key, suggest
+from auditor.config._carried import find_unalignable
 from auditor.config._connection import ConnectionSettings, share_statement_limits
 from auditor.config._groups import AuditGroup, split_groups
+from auditor.config._ordered import find_unordered
 from auditor.config._pipeline import Pipeline, find_problems
+from auditor.config._segment_audit import SegmentAudit, find_segment_problems
 from auditor.config._service import Service
 from auditor.errors import UnknownAudit, UnknownPipeline
 
@@ -72,6 +75,8 @@ class Settings(Strict):
     """The entries under ``audits:`` that have ``tables:``: which audits they are, the databases know."""
     pipelines: dict[str, Pipeline] = {}
     """What is replicated, by name."""
+    segments: dict[str, SegmentAudit] = {}
+    """Which writers of one change stream are compared, by name."""
     store: Store | None = None
     """By default auditor.db in the directory of the configuration file."""
     keep: Retention = Retention()
@@ -91,20 +96,20 @@ class Settings(Strict):
         unknown: list[tuple[tuple[str, ...], str]] = [
             (("audits", name, place), f"there is no connection {ref.connection!r}{suggest(ref.connection, self.connections)}")
             for name, audit in self.audits.items()
-            for place, ref in (("source", audit.source), ("target", audit.target), ("via", audit.via))
+            for place, ref in (*(("source", one) for one in audit.sources), ("target", audit.target), ("via", audit.via))
             if ref and ref.connection not in self.connections
         ]
         unknown += [
             (("audits", name, side), f"there is no connection {ref.connection!r}{suggest(ref.connection, self.connections)}")
             for name, group in self.groups.items()
-            for side, ref in (("source", group.template.source), ("target", group.template.target))
+            for side, ref in group.template.places.items()
             if ref.connection not in self.connections
         ]
         unknown += [
             (("notify", "channels", name, "audits"), f"there is no audit {audit!r}{suggest(audit, self.audits)}")
             for name, channel in self.notify.channels.items()
             for audit in channel.audits
-            if audit not in self.audits and audit.partition(".")[0] not in self.groups
+            if audit not in (*self.audits, *self.segments) and audit.partition(".")[0] not in self.groups
         ]
         unknown += [
             ((*place, "connection"), f"there is no connection {connection!r}{suggest(connection, self.connections)}")
@@ -116,10 +121,18 @@ class Settings(Strict):
             if connection not in self.connections
         ]
         unknown += find_problems(self.pipelines, self.connections)
+        unknown += find_unalignable(self.audits, self.pipelines, self.connections)
+        unknown += find_unordered(self.audits, self.pipelines, self.connections)
+        unknown += find_segment_problems(self.segments, self.pipelines, {*self.audits, *self.groups})
         unknown += [
             (("service", "pipelines"), f"there is no pipeline {name!r}{suggest(name, self.pipelines)}")
             for name in self.service.pipelines
             if name not in self.pipelines
+        ]
+        unknown += [
+            (("service", "heartbeats"), f"there is no connection {name!r}{suggest(name, self.connections)}")
+            for name in self.service.heartbeats
+            if name not in self.connections
         ]
         if unknown:
             message = "; ".join(f"{'.'.join(where)}: {sentence}" for where, sentence in unknown)
@@ -132,6 +145,13 @@ class Settings(Strict):
             known = ", ".join(sorted(self.audits)) or "none"
             raise UnknownAudit(f"there is no audit {name!r}{suggest(name, self.audits)} (audits here: {known})")
         return self.audits[name]
+
+    def segment_audit(self, name: str) -> SegmentAudit:
+        """Return the segment audit with this name. Raises UnknownAudit."""
+        if name not in self.segments:
+            known = ", ".join(sorted(self.segments)) or "none"
+            raise UnknownAudit(f"there is no segment audit {name!r}{suggest(name, self.segments)} (segment audits here: {known})")
+        return self.segments[name]
 
     def pipeline(self, name: str) -> Pipeline:
         """Return the pipeline with this name. Raises UnknownPipeline."""

@@ -34,7 +34,7 @@ def connecting(settings: Settings, audit: str) -> Iterator[None]:
     or pauses: its throttle decides when to connect.
     """
     found = settings.audits.get(audit)
-    names = [found.source.connection, found.target.connection] if found and not found.via else []
+    names = [one.connection for one in found.places.values()] if found and not found.via else []
     wanted = [settings.connections[name] for name in names if name in settings.connections]
     for connection in wanted:
         if connection.limits.statements is None and connection.limits.pause_when is None:

@@ -85,6 +85,7 @@ class Connection:
         """Whether the snapshot was closed, so that the next statement opens another."""
         self._use = threading.RLock()
         """Held while the session is in use."""
+        self._calm = threading.Lock()  # held by the one thread that waits until the database is calm
         self._last_use = time.monotonic()
         self.process_ids: set[int] = set()
         """The sessions' processes on the server, where they are known."""
@@ -141,6 +142,7 @@ class Connection:
         """Close the session; harmless if there is none."""
         if self._session:
             self._session.close()
+        self._throttle.leave_file()
 
     def cancel(self) -> None:
         """Cancel the running statement."""
@@ -153,6 +155,31 @@ class Connection:
             self.run(lambda session: session.begin())
             self._in_snapshot = True
 
+    def begin_snapshot_by(self, begin: Callable[[Session], T]) -> T:
+        """Open a snapshot as ``begin`` does, once, and return what it returns; none may be open. If it fails, none is."""
+
+        def work(session: Session) -> T:
+            try:
+                return begin(session)
+            except BaseException:
+                with suppress(AuditorError):  # the first error matters more; a lost connection has no snapshot left
+                    session.end()
+                raise
+
+        with prefix_errors(self.side, self.name):
+            result, self._in_snapshot = self.run_once(work), True
+        return result
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """Close the session for the block, so that another process may write the file that it has open."""
+        with self._use:
+            self._drop()
+        try:
+            yield
+        finally:
+            self.open_first()
+
     def end_snapshot(self) -> None:
         """Close the snapshot, if one is open. What was read in it stands, even if the server cannot be told."""
         with self._use:
@@ -162,11 +189,10 @@ class Connection:
 
     def renew_snapshot(self) -> None:
         """Replace the open snapshot: after a failed statement some engines refuse to go on in the transaction."""
-        if not self._in_snapshot:
-            return
-        self.end_snapshot()
-        self.snapshots_lost += 1
-        self.begin_snapshot()
+        if self._in_snapshot:
+            self.end_snapshot()
+            self.snapshots_lost += 1
+            self.begin_snapshot()
 
     def give_up_idle_snapshot(self, seconds: float) -> None:
         """Close the snapshot if nothing was read in it for this long.
@@ -192,16 +218,27 @@ class Connection:
         """Hold one of the database's slots for the block; waits while the database is busy."""
         with ExitStack() as held:
             if self._patient:
-                self.waiting_since = time.monotonic()
-                try:
-                    held.enter_context(self._throttle.statement(self._report_wait, self._stopped))
-                finally:
-                    self.waiting_since = None
+                self._enter_slot(held)
             before, self.running = self.running, True  # a nested statement does not end the outer one
             try:
                 yield
             finally:
                 self.running = before
+
+    def wait_until_calm(self) -> None:
+        """Return once the throttle would admit a statement, and hold no slot then: for writes, which have sessions of their own.
+
+        Raises DatabaseBusy and StatementCancelled as a statement does, with the side in front.
+        """
+        with prefix_errors(self.side, self.name), self._calm, ExitStack() as held:
+            self._enter_slot(held)
+
+    def _enter_slot(self, held: ExitStack) -> None:
+        self.waiting_since = time.monotonic()
+        try:
+            held.enter_context(self._throttle.statement(self._report_wait, self._stopped))
+        finally:
+            self.waiting_since = None
 
     def run_once(self, work: Callable[[Session], T], *, fresh: bool = False) -> T:
         """Run ``work`` on the session, behind the throttle; ``fresh`` wraps it in a snapshot of its own unless one is open."""

@@ -6,7 +6,7 @@ import contextvars
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -17,7 +17,7 @@ from auditor.config import ConnectionSettings
 from auditor.connections.connection import GOES_ON, Connection
 from auditor.connections.pauses import PauseWatch
 from auditor.errors import AuditorError, StatementCancelled
-from auditor.model import SIDES, Progress, Side, SideCost
+from auditor.model import SIDES, Progress, Side, SideCost, side_of
 from dialects import ServerTimes, Session
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,10 @@ class Reader:
         *,
         patient: bool = True,
     ) -> None:
-        """``names`` are the sides' connections, keys of ``settings``; a reader that is not ``patient`` neither waits nor retries."""
+        """``names`` are the connections of the tables that are read, keys of ``settings``, by side: each shard of a source is one.
+
+        A reader that is not ``patient`` neither waits nor retries.
+        """
         self.audit = audit
         self.stopped = threading.Event()
         """Set once no further statement may begin."""
@@ -58,21 +61,25 @@ class Reader:
         """Whether a person or a signal asked for the run to end."""
         self.unshared: set[Side] = set()
         """Sides whose extra connections could not join the snapshot."""
+        self.wait_between: Callable[[], object] | None = None
+        """Called between a fresh look at the source and one at the target; None if both are looked at at the same time."""
         self.alone: dict[Side, str] = {}
         """Why one connection of a side read everything, although the side has several."""
-        self.scan_bytes: dict[Side, int] = dict.fromkeys(SIDES, 0)
+        self.scan_bytes: dict[Side, int] = dict.fromkeys(names, 0)
         """Bytes of summaries received."""
-        self.scan_seconds: dict[Side, float] = dict.fromkeys(SIDES, 0.0)
+        self.scan_seconds: dict[Side, float] = dict.fromkeys(names, 0.0)
         self.sides: dict[Side, Connection] = {
-            side: Connection(side, names[side], settings[names[side]], self._report_status, self.stopped, patient) for side in SIDES
+            side: Connection(side, names[side], settings[names[side]], self._report_status, self.stopped, patient) for side in names
         }
         self._siblings: list[Connection] = []
         """Further connections that are open now."""
         self._began = time.monotonic()
         self._server_times: dict[Side, ServerTimes] = {}
         """What the servers recorded of the run's statements, where they were asked."""
-        self._closed_siblings: dict[Side, SideCost] = {side: SideCost() for side in SIDES}
+        self._closed_siblings: dict[Side, SideCost] = {side: SideCost() for side in names}
         """What further connections cost that are closed."""
+        self._read_rows: dict[Side, tuple[int, int]] = {}
+        """Of each shard the rows that its scan has read, and about how many it reads."""
         self._on_progress = on_progress
         self._pauses = PauseWatch(self._connections, self.stopped)
 
@@ -85,7 +92,7 @@ class Reader:
             self.sides[side].open_first()
 
         try:
-            on_both_sides(connect, self.cancel)
+            self.on_sides(connect)
             yield self
         except (AuditorError, KeyboardInterrupt):
             self.cancel()
@@ -98,25 +105,51 @@ class Reader:
         """Return a side's open session. Raises Unreachable if it was lost for good."""
         return self.sides[side].session
 
-    def ask(self, work: Callable[[Side, Session], T], *, fresh: bool = False) -> dict[Side, T]:
-        """Return ``work(side, session)`` of both sides, run in parallel and retried side by side after transient errors.
+    @property
+    def shards(self) -> tuple[Side, ...]:
+        """What stands for each shard of the source; empty for a source of one table."""
+        return tuple(side for side in self.sides if side not in SIDES)
+
+    def on_sides(self, work: Callable[[Side], T]) -> dict[Side, T]:
+        """Return ``work(side)`` of every table that is read, run in parallel; when one fails, the statements of all are cancelled."""
+        return on_both_sides(work, self.cancel, tuple(self.sides))
+
+    def ask_each(self, work: Callable[[Side, Session], T], *, fresh: bool = False) -> dict[Side, T]:
+        """Return ``work(side, session)`` of every table that is read, in parallel, each retried by itself after transient errors.
 
         ``fresh`` gives it a snapshot of its own, unless one is open, so that it sees the tables as they are now. Raises errors of the
         tree, with the side in front.
         """
-        return on_both_sides(lambda side: self.ask_side(side, work, fresh=fresh), self.cancel)
+        if fresh and self.wait_between:
+            source = self.ask_side("source", work, fresh=True)
+            self.wait_between()
+            return {"source": source, "target": self.ask_side("target", work, fresh=True)}
+        return self.on_sides(lambda side: self.ask_side(side, work, fresh=fresh))
+
+    def ask(self, work: Callable[[Side, Session], list[T]], *, fresh: bool = False) -> dict[Side, list[T]]:
+        """Return what ``ask_each`` does of both sides: what the shards of a source return is joined, in their order."""
+        found = self.ask_each(work, fresh=fresh)
+        return {"source": self.join(found), "target": found["target"]}
+
+    def join(self, found: Mapping[Side, list[T]]) -> list[T]:
+        """Return what was found of the source: that of its table, or of all its shards."""
+        return [one for shard in self.shards for one in found[shard]] if self.shards else found["source"]
+
+    def ask_source(self, work: Callable[[Side, Session], T]) -> list[T]:
+        """Return ``work(side, session)`` of the source's table, or of each of its shards in their order."""
+        return [self.ask_side(side, work) for side in self.shards or ("source",)]
 
     def ask_side(self, side: Side, work: Callable[[Side, Session], T], *, fresh: bool = False) -> T:
-        """Return ``work(side, session)`` of one side, retried after transient errors."""
+        """Return ``work(side, session)`` of one table that is read, retried after transient errors."""
         return self.sides[side].run(lambda session: work(side, session), fresh=fresh)
 
     def begin_snapshots(self) -> None:
         """Open both sides' snapshots, unless they are open."""
-        on_both_sides(lambda side: self.sides[side].begin_snapshot(), self.cancel)
+        self.on_sides(lambda side: self.sides[side].begin_snapshot())
 
     def end_snapshots(self) -> None:
         """Close both sides' snapshots, if they are open."""
-        on_both_sides(lambda side: self.sides[side].end_snapshot(), self.cancel)
+        self.on_sides(lambda side: self.sides[side].end_snapshot())
 
     @property
     def saw_one_snapshot(self) -> bool:
@@ -125,6 +158,11 @@ class Reader:
             return False
         sides = self.sides.values()
         return all(not one.snapshots_lost + one.snapshots_given_up and bool(one.session.dialect.BEGIN_SNAPSHOT) for one in sides)
+
+    @property
+    def snapshots_broken(self) -> int:
+        """How many snapshots ended before what was to be read in them was read."""
+        return sum(one.snapshots_lost + one.snapshots_given_up for one in self.sides.values())
 
     def add_siblings(self, side: Side, count: int) -> list[Connection]:
         """Open further connections of a side; ``cancel`` reaches them too."""
@@ -162,8 +200,16 @@ class Reader:
 
     def report(self, side: Side, doing: str, done: int = 0, total: int = 0) -> None:
         """Report what a side does, and of a scan how many of about how many rows are read."""
+        if side in self.shards:
+            side, (done, total) = "source", self._add_rows(side, done, total)
         statements, running = self.statements(side)
         self._on_progress(Progress(self.audit, side, doing, done, total, statements, running))
+
+    def _add_rows(self, shard: Side, done: int, total: int) -> tuple[int, int]:
+        """Note how many rows of a shard are read, and about how many there are, and return both for the whole source."""
+        self._read_rows[shard] = done, total
+        known = tuple(self._read_rows.values())
+        return sum(done for done, _ in known), sum(total for _, total in known)
 
     def report_both(self, doing: str) -> None:
         """Report what both sides do."""
@@ -172,13 +218,22 @@ class Reader:
 
     def statements(self, side: Side) -> tuple[int, int]:
         """Return how many statements of a side have ended, and how many are running."""
-        connections = [self.sides[side], *(sibling for sibling in tuple(self._siblings) if sibling.side == side)]
-        ended = self._closed_siblings[side].statements + sum(one.statements for one in connections)
+        here = [one for one in self.sides if side_of(one) == side]
+        connections = [*(self.sides[one] for one in here), *(sibling for sibling in tuple(self._siblings) if sibling.side in here)]
+        ended = sum(self._closed_siblings[one].statements for one in here) + sum(one.statements for one in connections)
         return ended, sum(one.running for one in connections)
 
     def servers(self) -> dict[Side, str]:
-        """Return name and version of each server that was reached."""
-        return {side: here.server for side, here in self.sides.items() if here.server}
+        """Return name and version of each server that was reached; of shards on several, each once."""
+        found: dict[Side, list[str]] = {}
+        for side, here in self.sides.items():
+            if here.server:
+                found.setdefault(side_of(side), []).append(here.server)
+        return {side: "; ".join(dict.fromkeys(names)) for side, names in found.items()}
+
+    def name(self, side: Side) -> str:
+        """Return a side for a person; a shard with its connection."""
+        return f"{side} ({self.sides[side].name})" if side in self.shards else side
 
     def read_server_times(self) -> None:
         """Ask the servers that record it how long the run's statements took there. A server that does not answer is logged."""
@@ -192,11 +247,17 @@ class Reader:
                 self._server_times |= {side: found} if found else {}
 
     def costs(self) -> dict[Side, SideCost]:
-        """Return what each side that was reached has cost so far."""
-        return {side: self._cost(side, here) for side, here in self.sides.items() if here.server}
+        """Return what each side that was reached has cost so far: of shards the sums, and the seconds of the slowest."""
+        found: dict[Side, SideCost] = {}
+        for side, here in self.sides.items():
+            if here.server:
+                known, cost = found.get(side_of(side)), self.cost(side)
+                found[side_of(side)] = _add_costs(known, cost) if known else cost
+        return found
 
-    def _cost(self, side: Side, main: Connection) -> SideCost:
-        closed = self._closed_siblings[side]
+    def cost(self, side: Side) -> SideCost:
+        """Return what one table that is read has cost so far."""
+        main, closed = self.sides[side], self._closed_siblings[side]
         return SideCost(
             statements=main.statements + closed.statements,
             bytes=main.received() + closed.bytes,
@@ -214,20 +275,30 @@ class Reader:
             self._pauses.begin()
 
 
+def _add_costs(one: SideCost, other: SideCost) -> SideCost:
+    return SideCost(
+        statements=one.statements + other.statements,
+        bytes=one.bytes + other.bytes,
+        scan_bytes=one.scan_bytes + other.scan_bytes,
+        seconds=max(one.seconds, other.seconds),
+        server=None,
+    )
+
+
 def _server_times(session: Session, process_ids: Collection[int], seconds: float) -> ServerTimes | None:
     return session.dialect.server_times(session, process_ids, seconds)
 
 
-def on_both_sides(work: Callable[[Side], T], cancel: Callable[[], None] | None = None) -> dict[Side, T]:
-    """Return ``work(side)`` of both sides, run in parallel.
+def on_both_sides(work: Callable[[Side], T], cancel: Callable[[], None] | None = None, sides: Sequence[Side] = SIDES) -> dict[Side, T]:
+    """Return ``work(side)`` of both sides, or of these, run in parallel.
 
     When one side fails, ``cancel`` is called until the other ends, and the error is raised. An error that only says that a statement
     was cancelled gives way to the other side's, which is the cause.
     """
-    with ThreadPoolExecutor(2, thread_name_prefix="side") as pool:
+    with ThreadPoolExecutor(len(sides), thread_name_prefix="side") as pool:
         futures: dict[Side, Future[T]] = {}
         try:
-            for side in SIDES:  # each thread gets a copy of the context, so that its log lines and spans belong to the same run
+            for side in sides:  # each thread gets a copy of the context, so that its log lines and spans belong to the same run
                 futures[side] = pool.submit(contextvars.copy_context().run, work, side)
             done, running = wait(futures.values(), return_when=FIRST_EXCEPTION)
             first = next((error for future in done if (error := future.exception())), None)

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import dialects
@@ -113,6 +113,12 @@ class Throttle:
             self._last_probe = None
         if session:
             session.close()
+
+    def leave_file(self) -> None:
+        """Close the probe's session if it holds a file open, unless a thread is admitted or waits: DuckDB opens a file in one mode only."""
+        with suppress(AuditorError):  # nothing was opened by a URL that cannot be read; who connects says what is wrong with it
+            if dialects.by_scheme(dialects.parse_url(self._connection.url).scheme).OPENS_FILES and not self.is_in_use():
+                self.close()
 
     def _wait_for_slot(self, ticket: object, thread: int, on_wait: OnWait, stopped: threading.Event) -> None:
         reported, why, busy_since = "", "the server does not report its load", None

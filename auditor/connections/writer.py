@@ -7,29 +7,31 @@ from contextlib import contextmanager, suppress
 
 import dialects
 from auditor.config import ConnectionSettings
-from auditor.errors import AuditorError, BadUrl, ConfigError
+from auditor.errors import AuditorError, BadUrl, ConfigError, MayOnlyRead
 from dialects import Dialect, Session
 
 
 def writing_dialect(name: str, connection: ConnectionSettings) -> Dialect:
-    """Return the dialect of a connection that is written to. Raises ConfigError without ``write``, or if its engine cannot be loaded."""
-    if connection.write is None:
-        raise ConfigError(f"the connection {name!r} may only read; add write: {{url: ...}} to it")
-    dialect = dialects.by_scheme(dialects.parse_url(connection.write.url).scheme)
+    """Return the dialect of a connection that is written to. Raises MayOnlyRead, and ConfigError for an engine that cannot be loaded."""
+    dialect = dialects.by_scheme(dialects.parse_url(_write_url(name, connection)).scheme)
     if not dialect.LOADS:
         others = ", ".join(engine.name for engine in dialects.working() if engine.LOADS)
         raise ConfigError(f"the connection {name!r}: {dialect.name} is no target of pipelines yet; use one that is ({others})")
     return dialect
 
 
-def patching_dialect(name: str, connection: ConnectionSettings) -> Dialect:
-    """Return the dialect of a connection whose rows are patched. Raises ConfigError without ``write``, or if its engine cannot."""
+def _write_url(name: str, connection: ConnectionSettings) -> str:
     if connection.write is None:
-        raise ConfigError(f"the connection {name!r} may only read; add write: {{url: ...}} to it")
-    dialect = dialects.by_scheme(dialects.parse_url(connection.write.url).scheme)
+        raise MayOnlyRead(f"the connection {name!r} may only read; add write: {{url: ...}} to it")
+    return connection.write.url
+
+
+def patching_dialect(name: str, connection: ConnectionSettings) -> Dialect:
+    """Return the dialect of a connection whose rows are patched. Raises MayOnlyRead, and ConfigError for an engine that cannot."""
+    dialect = dialects.by_scheme(dialects.parse_url(_write_url(name, connection)).scheme)
     if not dialect.PATCHES:
         raise ConfigError(f"the connection {name!r}: the rows of {dialect.name}'s tables cannot be changed one by one; copy the range anew")
-    if connection.database != connection.model_copy(update={"url": connection.write.url}).database:
+    if connection.database != connection.model_copy(update={"url": _write_url(name, connection)}).database:
         raise ConfigError(f"the connection {name!r}: write: url leads to another database than url; write the same one")
     return dialect
 

@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from auditor import canonical, telemetry
+from auditor import telemetry
 from auditor.errors import StoreError, UnknownRun
 from auditor.history.handover import CountStatements, Schemas
+from auditor.history.stored_plan import dump_plan
 from auditor.model import Chunk, Plan, Progress, Side
 from auditor.store import Store, chunks, runs
 from auditor.summary import codec
@@ -145,20 +144,3 @@ class StoreCheckpoint:
             done, running = statements(side)
             progress[side] = {"doing": one.doing, "done": one.done, "total": one.total, "statements": done, "running": running}
         return progress
-
-
-_PLAN = TypeAdapter(Plan)
-
-
-def dump_plan(plan: Plan) -> bytes:
-    """Return a plan as JSON."""
-    return _PLAN.dump_json(plan)
-
-
-def load_plan(data: bytes) -> Plan | None:
-    """Return the plan in the JSON; None for that of another version, whose summaries cannot be compared with those of this one."""
-    try:
-        plan = _PLAN.validate_json(data)
-    except ValidationError:
-        return None
-    return plan if plan.version == canonical.VERSION else None

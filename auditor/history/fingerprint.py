@@ -13,7 +13,7 @@ from auditor.model import SIDES, Plan
 
 IGNORED_SETTINGS = frozenset({
     "method", "k", "t", "bits", "hash", "salt", "limits", "partition", "snapshot", "prescan", "recheck", "overdue_after", "ladder",
-    "rolling", "via", "schedule", "schema", "allow_empty",
+    "rolling", "via", "schedule", "schema", "allow_empty", "align",
 })  # fmt: skip
 """Settings that decide how, how much and when a run reads, but not what it means that two rows match."""
 
@@ -28,7 +28,15 @@ def with_connections(definition: Mapping[str, Any], connections: Mapping[str, Co
     A connection that leads to another database, or whose times are of another zone, makes it another audit: nothing that was seen under
     the former one is known of it.
     """
-    read = {side: connections[name].identity for side in SIDES if (name := definition[side]["connection"]) in connections}
+
+    def identity(table: Mapping[str, Any]) -> dict[str, str] | None:
+        return connections[name].identity if (name := table["connection"]) in connections else None
+
+    read: dict[str, Any] = {}
+    for side in SIDES:
+        written = definition[side]
+        read[side] = [identity(one) for one in written] if isinstance(written, list) else identity(written)
+    read = {side: found for side, found in read.items() if found is not None}
     return {**definition, CONNECTIONS: read}
 
 

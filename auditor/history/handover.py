@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from auditor.errors import AuditorError, ColumnsChanged, PlanError
 from auditor.history.left_out import LeftOut
 from auditor.history.masking import Digest, not_stored
 from auditor.model import Chunk, Plan, Progress, Report, Side
@@ -107,3 +108,11 @@ class NoCheckpoint:
     def keep_alive(self, stop: Callable[[], None], statements: CountStatements) -> AbstractContextManager[None]:
         """Return a context manager that does nothing."""
         return nullcontext()
+
+
+def allows_resume(error: AuditorError) -> bool:
+    """Return whether a run that ended with this error may get further when it is resumed.
+
+    It cannot where other settings are needed (exit code 2), nor after a table's columns changed: either needs a new run.
+    """
+    return error.exit_code != PlanError.exit_code and not isinstance(error, ColumnsChanged)

@@ -65,7 +65,10 @@ def hide_report(report: Report, digest: Digest) -> Report:
         named: tuple[Difference, ...] = tuple(replace(one, key=_hide_names(one.key, masked, digest)) for one in differences.named)
         ranges: tuple[RangeDifference, ...] = tuple(replace(one, first=None, last=None) for one in differences.ranges)
         differences = replace(differences, named=named, ranges=ranges)
-    return replace(report, overdue=overdue, differences=differences)
+    live = report.live
+    if live:
+        live = replace(live, lost=tuple(replace(one, key=_hide_names(one.key, masked, digest)) for one in live.lost))
+    return replace(report, overdue=overdue, differences=differences, live=live)
 
 
 def error_text(error: Exception, plan: Plan | None) -> str:

@@ -144,7 +144,9 @@ def save_result(store: Store, outcome: Outcome, limits: Retention) -> None:
 
 
 def _read_moment(store: Store, report: Report, plan: Plan) -> dt.datetime:
-    """Return the time at which the run's data was valid: its watermark, else its first start, before any resume."""
+    """Return the time at which the run's data was valid: where it was aligned, its watermark, else its first start, before any resume."""
+    if report.aligned:
+        return report.aligned.time
     if plan.watermark:
         return parse_time(plan.watermark)
     started = runs.get_run(store, report.run).started
@@ -163,7 +165,8 @@ def with_verified_through(store: Store, report: Report) -> Report:
     state = audit_state.get_state(store, report.audit)
     verified, within = state.verified_under(fingerprint.hash_settings(run.definition))
     settings, plan = _own_settings(run), report.plan
-    if report.verdict is Verdict.MATCH and plan and not plan.slice and settings:
+    reads_source = report.live is None or bool(report.live.scanned)  # a match with the stream says nothing of what the log does not
+    if report.verdict is Verdict.MATCH and plan and not plan.slice and settings and reads_source:
         read_at, all_equal = _read_moment(store, report, plan), not report.within_threshold
         if plan.partition_ranges:
             parts = _parts_as_read(store, report, plan, settings, read_at)
@@ -175,6 +178,8 @@ def with_verified_through(store: Store, report: Report) -> Report:
             verified = _later(verified, read_at)
         elif complete:
             within = _later(within, read_at)
+    if report.verified_through:  # of a segment audit, which knows it from its register
+        verified = _later(verified, report.verified_through)
     within = within if within and (verified is None or within > verified) else None
     return dataclasses.replace(report, verified_through=verified, within_threshold_through=within)
 
@@ -266,7 +271,8 @@ def _to_store_outcome(report: Report, partition_map: PartitionMap | None) -> run
 def _to_stored_difference(one: Difference) -> StoredDifference:
     columns = [dataclasses.asdict(column) for column in one.columns]
     looks = [{"at": look.at.isoformat(), "seen": look.seen} for look in one.looks]
-    return StoredDifference(kind=one.kind, key=one.key, rows=dict(one.rows), columns=columns, state=one.state, looks=looks)
+    shards = list(one.shards)
+    return StoredDifference(kind=one.kind, key=one.key, rows=dict(one.rows), columns=columns, state=one.state, looks=looks, shards=shards)
 
 
 def _to_stored_range(one: RangeDifference) -> StoredDifference:
@@ -293,7 +299,8 @@ _RANGE = TypeAdapter(RangeDifference)
 
 
 def _from_stored_difference(one: StoredDifference) -> dict[str, Any]:
-    return {"kind": one.kind, "key": one.key, "rows": one.rows, "columns": one.columns, "state": one.state, "looks": one.looks}
+    values = {"kind": one.kind, "key": one.key, "rows": one.rows, "columns": one.columns, "state": one.state, "looks": one.looks}
+    return {**values, "shards": one.shards}
 
 
 def load_partition_map(store: Store, run: str) -> PartitionMap | None:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from statistics import median
-from typing import Literal
+from typing import Literal, Protocol
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
 
 from auditor.config import Audit, ConnectionSettings, Schedule, Threshold
 from auditor.history import fingerprint
+from auditor.history.records import load_report
 from auditor.history.rolling_table import RollingVerdict, load_rolling_verdict
 from auditor.model import State, Verdict
 from auditor.store import Store, audit_state, runs
@@ -48,6 +49,14 @@ MIN_STALE_AGE = 86400.0
 """Seconds below which a verdict of an audit without a schedule is never stale."""
 
 
+class Scheduled(Protocol):
+    """An audit of tables or of segments."""
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """When it is due."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """What an audit stands at. Runs are those with its own settings, except ``active``."""
@@ -76,6 +85,10 @@ class Standing:
     """The moment up to which everything was seen equal; None under settings that never verified it."""
     within_threshold_through: dt.datetime | None = None
     """The moment up to which everything was equal or within the threshold; None if that is not later than ``verified_through``."""
+
+    stream_through: dt.datetime | None = None
+    """The moment up to which the target was seen equal to the stream of its source, which live summaries say; None without them.
+    ``verified_through`` is then when a scan of the source last proved it."""
 
     @property
     def newest(self) -> StoredRun | None:
@@ -112,7 +125,7 @@ def status_label(status: Status) -> str:
 def derive_standing(
     kept: Sequence[StoredRun],
     at: dt.datetime,
-    audit: Audit | None,
+    audit: Scheduled | None,
     settings: str | None = None,
     *,
     state: AuditState = NOTHING,
@@ -183,7 +196,7 @@ def _verified(own: Sequence[StoredRun], settings: str | None, state: AuditState)
     return verified, within if within and (verified is None or within > verified) else None
 
 
-def _stale_reason(own: Sequence[StoredRun], run: StoredRun, audit: Audit | None, age: float, at: dt.datetime) -> str:
+def _stale_reason(own: Sequence[StoredRun], run: StoredRun, audit: Scheduled | None, age: float, at: dt.datetime) -> str:
     """Return why the verdict of ``run`` is too old to rely on; empty if it is not. One that is running or paused is never stale."""
     if audit and audit.schedule:
         return _overdue_reason(audit.schedule, own, run, at)
@@ -260,12 +273,23 @@ def _load_standing(
 ) -> Standing:
     table, paused, state = load_table_verdict(store, name, kept), audit_state.is_paused(states, name), states.get(name, NOTHING)
     found = derive_standing(kept, at, audit, settings, state=state, paused=paused, table=table)
+    if isinstance(audit, Audit) and audit.summaries:
+        found = replace(found, stream_through=_stream_through(store, kept))
     if found.status != "stale" or (audit and audit.schedule):
         return found
     earlier = runs.list_runs(store, audit=name, state=State.DONE, limit=HABIT_RUNS, own_only=True)
     known = {run.run for run in kept}
     habit = [*kept, *(run for run in earlier if run.run not in known)]
-    return derive_standing(habit, at, audit, settings, state=state, paused=paused, table=table)
+    return replace(
+        derive_standing(habit, at, audit, settings, state=state, paused=paused, table=table), stream_through=found.stream_through
+    )
+
+
+def _stream_through(store: Store, kept: Sequence[StoredRun]) -> dt.datetime | None:
+    """Return up to when the last run that matched saw the target equal to the stream."""
+    run = next((one for one in kept if one.verdict is Verdict.MATCH and not one.is_one_off), None)
+    found = load_report(store, run.run, 0) if run else None
+    return found.live.time if found and found.live else None
 
 
 def load_table_verdict(store: Store, name: str, kept: Sequence[StoredRun]) -> RollingVerdict | None:

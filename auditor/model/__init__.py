@@ -15,21 +15,25 @@ from auditor.model._differences import (
     Settling,
 )
 from auditor.model._found import (
+    Alignment,
     Comparison,
     Divergent,
     Jaccard,
+    LiveCheck,
     Overdue,
     OverdueRange,
     Report,
     Score,
+    ShardResult,
     SideCost,
     Step,
 )
+from auditor.model._heartbeat import HEARTBEAT_COLUMN, HEARTBEAT_TABLE
+from auditor.model._live import EpochState, LiveEpoch
 from auditor.model._measure import Measure
 from auditor.model._part import Part
 from auditor.model._plan import (
     NULL_PARTITION,
-    SIDES,
     Chunk,
     ColumnPlan,
     Leveling,
@@ -37,30 +41,43 @@ from auditor.model._plan import (
     NotCompared,
     Partitioning,
     Plan,
-    Prescan,
     Progress,
-    Side,
     SidePlan,
     State,
     Tolerance,
     Verdict,
     consecutive_ranges,
 )
+from auditor.model._prescan import Prescan
+from auditor.model._registered_segment import (
+    SEGMENT_VERDICTS,
+    ComparedBy,
+    RegisteredSegment,
+    SegmentVerdict,
+    compare_segment,
+)
 from auditor.model._segment import Segment
+from auditor.model._side import SIDES, AnySide, Side, is_shard, read_sides, shard_number, shard_side, side_of
 from auditor.model._slice import PERMISSIONS, SLICES, Slice, describe_other_settings
 from auditor.model._table_note import NoteKind, Skip, TableNote
 from auditor.model._time import parse_time
 
 __all__ = [
+    "HEARTBEAT_COLUMN",
+    "HEARTBEAT_TABLE",
     "NULL_PARTITION",
     "PERMISSIONS",
+    "SEGMENT_VERDICTS",
     "SIDES",
     "SLICES",
     "Advice",
+    "Alignment",
+    "AnySide",
     "ChangedColumn",
     "Chunk",
     "ColumnDifference",
     "ColumnPlan",
+    "ComparedBy",
     "Comparison",
     "DefinedColumn",
     "DefinedTable",
@@ -68,8 +85,11 @@ __all__ = [
     "DifferenceKind",
     "Differences",
     "Divergent",
+    "EpochState",
     "Jaccard",
     "Leveling",
+    "LiveCheck",
+    "LiveEpoch",
     "Look",
     "Measure",
     "Method",
@@ -83,11 +103,14 @@ __all__ = [
     "Prescan",
     "Progress",
     "RangeDifference",
+    "RegisteredSegment",
     "Remedy",
     "Report",
     "Score",
     "Segment",
+    "SegmentVerdict",
     "Settling",
+    "ShardResult",
     "Side",
     "SideCost",
     "SidePlan",
@@ -99,7 +122,13 @@ __all__ = [
     "Tolerance",
     "Tool",
     "Verdict",
+    "compare_segment",
     "consecutive_ranges",
     "describe_other_settings",
+    "is_shard",
     "parse_time",
+    "read_sides",
+    "shard_number",
+    "shard_side",
+    "side_of",
 ]

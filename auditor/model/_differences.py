@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from auditor.model._plan import Side
+from auditor.model._side import Side
 
 DifferenceKind = Literal["missing", "extra", "changed"]
 """``missing``: the row is in the source only. ``extra``: in the target only. ``changed``: its key is on both sides, and the rows differ."""
@@ -73,6 +73,13 @@ class Difference:
     """Whether the difference stands or may still settle."""
     looks: tuple[Look, ...] = ()
     """Its rechecks, the first one first."""
+    shards: tuple[str, ...] = ()
+    """The shards of the source that hold the key; empty where none does, and for a source of one table."""
+
+    @property
+    def is_doubled(self) -> bool:
+        """Return whether several shards of the source hold the key, of which each row should have one."""
+        return len(self.shards) > 1
 
     @property
     def key_number(self) -> int:
@@ -107,6 +114,8 @@ class RangeDifference:
     """Number of buckets if partitions are hash buckets, else 0. A second scan may use more buckets than the plan says."""
     state: Settling = "confirmed"
     """Whether the difference stands or may still settle."""
+    shards: dict[str, int] = field(default_factory=dict)
+    """The shards of the source that hold missing rows, each with how many; empty where that is not known, and without shards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +158,11 @@ class Differences:
     """The columns in which changed rows differ, the most frequent first."""
     compared: int = 0
     """How many changed rows were compared by column: those that were named, and of lists as many as are fetched with their columns."""
+
+    @property
+    def doubled(self) -> int:
+        """Return how many of the listed keys are on several shards of the source."""
+        return sum(one.is_doubled for one in self.named)
 
     def __bool__(self) -> bool:
         """Return whether anything differs, or may: also where nothing is listed, because the counts and estimates are not capped."""

@@ -9,9 +9,10 @@ import datetime as dt
 from dataclasses import dataclass, field
 
 from auditor.model._advice import Advice
-from auditor.model._differences import Differences
+from auditor.model._differences import Difference, Differences
 from auditor.model._measure import Measure
-from auditor.model._plan import Method, Plan, Side, State, Verdict
+from auditor.model._plan import Method, Plan, State, Verdict
+from auditor.model._side import Side
 from auditor.model._slice import Slice
 from dialects import ServerTimes
 
@@ -122,6 +123,32 @@ class SideCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShardResult:
+    """One shard of a source in a run: what was read of it, and which of its rows the target does not hold."""
+
+    label: str
+    """Its connection and table, for a person."""
+    server: str = ""
+    """Product and version of its server."""
+    rows: int | None = None
+    """Rows that were read of it; None where the scan was not read whole by this run."""
+    missing: int = 0
+    """Rows of it that the target lacks, as far as they were named or counted in ranges; without those of doubled keys."""
+    changed: int = 0
+    """Rows of it that the target holds otherwise, as far as they were named; without those of doubled keys."""
+    doubled: int = 0
+    """Its keys that another shard holds too, as far as they were named."""
+    verdict: Verdict = Verdict.UNKNOWN
+    """Match if the target is known to hold all of its rows; mismatch if it does not, or a key is on another shard too."""
+    snapshots_lost: int = 0
+    """Snapshots of it that were lost or given up, after which it was read as it was later."""
+    cost: SideCost | None = None
+    """What reading it cost."""
+    aligned: Alignment | None = None
+    """At which place of its own log it was read, which the target shows of it; None if the run is not aligned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overdue:
     """A row that was not compared, one run after another: it was younger than the watermark each time, or still changing."""
 
@@ -145,6 +172,50 @@ class OverdueRange:
     """Runs in a row that read it and compared none of its rows."""
     since: dt.datetime
     """When the first of them began, in UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alignment:
+    """At which position of the source's change stream both sides of a run were read."""
+
+    position: str
+    """The place in the source's binary log: ``FILE:POS``; of shards each one's, with its name."""
+    time: dt.datetime
+    """The source's clock (UTC) right before its snapshot was opened: whatever was committed by then was compared; of shards the least."""
+    way: str
+    """How the source's snapshot came to be at this place, as a clause for a person."""
+    pipeline: str
+    """The pipeline that brought the target there; of shards all of them, joined by ``and``."""
+    held: float
+    """Seconds for which the pipeline let the target's table stand still."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveCheck:
+    """What a run compared with the summaries that the stream keeps of the source, and how old both proofs are."""
+
+    pipeline: str
+    """The pipeline that keeps them."""
+    place: str
+    """The place of the source's log as of which the target was compared: its snapshot holds exactly that."""
+    time: dt.datetime | None
+    """When the source committed the last event before it; for a run that scanned the source, its clock there. None if unknown."""
+    began: dt.datetime
+    """Since when the stream keeps the summaries, by the source's clock."""
+    began_place: str
+    """Where in the source's log that was."""
+    proved: dt.datetime
+    """When a scan of the source last proved them, by the source's clock."""
+    proved_place: str
+    """Where in the source's log that was."""
+    scanned: str = ""
+    """Why this run scanned the source, as a clause; empty if it did not."""
+    moved: int = 0
+    """Rows that differed as of the place, and had changed in the source since when they were fetched from there."""
+    lost: tuple[Difference, ...] = ()
+    """The rows that the scan found and the stream's summaries lacked: what the log did not say. At most ``limits: max_differences``."""
+    lost_partitions: tuple[str, ...] = ()
+    """The partitions in which more rows were lost than the sums name, for a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +283,12 @@ class Report:
     within_threshold_through: dt.datetime | None = None
     """The moment (UTC) through which the whole table was equal, or differed within the threshold; None if it is not later than the
     other, or it never was."""
+    aligned: Alignment | None = None
+    """Where both sides were read, so that nothing was in flight; None if they were read at different positions."""
+    not_aligned: str = ""
+    """Why a run of an audit with ``align`` is not aligned, as a clause; empty if it is, or was not to be."""
+    live: LiveCheck | None = None
+    """What was compared with live summaries; None for an audit without them, and for a run that failed before."""
     as_of: dt.datetime | None = None
     """The moment (UTC) that the dump stands for, in an audit through a proxy; None where unknown, or without a proxy."""
     left_out: int = 0
@@ -232,6 +309,8 @@ class Report:
     """What would mend the target; None unless rows differ."""
     notes: tuple[str, ...] = ()
     """Further sentences about this run for a person."""
+    shards: tuple[ShardResult, ...] = ()
+    """What was found of each shard of the source, in their order; empty for a source of one table."""
 
     @property
     def within_threshold(self) -> bool:

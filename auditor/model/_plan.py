@@ -14,12 +14,11 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Literal
 
+from auditor.model._prescan import Prescan
+from auditor.model._side import AnySide, Side, read_sides
 from auditor.model._slice import Slice
 from dialects import Kind, TimeUnit
 
-Side = Literal["source", "target"]
-SIDES: tuple[Side, Side] = ("source", "target")
-"""Both sides, always in this order."""
 Method = Literal["counts", "signature", "minhash", "exact"]
 """How much the summary of a partition carries, from the cheapest: see section 4 of the design."""
 
@@ -115,11 +114,11 @@ class ColumnPlan:
     """The source's name of the column."""
     kind: Kind
     """The canonical kind in which the scan compares both sides; with a ``tolerance``, coarse enough for it."""
-    native: dict[Side, Kind]
+    native: dict[AnySide, Kind]
     """The canonical kind of each side's own type."""
-    expression: dict[Side, str]
+    expression: dict[AnySide, str]
     """SQL of the column on each side: its quoted name, or an expression in parentheses."""
-    types: dict[Side, str]
+    types: dict[AnySide, str]
     """Each side's own type as the catalogue spells it, for a person."""
     why: str
     """Why the columns are compared as ``kind``, for a person."""
@@ -133,12 +132,12 @@ class ColumnPlan:
     """Whether values are hidden in results; only their hashes are fetched."""
     tolerance: Tolerance | None = None
     """How far apart values may be and still count as equal."""
-    fine: dict[Side, Kind] = field(default_factory=dict)
+    fine: dict[AnySide, Kind] = field(default_factory=dict)
     """With a tolerance, the kind in which each side's unrounded values are fetched; empty otherwise."""
 
-    never_null: tuple[Side, ...] = ()
+    never_null: tuple[AnySide, ...] = ()
     """The sides whose catalogue says that the column holds no NULL."""
-    zones: dict[Side, str] = field(default_factory=dict)
+    zones: dict[AnySide, str] = field(default_factory=dict)
     """The side whose times are those of UTC and are taken to a zone, with the zone; empty where both sides' are of one zone."""
 
     digest: bool = False
@@ -203,21 +202,6 @@ def _time_label(unit: TimeUnit, index: int) -> str:
     return f"{moment:%Y-%m-%d}" if unit == "day" else f"{moment:%Y-%m-%d %H}:00"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prescan:
-    """Whether a run reads one signature for each of a few stretches of the table first, and by the method only what differs."""
-
-    used: bool
-    """Whether it does."""
-    why: str
-    """Why, for a person."""
-    partitions: int = 0
-    """Range partitions in each stretch; 0 if partitions are no key ranges."""
-
-    def __str__(self) -> str:
-        return f"{'yes' if self.used else 'no'}, because {self.why}"
-
-
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """The rows that one statement summarises: consecutive partitions of one side."""
@@ -255,7 +239,7 @@ class SidePlan:
     label: str
     """The connection and the table as configured, for a person: ``shop: orders``."""
     table: str
-    """SQL of the table's qualified name."""
+    """SQL of the table's qualified name; of a source of several shards their names, for a person."""
     where: str
     """SQL condition of the audit's filter and the slice; empty for all rows."""
     settled: str = ""
@@ -283,8 +267,8 @@ class Plan:
     """Name of the audit."""
     method: Method
     """What the summaries carry."""
-    sides: dict[Side, SidePlan]
-    """Tables, filters and chunks of both sides."""
+    sides: dict[AnySide, SidePlan]
+    """Tables, filters and chunks of both sides; of a source of several shards also those of each, which are read in place of it."""
     columns: tuple[ColumnPlan, ...]
     """The compared columns: first those of the key, in key order."""
     key: int
@@ -309,6 +293,10 @@ class Plan:
     """Greatest key over both sides; None where ``least`` is."""
     snapshot: Literal["whole", "per_chunk"] = "whole"
     """Whether one snapshot holds for a whole side, or each chunk is read in a short one of its own."""
+    aligned: str = ""
+    """The place of the source's log (of shards each one's) at which both sides are read, in one snapshot; empty if they are not aligned."""
+    barrier: str = ""
+    """How the run knew that what is older than the watermark had arrived, as a sentence; empty if it waited for no heartbeat."""
     watermark: str = ""
     """Moment (UTC, canonical text) from which rows are left out on both sides as still in flight; empty if none are."""
     partition_ranges: tuple[tuple[int, int], ...] = ()
@@ -323,8 +311,15 @@ class Plan:
     """Further sentences for a person."""
     prescan: Prescan | None = None
     """Whether stretches are read first; None until it is decided."""
+    joins_words: bool = False
+    """Whether a signature's two words are carried into one number, which says whether rows are equal, and not how many differ."""
     version: int = 0
     """`canonical.VERSION` of the auditor that made the plan; 0 before there were versions."""
+
+    @property
+    def read_sides(self) -> tuple[Side, ...]:
+        """Return the sides of the tables that are read: source and target, or the shards of the source and the target."""
+        return read_sides(self.sides)
 
     @property
     def key_columns(self) -> tuple[ColumnPlan, ...]:

@@ -37,3 +37,5 @@ class Segment:
     """When the source committed its last event."""
     gtid: str | None = None
     """Global id of its last event's transaction; with ``last_row`` it names the same place on every server."""
+    first_gtid: str | None = None
+    """Global id of its first event's transaction; None if there is none, or an earlier release listed the segment."""

@@ -9,7 +9,7 @@ from typing import Any
 SLICES = ("keys", "times")
 """Overrides that limit a run to a slice of its table."""
 
-PERMISSIONS = ("force",)
+PERMISSIONS = ("force", "rescan")
 """Overrides that change how a run may read, but not what it says of the audit; a run with others is a one-off run."""
 
 

@@ -21,11 +21,14 @@ from dialects import Place, Session, Table
 LEAST_EXPIRY = 86400
 """Seconds for which the source should keep its binary log, so that a pipeline that stood still for a night goes on."""
 
+METADATA = "binlog_row_metadata"
+"""The setting that a tracker makes good for."""
+
 WANTED = {
     "log_bin": ("ON", "start the server with --log-bin"),
     "binlog_format": ("ROW", "run SET GLOBAL binlog_format = 'ROW'"),
     "binlog_row_image": ("FULL", "run SET GLOBAL binlog_row_image = 'FULL'"),
-    "binlog_row_metadata": ("FULL", "run SET GLOBAL binlog_row_metadata = 'FULL'"),
+    METADATA: ("FULL", "run SET GLOBAL binlog_row_metadata = 'FULL'"),
     "binlog_row_value_options": ("", "run SET GLOBAL binlog_row_value_options = ''"),
 }
 """Settings of the source, their value, and what sets it. https://dev.mysql.com/doc/refman/9.4/en/replication-options-binary-log.html"""
@@ -59,7 +62,7 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
     except AuditorError as error:
         return [Finding("error", f"source {pipeline.source.connection}", str(error))]
     try:
-        found += [Finding(severity, "source", sentence) for severity, sentence in _check_source(session)]
+        found += [Finding(severity, "source", sentence) for severity, sentence in _check_source(session, pipeline.tracker is not None)]
         for result in _read_tables(session, pipeline, salt):
             if isinstance(result, Finding):
                 found.append(result)
@@ -89,14 +92,17 @@ def _schema(database: str, name: str, table: Table) -> TableSchema:
     return TableSchema(database, name, columns, table.primary_key)
 
 
-def _check_source(session: Session) -> Iterator[tuple[Literal["error", "warning"], str]]:
+def _check_source(session: Session, has_tracker: bool) -> Iterator[tuple[Literal["error", "warning"], str]]:
     if session.dialect.CHANGE_STREAM != "binlog":
         yield "error", f"it is {session.server}, which has no binary log; a pipeline reads MySQL or MariaDB"
         return
     values = {str(name): str(value) for name, value in session.query(_statement(session, "pipeline_settings"))}
+    values.setdefault(METADATA, "not there")  # before MySQL 8.0 and MariaDB 10.5
     for setting, (wanted, mend) in WANTED.items():
-        if values.get(setting, wanted).upper() != wanted:
-            yield "error", f"{setting} is {values[setting]!r} and must be {wanted!r}; {mend}, and write it into the server's option file"
+        if values.get(setting, wanted).upper() != wanted and not (setting == METADATA and has_tracker):
+            other_way = "; or give the pipeline a tracker: {url: ...}" if setting == METADATA else ""
+            mended = f"{mend}, and write it into the server's option file{other_way}"
+            yield "error", f"{setting} is {values[setting]!r} and must be {wanted!r}; {mended}"
     if values.get("server_id", "1") == "0":
         yield "error", "server_id is 0, so that the server sends its binary log to nobody; run: SET GLOBAL server_id = 1"
     expiry = int(values.get("binlog_expire_logs_seconds", "0") or 0)

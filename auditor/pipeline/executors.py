@@ -17,7 +17,8 @@ from auditor.config import Settings
 from auditor.connections.writer import writing_dialect
 from auditor.errors import AuditorError, ConfigError, StagingFailed
 from auditor.pipeline import spark
-from auditor.pipeline.staged_parts import make_folder
+from auditor.pipeline.s3_folder import S3Folder, folder_at, write_note
+from auditor.pipeline.staged_parts import delete, make_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +28,8 @@ PACKAGES = {
     "yaml": "pyyaml", "sqlglot": "sqlglot",
 }  # fmt: skip
 """What all tasks import, and what pip calls it. Tasks that load a target side by side import its driver, too."""
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 MARKER = ".reached"
 """The file by which an executor finds out whether it sees the driver's folder."""
@@ -45,24 +48,64 @@ class Needs:
     """What the marker file must contain."""
 
 
+PROBES = 16
+"""Tasks that ask executors of a Spark Connect server, which does not say how many cores they have."""
+
+ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+"""What Spark needs so that what it sends to executors cannot be read on the way.
+https://spark.apache.org/docs/latest/security.html#network-encryption"""
+
+
 def check_executors(settings: Settings, config_file: Path, name: str) -> list[str]:
     """Return what the executors lack, a sentence each; starts Spark. Raises AuditorError if it cannot be started or asked."""
-    pipeline = settings.pipeline(name)
-    root = Path(pipeline.staging.path)
-    session = spark.start_session(pipeline.master)
-    make_folder(root)
-    marker = root / MARKER
+    session = spark.start_session(settings.pipeline(name).master)
     try:
-        marker.write_text(f"of pipeline {name}")
-        packages = {**PACKAGES, **_drivers(settings, name)}
+        return list(find_lacks(session, settings, config_file, name))
+    finally:
+        spark.close_session(session)
+
+
+def require(session: SparkSession, settings: Settings, config_file: Path, name: str) -> None:
+    """Raise ConfigError if executors lack something that the pipeline needs of them."""
+    if lacks := find_lacks(session, settings, config_file, name):
+        raise ConfigError(f"pipeline {name!r} cannot run at {settings.pipeline(name).master.partition('?')[0]}: {'; '.join(lacks)}")
+
+
+def find_lacks(session: SparkSession, settings: Settings, config_file: Path, name: str) -> list[str]:
+    """Return what the executors of a session lack, a sentence each. Raises AuditorError if they cannot be asked."""
+    pipeline = settings.pipeline(name)
+    root = folder_at(pipeline.staging.path)
+    make_folder(root)
+    try:
+        marker = f"of pipeline {name}"
+        packages = {**PACKAGES, **_drivers(settings, name), **({"boto3": "boto3"} if isinstance(root, S3Folder) else {})}
         versions = {one: str(import_module(one).__version__) for one in packages}
-        needs = Needs(f"{sys.version_info[0]}.{sys.version_info[1]}", versions, str(config_file), str(root), marker.read_text())
+        needs = Needs(f"{sys.version_info[0]}.{sys.version_info[1]}", versions, str(config_file), str(root), marker)
+        write_note(root, MARKER, marker)
         answers = _ask(session, _questions(needs))
     except OSError as error:
         raise StagingFailed(f"the staging's folder {root} cannot be written: {error.strerror}; correct staging: path") from error
     finally:
-        marker.unlink(missing_ok=True)
-    return list(dict.fromkeys(sentence for answer in answers for sentence in judge(needs, answer)))
+        with suppress(OSError):
+            delete(root, [MARKER])
+    found = [sentence for answer in answers for sentence in judge(needs, answer)]
+    if masked := sorted(table for table, columns in pipeline.columns.items() if columns.mask):
+        found += find_open_ways(session, pipeline.master, masked[0])
+    return list(dict.fromkeys(found))
+
+
+def find_open_ways(session: SparkSession, master: str, table: str) -> Iterator[str]:
+    """Yield where the salt of masked columns, which tasks need, would travel so that others on the way can read it."""
+    if spark.is_local(master):
+        return
+    about = f"{table} has masked columns, whose salt tasks get"
+    if any(str(session.conf.get(name, "false")).lower() != value for name, value in ENCRYPTED.items()):
+        settings = " and ".join(f"{name} {value}" for name, value in ENCRYPTED.items())
+        yield f"{about}, and Spark does not encrypt what it sends to executors; set {settings} for it, or exclude these columns"
+    if spark.is_connect_url(master):
+        url = dialects.parse_url(master)
+        if url.host not in LOOPBACK and url.option("use_ssl", "false").lower() != "true":
+            yield f"{about}, and the way to {url.host} is not encrypted; add ?use_ssl=true to master, or exclude these columns"
 
 
 def judge(needs: Needs, answer: Mapping[str, Any]) -> Iterator[str]:
@@ -78,7 +121,8 @@ def judge(needs: Needs, answer: Mapping[str, Any]) -> Iterator[str]:
             yield f"{host} has {name} {packages[name]}, and the driver {version}; install the same version there"
     if answer["marker"] != needs.marker:
         reason = answer["marker_error"] or "another folder is there"
-        yield f"{host} does not see the driver's staging folder {needs.root} ({reason}); give staging: path a folder that all hosts share"
+        yield f"{host} does not see the driver's staging folder {needs.root} ({reason}); give staging: path a folder that all hosts share,"
+        " or s3://bucket/prefix"
     elif answer["write_error"]:
         yield f"{host} cannot write into the staging's folder {needs.root}: {answer['write_error']}; correct its owner or its mode"
     if answer["config_error"] and "auditor" not in missing:
@@ -88,11 +132,13 @@ def judge(needs: Needs, answer: Mapping[str, Any]) -> Iterator[str]:
 def _questions(needs: Needs) -> Callable[[int], str]:
     """Return the function that an executor runs. It travels by value, and needs nothing but Python there."""
     names, root, config_file, marker_name = list(needs.packages), needs.root, needs.config, MARKER
+    bucket, _, prefix = root.removeprefix("s3://").partition("/") if root.startswith("s3://") else ("", "", "")
 
     def answer(number: int) -> str:
         import json
         import socket
         import sys
+        from functools import partial
         from importlib import import_module
         from pathlib import Path
 
@@ -102,29 +148,39 @@ def _questions(needs: Needs) -> Callable[[int], str]:
             except Exception as error:
                 return None, str(error) or type(error).__name__
 
+        def client() -> Any:
+            import boto3
+
+            return boto3.client("s3")
+
+        def read() -> str:
+            if bucket:
+                return str(client().get_object(Bucket=bucket, Key=f"{prefix}/{marker_name}".lstrip("/"))["Body"].read(), "utf-8")
+            return (Path(root) / marker_name).read_text()
+
         def write() -> None:
+            if bucket:
+                about = {"Bucket": bucket, "Key": f"{prefix}/.probe-{socket.gethostname()}-{number}".lstrip("/")}
+                client().put_object(Body=b"a task wrote this", **about)
+                client().delete_object(**about)
+                return
             probe = Path(root) / f".probe-{socket.gethostname()}-{number}"
             probe.write_text("a task wrote this")
             probe.unlink()
 
-        def version(name: str) -> Callable[[], str]:
-            return lambda: str(import_module(name).__version__)
+        def version(name: str) -> str:
+            return str(import_module(name).__version__)
 
-        def load() -> None:
-            from auditor import config
-
-            config.load(Path(config_file))
-
-        marker, marker_error = attempt((Path(root) / marker_name).read_text)
+        marker, marker_error = attempt(read)
         return json.dumps(
             {
                 "host": socket.gethostname(),
                 "python": f"{sys.version_info[0]}.{sys.version_info[1]}",
-                "packages": {name: attempt(version(name))[0] for name in names},
+                "packages": {name: attempt(partial(version, name))[0] for name in names},
                 "marker": marker,
                 "marker_error": marker_error,
                 "write_error": attempt(write)[1],
-                "config_error": attempt(load)[1],
+                "config_error": attempt(lambda: import_module("auditor.config").load(Path(config_file)))[1],
             }
         )
 
@@ -133,14 +189,13 @@ def _questions(needs: Needs) -> Callable[[int], str]:
 
 def _ask(session: SparkSession, answer: Callable[[int], str]) -> list[dict[str, Any]]:
     """Return the answers of the executors, of as many tasks as they have cores. Raises AuditorError."""
-    context = session.sparkContext
-    count = context.defaultParallelism
+    count = PROBES if spark.is_connect(session) else session.sparkContext.defaultParallelism
     try:
-        return [json.loads(text) for text in context.parallelize(range(count), count).map(answer).collect()]
-    except Exception as error:  # of Python or of Java
-        if found := re.search(r"\[PYTHON_VERSION_MISMATCH\] (.+)", str(error)):  # a worker says so before it reads the function
+        return [json.loads(text) for text in spark.on_executors(session)(answer, range(count))]
+    except AuditorError as error:
+        if found := re.search(r"\[PYTHON_VERSION_MISMATCH\] (.+)", str(error.__cause__)):  # a worker says so before it reads the function
             raise ConfigError(f"{found[1]} Set PYSPARK_PYTHON to the same version on all hosts") from error
-        raise spark.translate(error) from error
+        raise
 
 
 def _drivers(settings: Settings, name: str) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Let a pipeline go on from another server: find where its log holds what was read, and refuse where rows may be missing.
 
 What was staged is a beginning of the old server's log, up to one transaction. The new server is a replica of it, so its log has the same
-transactions, under other files and offsets. It may be gone on with behind that transaction if the same ones stand before it.
+transactions, under other files and offsets. It may be gone on with behind that transaction if the same ones stand before it. The
+transaction is known by its global id; without one, by the last heartbeat before it and the transactions between.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from auditor.errors import FailoverRefused
+from auditor.pipeline.binlog.beat_search import BeatSearch, search_trail
+from auditor.pipeline.binlog.beats import Trail
 from auditor.pipeline.binlog.dump import Source, log_status, query
 from auditor.pipeline.binlog.global_ids import GlobalId, Search, first_state, search_log
+from auditor.pipeline.binlog.logged import Logged
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import Mark, as_offset, from_offset
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.events import Position
+from auditor.pipeline.tracker.follower import TRACKED
 
 LAST_EPOCH = 127
 """Epochs are numbers of seven bits; each failover takes one."""
@@ -29,9 +34,14 @@ class Failover:
     """Where a pipeline goes on in another server's log."""
 
     offset: dict[str, Any]
-    """The offset of its stream there, in an epoch of its own, so that positions keep growing."""
+    """The offset of its stream there, in an epoch of its own, so that positions keep growing. ``left`` has for each earlier epoch the
+    server that was read, and up to where."""
+    behind: str
+    """What it goes on behind; empty for the end of the log."""
     gaps: tuple[str, ...] = ()
     """Sentences on what may be missing; empty if nothing is."""
+    tables: tuple[str, ...] = ()
+    """The tables that may differ then; empty for all."""
 
     @property
     def place(self) -> Place:
@@ -39,51 +49,92 @@ class Failover:
         return from_offset(self.offset).place
 
 
+@dataclass(frozen=True, slots=True)
+class _NewServer:
+    """The server that is to be read."""
+
+    source: Source
+    identity: str
+    number: int
+    uuid: str
+    """Of MySQL; '' for MariaDB."""
+    end: Place
+
+    @classmethod
+    def look_at(cls, source: Source) -> _NewServer:
+        with closing(source.connect()) as connection:
+            status = log_status(connection)
+            [(number,)] = query(connection, "SELECT @@GLOBAL.server_id")
+            uuid = "" if status.mariadb else str(query(connection, "SELECT @@GLOBAL.server_uuid")[0][0])
+            return cls(source, identify_server(connection), int(number), uuid, status.end)
+
+
 def find_failover(offset: Mapping[str, Any] | None, to: Source, selection: Selection) -> Failover:
     """Find where a stream that stands at ``offset`` goes on in the log of another server.
 
-    Where rows may be missing, the gaps say so; if the transaction is not there, the place is the end of the log now. Raises
-    FailoverRefused where no place can be found at all, ChangeStreamError and EngineError.
+    Where rows may be missing, the gaps say so; if the transaction is not there, the place is behind the last heartbeat, or the end of the
+    log now. Raises FailoverRefused where no place can be found at all, ChangeStreamError and EngineError.
     """
-    mark, wanted = _last_read(offset)
+    mark = _last_read(offset)
     assert offset is not None
-    with closing(to.connect()) as connection:
-        server, end, mariadb = identify_server(connection), log_status(connection).end, log_status(connection).mariadb
-        own = str(query(connection, "SELECT @@GLOBAL.server_id" if mariadb else "SELECT @@GLOBAL.server_uuid")[0][0])
-        purged_own = "" if mariadb else _purged(connection, own)
-    if mariadb == (":" in wanted.text):
-        raise FailoverRefused(
-            f"the last transaction that was read is {wanted.text}, which is no global id of {'MariaDB' if mariadb else 'MySQL'}; fail over"
-            " to a replica of the same kind"
-        )
-    known = {**offset.get("known", {}), wanted.server: wanted.number}
-    found = search_log(to, wanted, own, selection, known)
-    gone = first_state(to).get(own, 0) > known.get(own, 0) if mariadb else bool(purged_own) and own not in known
-    there = found.place or end
     epoch = int(offset["epoch"]) + 1
     if epoch > LAST_EPOCH:
         raise FailoverRefused(f"the pipeline has failed over {LAST_EPOCH} times, and positions have room for no more; reset it")
-    Position(epoch, there.file_number, there.offset).pack()
-    moved = as_offset(Mark(there, wanted.text if found.place else None), epoch) | {"server": server, "known": known}
-    return Failover(moved, tuple(_gaps(wanted, found, mark, to.name, gone)))
+    server = _NewServer.look_at(to)
+    left = dict(offset.get("left", {})) | {str(epoch - 1): [offset.get("server", ""), mark.place.file, mark.place.offset]}
+    if mark.gtid:
+        known, there, behind, gaps, tables = _by_global_id(offset, mark, server, selection)
+    else:
+        assert mark.trail
+        known = dict(offset.get("known", {}))
+        there, behind, gaps, tables = _by_heartbeat(left, mark, mark.trail, server, selection)
+    Position(epoch, there.place.file_number, there.place.offset).pack()
+    moved = as_offset(there, epoch) | {"server": server.identity, "known": known, "left": left}
+    if TRACKED in offset and (there.gtid or (there.trail and there.trail == mark.trail)):  # the tracker stands where the stream does
+        moved[TRACKED] = offset[TRACKED]
+    return Failover(moved, behind, tuple(gaps), tuple(tables))
 
 
-def _last_read(offset: Mapping[str, Any] | None) -> tuple[Mark, GlobalId]:
-    """Return the mark of an offset and the global id of the last transaction before it. Raises FailoverRefused."""
+def _last_read(offset: Mapping[str, Any] | None) -> Mark:
+    """Return the mark of an offset, with a global id or a heartbeat. Raises FailoverRefused."""
     if not offset:
         raise FailoverRefused("the pipeline has read nothing yet; name the new connection under source: and start it")
     mark = from_offset(offset)
-    if not mark.gtid:
+    if not mark.gtid and not mark.trail:
         raise FailoverRefused(
-            f"no global id is known of the last transaction before {mark.place}; switch on global ids (gtid_mode) where the pipeline reads,"
-            " or reset the pipeline and copy its tables again"
+            f"no global id is known of the last transaction before {mark.place}, and no heartbeat; switch on global ids (gtid_mode) where"
+            " the pipeline reads, or write heartbeats there (auditor heartbeat run), before the next failover; now reset the pipeline and"
+            " copy its tables again"
         )
     if mark.prepared:
         raise FailoverRefused(
             f"{len(mark.prepared)} XA transactions were prepared on the old server and not decided before {mark.place}; reset the pipeline"
             " and copy its tables again"
         )
-    return mark, GlobalId.parse(mark.gtid)
+    return mark
+
+
+def _by_global_id(
+    offset: Mapping[str, Any], mark: Mark, server: _NewServer, selection: Selection
+) -> tuple[dict[str, int], Mark, str, list[str], list[str]]:
+    """Return which transactions are known of each server, where to go on, behind what, and the gaps with their tables."""
+    wanted, is_mariadb = GlobalId.parse(mark.gtid or ""), not server.uuid
+    if is_mariadb == (":" in wanted.text):
+        raise FailoverRefused(
+            f"the last transaction that was read is {wanted.text}, which is no global id of {'MariaDB' if is_mariadb else 'MySQL'}; fail"
+            " over to a replica of the same kind"
+        )
+    known = {**offset.get("known", {}), wanted.server: wanted.number}
+    own = str(server.number) if is_mariadb else server.uuid
+    found = search_log(server.source, wanted, own, selection, known)
+    if is_mariadb:
+        is_gone = first_state(server.source).get(own, 0) > known.get(own, 0)
+    else:
+        is_gone = own not in known and bool(_purged(server.source, own))
+    gaps = _gaps(wanted, found, mark, server.source.name, is_gone)
+    there = Mark(found.place, wanted.text, trail=mark.trail) if found.place else Mark(server.end)
+    is_own_alone = len(gaps) == 1 and bool(found.own)
+    return known, there, f"transaction {wanted.text}" if found.place else "", gaps, _tables(found.own) if is_own_alone else []
 
 
 def _gaps(wanted: GlobalId, found: Search, mark: Mark, name: str, own_gone: bool) -> list[str]:
@@ -97,21 +148,66 @@ def _gaps(wanted: GlobalId, found: Search, mark: Mark, name: str, own_gone: bool
     if found.out_of_order:
         gaps.append(f"{where} {_few([one.text for one in found.out_of_order])} stand in another order than in the old server's log")
     if found.own:
-        tables = sorted({f"{database}.{table}" for one in found.own for database, table in one.tables or ()})
-        own = _few([one.id.text for one in found.own if one.id])
-        gaps.append(f"{where} it wrote {own} itself, before {found.place}, with rows of {_few(tables) or 'tables that are not told'}")
+        own = _few([one.gtid for one in found.own if one.gtid])
+        gaps.append(f"{where} it wrote {own} itself, before {found.place}, with rows of {_few(_tables(found.own)) or _NOT_TOLD}")
     if own_gone:
         gaps.append(f"{where} it wrote transactions itself that its log no longer has")
     return gaps
+
+
+def _by_heartbeat(
+    left: Mapping[str, Any], mark: Mark, trail: Trail, server: _NewServer, selection: Selection
+) -> tuple[Mark, str, list[str], list[str]]:
+    """Return where to go on, behind what, and the gaps with their tables."""
+    known = [Place(file, position) for one, file, position in left.values() if one == server.identity]
+    found = search_trail(server.source, trail, server.number, selection, max(known, key=lambda one: one.order, default=None))
+    gaps = _gaps_of_trail(trail, found, mark, server.source.name)
+    there = Mark(found.place, trail=trail) if found.place else Mark(found.beat, trail=Trail(trail.beat)) if found.beat else Mark(server.end)
+    behind = f"{trail.beat} and {_count(trail.transactions)}" if found.place else str(trail.beat) if found.beat else ""
+    return there, behind, gaps, _tables(found.own) if found.place else []
+
+
+def _gaps_of_trail(trail: Trail, found: BeatSearch, mark: Mark, name: str) -> list[str]:
+    where, read = f"connection {name}:", f"{_count(trail.transactions)} that were read behind {trail.beat}, up to {mark.place}"
+    if found.beat is None:
+        return [
+            f"{where} the log lacks {trail.beat}, the last one before {mark.place}: it never arrived there, or is purged; all tables may"
+            " differ"
+        ]
+    if found.place is None and found.transactions < trail.transactions:
+        return [f"{where} of {read}, the log has {found.transactions}: the others never arrived there; all tables may differ"]
+    if found.place is None:
+        return [f"{where} instead of {read}, the log has others, or has them in another order; all tables may differ"]
+    if found.own:
+        count = "a transaction" if len(found.own) == 1 else f"{len(found.own)} transactions"
+        about = _few(_tables(found.own)) or _NOT_TOLD
+        return [f"{where} it wrote {count} itself, the last one at {found.own[-1].end}, before {found.place}, with rows of {about}"]
+    return []
+
+
+_NOT_TOLD = "tables that are not told"
+
+
+def _count(transactions: int) -> str:
+    return "1 transaction" if transactions == 1 else f"{transactions:,} transactions"
+
+
+def _tables(found: list[Logged]) -> list[str]:
+    """Return the tables of transactions; none if one of these names no tables."""
+    if any(one.tables is None for one in found):
+        return []
+    return sorted({f"{database}.{table}" for one in found for database, table in one.tables or ()})
 
 
 def _few(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _purged(connection: Any, server: str) -> str:
+def _purged(source: Source, server: str) -> str:
     """Return which of MySQL's own transactions its log no longer has. https://dev.mysql.com/doc/refman/9.4/en/gtid-functions.html"""
     # Numbers of one server end at 2^63 - 2.
     everything = f"{server}:1-9223372036854775806"
-    [(others,)] = query(connection, f"SELECT GTID_SUBTRACT(@@GLOBAL.gtid_purged, GTID_SUBTRACT(@@GLOBAL.gtid_purged, '{everything}'))")
+    statement = f"SELECT GTID_SUBTRACT(@@GLOBAL.gtid_purged, GTID_SUBTRACT(@@GLOBAL.gtid_purged, '{everything}'))"
+    with closing(source.connect()) as connection:
+        [(others,)] = query(connection, statement)
     return str(others or "").replace("\n", "")

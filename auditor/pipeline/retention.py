@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 from auditor.config import Pipeline
 from auditor.errors import StagingFailed
 from auditor.pipeline import staged_parts
-from auditor.store import Store, parts, pipelines, segments
+from auditor.pipeline.live.staged_sums import sums_path
+from auditor.pipeline.s3_folder import Folder
+from auditor.store import Store, live_epochs, parts, pipelines, segments
 
 log = logging.getLogger(__name__)
 
 
-def prune(store: Store, name: str, pipeline: Pipeline, root: Path) -> int:
+def prune(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
     """Delete what no target of a pipeline needs any more, and return the number of parts.
 
     Where segments are kept, the parts of open segments are needed as well. A part leaves the manifest first: a file that is left by a
@@ -31,7 +32,8 @@ def prune(store: Store, name: str, pipeline: Pipeline, root: Path) -> int:
         passed = {table: min(position, free.get(table, 0)) for table, position in passed.items()}
     deleted = parts.delete_passed(store, name, passed, pipeline.staging.keep)
     try:
-        staged_parts.delete(root / part.path for part in deleted)
+        epochs = [epoch.id for epoch in live_epochs.list_epochs(store, pipeline=name)] if deleted else []
+        staged_parts.delete(root, [path for part in deleted for path in (part.path, *(sums_path(part, epoch) for epoch in epochs))])
     except OSError as error:
         raise StagingFailed(f"parts below {root} cannot be deleted: {error.strerror}") from error
     if deleted:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+import shutil
 import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,13 +24,17 @@ from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.bootstrap.carrier import Carrier
 from auditor.pipeline.bootstrap.source_tables import refreshes_of
 from auditor.pipeline.catalogue import read_values
+from auditor.pipeline.client_query import ClientQuery
+from auditor.pipeline.executors import require
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.positions import Where
+from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
 from auditor.pipeline.segments.process import segment_process
 from auditor.pipeline.stage_task import TableRules
 from auditor.pipeline.staged_parts import make_folder, sweep
 from auditor.pipeline.staging import Staging
+from auditor.pipeline.tracker.follower import Follower
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT
 from auditor.pipeline.watch import Watch, source_of
 from auditor.store import Store, leases, parts, pipelines, runs, salt
@@ -86,7 +91,7 @@ class Run:
     def run(self) -> None:
         """Run until ``stop`` is set. Raises SourceTaken, ConfigError, and whatever error of the source does not pass by itself."""
         pipeline = self.settings.pipeline(self.name)
-        root = Path(pipeline.staging.path)
+        root = folder_at(pipeline.staging.path)
         make_folder(root)
         with ExitStack() as held:
             if self.stages:
@@ -102,7 +107,7 @@ class Run:
                 held.callback(watching.join, JOIN)
                 held.callback(self.stop.set)
                 watching.start()
-            session = spark.start_session(pipeline.master) if self._needs_spark() else None
+            session = self._start_spark(held) if self._needs_spark() else None
             self._loaders(session, root, held)
             try:
                 self._keep_running(session, root, watch)
@@ -123,13 +128,22 @@ class Run:
             return False
         return True
 
+    def _start_spark(self, held: ExitStack) -> SparkSession:
+        """Start Spark, and check executors on other hosts before anything runs there. Raises AuditorError."""
+        master = self.settings.pipeline(self.name).master
+        session = spark.start_session(master)
+        held.callback(spark.close_session, session)
+        if not spark.is_local(master):
+            require(session, self.settings, self.config_file, self.name)
+        return session
+
     def _needs_spark(self) -> bool:
         """Return whether anything here runs on executors: a target that one session loads needs none."""
         pipeline = self.settings.pipeline(self.name)
         connections = [pipeline.targets[target].connection for target in self.targets]
         return self.stages or any(writing_dialect(one, self.settings.connections[one]).LOADS != "alone" for one in connections)
 
-    def _loaders(self, session: SparkSession | None, root: Path, held: ExitStack) -> None:
+    def _loaders(self, session: SparkSession | None, root: Folder, held: ExitStack) -> None:
         """Start what works beside the query: a loader for each target, the process that cuts segments, and what sends existing rows."""
         pipeline = self.settings.pipeline(self.name)
         for target in self.targets:
@@ -162,7 +176,7 @@ class Run:
         held.callback(self.stop.set)
         thread.start()
 
-    def _loader(self, session: SparkSession | None, root: Path, target: str) -> Loader | LoaderProcess:
+    def _loader(self, session: SparkSession | None, root: Folder, target: str) -> Loader | LoaderProcess:
         chosen = self.settings.pipeline(self.name).targets[target]
         connection = self.settings.connections[chosen.connection]
         if writing_dialect(chosen.connection, connection).LOADS == "alone":
@@ -170,13 +184,14 @@ class Run:
         about = (str(self.config_file), chosen.connection, chosen.schema_, str(root))
         return Loader(Where(self.store, self.name, *about, spark.on_executors(session), target, chosen.tables), target, connection)
 
-    def _keep_running(self, session: SparkSession | None, root: Path, watch: Watch | None) -> None:
+    def _keep_running(self, session: SparkSession | None, root: Folder, watch: Watch | None) -> None:
         """Keep the query running, and start it again with growing waits when it failed for a reason that may pass."""
         rules = TableRules(self.settings.pipeline(self.name), salt.get_salt(self.store))
-        staging = Staging(self.store, self.name, root, rules, root / spark.CHECKPOINT, self._wake, self.stop.is_set, watch=watch)
+        checkpoint = None if isinstance(root, S3Folder) else root / spark.CHECKPOINT
+        staging = Staging(self.store, self.name, root, rules, checkpoint, self._wake, self.stop.is_set, watch=watch)
         if self.events is None:
             staging.complete = partial(read_values, self.settings, self.name)
-        query: StreamingQuery | None = None
+        query: StreamingQuery | ClientQuery | None = None
         wait, next_start, next_retention = FIRST_WAIT, 0.0, 0.0
         try:
             while not self.stop.is_set():
@@ -208,21 +223,29 @@ class Run:
             if query is not None:
                 _stop(query, staging)
 
-    def _options(self, root: Path) -> dict[str, str]:
+    def _options(self, root: Folder) -> dict[str, str]:
         """Return the options of the source: names, never URLs; and without a checkpoint the offset to begin at. Raises AuditorError."""
         source = self.settings.pipeline(self.name).source
         options = {"connection": source.connection, "config": str(self.config_file), "tables": ",".join(source.tables)}
         options["notes"] = "true"
         refreshes = refreshes_of(self.settings, self.name)
         options["refreshes"] = f"{refreshes.schema}/{refreshes.pipeline}"
+        if self.settings.pipeline(self.name).tracker:
+            options["pipeline"] = self.name
         if source.skip_pipelines:
             options["skip_pipelines"] = ",".join(source.skip_pipelines)
         options["server_id"] = str(server_id(self.settings, self.name))
-        # Until its first batch is committed, Spark asks the source again where it begins.
-        is_committed = any((root / spark.CHECKPOINT / "commits").glob("[0-9]*"))
-        if not is_committed and (offset := self._offset()):
+        if not self._is_committed(root) and (offset := self._offset()):
             options["start"] = json.dumps(offset)
         return options
+
+    def _is_committed(self, root: Folder) -> bool:
+        """Return whether there is a checkpoint: until its first batch is committed, Spark asks the source again where it begins."""
+        if isinstance(root, S3Folder):
+            return False
+        if spark.plans_here(self.settings.pipeline(self.name)):
+            shutil.rmtree(root / spark.CHECKPOINT, ignore_errors=True)  # of a run at another master
+        return any((root / spark.CHECKPOINT / "commits").glob("[0-9]*"))
 
     def _offset(self) -> Any:
         """Return the offset at the end of the last batch in the store; of a new pipeline where the log ends now, which is stored first.
@@ -230,14 +253,21 @@ class Run:
         So nothing is lost of what is committed from now on, even if this process ends before its first batch.
         """
         offset = pipelines.get_pipeline(self.store, self.name).source_offset
-        if offset is not None:
+        if offset is not None and not spark.plans_here(self.settings.pipeline(self.name)):
             log.warning("%s: there is no checkpoint; it goes on from the last batch in the store", self.name, extra={"action": "resumed"})
-        elif self.events is None:
-            offset = end_of_log(source_of(self.settings, self.name))
+        elif offset is None and self.events is None:
+            offset = self._end_of_log()
             parts.record_batch(self.store, self.name, [], {}, offset)
             place = f"{offset['file']}:{offset['position']}"
             log.info("%s: it begins at %s, where the log ends now", self.name, place, extra={"action": "begun", "pipeline": self.name})
         return offset
+
+    def _end_of_log(self) -> dict[str, Any]:
+        """Return where the source's log ends now, and begin the tracker there, if there is one."""
+        if self.settings.pipeline(self.name).tracker is None:
+            return end_of_log(source_of(self.settings, self.name))
+        with closing(Follower(self.settings, self.store, self.name)) as tracker:
+            return tracker.begin()
 
     def _wake(self) -> None:
         for staged in self._staged:
@@ -257,7 +287,7 @@ class Run:
         if not error.retryable:
             raise error
 
-    def _prune(self, root: Path) -> None:
+    def _prune(self, root: Folder) -> None:
         try:
             retention.prune(self.store, self.name, self.settings.pipeline(self.name), root)
         except AuditorError as error:
@@ -306,7 +336,7 @@ def server_id(settings: Settings, name: str) -> int:
     return SERVER_IDS.start + zlib.crc32(about.encode()) % len(SERVER_IDS)
 
 
-def _stop(query: StreamingQuery, staging: Staging) -> None:
+def _stop(query: StreamingQuery | ClientQuery, staging: Staging) -> None:
     """Stop a query after the batch that it stages."""
     with staging.working:
         pass

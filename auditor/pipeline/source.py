@@ -24,35 +24,29 @@ Any Spark job can use it::
 
 An event is what `auditor.pipeline.events` describes; its ``position`` and ``gtid`` say where it stands. The driver and each executor
 read ``config`` and reach the source. The user needs REPLICATION SLAVE and REPLICATION CLIENT; the source needs binlog_format=ROW,
-binlog_row_image=FULL, binlog_row_metadata=FULL.
+binlog_row_image=FULL, binlog_row_metadata=FULL, unless the pipeline named by ``pipeline`` has a tracker.
 
 https://spark.apache.org/docs/latest/api/python/tutorial/sql/python_data_source.html
 """
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType, TimestampType
 
-from auditor.config import find_file, load
 from auditor.errors import AuditorError, ConfigError, OffsetWentBack, PackageMissing, PositionLost
-from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.dump import Patience, Request, Source, first_place, log_status, other_server_id
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, as_offset, from_offset
-from auditor.pipeline.binlog.refreshes import Refreshes
-from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import check_server, identify_server
-from dialects import by_scheme
-from dialects.url import parse_url
+from auditor.pipeline.source_options import StreamOptions, parse_offset, parse_options
+from auditor.pipeline.tracker.follower import TRACKED, Follower
 
 try:
     from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
@@ -88,7 +82,7 @@ class MySQLBinlog(DataSource):
     stream), ``range_bytes`` (of the log that a task decodes), ``server_id`` (a stream ends an older one that has the same; by default a
     number of its own), ``patience`` (seconds for which a source that went away is waited for), ``notes`` (``true`` for events of kind
     ``poison`` and ``change``; else rows that cannot be had end the query), ``refreshes`` (``SCHEMA/PIPELINE``: rows that bootstraps of
-    this pipeline write into that schema are events).
+    this pipeline write into that schema are events), ``pipeline`` (the one whose tracker knows the columns of tables; of a stream).
     """
 
     @classmethod
@@ -103,89 +97,12 @@ class MySQLBinlog(DataSource):
     def streamReader(self, schema: StructType) -> BinlogStream:
         """Return the reader of a stream. Raises ConfigError for a wrong option."""
         del schema
-        return BinlogStream(_parse(self.options, end_allowed=False))
+        return BinlogStream(parse_options(self.options, end_allowed=False))
 
     def reader(self, schema: StructType) -> BinlogBatch:
         """Return the reader of a range of the log. Raises ConfigError for a wrong option."""
         del schema
-        return BinlogBatch(_parse(self.options, end_allowed=True))
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """The options of a source; they hold no secret."""
-
-    connection: str
-    tables: tuple[str, ...]
-    config: str | None
-    start: str = "latest"
-    end: str = "latest"
-    max_bytes: int = 64 << 20
-    range_bytes: int = 4 << 20
-    server_id: int | None = None
-    patience: float = 60.0
-    notes: bool = False
-    refreshes: str = ""
-    skip_pipelines: tuple[str, ...] = ()
-
-    def source(self) -> Source:
-        """Return the connection's source. Raises ConfigError."""
-        path: Path = find_file(self.config)
-        connections = load(path).connections
-        if self.connection not in connections:
-            raise ConfigError(f"{path} has no connection {self.connection!r}; connections: {', '.join(sorted(connections)) or 'none'}")
-        url = parse_url(connections[self.connection].url)
-        if by_scheme(url.scheme).CHANGE_STREAM != "binlog":
-            raise ConfigError(
-                f"connection {self.connection!r} leads to {url.scheme}, which has no binary log; name one to MySQL or MariaDB"
-            )
-        return Source(connections[self.connection].url, self.connection)
-
-    def selection(self, source: Source) -> Selection:
-        """Return the chosen tables. Raises ConfigError."""
-        schema, _, pipeline = self.refreshes.partition("/")
-        refreshes = Refreshes(schema, pipeline) if schema else None
-        return Selection(self.tables, parse_url(source.url).database, refreshes, self.skip_pipelines)
-
-    def reading(self, epoch: int) -> Reading:
-        """Return what a task decodes."""
-        source = self.source()
-        return Reading(source, self.selection(source), epoch, self.patience, notes=self.notes)
-
-
-_NUMBERS = {"max_bytes", "range_bytes", "server_id", "patience"}
-
-
-def _parse(given: Mapping[str, str], end_allowed: bool) -> _Options:
-    known = [name for name in _Options.__dataclass_fields__ if name != "end" or end_allowed]
-    values: dict[str, Any] = {}
-    for name, text in given.items():
-        if name.lower() not in known:
-            raise ConfigError(f"mysql_binlog has no option {name!r}; its options are {', '.join(known)}")
-        if name.lower() in _NUMBERS and (not text.isdecimal() or int(text) < 1):
-            raise ConfigError(f"option {name} of mysql_binlog must be a whole number from 1 on, not {text!r}")
-        values[name.lower()] = int(text) if name.lower() in _NUMBERS else text.lower() == "true" if name.lower() == "notes" else text
-    for name in ("connection", "tables"):
-        if not values.get(name):
-            raise ConfigError(f"mysql_binlog needs the option {name}")
-    for name in ("tables", "skip_pipelines"):
-        values[name] = tuple(part.strip() for part in values.get(name, "").split(",") if part.strip())
-    for name in ("start", "end"):
-        if values.get(name, "latest") not in ("latest", "earliest") and (end_allowed or not _offset(values[name])):
-            Place.parse(values[name])
-    return _Options(**{"config": None, **values})
-
-
-def _offset(text: str) -> dict[str, Any] | None:
-    """Return the offset that a text is the JSON of, or None if it is something else. Raises ConfigError for JSON of anything else."""
-    if not text.startswith("{"):
-        return None
-    try:
-        found: dict[str, Any] = json.loads(text)
-        from_offset(found)
-        return found if isinstance(found["epoch"], int) else None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise ConfigError(f"start of mysql_binlog is no offset: {text}; give one as Spark logs it, or FILE:POS") from None
+        return BinlogBatch(parse_options(self.options, end_allowed=True))
 
 
 @dataclass(frozen=True)
@@ -194,12 +111,14 @@ class RangePartition(InputPartition):
 
     log_range: LogRange
     epoch: int
+    tracked: bytes = b""
+    """The columns of tables, where a tracker knows them."""
 
 
 class _Reader:
     """What the readers of a stream and of a batch share."""
 
-    def __init__(self, options: _Options) -> None:
+    def __init__(self, options: StreamOptions) -> None:
         self._options = options
 
     def _resolve(self, text: str, connection: Any) -> Place:
@@ -208,17 +127,18 @@ class _Reader:
         return first_place(connection) if text == "earliest" else Place.parse(text)
 
     def _scan(self, source: Source, mark: Mark, server_id: int) -> LogScan:
-        return LogScan(Request(source, mark.place, server_id), mark, self._options.range_bytes, self._options.patience)
+        size, patience = self._options.range_bytes, self._options.patience
+        return LogScan(Request(source, mark.place, server_id), mark, size, patience, notes_statements=bool(self._options.pipeline))
 
     def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
         """Yield the events of a partition. Raises the errors of `Reading.batches`."""
-        return self._options.reading(partition.epoch).batches(partition.log_range)
+        return self._options.reading(partition.epoch, partition.tracked).batches(partition.log_range)
 
 
 class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Plans the batches of a stream, in one process for the whole query, and reads their partitions in others."""
 
-    def __init__(self, options: _Options) -> None:
+    def __init__(self, options: StreamOptions) -> None:
         super().__init__(options)
         self._server_id = options.server_id or random.randrange(1 << 24, 1 << 30)
         self._forget()
@@ -229,7 +149,9 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._initial: Mark | None = None
         self._last_start: Place | None = None
         self._stop_at: Place | None = None
-        self._planned: tuple[Place, Place, list[LogRange]] | None = None
+        self._planned: tuple[Place, Place, list[LogRange], list[LogRange]] | None = None
+        """Start and end of a batch, its ranges, and its transactions with statements that may change tables."""
+        self._tracker: Follower | None = None
         self._server = ""
         self._is_checked = False
 
@@ -243,7 +165,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a stream without a checkpoint begins."""
-        if given := _offset(self._options.start):
+        if given := parse_offset(self._options.start):
             return given
         if self._initial is None:
             self._initial = Mark(self._ask(lambda connection: self._resolve(self._options.start, connection)))
@@ -279,9 +201,10 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             )
         ranges = self._log_from(mark).advance(end, limit.max_bytes if isinstance(limit, ReadMaxBytes) else None)
         assert self._log is not None
-        self._planned = mark.place, self._log.mark.place, ranges
-        kept = {"known": start["known"]} if "known" in start else {}  # what earlier failovers left behind
-        return as_offset(self._log.mark, start["epoch"]) | {"server": self._server} | kept
+        self._planned = mark.place, self._log.mark.place, ranges, self._log.statements
+        kept = {name: start[name] for name in ("known", "left") if name in start}  # what earlier failovers left behind
+        tracked = {TRACKED: tracker.token} if (tracker := self._open_tracker()) else {}
+        return as_offset(self._log.mark, start["epoch"]) | {"server": self._server} | kept | tracked
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the ranges of a batch, the same whenever it is planned; after a crash, nothing was planned before.
@@ -292,14 +215,31 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if last.place.order < first.place.order:
             raise OffsetWentBack(f"a batch ends at {last.place}, before it begins at {first.place}; use the stream's own checkpoint")
         if self._planned and self._planned[:2] == (first.place, last.place):
-            ranges = self._planned[2]
+            ranges, statements = self._planned[2:]
         else:
             self._check_server(start)
             log = self._log_from(first)
             ranges = log.advance(last.place)
+            statements = log.statements
             if log.mark.place != last.place:
                 raise PositionLost(f"no transaction ends at {last.place} in the source's binary log; bootstrap the tables again")
-        return [RangePartition(log_range, start["epoch"]) for log_range in ranges]
+        tracked = self._track(start, last.place, ranges, statements)
+        return [RangePartition(log_range, start["epoch"], tracked) for log_range in ranges]
+
+    def _track(self, start: dict[str, Any], end: Place, ranges: list[LogRange], statements: list[LogRange]) -> bytes:
+        """Bring the tracker to the end of a batch; return the columns that tables have in it. Raises the errors of `Follower.follow`."""
+        tracker = self._open_tracker()
+        if tracker is None:
+            return b""
+        mark, epoch = from_offset(start), start["epoch"]
+        tracker.follow(mark, epoch, start.get(TRACKED) == tracker.token, statements, end)
+        places = [mark.place, *(one.start for log_range in ranges for one in log_range.prepared.values())]
+        return tracker.columns(min(place.position(epoch).pack() for place in places))
+
+    def _open_tracker(self) -> Follower | None:
+        if self._tracker is None:
+            self._tracker = self._options.tracker()
+        return self._tracker
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: the log belongs to the source."""
@@ -310,6 +250,8 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._log.close()
         if self._control:
             self._control.close()
+        if self._tracker:
+            self._tracker.close()
         self._forget()
 
     def _check_forward(self, start: Place) -> None:

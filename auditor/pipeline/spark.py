@@ -1,21 +1,25 @@
-"""Spark for a pipeline: the session, tasks on its executors, and the streaming query over the source."""
+"""Spark for a pipeline: the session, in this process or on a Spark Connect server, tasks on its executors, and the streaming query."""
 
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlencode
 
 import dialects
 from auditor import errors
+from auditor.config import Pipeline
 from auditor.errors import AuditorError, PackageMissing, PipelineFailed
-from auditor.pipeline.merge.load import LoadTask
+from auditor.pipeline.client_query import ClientQuery
+from auditor.pipeline.s3_folder import Folder, S3Folder
 from auditor.pipeline.staging import Staging
+from dialects.spark.connect import in_thread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,42 +49,93 @@ LOCAL_ENVIRONMENT = {
 }
 """Variables of the environment for the processes of such a Spark, unless they are set."""
 
+ANSWER = 60.0
+"""Seconds that a Spark Connect server has to say that a session is alive."""
+
+RELEASE = 5.0
+"""Seconds that it has to release one."""
+
+RunTasks: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+"""Runs a function on tasks, and returns its results in their order."""
+
 _KNOWN_ERROR = re.compile(r"(?:auditor|dialects)\.errors\.(\w+): (.+)")
 """How an error of the auditor stands in the text of an error of Spark."""
+
+_PYTHON_ERROR = re.compile(r"(?!py4j|org\.|java)[\w.]*(?:Error|NotFound|Exception): .")
+"""The last line of a Python traceback there."""
 
 
 def start_session(master: str) -> SparkSession:
     """Start Spark, or join the one of this process. Raises EngineError and PackageMissing, which say what is missing."""
     if missing := [name for name in DRIVER_PACKAGES if find_spec(name) is None]:
         raise PackageMissing(f"pipelines need {' and '.join(missing)}, which this Python lacks; pip install 'auditor[pipeline]'")
+    if is_connect_url(master):
+        connected: Any = dialects.connect(master)
+        return connected.spark  # type: ignore[no-any-return]
     options = {"master": master}
-    if master.startswith("local"):
+    if is_local(master):
         options |= LOCAL_OPTIONS
         for name, value in LOCAL_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
     else:  # executors on other hosts call the driver
-        options |= {"spark.driver.bindAddress": "0.0.0.0", "spark.driver.host": socket.getfqdn()}
+        host = os.environ.get("SPARK_LOCAL_HOSTNAME") or socket.getfqdn()
+        options |= {"spark.driver.bindAddress": "0.0.0.0", "spark.driver.host": host}
     session: Any = dialects.connect(f"spark://local?{urlencode(options)}")
     spark: SparkSession = session.spark
     spark.sparkContext.setLogLevel("ERROR")  # its warnings of slow batches, several a second on a busy host, hide the pipeline's own lines
     return spark
 
 
+def is_local(master: str) -> bool:
+    """Return whether tasks run in processes of this host, which see its files."""
+    return master.startswith("local")
+
+
+def is_connect_url(master: str) -> bool:
+    """Return whether a master is the URL of a Spark Connect server."""
+    return master.startswith("sc://")
+
+
+def plans_here(pipeline: Pipeline) -> bool:
+    """Return whether the driver itself plans a pipeline's batches, and no query of Spark."""
+    return is_connect_url(pipeline.master) or pipeline.staging.path.startswith("s3://")
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Return whether a session is one on a Spark Connect server: without a Java process here, and without its context."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
 def check_alive(spark: SparkSession) -> None:
-    """Raise PipelineFailed if Spark's Java process has ended: nothing can be run in this process from then on."""
+    """Raise PipelineFailed if Spark's Java process, or the session on a server, has ended: nothing can be run with it from then on."""
     try:
-        spark.sparkContext._jsc.sc().isStopped()
-    except Exception as error:  # py4j's own, or of the socket
-        raise PipelineFailed("Spark's Java process ended; start the pipeline again, which goes on where it stopped") from error
+        if is_connect(spark):
+            in_thread(lambda: spark.version, "alive").result(ANSWER)
+        else:
+            spark.sparkContext._jsc.sc().isStopped()
+    except Exception as error:  # py4j's own, of gRPC, or of the socket
+        what = "the Spark Connect server ended its session, or does not answer" if is_connect(spark) else "Spark's Java process ended"
+        raise PipelineFailed(f"{what}; start the pipeline again, which goes on where it stopped") from error
 
 
-def on_executors(spark: SparkSession | None) -> Callable[[Callable[[LoadTask], Any], Sequence[LoadTask]], list[Any]]:
+def close_session(spark: SparkSession) -> None:
+    """End a session on a Spark Connect server, whose open channel would keep this process from ending; none of this process."""
+    if is_connect(spark):
+        with suppress(Exception):  # the server ends it by itself after an hour
+            in_thread(spark.client.release_session, "release").result(RELEASE)
+        with suppress(Exception):
+            in_thread(spark.client.close, "close").result(RELEASE)
+
+
+def on_executors(spark: SparkSession | None) -> RunTasks:
     """Return a function that runs a function on tasks and returns its results in order: side by side on the executors, or here without."""
 
-    def run(function: Callable[[LoadTask], Any], tasks: Sequence[LoadTask]) -> list[Any]:
-        if spark is None:
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        if spark is None or not tasks:
             return [function(task) for task in tasks]
         try:
+            if is_connect(spark):
+                return _over_connect(spark, function, tasks)
             return list(spark.sparkContext.parallelize(tasks, len(tasks)).map(function).collect())
         except Exception as error:  # of Python or of Java
             raise translate(error) from error
@@ -88,11 +143,35 @@ def on_executors(spark: SparkSession | None) -> Callable[[Callable[[LoadTask], A
     return run
 
 
+def _over_connect(spark: SparkSession, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    """Run a function on tasks as `on_executors` does; there are no RDDs over Spark Connect, so each task is a partition of a range."""
+
+    def work(batches: Iterator[Any]) -> Iterator[Any]:  # it travels by value, and needs nothing but Arrow there
+        import pickle
+
+        import pyarrow as pa
+
+        for batch in batches:
+            numbers = batch.column(0).to_pylist()
+            results = pa.array([pickle.dumps(function(tasks[number])) for number in numbers], pa.binary())
+            yield pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64()), results], ["number", "result"])
+
+    frame: Any = spark.range(0, len(tasks), 1, len(tasks))
+    rows = sorted(frame.mapInArrow(work, "number BIGINT, result BINARY").collect())
+    return [pickle.loads(row["result"]) for row in rows]
+
+
 def start_query(
-    spark: SparkSession, events: type[DataSource], options: dict[str, str], root: Path, staging: Staging, every: float
-) -> StreamingQuery:
-    """Start the query that reads a source of events and stages its batches, from its checkpoint if there is one. Raises AuditorError."""
+    spark: SparkSession, events: type[DataSource], options: dict[str, str], root: Folder, staging: Staging, every: float
+) -> StreamingQuery | ClientQuery:
+    """Start the query that reads a source of events and stages its batches, from its checkpoint if there is one. Raises AuditorError.
+
+    This process plans the batches over Spark Connect, where a function for `foreachBatch` would run on the server, without the store; and
+    where parts are in S3, as Spark alone can keep no checkpoint there.
+    """
     try:
+        if is_connect(spark) or isinstance(root, S3Folder):
+            return ClientQuery(events, options, staging, on_executors(spark), every).start()
         source = staging.source(events)
         spark.dataSource.register(source)
         stream = spark.readStream.format(source.name()).options(**options).load()
@@ -112,4 +191,5 @@ def translate(error: BaseException) -> AuditorError:
         if isinstance(known, type) and issubclass(known, AuditorError):
             return known(message.strip())
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return PipelineFailed(f"Spark ended the query: {lines[0] if lines else type(error).__name__}")
+    raised = [line for line in lines[1:] if _PYTHON_ERROR.match(line)]  # of a worker; the first line only says that there is one
+    return PipelineFailed(f"Spark ended the query: {(raised[-1:] or lines[:1] or [type(error).__name__])[0]}")

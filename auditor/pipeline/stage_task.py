@@ -10,7 +10,6 @@ import datetime as dt
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,9 +20,11 @@ from auditor.config import Pipeline
 from auditor.errors import AuditorError, BadExpression, ColumnRefused, StagingFailed, ValueRefused
 from auditor.model import Part, TableNote
 from auditor.pipeline.columns import Projection, Rules
-from auditor.pipeline.events import ARROW_SCHEMA, TableSchema
+from auditor.pipeline.events import TableSchema
+from auditor.pipeline.live.staged_sums import TaskSums
+from auditor.pipeline.part_writer import WrittenPart, write_parts
 from auditor.pipeline.projected_ops import project_ops
-from auditor.pipeline.staged_parts import WrittenPart, write_parts
+from auditor.pipeline.s3_folder import folder_at
 
 MANIFEST = pa.schema([("part", pa.string()), ("note", pa.string()), ("error", pa.string())])
 """What a task that wrote parts returns to the driver: no row, but a part each, notes on tables, or why it could not be written."""
@@ -38,22 +39,22 @@ def stage_task(root: str, rules: TableRules, batches: Iterable[pa.RecordBatch]) 
     It runs in the process that decodes, so that what is excluded or masked reaches no disk.
     """
     try:
-        found, notes = _project(batches, rules)
-        written = [_to_json(one) for events in found for one in write_parts(Path(root), events)]
-        yield _entries(written, [_note_json(one) for one in notes], "")
+        notes: list[TableNote] = []
+        sums = TaskSums(root)
+        written = write_parts(folder_at(root), _project(batches, rules, notes, sums))
+        sums.write(one.part for one in written)
+        yield _entries([_to_json(one) for one in written], [_note_json(one) for one in notes], "")
     except AuditorError as error:
         yield _entries([], [], f"{type(error).__name__}: {error}")
 
 
-def _project(batches: Iterable[pa.RecordBatch], rules: TableRules) -> tuple[list[pa.Table], list[TableNote]]:
-    """Return the projected events of each table, of batches that announce each schema before its rows, and the notes on tables.
+def _project(batches: Iterable[pa.RecordBatch], rules: TableRules, notes: list[TableNote], sums: TaskSums) -> Iterator[pa.RecordBatch]:
+    """Yield the projected events, each batch of one table, of batches that announce each schema before its rows; append notes on tables.
 
-    Each batch is projected before the next one is decoded, and only what is left of it is kept. Events that cannot be projected are
-    noted. Raises StagingFailed.
+    Each batch is projected before the next one is decoded. Events that cannot be projected are noted. Raises StagingFailed.
     """
     projections: dict[str, Projection | AuditorError] = {}
-    tables: dict[tuple[str, str], list[pa.RecordBatch]] = {}
-    notes: list[TableNote] = []
+    schemas: dict[str, TableSchema] = {}
     for read in batches:
         is_note = pc.is_in(read["kind"], NOTES)
         notes += [_read_note(row, rules) for row in read.filter(is_note).to_pylist()]
@@ -61,18 +62,19 @@ def _project(batches: Iterable[pa.RecordBatch], rules: TableRules) -> tuple[list
         announced = batch.filter(pc.equal(batch["kind"], "schema"))
         for row in announced.select(["schema_id", "after"]).to_pylist():
             if row["schema_id"] not in projections:
-                projections[row["schema_id"]] = _projection(TableSchema.from_json(row["after"][0]), rules)
+                schemas[row["schema_id"]] = TableSchema.from_json(row["after"][0])
+                projections[row["schema_id"]] = _projection(schemas[row["schema_id"]], rules)
         for schema_id in sorted(batch["schema_id"].unique().to_pylist()):
             if (projection := projections.get(schema_id)) is None:
                 raise StagingFailed(f"the source announced no schema {schema_id} before its events; report this as a bug of the source")
             chosen = batch.filter(pc.equal(batch["schema_id"], schema_id))
+            sums.take(schemas[schema_id], chosen)
             if isinstance(projection, AuditorError):
                 notes += _refuse(chosen, projection)
                 continue
             projected, refused = _apply(projection, chosen)
             notes += refused
-            tables.setdefault((projection.schema.database, projection.schema.table), []).extend(projected)
-    return [pa.Table.from_batches(some, ARROW_SCHEMA) for _, some in sorted(tables.items())], notes
+            yield from projected
 
 
 def _projection(schema: TableSchema, rules: TableRules) -> Projection | AuditorError:

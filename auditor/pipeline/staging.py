@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,13 +16,15 @@ from auditor.errors import AuditorError
 from auditor.model import Part, TableNote
 from auditor.pipeline.binlog.table_changes import ALL_TABLES
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.part_writer import WrittenPart
 from auditor.pipeline.poison import report_poison
+from auditor.pipeline.s3_folder import Folder
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
-from auditor.pipeline.staged_parts import WrittenPart
 from auditor.pipeline.watch import Watch
 from auditor.store import Store, parts
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.datasource import DataSource
 
@@ -35,7 +37,7 @@ class Staging:
 
     store: Store
     pipeline: str
-    root: Path
+    root: Folder
     rules: TableRules
     checkpoint: Path | None = None
     """Where the streaming query logs the offsets of its batches."""
@@ -55,7 +57,11 @@ class Staging:
         """Return the source of the query: its tasks write the parts of these events."""
         from auditor.pipeline.parts_source import parts_source
 
-        return parts_source(events, partial(stage_task, str(self.root), self.rules))
+        return parts_source(events, self.writer())
+
+    def writer(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """Return what writes the parts of a task's events, and yields their entries; it is pickled, and runs in the task."""
+        return partial(stage_task, str(self.root), self.rules)
 
     def foreach_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Write a batch's parts and list them, all or none. A replay writes and lists the same ones again.
@@ -65,13 +71,13 @@ class Staging:
         with self.working:
             if self.stopping():
                 raise Stopping
-            self._stage(batch, batch_id)
+            self.stage(batch.collect, batch_id, _logged_offset(self.checkpoint, batch_id))
 
-    def _stage(self, batch: DataFrame, batch_id: int) -> None:
+    def stage(self, run: Callable[[], Iterable[Any]], batch_id: int, offset: Any) -> None:
+        """Run the tasks of a batch that ends at ``offset``, which return the entries of its parts, and list these. Raises AuditorError."""
         began = time.monotonic()
-        offset = _logged_offset(self.checkpoint, batch_id)
         try:
-            found, notes = read_entries(batch.collect())
+            found, notes = read_entries(run())
             self._list(found, offset, notes)
         except AuditorError as error:
             self.failure = error

@@ -23,7 +23,6 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from auditor.config import Settings
@@ -32,6 +31,7 @@ from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.log_files import LogFiles, read_log_files
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.lag import LagRecorder
+from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
 from auditor.store import Store, pipelines
 from auditor.store.pipelines import PipelineState
 
@@ -124,7 +124,7 @@ class Watch:
         return current or self._current or known_current_at(state)
 
     def _disk(self) -> tuple[int, int] | None:
-        return disk_room(Path(self.settings.pipeline(self.name).staging.path), self.largest)
+        return disk_room(folder_at(self.settings.pipeline(self.name).staging.path), self.largest)
 
     def _read_source(self) -> LogFiles:
         try:
@@ -156,7 +156,7 @@ def look_once(settings: Settings, name: str, state: PipelineState) -> dict[str, 
             files = read_log_files(connection)
     except AuditorError as error:
         warnings.append(f"the source cannot be looked at: {error}")
-    disk = disk_room(Path(settings.pipeline(name).staging.path), int((state.progress or {}).get("batch", {}).get("bytes", 0)))
+    disk = disk_room(folder_at(settings.pipeline(name).staging.path), int((state.progress or {}).get("batch", {}).get("bytes", 0)))
     found = assess(state, files, known_current_at(state), disk, dt.datetime.now(dt.UTC))
     return {**found, "batch": (state.progress or {}).get("batch", {}), "warnings": [*warnings, *found["warnings"]]}
 
@@ -203,8 +203,10 @@ def known_current_at(state: PipelineState) -> dt.datetime | None:
     return dt.datetime.fromisoformat(text) if text else state.staged_at
 
 
-def disk_room(root: Path, largest: int) -> tuple[int, int] | None:
+def disk_room(root: Folder, largest: int) -> tuple[int, int] | None:
     """Return the free bytes of the disk of a folder and those that batches need; None if the folder is not on this host."""
+    if isinstance(root, S3Folder):
+        return None
     try:
         return shutil.disk_usage(root).free, max(LEAST_FREE_BYTES, BATCHES_TO_SPARE * largest)
     except OSError:

@@ -12,13 +12,13 @@ from dataclasses import replace
 from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.errors import PlanError
-from auditor.model import SIDES, Chunk, Method, Plan, Side, SidePlan, Slice, parse_time
-from auditor.planning import introspect, planner, prescan, slicing, watermark, zones
+from auditor.model import Chunk, Method, Plan, Side, SidePlan, Slice, parse_time
+from auditor.planning import introspect, planner, prescan, shards, slicing, watermark, zones
 from auditor.planning.columns import Endpoint
 
 
 def build_plan(name: str, audit: Audit, reader: Reader, unequal_shares: Sequence[float] | None = None) -> Plan:
-    """Return the plan of an audit as both databases are now, without a snapshot. Raises PlanError and NoSuchObject.
+    """Return the plan of an audit as the databases are now, without a snapshot. Raises PlanError and NoSuchObject.
 
     ``unequal_shares`` are the shares of partitions that differed in earlier runs, the latest last; without them the plan leaves open
     whether a run begins with a pre-scan.
@@ -38,11 +38,11 @@ def draft_plan(
     """
 
     def clock() -> dt.datetime:
-        return parse_time(now) if now else reader.ask_side("source", lambda _, session: watermark.read_clock(session))
+        return parse_time(now) if now else watermark.read_source_clock(reader)
 
-    plan = planner.draft(name, audit, tables, method, clock)
+    plan = shards.draft(name, audit, tables, method, clock)
     if any(column.zones for column in plan.columns):
-        reader.ask(lambda side, session: zones.check_known(plan, side, session))
+        reader.ask_each(lambda side, session: zones.check_known(plan, side, session))
     if audit.settle:
         plan = watermark.settle(plan, audit, reader, tables)
     return slicing.restrict(plan, slice, audit, tables) if slice else plan
@@ -50,8 +50,8 @@ def draft_plan(
 
 def finish_plan(draft: Plan, audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint]) -> Plan:
     """Return the draft with partitions and chunks, from the bounds that both sides report now. Raises PlanError."""
-    bounds = reader.ask(lambda side, session: introspect.read_bounds(draft, side, session, audit.partition.rows))
-    states = reader.ask(lambda side, session: session.state_read(draft.sides[side].table))
+    bounds = reader.ask_each(lambda side, session: introspect.read_bounds(draft, side, session, audit.partition.rows))
+    states = reader.ask_each(lambda side, session: session.state_read(draft.sides[side].table))
     read = tuple(f"{side}: {state}" for side, state in states.items() if state and draft.snapshot == "whole")
     plan = planner.finish(draft, audit, tables, bounds)
     return replace(plan, notes=(*plan.notes, *read))
@@ -77,7 +77,7 @@ def restrict_to_partitions(whole: Plan, ranges: tuple[tuple[int, int], ...]) -> 
             chunks.append(Chunk(null_key=True))  # returns at once where the key cannot be NULL
         return replace(whole.sides[side], chunks=tuple(chunks))
 
-    return replace(whole, sides={side: restricted(side) for side in SIDES}, partition_ranges=ranges)
+    return replace(whole, sides={side: restricted(side) for side in whole.sides}, partition_ranges=ranges)
 
 
 def share_of_partitions(plan: Plan) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from auditor.config import Audit, TableRef
+from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.errors import NoSuchObject, PlanError
 from auditor.model import Plan, Side
@@ -18,7 +18,10 @@ from dialects import Dialect, Place, Session, Table
 
 
 def describe_tables(reader: Reader, audit: Audit) -> dict[Side, Endpoint]:
-    """Return both tables as the databases' catalogues have them. Raises NoSuchObject, and PlanError for an ambiguous name."""
+    """Return every table that is read, as the databases' catalogues have them, by its side.
+
+    Raises NoSuchObject, and PlanError for an ambiguous name.
+    """
 
     def describe(side: Side, session: Session) -> Endpoint:
         settings = reader.sides[side].settings
@@ -26,7 +29,7 @@ def describe_tables(reader: Reader, audit: Audit) -> dict[Side, Endpoint]:
         warnings = (f"{side}: {sentence}" for sentence in session.dialect.protections(session, end.table))
         return replace(end, notes=(*end.notes, *warnings))
 
-    return reader.ask(describe)
+    return reader.ask_each(describe)
 
 
 def describe_table(audit: Audit, side: Side, session: Session, zone: str = "", mask: Sequence[str] = ()) -> Endpoint:
@@ -34,7 +37,7 @@ def describe_table(audit: Audit, side: Side, session: Session, zone: str = "", m
 
     Raises NoSuchObject, and PlanError for an ambiguous name.
     """
-    reference: TableRef = getattr(audit, side)
+    reference = audit.places[side]
     table = _choose_table(session.dialect.describe(session, reference.place), reference.place, side, session.dialect)
     names, label = [column.name for column in table.columns], f"{reference.connection}: {reference.table}"
     masks = masked_columns(mask, reference.place, names)

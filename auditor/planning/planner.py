@@ -15,7 +15,7 @@ from auditor import canonical
 from auditor.compare import tolerance
 from auditor.config import Audit
 from auditor.errors import ColumnRefused, HashMissing, NoSuchObject, PlanError
-from auditor.model import SIDES, Chunk, ColumnPlan, Method, NotCompared, Partitioning, Plan, Side, SidePlan
+from auditor.model import SIDES, Chunk, ColumnPlan, Method, NotCompared, Partitioning, Plan, Side, SidePlan, side_of
 from auditor.planning import counts_settings, filters, long_columns, not_compared
 from auditor.planning.columns import Endpoint, NameResolver, column_plan
 from auditor.planning.cost import choose_method
@@ -118,13 +118,24 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
 
 
 def find_columns(audit: Audit, ends: Mapping[Side, Endpoint], name: str, what: str) -> dict[Side, Column]:
-    """Return both sides' columns of the source's ``name``. Raises NoSuchObject; ``what`` names the setting in its message."""
-    names = NameResolver(audit, ends)
-    columns = {side: names.find(side, name) for side in SIDES}
-    for side, column in columns.items():
-        if column is None:
-            raise NoSuchObject(f"{what}: the column {name!r} is not in the {side} ({ends[side].label}){names.hint(side, name)}")
-    return {side: column for side, column in columns.items() if column}
+    """Return the columns of the source's ``name`` in all tables that are read, by side.
+
+    Raises NoSuchObject; ``what`` names the setting in its message.
+    """
+    found: dict[Side, Column] = {}
+    for place, pair in pairs(ends).items():
+        names = NameResolver(audit, pair)
+        for side, end in pair.items():
+            column = names.find(side, name)
+            if column is None:
+                raise NoSuchObject(f"{what}: the column {name!r} is not in the {side} ({end.label}){names.hint(side, name)}")
+            found[place if side == "source" else side] = column
+    return found
+
+
+def pairs(ends: Mapping[Side, Endpoint]) -> dict[Side, dict[Side, Endpoint]]:
+    """Return the source's table, or each of its shards, beside the target as the two sides of an audit, by what stands for it."""
+    return {side: {"source": end, "target": ends["target"]} for side, end in ends.items() if side != "target"}
 
 
 def _check_hash(audit: Audit, ends: Mapping[Side, Endpoint]) -> None:
@@ -161,8 +172,18 @@ def finish(plan: Plan, audit: Audit, ends: Mapping[Side, Endpoint], bounds: Mapp
     least = [b.least for b in bounds.values() if b.least is not None and ordered]
     greatest = [b.greatest for b in bounds.values() if b.greatest is not None and ordered]
     whole = dataclasses.replace(plan, partitioning=how, least=min(least, default=None), greatest=max(greatest, default=None))
-    sides = {side: _plan_chunks(whole, ends[side], bounds[side].rows, side) for side in SIDES}
+    sides = {side: _plan_chunks(whole, ends[side], bounds[side].rows, side) for side in plan.read_sides}
+    if "source" not in sides:
+        sides = {"source": dataclasses.replace(plan.sides["source"], estimate=_count_rows(bounds)["source"]), **sides}
     return dataclasses.replace(whole, sides=sides, notes=(*_notes(whole, ends), *plan.notes))
+
+
+def _count_rows(bounds: Mapping[Side, Bounds]) -> dict[Side, int]:
+    """Return about how many rows both sides have; those of shards add up."""
+    rows: dict[Side, int] = dict.fromkeys(SIDES, 0)
+    for side, found in bounds.items():
+        rows[side_of(side)] += found.rows
+    return rows
 
 
 def _partitioning(plan: Plan, audit: Audit, bounds: Mapping[Side, Bounds]) -> Partitioning:
@@ -170,7 +191,7 @@ def _partitioning(plan: Plan, audit: Audit, bounds: Mapping[Side, Bounds]) -> Pa
     if plan.method == "counts" and not (settings.strategy or settings.size or settings.buckets or settings.column):
         return Partitioning(strategy="whole", why="the method counts measures the whole table")
     aim = max(settings.rows, COUNTS_ROWS) if plan.method == "counts" else settings.rows
-    rows = max(b.rows for b in bounds.values())
+    rows = max(_count_rows(bounds).values())
     aim = max(aim, math.ceil(rows / settings.limit))
     if settings.strategy == "time" or (settings.column and settings.strategy is None):
         return _time_partitioning(plan, audit)
@@ -188,7 +209,8 @@ def _partitioning(plan: Plan, audit: Audit, bounds: Mapping[Side, Bounds]) -> Pa
         return Partitioning(strategy="range", size=settings.size, why="the audit says so")
     span = _span(bounds)
     size = max(1, math.ceil(aim * span / max(rows, 1)))
-    even = bounds["source"].even and bounds["target"].even is not False
+    sparse = [found.even for side, found in bounds.items() if side != "target"]
+    even = all(sparse) and bounds["target"].even is not False
     if even and span <= MAX_RANGE_KEYS * settings.limit:
         size = min(size, MAX_RANGE_KEYS)
     if settings.strategy == "range" or size <= min(aim * MAX_KEYS_PER_ROW, MAX_RANGE_KEYS) or (even and size <= MAX_RANGE_KEYS):
@@ -268,7 +290,7 @@ def _plan_chunks(plan: Plan, end: Endpoint, rows: int, side: Side) -> SidePlan:
 
 
 def _notes(plan: Plan, ends: Mapping[Side, Endpoint]) -> list[str]:
-    notes = [f"{side}: {ends[side].dialect.READ_CONSISTENCY}" for side in SIDES]
+    notes = [f"{side}: {end.dialect.READ_CONSISTENCY}" for side, end in ends.items()]
     if plan.snapshot == "per_chunk":
         notes = ["each chunk reads a snapshot of its own: a row that changes meanwhile is seen as it was when its chunk was read"]
     if plan.watermark:

@@ -61,7 +61,7 @@ def plan_of_stretches(plan: Plan) -> Plan:
         how = replace(how, size=how.size * plan.prescan.partitions)
     elif how.strategy == "hash":
         how = Partitioning(strategy="whole")
-    return replace(plan, method="signature", t=0, partitioning=how)
+    return replace(plan, method="signature", t=0, partitioning=how, joins_words=True)
 
 
 def _partitions_per_stretch(plan: Plan) -> int:

@@ -58,7 +58,7 @@ def split_audit(name: str, audit: Audit, connections: Mapping[str, ConnectionSet
         raise ConfigError(
             f"audit {name}: where has one filter per side, and via: has a dump between them; write one in the portable language"
         )
-    written_in = dialects.by_scheme(dialects.parse_url(connections[audit.source.connection].url).scheme).name
+    written_in = dialects.by_scheme(dialects.parse_url(connections[audit.one_source("a dump").connection].url).scheme).name
 
     def read(sql: Sql, what: str) -> DialectSql:
         if isinstance(sql, PerSide):

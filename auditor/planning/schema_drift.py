@@ -43,6 +43,22 @@ def describe_breaks(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[
     )
 
 
+def describe_drift(label: str, table: Table, other_label: str, other: Table) -> list[str]:
+    """Return in what the tables of two shards differ, a sentence each; capitals and the order of columns do not matter."""
+    mine, yours = ({column.name.lower(): column for column in one.columns} for one in (table, other))
+    sentences = [f"column {column.name} is only in {label}" for low, column in mine.items() if low not in yours]
+    sentences += [f"column {column.name} is only in {other_label}" for low, column in yours.items() if low not in mine]
+    for low, column in mine.items():
+        there = yours.get(low, column)
+        if column.native.lower() != there.native.lower():
+            sentences.append(f"column {column.name} is {column.native} in {label} and {there.native} in {other_label}")
+        if column.nullable != there.nullable:
+            with_null, without = (label, other_label) if column.nullable else (other_label, label)
+            sentences.append(f"column {column.name} may be NULL in {with_null} and not in {without}")
+    keys = [", ".join(name.lower() for name in one.primary_key) or "none" for one in (table, other)]
+    return sentences + ([f"the primary key is ({keys[0]}) in {label} and ({keys[1]}) in {other_label}"] if keys[0] != keys[1] else [])
+
+
 def _table_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     old = {column["name"]: column for column in before["columns"]}
     new = {column["name"]: column for column in now["columns"]}

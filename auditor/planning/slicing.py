@@ -12,10 +12,10 @@ from typing import Any
 
 from auditor.config import Audit, validate_slice
 from auditor.errors import ConfigError, PlanError
-from auditor.model import SIDES, SLICES, Plan, Side, SidePlan, Slice, parse_time
+from auditor.model import SLICES, Plan, Side, SidePlan, Slice, parse_time
 from auditor.planning import planner
 from auditor.planning.columns import Endpoint
-from auditor.planning.watermark import TIMES
+from auditor.planning.heartbeats import TIMES
 from dialects import Dialect, Kind
 
 SIGNED, UNSIGNED, ANY = (-(2**63), 2**63 - 1), (0, 2**64 - 1), (-math.inf, math.inf)
@@ -58,7 +58,7 @@ def _canonical(text: str | None) -> str | None:
 
 def restrict(plan: Plan, slice: Slice, audit: Audit, tables: Mapping[Side, Endpoint]) -> Plan:
     """Return the plan of a slice's rows alone. Raises PlanError if the key is not one integer, or the time column holds no times."""
-    conditions: dict[Side, list[str]] = {side: [] for side in SIDES}
+    conditions: dict[Side, list[str]] = {side: [] for side in plan.read_sides}
     if slice.has_keys:
         if any(column.masked for column in plan.key_columns):
             raise PlanError(f"keys: the key of audit {plan.audit} is masked, and a range of its keys would reveal values")
@@ -66,15 +66,15 @@ def restrict(plan: Plan, slice: Slice, audit: Audit, tables: Mapping[Side, Endpo
             names = ", ".join(f"{column.name} ({column.kind})" for column in plan.key_columns)
             raise PlanError(f"keys: a range of keys needs a key of one integer column, and that of audit {plan.audit} is {names}")
         key = plan.columns[0]
-        for side in SIDES:
+        for side in plan.read_sides:
             conditions[side] += _key_conditions(slice, key.expression[side], key.native[side])
     if slice.has_times:
         name, expressions = _time_expressions(plan, audit, tables)
         slice = dataclasses.replace(slice, column=name)
-        for side in SIDES:
+        for side in plan.read_sides:
             conditions[side] += _time_conditions(slice, expressions[side], tables[side].dialect)
-    sides = {side: _with_conditions(plan.sides[side], conditions[side]) for side in SIDES}
-    return dataclasses.replace(plan, sides=sides, slice=slice)
+    sides = {side: _with_conditions(plan.sides[side], conditions[side]) for side in plan.read_sides}
+    return dataclasses.replace(plan, sides={**plan.sides, **sides}, slice=slice)
 
 
 def _with_conditions(here: SidePlan, conditions: list[str]) -> SidePlan:
@@ -98,12 +98,12 @@ def _time_expressions(plan: Plan, audit: Audit, tables: Mapping[Side, Endpoint])
     name = _time_column(audit)
     compared = next((column for column in plan.columns if column.name.lower() == name.lower()), None)
     if compared:
-        kinds: dict[Side, Kind | None] = {side: compared.native[side] for side in SIDES}
+        kinds: dict[Side, Kind | None] = {side: compared.native[side] for side in plan.read_sides}
         expressions = dict(compared.expression)
     else:
         columns = planner.find_columns(audit, tables, name, "times")
-        kinds = {side: columns[side].kind for side in SIDES}
-        expressions = {side: tables[side].dialect.quote(columns[side].name) for side in SIDES}
+        kinds = {side: column.kind for side, column in columns.items()}
+        expressions = {side: tables[side].dialect.quote(column.name) for side, column in columns.items()}
     if (compared and compared.masked) or any(name.lower() in end.masks for end in tables.values()):
         raise PlanError(f"times: the column {name!r} is masked, and a range of its times would reveal values")
     for side, kind in kinds.items():

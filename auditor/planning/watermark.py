@@ -12,16 +12,14 @@ from collections.abc import Mapping
 
 from auditor.config import Audit, Settle
 from auditor.connections.reader import Reader
-from auditor.errors import HeartbeatAhead, NoSuchObject, PlanError
-from auditor.model import SIDES, NotCompared, Plan, Side, parse_time
+from auditor.errors import HeartbeatUnusable, PlanError
+from auditor.model import NotCompared, Plan, Side, parse_time
 from auditor.planning import planner
 from auditor.planning.columns import Endpoint
-from auditor.sql.user_sql import checked
-from dialects import Column, Dialect, Kind, Place, Session
+from auditor.planning.heartbeats import MOMENT, TIMES, read_heartbeat, wait_for_heartbeat
+from dialects import Column, Dialect, Kind, Session
 
-MOMENT, DAY = Kind("timestamp", scale=6), Kind("date")
-TIMES = frozenset({"date", "timestamp", "timestamptz"})
-"""Kinds of columns that can tell how young a row is."""
+DAY = Kind("date")
 
 AHEAD = dt.timedelta(days=1)
 """How far beyond the source's clock a row in flight may lie: writes later in a long run, and clocks or zones that are off."""
@@ -30,19 +28,24 @@ AHEAD = dt.timedelta(days=1)
 def settle(plan: Plan, audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint]) -> Plan:
     """Return the plan with its watermark and, on both sides, the condition that a row is not in flight.
 
-    Raises PlanError if the column holds no times or the heartbeat table is empty, NoSuchObject if either does not exist, HeartbeatAhead.
+    With a barrier the source's snapshot is open after it. Raises PlanError if the column holds no times or the heartbeat table is empty,
+    NoSuchObject if either does not exist, HeartbeatUnusable.
     """
     how = audit.settle
     if how is None:
         return plan
     columns = planner.find_columns(audit, tables, how.column, "settle")
-    for side in SIDES:
-        kind = columns[side].kind
+    for side, column in columns.items():
+        kind = column.kind
         if kind is None or kind.name not in TIMES:
-            raise PlanError(f"settle: the column {how.column!r} of the {side} is {columns[side].native}, which holds no times")
-    clock = reader.ask_side("source", lambda _, session: read_clock(session))
-    oldest = _watermark(how, clock, reader)
-    if any(columns[side].kind == DAY for side in SIDES):
+            raise PlanError(f"settle: the column {how.column!r} of the {side} is {column.native}, which holds no times")
+    clock = read_source_clock(reader)
+    if how.barrier is None:
+        oldest = _watermark(how, clock, reader)
+    else:
+        oldest = clock - dt.timedelta(seconds=how.lag or 0.0)
+        plan = dataclasses.replace(plan, barrier=wait_for_heartbeat(how, reader, plan.snapshot == "whole", oldest))
+    if any(column.kind == DAY for column in columns.values()):
         oldest = oldest.replace(hour=0, minute=0, second=0, microsecond=0)  # a row of that day may have been written after the watermark
     text = f"{oldest:%Y-%m-%d %H:%M:%S.%f}"
     unseen: tuple[NotCompared, ...] = ()
@@ -60,7 +63,7 @@ def renew(plan: Plan, audit: Audit, reader: Reader, tables: Mapping[Side, Endpoi
     """
     if audit.settle is None or not plan.watermark:
         return plan
-    clock = reader.ask_side("source", lambda _, session: read_clock(session))
+    clock = read_source_clock(reader)
     return _with_conditions(plan, audit.settle, planner.find_columns(audit, tables, audit.settle.column, "settle"), tables, clock)
 
 
@@ -73,23 +76,23 @@ def _with_conditions(plan: Plan, how: Settle, columns: Mapping[Side, Column], ta
             settled=_condition(how, columns[side], flight, tables[side].dialect),
             written=_written(columns[side], tables[side].dialect),
         )
-        for side in SIDES
+        for side in plan.read_sides
     }
-    return dataclasses.replace(plan, sides=sides)
+    return dataclasses.replace(plan, sides={**plan.sides, **sides})
 
 
 def _watermark(settle: Settle, clock: dt.datetime, reader: Reader) -> dt.datetime:
     """Return the moment (UTC) up to which rows are compared: the source's clock, or the target's last heartbeat, less the lag.
 
-    Raises HeartbeatAhead for a beat that the source, by its ``clock``, cannot have written yet.
+    Raises HeartbeatUnusable for a beat that the source, by its ``clock``, cannot have written yet.
     """
     lag = dt.timedelta(seconds=settle.lag or 0.0)
     if settle.heartbeat is None:
         return clock - lag
     how = settle.heartbeat
-    beat = reader.ask_side("target", lambda _, session: _last_heartbeat(session, Place(tuple(how.table.split("."))), how.column))
+    beat = reader.ask_side("target", lambda _, session: read_heartbeat(session, how)).at
     if beat - clock > dt.timedelta(seconds=how.ahead):
-        raise HeartbeatAhead(
+        raise HeartbeatUnusable(
             f"the last heartbeat in the target, {how.table}.{how.column}, is {beat:%Y-%m-%d %H:%M:%S} UTC, and the source's clock stands at"
             f" {clock:%Y-%m-%d %H:%M:%S} UTC: the source cannot have written it yet, so it does not tell what has arrived; have the source"
             f" write its own clock, in UTC, and delete later times, or allow for clocks that differ by more than {how.ahead:g} s"
@@ -98,25 +101,15 @@ def _watermark(settle: Settle, clock: dt.datetime, reader: Reader) -> dt.datetim
     return min(beat, clock) - lag
 
 
+def read_source_clock(reader: Reader) -> dt.datetime:
+    """Return the source's clock, in UTC; of shards the one that is most behind, so that no row in flight of any is compared."""
+    return min(reader.ask_source(lambda _, session: read_clock(session)))
+
+
 def read_clock(session: Session) -> dt.datetime:
     """Return the server's clock, in UTC."""
     text = session.dialect.timestamp_text(session.dialect.UTC_NOW, MOMENT)
     return parse_time(str(session.query(f"SELECT {text}")[0][0]))
-
-
-def _last_heartbeat(session: Session, place: Place, column: str) -> dt.datetime:
-    """Return the greatest time in a column, in UTC. Raises NoSuchObject and PlanError."""
-    tables = session.dialect.describe(session, place)
-    if not tables:
-        raise NoSuchObject(f"there is no heartbeat table {place}, or this user may not see it")
-    beat = next((c for c in tables[0].columns if c.name.lower() == column.lower()), None)
-    if beat is None or beat.kind is None or beat.kind.name not in TIMES:
-        raise PlanError(f"the heartbeat table {place} has no column {column!r} that holds times")
-    text = session.dialect.canonical_text(MOMENT, f"MAX({session.dialect.quote(beat.name)})", beat.kind)
-    value = session.query(checked(f"SELECT {text} FROM {tables[0].sql}", session.dialect))[0][0]
-    if value is None:
-        raise PlanError(f"the heartbeat table {place} is empty: nothing proves yet what has arrived")
-    return parse_time(str(value))
 
 
 def _condition(settle: Settle, column: Column, flight: tuple[str, str], dialect: Dialect) -> str:

@@ -45,8 +45,10 @@ def advise(report: Report, audit: Audit, target: ConnectionSettings, rates: Rate
         return None
     found = _Situation(report, audit, target.write or WriteSettings(url=""), rates)
     dialect = _dialect(target)
-    can_patch = dialect is not None and dialect.PATCHES and not audit.target.place.path
-    ways = {remedy.tool: remedy for remedy in found.remedies(can_patch)}
+    is_table = dialect is not None and not audit.target.place.path
+    can_patch = is_table and dialect is not None and dialect.PATCHES
+    can_copy = is_table and dialect is not None and dialect.LINES is not None
+    ways = {remedy.tool: remedy for remedy in found.remedies(can_patch, can_copy)}
     if not ways:
         return None
     fitting, why = found.choose(ways)
@@ -79,7 +81,7 @@ class _Situation:
     def _is_masked(self) -> bool:
         return any(column.masked for column in self._plan.key_columns)
 
-    def remedies(self, can_patch: bool) -> Iterator[Remedy]:
+    def remedies(self, can_patch: bool, can_copy: bool) -> Iterator[Remedy]:
         """Yield every way that is possible at all."""
         name, found = shlex.quote(self.report.audit), self.report.differences
         if found and found.unsettled:
@@ -87,6 +89,8 @@ class _Situation:
         if found and (rows := _count(found)) and can_patch and not self._is_masked and not unnamed(found):
             deletes = " --delete-extra" if found.extra else ""
             yield self._remedy("patch", rows, rows / self.rates.patched, f"auditor patch {self.report.run[:12]}{deletes}")
+        if not can_copy:
+            return
         if (span := self._span()) and (rows := self._rows_between(*span)) < self._total:
             yield self._remedy(
                 "range bootstrap", rows, self._seconds_to_copy(rows), f"auditor bootstrap {name} --keys {span[0]}..{span[1]}"
@@ -97,9 +101,10 @@ class _Situation:
     def choose(self, ways: dict[Tool, Remedy]) -> tuple[Tool, str]:
         """Return the way that fits, and why."""
         found = self.report.differences
+        assert self.report.comparison
         if found and "wait" in ways and found.unsettled > _count(found):
             return "wait", "most rows that differ were still changing when they were looked at last"
-        most = min(self.write.max_rows, max(ALWAYS_ALLOWED, int(self.write.max_share * self._total)))
+        most = min(self.write.max_rows, max(ALWAYS_ALLOWED, int(self.write.max_share * self.report.comparison.rows["target"])))
         if "patch" in ways and ways["patch"].rows <= most:
             return "patch", f"few rows differ; a patch may change {most:,}"
         why = _why_not_patch(found, self.report) or (

@@ -11,7 +11,7 @@ from auditor.compare.accounting import Key
 from auditor.connections.connection import GOES_ON
 from auditor.errors import EngineError, LockTimeout, PatchFailed, SerializationConflict, StatementRefused
 from auditor.repair.batch import Writer, Written
-from auditor.repair.journal import DONE, to_rows
+from auditor.repair.journal import DONE, meant_row, to_rows
 from auditor.repair.proposal import BATCH_ROWS, Proposal
 from auditor.repair.rows import ExactRow, RowChange
 from auditor.store import Store, patches
@@ -50,6 +50,8 @@ class Application:
     """The least and the greatest key of the written rows, where keys have an order; empty before the first."""
     number: int = 0
     """The number of the last batch."""
+    meant: Mapping[Key, str] = field(default_factory=dict)
+    """The digests of the last batch's rows as they are meant to be, by their keys."""
     in_doubt: bool = False
     """Whether it is not known if the last batch was committed, or its inserted rows were not compared once more: left to the next start."""
 
@@ -85,6 +87,8 @@ class Application:
 
     def _write(self, changes: Sequence[RowChange]) -> None:
         self.number += 1
+        names = self.proposal.transfer.names
+        self.meant = {change.key: row.digest for change in changes if (row := meant_row(names, change))}
         self._journal("prepared", changes)
         self.writer.step("prepared")
         try:
@@ -95,22 +99,24 @@ class Application:
                 self._journal("void", changes)
             raise
         self.in_doubt = not self.writer.is_dry
-        self._journal("committed", changes, written)
+        inserted = self._to_recheck(changes, written)
+        self._journal("committed" if inserted else "applied", changes, written)
         self.writer.step("noted")
-        taken = self._recheck(changes, written)
-        self._journal("applied", changes, written, taken)
+        taken: set[Key] = set()
+        if inserted:
+            taken = take_back_ghosts(self.proposal, self.writer, inserted, written)
+            self._journal("applied", changes, written, taken)
         self.in_doubt = False
         self._count(changes, written, taken)
 
-    def _recheck(self, changes: Sequence[RowChange], written: Written) -> set[Key]:
-        """Take back the inserted rows that the source no longer has as they were inserted, and return their keys.
+    def _to_recheck(self, changes: Sequence[RowChange], written: Written) -> dict[Key, ExactRow | None]:
+        """Return the inserted rows that are compared with the source once more.
 
         The source may have deleted or changed a row between its read and the commit, and its event may have found nothing to change.
         """
-        inserted = {change.key: change.new for change in changes if change.kind == "missing" and written.get(change.key)}
         if self.writer.is_dry or not self.is_of_source:
-            return set()
-        return take_back_ghosts(self.proposal, self.writer, inserted, written)
+            return {}
+        return {change.key: change.new for change in changes if change.kind == "missing" and written.get(change.key)}
 
     def _journal(
         self, state: BatchState, changes: Sequence[RowChange], written: Written | None = None, taken: Collection[Key] = ()
@@ -142,8 +148,6 @@ def take_back_ghosts(proposal: Proposal, writer: Writer, inserted: Mapping[Key, 
 
     ``written`` are the rows as they were read back; of one that changed since, nothing is deleted.
     """
-    if not inserted:
-        return set()
     source = proposal.read_source(list(inserted))
     ghosts: dict[Key, ExactRow] = {}
     for key, meant in inserted.items():

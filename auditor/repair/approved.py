@@ -9,7 +9,7 @@ from typing import Any
 
 from auditor.errors import PatchRefused
 from auditor.repair.apply import Application, Found
-from auditor.repair.journal import describe_columns, meant_row, to_rows
+from auditor.repair.journal import describe_columns, is_as_stored, meant_row, shown_columns, to_rows
 from auditor.repair.proposal import BATCH_ROWS, Proposal
 from auditor.repair.rows import RowChange
 from auditor.repair.script import sql_script
@@ -29,11 +29,11 @@ class ApprovablePlan:
     """The ``rows`` as the journal has them, each with its ``sql``; what describes their ``columns``; the ``script``."""
 
 
-def plan_approvable(proposal: Proposal, most: int, target: str, cannot_apply: str, made: str) -> ApprovablePlan:
+def plan_approvable(proposal: Proposal, most: int, target: str, cannot_apply: str, made: str, key: str) -> ApprovablePlan:
     """Return what a proposal would change now; ``made`` is when, for the script's header.
 
-    Neither texts of masked columns nor statements that hold any are in it. Raises PatchRefused for more than ``most`` rows, and
-    ValueRefused for a value that cannot be written exactly.
+    ``key`` keys the digests of rows that have masked columns; without one they are left out. Neither texts of masked columns nor statements
+    that hold any are in it. Raises PatchRefused for more than ``most`` rows, and ValueRefused for a value that cannot be written exactly.
     """
     batches: list[list[RowChange]] = []
     for keys in proposal.keys.batches(BATCH_ROWS):
@@ -46,7 +46,8 @@ def plan_approvable(proposal: Proposal, most: int, target: str, cannot_apply: st
     changes = [change for batch in batches for change in batch]
     statements = [proposal.statement(change) for change in changes]
     masked = proposal.transfer.masked
-    rows = [{**row, "sql": None if masked else sql} for row, sql in zip(to_rows(proposal, changes), statements, strict=True)]
+    stored = to_rows(proposal, changes, key=key, seals=False)
+    rows = [{**row, "sql": None if masked else sql} for row, sql in zip(stored, statements, strict=True)]
     script = None if masked else "".join(sql_script(proposal, made, batches))
     body = {"rows": rows, "columns": describe_columns(proposal), "script": script}
     return ApprovablePlan(target, Counter(change.kind for change in changes), cannot_apply, body)
@@ -54,12 +55,12 @@ def plan_approvable(proposal: Proposal, most: int, target: str, cannot_apply: st
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """A change that was approved: the kind of change, the columns, and the digests of the row as it should be and as it was."""
+    """A change that was approved: the kind of change, the columns, and as the store has them the row as it should be and as it was."""
 
     kind: str
     columns: tuple[str, ...]
-    new: str | None
-    old: str | None
+    new: Mapping[str, Any] | None
+    old: Mapping[str, Any] | None
 
 
 ApprovedRows = Mapping[tuple[str | None, ...], Approved]
@@ -68,18 +69,14 @@ ApprovedRows = Mapping[tuple[str | None, ...], Approved]
 
 def read_approved(rows: Sequence[Mapping[str, Any]]) -> ApprovedRows:
     """Return the approved changes of a stored plan."""
-    return {tuple(row["key"]): Approved(row["kind"], tuple(row["columns"]), _digest(row["new"]), _digest(row["old"])) for row in rows}
+    return {tuple(row["key"]): Approved(row["kind"], tuple(row["columns"]), row["new"], row["old"]) for row in rows}
 
 
-def _digest(row: Mapping[str, Any] | None) -> str | None:
-    return row["digest"] if row else None
-
-
-def check_approved(proposal: Proposal, approved: ApprovedRows) -> Counter[str]:
+def check_approved(proposal: Proposal, approved: ApprovedRows, key: str) -> Counter[str]:
     """Return how many changes are still as they were approved, by kind, after a check that each can be written."""
     counts: Counter[str] = Counter()
     for keys in _batches(approved):
-        changes, _ = _find(proposal, approved, keys)
+        changes, _ = _find(proposal, approved, keys, key)
         for change in changes:
             proposal.statement(change)
             counts[change.kind] += 1
@@ -91,20 +88,21 @@ def write_approved(application: Application, approved: ApprovedRows) -> None:
     for keys in _batches(approved):
         if application.stopped.is_set():
             return
-        application.write(lambda keys=keys: _find(application.proposal, approved, keys))  # type: ignore[misc]
+        application.write(lambda keys=keys: _find(application.proposal, approved, keys, application.journal_key))  # type: ignore[misc]
 
 
-def _find(proposal: Proposal, approved: ApprovedRows, keys: list[tuple[str | None, ...]]) -> Found:
+def _find(proposal: Proposal, approved: ApprovedRows, keys: list[tuple[str | None, ...]], key: str) -> Found:
     """Return the changes of these keys that are as they were approved; rows that differ otherwise by now are left."""
     differing = proposal.read_changes(keys)
-    names = proposal.transfer.names
-    chosen = [change for change in differing if _as_approved(names, change) == approved[change.key]]
+    chosen = [change for change in differing if _is_as_approved(proposal, change, approved[change.key], key)]
     return chosen, Counter(equal=len(keys) - len(differing), left=len(differing) - len(chosen))
 
 
-def _as_approved(names: Sequence[str], change: RowChange) -> Approved:
-    meant = meant_row(names, change)
-    return Approved(change.kind, change.columns, meant.digest if meant else None, change.old.digest if change.old else None)
+def _is_as_approved(proposal: Proposal, change: RowChange, approved: Approved, key: str) -> bool:
+    if (change.kind, change.columns) != (approved.kind, approved.columns):
+        return False
+    shown, meant = shown_columns(proposal), meant_row(proposal.transfer.names, change)
+    return is_as_stored(meant, approved.new, shown, key) and is_as_stored(change.old, approved.old, shown, key)
 
 
 def _batches(approved: ApprovedRows) -> Iterator[list[tuple[str | None, ...]]]:

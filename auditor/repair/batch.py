@@ -106,10 +106,12 @@ class Writer:
     def _run(self, statements: Sequence[tuple[Step, str]]) -> set[Key]:
         """Run a batch's statements and return the keys of the rows that were no longer as they were read."""
         left: set[Key] = set()
+        has_parts = len({step.change.key for step, _ in statements}) < len(statements)
+        counts = iter([] if has_parts else self.session.write_each([sql for _, sql in statements]))
         for step, sql in statements:
             if step.change.key in left:
                 continue  # the second part of a row whose first part found it changed
-            count = self.session.write(sql)
+            count = self.session.write(sql) if has_parts else next(counts)
             if count == 0:
                 left.add(step.change.key)
             elif count > 1:

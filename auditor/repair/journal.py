@@ -12,7 +12,7 @@ from auditor.errors import PatchRefused
 from auditor.repair.batch import Written
 from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange, meant_texts
-from auditor.repair.sealing import seal, unseal
+from auditor.repair.sealing import KEYED, is_digest, key_digest, seal, unseal
 from auditor.store.patches import Batch
 
 Outcome = Literal["", "written", "left", "taken back"]
@@ -23,11 +23,18 @@ DONE = {"missing": "inserted", "changed": "updated", "extra": "deleted"}
 
 
 def to_rows(
-    proposal: Proposal, changes: Sequence[RowChange], written: Written | None = None, taken: Collection[Key] = (), *, key: str = ""
+    proposal: Proposal,
+    changes: Sequence[RowChange],
+    written: Written | None = None,
+    taken: Collection[Key] = (),
+    *,
+    key: str,
+    seals: bool = True,
 ) -> list[dict[str, Any]]:
-    """Return changes as the journal stores them; the texts of masked columns are encrypted with ``key``, or left out without one.
+    """Return changes as the store has them.
 
-    ``written`` are the rows of a batch that was committed, ``taken`` those that were taken back.
+    The texts of masked columns are encrypted with ``key``, or left out without one, or without ``seals``; digests of rows that have masked
+    columns are keyed with it, or left out. ``written`` are the rows of a batch that was committed, ``taken`` those that were taken back.
     """
     names, masked = proposal.transfer.names, proposal.transfer.masked
     rows = []
@@ -36,7 +43,7 @@ def to_rows(
         if written is not None:
             outcome = "taken back" if change.key in taken else "written" if change.key in written else "left"
         after = written[change.key] if written is not None and change.key in written else meant_row(names, change)
-        shown = {"old": _texts(change.old, names, masked, key), "new": _texts(after, names, masked, key)}
+        shown = {side: _texts(row, names, masked, key, seals) for side, row in (("old", change.old), ("new", after))}
         rows.append({"kind": change.kind, "key": list(change.key), **shown, "columns": list(change.columns), "outcome": outcome})
     return rows
 
@@ -57,16 +64,47 @@ def meant_row(names: Sequence[str], change: RowChange) -> ExactRow | None:
     if change.new is None:
         return None
     texts = meant_texts(names, change)
+    if texts == change.new.texts:
+        return change.new  # whose digest may have digests of long columns in place of their texts
     return ExactRow(texts, canonical.row_hash(canonical.row_text(texts)))
 
 
-def _texts(row: ExactRow | None, names: Sequence[str], masked: Collection[str], key: str) -> dict[str, Any] | None:
+def _texts(row: ExactRow | None, names: Sequence[str], masked: Collection[str], key: str, seals: bool) -> dict[str, Any] | None:
     if row is None:
         return None
-    stored = {"texts": [None if name in masked else text for name, text in zip(names, row.texts, strict=True)], "digest": row.digest}
-    if not (masked and key):
+    texts = [None if name in masked else text for name, text in zip(names, row.texts, strict=True)]
+    if not masked:
+        return {"texts": texts, "digest": row.digest}
+    stored = {"texts": texts, "digest": key_digest(row.digest, key) if key else None}
+    if not (key and seals):
         return stored
     return {**stored, "sealed": seal({place: row.texts[place] for place, name in enumerate(names) if name in masked}, key)}
+
+
+def find_digest(stored: Mapping[str, Any], key: str, patch: str) -> str | None:
+    """Return the digest of a row of the journal; None where its masked columns were left out, or cannot be read with this key."""
+    if "sealed" not in stored:
+        digest: str | None = stored["digest"]
+        return digest
+    try:
+        return canonical.row_hash(canonical.row_text(list(unseal(stored, key, patch))))
+    except PatchRefused:
+        return None
+
+
+def is_as_stored(row: ExactRow | None, stored: Mapping[str, Any] | None, shown: Sequence[bool], key: str) -> bool:
+    """Return whether a row is as the store has it: by its digest, or without the key for that, by the columns that are ``shown``."""
+    if row is None or stored is None:
+        return row is None and stored is None
+    digest: str | None = stored["digest"]
+    if digest is None or (digest.startswith(KEYED) and not key):
+        return all(a == b for a, b, is_shown in zip(row.texts, stored["texts"], shown, strict=True) if is_shown)
+    return is_digest(digest, row.digest, key)
+
+
+def shown_columns(proposal: Proposal) -> list[bool]:
+    """Return for each column of a row whether the store has its texts."""
+    return [name not in proposal.transfer.masked for name in proposal.transfer.names]
 
 
 def to_undo(rows: Sequence[Mapping[str, Any]], key: str, patch: str) -> list[RowChange]:
@@ -98,9 +136,8 @@ def require_rows(rows: list[dict[str, Any]] | None, patch: str) -> list[dict[str
 
 
 def _opened(stored: Mapping[str, Any] | None, key: str, patch: str) -> ExactRow | None:
-    return ExactRow(tuple(unseal(stored, key, patch)), stored["digest"]) if stored else None
-
-
-def row_of(stored: Mapping[str, Any] | None) -> ExactRow | None:
-    """Return a row as the journal has it; its masked texts are None."""
-    return ExactRow(tuple(stored["texts"]), stored["digest"]) if stored else None
+    if not stored:
+        return None
+    texts, digest = tuple(unseal(stored, key, patch)), stored["digest"]
+    is_plain = digest is not None and not digest.startswith(KEYED)
+    return ExactRow(texts, digest if is_plain else canonical.row_hash(canonical.row_text(texts)))

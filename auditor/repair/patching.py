@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import dialects
+from auditor.compare.accounting import Key
 from auditor.config import Audit, ConnectionSettings, WriteSettings
 from auditor.connections.reader import OnProgress
 from auditor.connections.writer import open_files_for_writing, open_patch_session, patching_dialect
@@ -96,7 +97,7 @@ def plan_patch(job: Job, selection: Selection, made: str) -> ApprovablePlan:
     most = (write or NO_WRITE).max_rows
     few = replace(selection, limit=min(selection.limit or most + 1, most + 1))
     with propose(job.store, job.report, job.audit, job.connections, few, job.accepted, job.on_progress) as proposal:
-        return plan_approvable(proposal, most, _target_id(job, proposal), _why_not(job, write), made)
+        return plan_approvable(proposal, most, _target_id(job, proposal), _why_not(job, write), made, job.journal_key)
 
 
 def _why_not(job: Job, write: WriteSettings | None) -> str:
@@ -113,11 +114,10 @@ def apply_approved(job: Job, selection: Selection, rows: Sequence[Mapping[str, A
 
     Every row is read, and every statement made, before the first is written. Raises PatchRefused, PatchFailed and errors of the tree.
     """
-    if job.report.differences is not None and (why := unnamed(job.report.differences)):
-        raise PatchRefused(f"{why}: a patch would leave the target half mended; copy the table anew, or run {job.report.audit} again")
+    _refuse_unnamed(job)
     approved = read_approved(rows)
     with _opened(job, replace(selection, limit=0, first=None, last=None)) as (proposal, write):
-        planned = check_approved(proposal, approved)
+        planned = check_approved(proposal, approved, job.journal_key)
         _check_size(planned, job.report, write)
         return _write(job, proposal, lambda application: write_approved(application, approved), planned)
 
@@ -127,8 +127,7 @@ def apply_patch(job: Job, selection: Selection, *, dry_run: bool = False) -> Pat
 
     Every row is read, and every statement made, before the first is written. Raises PatchRefused, PatchFailed and errors of the tree.
     """
-    if job.report.differences is not None and (why := unnamed(job.report.differences)):
-        raise PatchRefused(f"{why}: a patch would leave the target half mended; copy the table anew, or run {job.report.audit} again")
+    _refuse_unnamed(job)
     with _opened(job, selection) as (proposal, write):
         planned = count_changes(proposal)
         _check_size(planned, job.report, write)
@@ -160,7 +159,7 @@ def settle_patch(job: Job, dead: Patch) -> Counter[str]:
         marks = _marks(proposal, dead.patch)
         with _writer(job, proposal, marks, dry_run=False) as writer:
             prepare_marks(writer.session, marks)
-            counts = recover_patch(job.store, dead, writer)
+            counts = recover_patch(job.store, dead, writer, job.journal_key)
             remove_marks(writer.session, marks)
     log.info("a patch whose process died was settled", extra={"action": "patch_settled", "patch": dead.patch})
     return counts
@@ -203,7 +202,7 @@ def _write(
                 patches.end_patch(job.store, patch, "failed", {**application.counts, "why": why})
             elif isinstance(error, AuditorError):
                 with suppress(AuditorError):  # what cannot be found out now, the next start finds out
-                    _settle_at_once(job, proposal, patch, why)
+                    _settle_at_once(job, proposal, patch, why, application.meant)
             raise
         stopped = {"why": STOPPED} if application.stopped.is_set() else {}
         patches.end_patch(job.store, patch, "done", {**application.counts, **stopped})
@@ -223,11 +222,11 @@ def _begin(job: Job, proposal: Proposal, patch: str, planned: Counter[str], undo
     patches.begin_patch(job.store, patch=patch, undoes=undoes, undoable=undoable, detail=detail, **about)
 
 
-def _settle_at_once(job: Job, proposal: Proposal, patch: str, why: str) -> None:
-    """Find out, over a new session, what became of the last batch of a patch whose connection was lost."""
+def _settle_at_once(job: Job, proposal: Proposal, patch: str, why: str, meant: Mapping[Key, str]) -> None:
+    """Find out, over a new session, what became of the last batch of a patch whose connection was lost; ``meant`` are its rows' digests."""
     marks = _marks(proposal, patch)
     with _writer(job, proposal, marks, dry_run=False) as writer:
-        recover_patch(job.store, patches.get_patch(job.store, patch), writer, why)
+        recover_patch(job.store, patches.get_patch(job.store, patch), writer, job.journal_key, why, meant)
         remove_marks(writer.session, marks)
 
 
@@ -274,6 +273,11 @@ def _check_size(planned: Counter[str], report: Report, write: WriteSettings) -> 
             f"{total:,} of {rows:,} rows are to be changed, and one patch may change {write.max_share:.3g} of a table; copy it anew, or"
             " raise max_share under write:"
         )
+
+
+def _refuse_unnamed(job: Job) -> None:
+    if job.report.differences is not None and (why := unnamed(job.report.differences)):
+        raise PatchRefused(f"{why}: a patch would leave the target half mended; copy the table anew, or run {job.report.audit} again")
 
 
 def _refuse_repeated(job: Job) -> None:

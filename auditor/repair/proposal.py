@@ -24,6 +24,9 @@ from dialects import Dialect, Table
 BATCH_ROWS = 100
 """Keys of one batch, whose rows are locked together for a moment."""
 
+READ_ROWS = 1000
+"""Keys whose rows are read at once where nothing is written."""
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -79,7 +82,7 @@ class Proposal:
 
     def changes(self) -> Iterator[list[RowChange]]:
         """Yield the changes of all selected differences as they are now, in batches that may be empty. Reads both sides."""
-        for keys in self.keys.batches(BATCH_ROWS):
+        for keys in self.keys.batches(READ_ROWS):
             yield self.read_changes(keys)
 
     def _read(self, side: Side, keys: list[Key]) -> dict[Key, ExactRow]:
@@ -104,7 +107,7 @@ def propose(
     stored = report.plan
     if stored is None or report.differences is None:
         raise PatchRefused(f"run {report.run} named no rows; run {report.audit} with the method exact")
-    names: dict[Side, str] = {side: getattr(audit, side).connection for side in SIDES}
+    names: dict[Side, str] = {"source": audit.one_source("a patch").connection, "target": audit.target.connection}
     with Reader(report.audit, names, connections, on_progress).open() as reader:
         tables = introspect.describe_tables(reader, audit)
         plan = planner.draft(report.audit, audit, tables, "exact")
@@ -153,9 +156,15 @@ def unnamed(differences: Differences) -> str:
 
 
 def _check_columns(stored: Plan, plan: Plan, report: Report) -> None:
-    """Raise RunOutdated if the tables' columns are no longer those of the run."""
+    """Raise RunOutdated if the audit's tables, or their columns, are no longer those of the run."""
+    for side in SIDES:
+        if stored.sides[side].table != plan.sides[side].table:
+            raise RunOutdated(
+                f"the {side} of {report.audit} is {plan.sides[side].table} by now, and run {report.run} is of {stored.sides[side].table};"
+                f" run {report.audit} again"
+            )
     before, now = ([(column.name, column.types, column.native) for column in one.columns] for one in (stored, plan))
-    if before != now or stored.version != plan.version or any(stored.sides[side].table != plan.sides[side].table for side in SIDES):
+    if before != now or stored.version != plan.version:
         raise RunOutdated(f"the tables' columns changed since run {report.run}; run {report.audit} again, and patch from that run")
 
 

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from auditor.compare.accounting import Key
 from auditor.repair.apply import take_back_ghosts
 from auditor.repair.batch import Writer
-from auditor.repair.journal import count_outcomes, require_rows, row_of
+from auditor.repair.journal import count_outcomes, find_digest, is_as_stored, require_rows, shown_columns
 from auditor.repair.marks import was_committed
-from auditor.repair.rows import read_rows
+from auditor.repair.rows import ExactRow, read_rows
 from auditor.store import Store, patches
 from auditor.store.patches import Patch
 
 KILLED = "its process ended before it did"
 """Why a patch failed whose process was killed."""
 
+NOT_RECHECKED = (
+    "rows that it inserted were not compared with the source once more, as their masked columns cannot be read from the journal without the"
+    " key under keep: journal_key; run the audit again"
+)
+"""What was not done for a patch whose process was killed."""
 
-def recover_patch(store: Store, patch: Patch, writer: Writer, why: str = KILLED) -> Counter[str]:
+NOTHING: Mapping[Key, str] = {}
+"""What the next process knows of the rows of a batch, beside the journal."""
+
+
+def recover_patch(
+    store: Store, patch: Patch, writer: Writer, key: str, why: str = KILLED, meant: Mapping[Key, str] = NOTHING
+) -> Counter[str]:
     """Settle every batch of a dead patch as committed or void, do what was left to do, and store the patch as failed.
 
+    ``key`` is that of masked columns in the journal, ``meant`` has the digests of the last batch's rows by their keys, if they are known.
     Returns its rows by what became of them. Raises LockTimeout while a transaction of the dead process is still in flight, and other
     errors of the tree; then nothing is settled that was not known for sure.
     """
@@ -29,30 +43,42 @@ def recover_patch(store: Store, patch: Patch, writer: Writer, why: str = KILLED)
         elif batch.state in ("prepared", "committed"):
             rows = require_rows(batch.rows, patch.patch)
             if batch.state == "prepared":
-                rows = _with_outcomes(writer, rows)
+                readable = all(find_digest(row["new"], key, patch.patch) for row in rows if row["new"])
+                rows = _with_outcomes(writer, rows, key if readable else "")
             if patch.undoes is None:
-                rows = _without_ghosts(writer, rows)
+                rows, is_rechecked = _without_ghosts(writer, rows, lambda row: _digest(row, key, patch, meant))
+                why = why if is_rechecked else f"{why}; {NOT_RECHECKED}"
             patches.write_batch(store, patch.patch, batch.number, "applied", rows)
     counts = count_outcomes(patches.list_batches(store, patch.patch))
     patches.end_patch(store, patch.patch, "failed", {**counts, "why": why})
     return counts
 
 
-def _with_outcomes(writer: Writer, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _digest(row: Mapping[str, Any], key: str, patch: Patch, meant: Mapping[Key, str]) -> str | None:
+    return meant.get(tuple(row["key"])) or find_digest(row["new"], key, patch.patch)
+
+
+def _with_outcomes(writer: Writer, rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
     """Return the rows of a committed batch with what became of each: a row that is not as it was meant was left, or changed since."""
     plan = writer.proposal.transfer.plan
     keys = [tuple(row["key"]) for row in rows]
     now = writer.proposal.reader.ask_side("target", lambda side, session: read_rows(plan, side, session, keys), fresh=True)
-    found = []
-    for row, key in zip(rows, keys, strict=True):
-        meant, here = row["new"], now.get(key)
-        is_written = here is None if meant is None else here is not None and here.digest == meant["digest"]
-        found.append({**row, "outcome": "written" if is_written else "left"})
-    return found
+    shown = shown_columns(writer.proposal)
+    return [
+        {**row, "outcome": "written" if is_as_stored(now.get(place), row["new"], shown, key) else "left"}
+        for row, place in zip(rows, keys, strict=True)
+    ]
 
 
-def _without_ghosts(writer: Writer, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Take back inserted rows whose source differs by now, and return the rows with that noted."""
-    inserted = {tuple(row["key"]): row_of(row["new"]) for row in rows if row["kind"] == "missing" and row["outcome"] == "written"}
-    taken = take_back_ghosts(writer.proposal, writer, inserted, inserted)
-    return [{**row, "outcome": "taken back"} if tuple(row["key"]) in taken else row for row in rows]
+def _without_ghosts(
+    writer: Writer, rows: list[dict[str, Any]], find: Callable[[Mapping[str, Any]], str | None]
+) -> tuple[list[dict[str, Any]], bool]:
+    """Take back inserted rows whose source differs by now; return the rows with that noted, and whether all could be compared.
+
+    ``find`` returns the digest of the row that was inserted; of one without it, nobody knows whether the target's is that one.
+    """
+    written = [row for row in rows if row["kind"] == "missing" and row["outcome"] == "written"]
+    known = {tuple(row["key"]): ExactRow(tuple(row["new"]["texts"]), digest) for row in written if (digest := find(row))}
+    taken = take_back_ghosts(writer.proposal, writer, known, known)
+    noted = [{**row, "outcome": "taken back"} if tuple(row["key"]) in taken else row for row in rows]
+    return noted, len(known) == len(written)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from auditor.config import Audit, ConnectionSettings
 from auditor.connections.reader import OnProgress, Reader
 from auditor.errors import PatchRefused
-from auditor.model import SIDES, Report
+from auditor.model import Report, Side
 from auditor.repair.keys import Selection, collect_keys
 from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow
@@ -51,7 +51,7 @@ def read_wanted(
     if selection.columns:
         raise PatchRefused("whole rows are sent anew; leave out --columns")
     ranges: list[tuple[int, int]] = []
-    names = {side: getattr(audit, side).connection for side in SIDES}
+    names: dict[Side, str] = {"source": audit.one_source("a patch").connection, "target": audit.target.connection}
     with (
         Reader(report.audit, names, connections, watch).open() as reader,
         collect_keys(store, report.run, plan, reader, selection, ranges if selection.limit is None else None) as file,

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from auditor.config import Audit, ConnectionSettings, Settings, Threshold
+from auditor.config import Audit, ConnectionSettings, SegmentAudit, Settings, Threshold
 from auditor.errors import StoreError, UnknownDay
 from auditor.history import fingerprint, records
 from auditor.history.rolling_table import load_rolling_table
@@ -119,11 +119,11 @@ def load_day(store: Store, settings: Settings, date: dt.date, now: dt.datetime |
     for run in _recent_runs(store, end, at - dt.timedelta(days=TREND_DAYS)):
         by_audit.setdefault(run.audit, []).append(run)
     states = audit_state.get_states(store)
-    paused = {name for name in (*by_audit, *settings.audits) if audit_state.is_paused(states, name)}
+    paused = {name for name in (*by_audit, *settings.audits, *settings.segments) if audit_state.is_paused(states, name)}
     loader = _Loader(store, by_audit, end, at, paused, states if now < end else {}, settings.connections)
     entries = [_configured_entry(loader, name, audit) for name, audit in settings.audits.items()]
     known = {name for entry in entries for name in (entry.audit, *(leg.audit for leg in entry.legs))}
-    entries += [_entry(loader, name, None) for name in by_audit if name not in known]
+    entries += [_entry(loader, name, None, settings.segments.get(name)) for name in {**settings.segments, **by_audit} if name not in known]
     return Day(date=date, at=at, entries=tuple(sorted(entries, key=_sort_key)))
 
 
@@ -195,11 +195,11 @@ def _leg(entry: AuditEntry) -> proxy.Leg | None:
     return proxy.leg_result(run.verdict, run.started, entry.report) if run else None
 
 
-def _entry(loader: _Loader, name: str, audit: Audit | None) -> AuditEntry:
+def _entry(loader: _Loader, name: str, audit: Audit | None, of_segments: SegmentAudit | None = None) -> AuditEntry:
     kept, at, paused = loader.kept(name), loader.at, name in loader.paused
     settings = fingerprint.hash_audit(name, audit, loader.connections) if audit and audit.via is None else None
     table, state = load_table_verdict(loader.store, name, kept), loader.states.get(name, NOTHING)
-    standing = derive_standing(kept, at, audit, settings, state=state, paused=paused, table=table)
+    standing = derive_standing(kept, at, audit or of_segments, settings, state=state, paused=paused, table=table)
     run = standing.run or standing.last
     report, read_error = _load_report(loader.store, run) if run else (None, "")
     whole = load_rolling_table(loader.store, name) if report and report.covered < 1 else None
@@ -220,7 +220,7 @@ def _entry(loader: _Loader, name: str, audit: Audit | None) -> AuditEntry:
         streak=len(streak),
         streak_since=streak[-1].started if streak else None,
         trend=tuple(_trend_point(one) for one in reversed(kept) if one.ended and one.state is not State.CANCELLED and not one.is_one_off),
-        configured=audit is not None,
+        configured=audit is not None or of_segments is not None,
         paused=paused,
         not_compared=tuple(not_compared(report)) if report else (),
         whole_table=build_whole_table(whole, report.plan, at) if whole and report and report.plan else None,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """First characters of a cell that a spreadsheet would evaluate as a formula."""
 
-COLUMNS = ("kind", "state", "range", "rows_in_source", "rows_in_target", "range_first", "range_last", "columns")
+COLUMNS = ("kind", "state", "range", "rows_in_source", "rows_in_target", "range_first", "range_last", "shards", "columns")
 """Columns of the Arrow table besides those of the key."""
 
 
@@ -53,6 +53,8 @@ class DifferenceRow(TypedDict):
     rows: dict[Side, int]
     columns: list[ColumnJson]
     rechecks: list[RecheckJson]
+    shards: list[str]
+    doubled: bool
 
 
 def to_row(one: Difference | RangeDifference) -> DifferenceRow:
@@ -61,13 +63,33 @@ def to_row(one: Difference | RangeDifference) -> DifferenceRow:
         first, last = (None if key is None else str(key) for key in (one.first, one.last))
         span: RangeJson = {"label": one.label, "first": first, "last": last, "rows": one.rows, "partitions": one.partitions}
         sides: dict[Side, int] = {"source": one.rows, "target": 0} if one.kind == "missing" else {"source": 0, "target": one.rows}
-        return {"kind": one.kind, "state": one.state, "key": None, "range": span, "rows": sides, "columns": [], "rechecks": []}
+        return {
+            "kind": one.kind,
+            "state": one.state,
+            "key": None,
+            "range": span,
+            "rows": sides,
+            "columns": [],
+            "rechecks": [],
+            "shards": list(one.shards),
+            "doubled": False,
+        }
     columns: list[ColumnJson] = [
         {"name": cell.name, "source": cell.source, "target": cell.target, "reason": cell.reason} for cell in one.columns
     ]
     rechecks: list[RecheckJson] = [{"at": look.at.isoformat(), "seen": look.seen} for look in one.looks]
     key, rows = dict(one.key), dict(one.rows)
-    return {"kind": one.kind, "state": one.state, "key": key, "range": None, "rows": rows, "columns": columns, "rechecks": rechecks}
+    return {
+        "kind": one.kind,
+        "state": one.state,
+        "key": key,
+        "range": None,
+        "rows": rows,
+        "columns": columns,
+        "rechecks": rechecks,
+        "shards": list(one.shards),
+        "doubled": one.is_doubled,
+    }
 
 
 def key_kinds(plan: Plan | None) -> dict[str, str]:
@@ -85,9 +107,9 @@ def to_arrow(rows: Iterable[DifferenceRow], kinds: Mapping[str, str]) -> pa.Tabl
     """Return a table with one row for each difference; ``kinds`` are those of the key columns, by name.
 
     Its columns: ``kind``, ``state``, the key's, ``range`` (its label, where a difference is a range of rows that one side lacks),
-    ``range_first``, ``range_last``, ``rows_in_source``, ``rows_in_target``, and ``columns``, a list of structs with ``name``, ``source``,
-    ``target`` and ``reason``. Keys of the kind integer are int64 as long as all of them fit, everything else is text. A key column whose
-    name is taken begins with ``key_``.
+    ``range_first``, ``range_last``, ``rows_in_source``, ``rows_in_target``, ``shards``, a list of those that hold the rows, and
+    ``columns``, a list of structs with ``name``, ``source``, ``target`` and ``reason``. Keys of the kind integer are int64 as long as all
+    of them fit, everything else is text. A key column whose name is taken begins with ``key_``.
     """
     import pyarrow as pa
 
@@ -104,6 +126,7 @@ def to_arrow(rows: Iterable[DifferenceRow], kinds: Mapping[str, str]) -> pa.Tabl
         "range_last": _numbers([row["range"] and row["range"]["last"] for row in found], integers),
         "rows_in_source": pa.array([row["rows"]["source"] for row in found], pa.int64()),
         "rows_in_target": pa.array([row["rows"]["target"] for row in found], pa.int64()),
+        "shards": pa.array([row["shards"] for row in found], pa.list_(pa.string())),
         "columns": pa.array([row["columns"] for row in found], cells),
     }
     return pa.table(columns)
@@ -125,16 +148,20 @@ def _numbers(texts: Sequence[str | None], are_integers: bool) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def csv_lines(rows: Iterable[DifferenceRow], keys: Sequence[str]) -> Iterator[str]:
+def csv_lines(rows: Iterable[DifferenceRow], keys: Sequence[str], *, has_shards: bool = False) -> Iterator[str]:
     """Yield the differences as CSV: a header, then a line for each column of each difference; ``keys`` are the names of the key columns.
 
-    NULL is an empty cell without quotes. An apostrophe precedes text that a spreadsheet would evaluate as a formula.
+    NULL is an empty cell without quotes. An apostrophe precedes text that a spreadsheet would evaluate as a formula. Where the source
+    ``has_shards``, a column names those that hold the row.
     """
-    yield _csv_line(["kind", "state", *keys, "range", "rows_in_source", "rows_in_target", "column", "source", "target", "reason"])
+    more = ["shards"] if has_shards else []
+    yield _csv_line(["kind", "state", *more, *keys, "range", "rows_in_source", "rows_in_target", "column", "source", "target", "reason"])
     for one in rows:
         key = one["key"] or {}
         span = one["range"]["label"] if one["range"] else None
-        start = [one["kind"], one["state"], *(key.get(name) for name in keys), span, one["rows"]["source"], one["rows"]["target"]]
+        shards = [" and ".join(one["shards"]) or None] if has_shards else []
+        known = (one["rows"]["source"], one["rows"]["target"])
+        start = [one["kind"], one["state"], *shards, *(key.get(name) for name in keys), span, *known]
         columns: list[tuple[str | None, ...]] = [
             (column["name"], column["source"], column["target"], column["reason"] or None) for column in one["columns"]
         ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.compare import sampling, text_forms
 from auditor.config import Threshold
-from auditor.model import Advice, ColumnDifference, Difference, Differences, Jaccard, Report, Step
+from auditor.model import Advice, ColumnDifference, Difference, Differences, Jaccard, RangeDifference, Report, ShardResult, Step
 from auditor.planning.proxy import Combined
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ EXPLANATIONS = {
     "coverage": "The share of the table's rows that the verdict speaks for. Rows that were not compared never count as equal.",
     "verified": "Everything that the source held up to this moment was found equal in the target.",
     "within": "Up to this moment the target was equal to the source, or differed no more than the audit allows.",
+    "aligned": "Source and target were read at this position of the source's log: nothing was in flight, and every difference is real.",
+    "proved": "What the source's log does not say is found by a scan of the source alone: what is later than that scan rests on the log.",
     "as_of": "The moment whose data the dump between source and target holds.",
     "watermark": "Rows from this moment on were left out on both sides, because they may still be in flight.",
 }
@@ -129,6 +131,15 @@ def verified(through: dt.datetime | None, within: dt.datetime | None) -> list[st
     return [f"{words} {moment(at)}" for words, at in found if at]
 
 
+def aligned(report: Report) -> tuple[str, str] | None:
+    """Return ``aligned`` with where both sides were read and how that is known, or ``not aligned`` with the reason; None if neither."""
+    if found := report.aligned:
+        pipelines = "pipelines" if report.shards else "pipeline"
+        held = f"the {pipelines} {found.pipeline} held the target's table still for {found.held:.2f} s"
+        return "aligned", sentence(f"at {found.position} ({moment(found.time)}): {found.way}; {held}")
+    return ("not aligned", sentence(report.not_aligned)) if report.not_aligned else None
+
+
 def has_score(run: StoredRun) -> bool:
     """Return whether the run has a score with bounds narrower than [0, 1]."""
     return run.score is not None and (run.lower, run.upper) != (0.0, 1.0)
@@ -216,6 +227,23 @@ def examples(named: Sequence[Difference], most: int) -> list[Difference]:
 def with_examples(differences: Differences, most: int) -> Differences:
     """Return the differences with no more named ones than are shown."""
     return replace(differences, named=tuple(examples(differences.named, most)))
+
+
+def kind(one: Difference | RangeDifference) -> str:
+    """Describe what kind of difference it is: unsettled or not, and of a source of several shards in which."""
+    words = [one.kind, *(["unsettled"] if one.state == "unsettled" else [])]
+    if isinstance(one, Difference) and one.is_doubled:
+        words.append("doubled")
+    return ", ".join(words) + (f" ({sentence(' and '.join(one.shards))})" if one.shards else "")
+
+
+def shard(one: ShardResult) -> str:
+    """Describe a shard of the source on one line: its verdict, its rows, and which of them the target does not hold."""
+    size = "" if one.rows is None else f", {rows(one.rows)}"
+    counts = [f"{count:,} {name}" for name in ("missing", "changed", "doubled") if (count := getattr(one, name))]
+    lost = f"; {one.snapshots_lost:,} of its snapshots were lost" if one.snapshots_lost else ""
+    at = f"; aligned at {sentence(one.aligned.position)}" if one.aligned else ""
+    return f"shard {sentence(one.label)}: {one.verdict.value}{size}{': ' + ', '.join(counts) if counts else ''}{lost}{at}"
 
 
 def not_counted(differences: Differences) -> str:

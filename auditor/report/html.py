@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from auditor.model import Differences, Report
-from auditor.report import formatting
+from auditor.report import formatting, live
 from auditor.report.day import Day, not_compared
 from auditor.report.heatmap import SHAPE_LABELS, build_heatmap
 from auditor.report.redact import redact
@@ -44,6 +44,7 @@ def run_fragment(report: Report, partition_map: PartitionMap | None = None) -> M
         heatmap=build_heatmap(partition_map, report.plan) if partition_map is not None else None,
         shape_labels=SHAPE_LABELS,
         explanations=formatting.EXPLANATIONS,
+        live_lines=live.lines(report),
         max_rows=MAX_ROWS,
         measures=disallowed_first(report.measures),
         not_compared=list(not_compared(report)),

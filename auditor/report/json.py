@@ -7,24 +7,29 @@ import datetime as dt
 from auditor.model import (
     SIDES,
     Advice,
+    Alignment,
     Comparison,
     Difference,
     Differences,
     Divergent,
     Jaccard,
+    LiveCheck,
     Measure,
     Plan,
     RangeDifference,
     Report,
     Score,
+    ShardResult,
     SideCost,
 )
 from auditor.report.json_types import (
     AdviceJson,
+    AlignedJson,
     CostJson,
     DifferenceJson,
     DifferencesJson,
     JaccardJson,
+    LiveJson,
     MeasureJson,
     PartitionJson,
     PartitionsJson,
@@ -32,6 +37,7 @@ from auditor.report.json_types import (
     RangeJson,
     ReportJson,
     ScoreJson,
+    ShardJson,
     SideCostJson,
 )
 from auditor.report.redact import redact, redact_plan
@@ -66,6 +72,9 @@ def report(report: Report) -> ReportJson:
         "verified_through": _isoformat(report.verified_through),
         "within_threshold": report.within_threshold,
         "within_threshold_through": _isoformat(report.within_threshold_through),
+        "aligned": _aligned(report.aligned) if report.aligned else None,
+        "not_aligned": report.not_aligned or None,
+        "live": _live(report.live, report.plan) if report.live else None,
         "dump_as_of": _isoformat(report.as_of),
         "measures": [_measure(measure) for measure in report.measures[:MAX_LISTED]],
         "cheaper_methods": [
@@ -84,6 +93,22 @@ def report(report: Report) -> ReportJson:
         "reason": report.reason,
         "advice": _advice(report.advice) if report.advice else None,
         "notes": list(report.notes),
+        "shards": [_shard(one) for one in report.shards],
+    }
+
+
+def _shard(one: ShardResult) -> ShardJson:
+    return {
+        "label": one.label,
+        "server": one.server,
+        "verdict": one.verdict.value,
+        "rows": one.rows,
+        "missing": one.missing,
+        "changed": one.changed,
+        "doubled": one.doubled,
+        "snapshots_lost": one.snapshots_lost,
+        "cost": _side_cost(one.cost) if one.cost else None,
+        "aligned": _aligned(one.aligned) if one.aligned else None,
     }
 
 
@@ -95,6 +120,35 @@ def _advice(advice: Advice) -> AdviceJson:
             for one in advice.remedies
         ],
     }
+
+
+def _aligned(found: Alignment) -> AlignedJson:
+    return {
+        "position": found.position,
+        "time": found.time.isoformat(),
+        "way": found.way,
+        "pipeline": found.pipeline,
+        "held_seconds": round(found.held, 3),
+    }
+
+
+def _live(found: LiveCheck, plan: Plan | None) -> LiveJson:
+    integers = _integer_keys(plan)
+    return {
+        "pipeline": found.pipeline,
+        "place": found.place,
+        "time": _isoformat(found.time),
+        "began": {"place": found.began_place, "time": found.began.isoformat()},
+        "proved": {"place": found.proved_place, "time": found.proved.isoformat()},
+        "scanned": found.scanned or None,
+        "moved_rows": found.moved,
+        "lost": [_difference(row, integers) for row in found.lost],
+        "lost_partitions": list(found.lost_partitions),
+    }
+
+
+def _integer_keys(plan: Plan | None) -> set[str]:
+    return {column.name for column in plan.key_columns if column.kind.name == "integer"} if plan else set()
 
 
 def _isoformat(at: dt.datetime | None) -> str | None:
@@ -142,7 +196,7 @@ def _partition(partition: Divergent) -> PartitionJson:
 
 
 def _differences(differences: Differences, plan: Plan | None) -> DifferencesJson:
-    integers = {column.name for column in plan.key_columns if column.kind.name == "integer"} if plan else set()
+    integers = _integer_keys(plan)
     return {
         "missing": differences.missing,
         "extra": differences.extra,
@@ -161,6 +215,7 @@ def _differences(differences: Differences, plan: Plan | None) -> DifferencesJson
         "estimated": differences.estimated,
         "columns": [{"name": one.name, "rows": one.rows, "pattern": one.pattern} for one in differences.columns],
         "compared_by_column": differences.compared,
+        "doubled": differences.doubled,
     }
 
 
@@ -173,6 +228,7 @@ def _range(span: RangeDifference) -> RangeJson:
         "rows": span.rows,
         "partitions": span.partitions,
         "state": span.state,
+        "shards": dict(span.shards),
     }
 
 
@@ -184,6 +240,8 @@ def _difference(row: Difference, integers: set[str]) -> DifferenceJson:
         "columns": [{"name": c.name, "source": c.source, "target": c.target, "reason": c.reason} for c in row.columns],
         "state": row.state,
         "rechecks": [{"at": look.at.isoformat(), "seen": look.seen} for look in row.looks],
+        "shards": list(row.shards),
+        "doubled": row.is_doubled,
     }
 
 

@@ -63,6 +63,7 @@ class RangeJson(TypedDict):
     rows: int
     partitions: int
     state: str
+    shards: dict[str, int]
 
 
 class ColumnValuesJson(TypedDict):
@@ -98,6 +99,8 @@ class DifferenceJson(TypedDict):
     columns: list[ColumnValuesJson]
     state: str
     rechecks: list[RecheckJson]
+    shards: list[str]
+    doubled: bool
 
 
 class DifferencesJson(TypedDict):
@@ -120,6 +123,7 @@ class DifferencesJson(TypedDict):
     estimated: int
     columns: list[ChangedColumnJson]
     compared_by_column: int
+    doubled: int
 
 
 class PlanColumnJson(TypedDict):
@@ -250,6 +254,52 @@ class AdviceJson(TypedDict):
     remedies: list[RemedyJson]
 
 
+class AlignedJson(TypedDict):
+    """Where both sides of a run were read: a place in the source's log (of shards each one's), its clock then, and how that is known."""
+
+    position: str
+    time: str
+    way: str
+    pipeline: str
+    held_seconds: float
+
+
+class ShardJson(TypedDict):
+    """What was found of one shard of the source."""
+
+    label: str
+    server: str
+    verdict: str
+    rows: int | None
+    missing: int
+    changed: int
+    doubled: int
+    snapshots_lost: int
+    cost: SideCostJson | None
+    aligned: AlignedJson | None
+
+
+class PlaceJson(TypedDict):
+    """A place of the source's log, and the source's clock there."""
+
+    place: str
+    time: str
+
+
+class LiveJson(TypedDict):
+    """What was compared with live summaries, and how old both proofs are."""
+
+    pipeline: str
+    place: str
+    time: str | None
+    began: PlaceJson
+    proved: PlaceJson
+    scanned: str | None
+    moved_rows: int
+    lost: list[DifferenceJson]
+    lost_partitions: list[str]
+
+
 class ReportJson(TypedDict):
     """The report of a run."""
 
@@ -274,6 +324,9 @@ class ReportJson(TypedDict):
     verified_through: str | None
     within_threshold: bool
     within_threshold_through: str | None
+    aligned: AlignedJson | None
+    not_aligned: str | None
+    live: LiveJson | None
     dump_as_of: str | None
     measures: list[MeasureJson]
     cheaper_methods: list[CheaperMethodJson]
@@ -287,3 +340,4 @@ class ReportJson(TypedDict):
     reason: str
     advice: AdviceJson | None
     notes: list[str]
+    shards: list[ShardJson]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from auditor.model import SIDES, Differences, Measure, Report
-from auditor.report import formatting
+from auditor.report import formatting, live
 from auditor.report.redact import redact
 
 MAX_ROWS = 20
@@ -20,6 +20,7 @@ def report(report: Report) -> str:
     lines += [f"- {text(formatting.one_off(report.other_settings))}"] if report.other_settings else []
     lines += [f"- asked for: {text(report.reason)}"] if report.reason else []
     lines += [f"- {text(line)}" for line in [*report.reasons, *_figures(report)]]
+    lines += [f"- {text(formatting.shard(one))}" for one in report.shards]
     if report.plan:
         lines += [f"- not compared: {text(str(one))}" for one in report.plan.not_compared]
     lines += [f"- schema changed: {text(change)}" for change in report.schema_changes]
@@ -62,6 +63,10 @@ def _figures(report: Report) -> list[str]:
     if report.plan and report.plan.watermark:
         lines.append(f"watermark {report.plan.watermark} UTC; younger rows were left out on both sides")
     lines += formatting.verified(report.verified_through, report.within_threshold_through)
+    if found := formatting.aligned(report):
+        lines.append(f"{found[0]}: {text(found[1])}")
+    lines += [f"{name}: {text(line)}" for name, line in live.lines(report)]
+    lines += [text(line) for line in (live.lost(report.live) if report.live else ())]
     if report.as_of:
         lines.append(f"dump as of {formatting.moment(report.as_of)}")
     return [*lines, *([note] if (note := formatting.snapshot_note(report)) else [])]
@@ -74,9 +79,9 @@ def _differences(differences: Differences) -> list[str]:
     for span in differences.ranges[:MAX_ROWS]:
         more = f"{formatting.rows(span.rows)} more"
         sides = f"{more} | |" if span.kind == "missing" else f"| {more} |"
-        lines.append(f"| {_difference_kind(span.kind, span.state)} | {text(span.label)} | | {sides}")
+        lines.append(f"| {text(formatting.kind(span))} | {text(span.label)} | | {sides}")
     for row in formatting.examples(differences.named, MAX_ROWS):
-        kind, key = _difference_kind(row.kind, row.state), code(formatting.key(row.key))
+        kind, key = text(formatting.kind(row)), code(formatting.key(row.key))
         for column in row.columns:
             values = " | ".join(map(_value, formatting.sides(column.source, column.target, column.reason)))
             lines.append(f"| {kind} | {key} | {text(formatting.column_name(column))} | {values} |")
@@ -86,10 +91,6 @@ def _differences(differences: Differences) -> list[str]:
     if len(differences.named) > MAX_ROWS:
         lines.append(f"\nand {len(differences.named) - MAX_ROWS:,} more differences")
     return lines
-
-
-def _difference_kind(kind: str, state: str) -> str:
-    return f"{kind}, unsettled" if state == "unsettled" else kind
 
 
 def _measures(measures: tuple[Measure, ...]) -> list[str]:

@@ -26,7 +26,11 @@ def redact(report: Report) -> Report:
         differences = _redact_differences(differences, masked, plan)
     overdue = tuple(replace(row, key=_redact_key(row.key, masked)) for row in report.overdue)
     measures = tuple(_redact_measure(measure, plan) for measure in report.measures)
-    found = replace(report, plan=redact_plan(plan), comparison=comparison, differences=differences, measures=measures, overdue=overdue)
+    if live := report.live:
+        live = replace(live, lost=tuple(replace(one, key=_redact_key(one.key, masked)) for one in live.lost))
+    found = replace(
+        report, live=live, plan=redact_plan(plan), comparison=comparison, differences=differences, measures=measures, overdue=overdue
+    )
     return replace(found, advice=_redact_advice(report.advice) if report.advice else None)
 
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from auditor.history.standing import status_label
 from auditor.model import Measure
-from auditor.report import formatting, sparkline
+from auditor.report import formatting, live, sparkline
 from auditor.report.day import AuditEntry, Day
 
 
@@ -28,6 +28,7 @@ def environment() -> Environment:
         "deviation": formatting.deviation,
         "disallowed_first": disallowed_first,
         "duration": formatting.duration,
+        "lost": live.lost,
         "has_score": formatting.has_score,
         "one_off": formatting.one_off,
         "score_name": formatting.score_name,

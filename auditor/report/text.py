@@ -10,7 +10,7 @@ from rich.text import Text
 
 from auditor.model import SIDES, ColumnDifference, Comparison, Differences, Divergent, Measure, Plan, Report, Verdict
 from auditor.planning.cost import estimate_cost, max_decodable_per_million
-from auditor.report import formatting
+from auditor.report import formatting, live
 from auditor.report.redact import redact, redact_plan
 
 MAX_ROWS = 20
@@ -37,6 +37,8 @@ def report(report: Report, verbose: bool = False) -> RenderableType:
     parts += [_line(f"schema changed: {change}", "yellow") for change in report.schema_changes]
     if report.comparison:
         parts.append(_figures(report, report.comparison))
+        parts += [_line(line, "bold yellow") for line in (live.lost(report.live) if report.live else ())]
+        parts += [_line(formatting.shard(one)) for one in report.shards]
         if report.measures:
             parts.append(_measures(report.measures))
         if report.differences is not None and report.comparison.divergent:
@@ -87,6 +89,10 @@ def _figures(report: Report, comparison: Comparison) -> RenderableType:
         table.add_row("  verified", f"everything up to {formatting.moment(report.verified_through)}")
     if report.within_threshold_through:
         table.add_row("  within threshold", f"everything up to {formatting.moment(report.within_threshold_through)}")
+    if found := formatting.aligned(report):
+        table.add_row(f"  {found[0]}", Text(found[1]))
+    for name, text in live.lines(report):
+        table.add_row(f"  {name}", Text(text))
     if report.as_of:
         table.add_row("  dump", f"as of {formatting.moment(report.as_of)}")
     if note := formatting.snapshot_note(report):
@@ -101,15 +107,19 @@ def _differences(differences: Differences) -> RenderableType:
         table.add_column(name, overflow="fold")
     for span in differences.ranges[:MAX_ROWS]:
         sides = (f"{formatting.rows(span.rows)} more", "")
-        kind = span.kind + (", unsettled" if span.state == "unsettled" else "")
-        table.add_row(f"  {kind}", Text(formatting.visible(span.label)), "", *(sides if span.kind == "missing" else sides[::-1]))
+        table.add_row(
+            Text(f"  {formatting.kind(span)}"),
+            Text(formatting.visible(span.label)),
+            "",
+            *(sides if span.kind == "missing" else sides[::-1]),
+        )
     for row in formatting.examples(differences.named, MAX_ROWS):
         key = Text(formatting.key(row.key))
-        kind = row.kind + (", unsettled" if row.state == "unsettled" else "")
+        kind = Text(f"  {formatting.kind(row)}")
         surplus = [f"{formatting.rows(count)} more" if (count := row.rows[side]) and row.kind != "changed" else "" for side in SIDES]
         cells = [(Text(formatting.visible(formatting.column_name(c))), *_values(c)) for c in row.columns]
         for index, (column, source, target) in enumerate(cells or [(Text(""), Text(surplus[0]), Text(surplus[1]))]):
-            table.add_row(f"  {kind}" if index == 0 else "", key if index == 0 else "", column, source, target)
+            table.add_row(kind if index == 0 else "", key if index == 0 else "", column, source, target)
     more = len(differences.named) - MAX_ROWS
     if more > 0:
         table.add_row(Text(f"  and {more:,} more", "dim"))
@@ -201,12 +211,12 @@ def plan(plan: Plan) -> RenderableType:
     sizes = ", ".join(f"{name} = {value}" for name, value in (("k", plan.k), ("t", plan.t)) if value)
     sizes = f" with {sizes}" if sizes else ""
     load = max_decodable_per_million(plan)
-    costs = {side: estimate_cost(plan, side) for side in SIDES}
+    costs = {side: estimate_cost(plan, side) for side in plan.read_sides}
     lines = [
         f"method {plan.method}{sizes}, {plan.hash} of the {plan.encoding} row text",
         f"partitions: {partitioning} ({partitioning.why})",
         f"pre-scan: {plan.prescan or 'decided by the last runs when the audit runs'}",
-        *(f"{side}: {plan.sides[side].label}, about {plan.sides[side].estimate:,} rows" for side in SIDES),
+        *(f"{side}: {here.label}, about {here.estimate:,} rows" for side in plan.read_sides if (here := plan.sides[side])),
         *(f"{side} is expected to send {cost.bytes:,} bytes in {cost.statements:,} statements" for side, cost in costs.items()),
         *([f"one scan names every difference, up to {load:,.0f} scattered ones in a million rows"] if load else []),
         *([f"watermark: rows from {plan.watermark} UTC on are left out on both sides"] if plan.watermark else []),

@@ -9,65 +9,35 @@ import logging
 import secrets
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from auditor.compare import deviations, partition_map, patterns, verdict
-from auditor.compare.comparator import Aligned, compare
 from auditor.compare.readable import with_readable_keys
 from auditor.config import Audit, ConnectionSettings
 from auditor.connections.reader import OnProgress, Reader, ignore_progress
-from auditor.errors import AuditorError, ColumnsChanged, NotResumable, SchemaChanged, allows_resume
+from auditor.errors import AuditorError, LiveSummariesUnusable, LiveSummariesWrong, NotResumable
 from auditor.history import masking
-from auditor.history.handover import Checkpoint, EarlierRuns, NoCheckpoint, Outcome, Schemas
+from auditor.history.handover import Checkpoint, EarlierRuns, NoCheckpoint, Outcome, Schemas, allows_resume
 from auditor.history.left_out import LeftOut
-from auditor.model import (
-    SIDES,
-    Comparison,
-    Differences,
-    Jaccard,
-    Measure,
-    Method,
-    Partitioning,
-    Plan,
-    Progress,
-    Report,
-    Side,
-    Slice,
-    State,
-    Step,
-    Verdict,
-)
-from auditor.planning import build, index_check, introspect, planner, schema_drift, watermark
+from auditor.model import Method, Partitioning, Plan, Progress, Report, Side, Slice, State, Step, Verdict
+from auditor.planning import build, index_check, introspect, planner, shards, watermark
 from auditor.planning.columns import Endpoint
 from auditor.planning.prescan import decide as decide_prescan
-from auditor.run import distributions, in_flight, ladder, overdue, prescan
-from auditor.run.chunk_queue import ChunkQueue
+from auditor.run import distributions, in_flight, ladder, live_run, live_scan, overdue, prescan, schemas, shard_results
+from auditor.run.aligning import NOT_STORED, Aligning, Holds
+from auditor.run.chunk_check import check_chunks
+from auditor.run.findings import Findings, compare_summaries, reasons_of
+from auditor.run.living import LiveSums, Living
 from auditor.run.locate import Located, clear_equal_by_now, estimate_similarity, locate_differences
 from auditor.run.notes import notes_of
 from auditor.run.recheck import look_again
 from auditor.run.recheck_ranges import first_suspects
-from auditor.sql import render
 from dialects import Session
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Findings:
-    """What a run found by one method."""
-
-    aligned: Aligned
-    comparison: Comparison
-    differences: Differences | None = None
-    jaccard: Jaccard | None = None
-    states: Mapping[int, str] = field(default_factory=dict)
-    """How each unequal partition, by id, was settled."""
-    measures: tuple[Measure, ...] = ()
-    verdict: Verdict = Verdict.UNKNOWN
-    reasons: tuple[str, ...] = ()
 
 
 def run(
@@ -92,14 +62,20 @@ def perform(
     earlier: EarlierRuns | None = None,
     slice: Slice | None = None,
     reader: Reader | None = None,
+    holds: Holds | str = NOT_STORED,
+    sums: LiveSums | str = NOT_STORED,
+    rescan: bool = False,
 ) -> Outcome:
     """Run an audit once, or resume a run if ``earlier`` holds its plan; of a ``slice`` of its tables if there is one.
 
-    With a ``reader``, which is open, the run reads through it, and in the snapshots that are open there; the caller closes it. Never raises
-    an error of the tree: the report says why nothing could be compared.
+    With a ``reader``, which is open, the run reads through it, and in the snapshots that are open there; the caller closes it. ``holds``
+    is how the pipelines of an audit with ``align`` are asked, ``sums`` what one keeps of an audit with ``summaries: live``, or why they
+    cannot be; ``rescan`` asks for a scan of the source in spite of them. Never raises an error of the tree: the report says why nothing
+    could be compared.
     """
     given = checkpoint or NoCheckpoint(), earlier or EarlierRuns()
-    return AuditRun(name, audit, connections, on_progress, run_id, *given, slice, reader).perform()
+    living = Living(audit, sums, rescan) if audit.summaries and slice is None else None
+    return AuditRun(name, audit, connections, on_progress, run_id, *given, slice, reader, holds, living).perform()
 
 
 class AuditRun:
@@ -116,16 +92,25 @@ class AuditRun:
         earlier: EarlierRuns,
         slice: Slice | None,
         reader: Reader | None = None,
+        holds: Holds | str = NOT_STORED,
+        living: Living | None = None,
     ) -> None:
+        self.living = living
+        """What the run does with live summaries; None for an audit without them, and for a slice."""
         self.name = name
         self.run_id = run_id or uuid.uuid4().hex
-        self.audit = _with_partition_size(audit, earlier.partition_size)
+        self.aligning = Aligning(_with_partition_size(audit, earlier.partition_size), holds)
+        self.audit = self.aligning.audit
+        """The audit as it is carried out, which depends on whether the run is aligned."""
         self.checkpoint = checkpoint
         self.earlier = earlier
         self.slice = slice
         self.has_own_reader = reader is None
         self.reader = reader or Reader(
-            name, {side: getattr(audit, side).connection for side in SIDES}, connections, _both(checkpoint.save_progress, on_progress)
+            name,
+            {side: table.connection for side, table in audit.places.items()},
+            connections,
+            _both(checkpoint.save_progress, on_progress),
         )
         self.plan: Plan | None = earlier.plan
         self.findings: Findings | None = None
@@ -149,12 +134,13 @@ class AuditRun:
         reasons: tuple[str, ...] = ()
         may_resume = True
         try:
+            self.aligning.prepare(self.reader)
             opened = self.reader.open() if self.has_own_reader else nullcontext()
             with self.checkpoint.keep_alive(self.reader.stop, self.reader.statements), opened:
                 self._try_methods()
                 self.reader.read_server_times()
             if self.findings:
-                found, exit_code, reasons = self.findings.verdict, self.findings.verdict.exit_code, self._reasons(self.findings)
+                found, exit_code, reasons = self.findings.verdict, self.findings.verdict.exit_code, reasons_of(self.findings, self.plan)
         except AuditorError as error:
             state, reasons, exit_code = State.FAILED, (masking.error_text(error, self.plan),), error.exit_code
             may_resume = allows_resume(error)
@@ -163,6 +149,7 @@ class AuditRun:
             self.reader.stop_requested = True
         if self.reader.stop_requested and found is Verdict.UNKNOWN:
             state, reasons, exit_code = State.CANCELLED, ("the run was cancelled",), Verdict.UNKNOWN.exit_code
+        may_resume = may_resume and not (self.plan and self.plan.aligned)  # its snapshots are gone
         left_out = self._follow_left_out(started) if state is State.DONE else None
         report = self._report(state, found, reasons, exit_code, started, time.monotonic() - began)
         report = overdue.with_left_out(report, left_out, self.young, self.audit.overdue_after)
@@ -179,6 +166,9 @@ class AuditRun:
         """Run the audit's method, or the levels of its ladder until one is the last that is needed."""
         tables = self.tables = introspect.describe_tables(self.reader, self.audit)
         self._compare_schemas(tables)
+        if self.living:
+            self._compare_live(self.living, tables)
+            return
         methods = ladder.choose_methods(self.audit, self.earlier.differing_shares, ended_runs=self.earlier.ended_runs)
         resumed = self.earlier.plan
         if resumed and resumed.method in methods:
@@ -190,44 +180,56 @@ class AuditRun:
             else:
                 plan = self._make_plan(method, tables)
                 self.checkpoint.save_plan(plan, self.schema)
-            findings = self.findings = self._examine(plan)
+            self.findings = self._examine(plan)
+            if self.aligning.was_lost(self.reader):
+                plan = self._make_plan(method, tables)
+                self.checkpoint.save_plan(plan, self.schema)
+                self.findings = self._examine(plan)
+            findings = self.findings
             if not ladder.escalates(self.audit, method, findings.verdict, findings.comparison, self.earlier.ended_runs):
                 return
             self.steps.append(Step(method=method, verdict=findings.verdict, seconds=time.monotonic() - began, reasons=findings.reasons))
             self.findings = None  # the step reports it; beside the next level's plan it would pass for what that level found
 
+    def _compare_live(self, living: Living, tables: Mapping[Side, Endpoint]) -> None:
+        """Compare the target with the stream's sums of the source, or scan the source for these."""
+        self.audit = self.aligning.audit
+        method: Method = "signature" if self.audit.method == "signature" else "exact"
+        draft = replace(build.draft_plan(self.name, self.audit, self.reader, tables, method, None), snapshot="whole")
+        if chosen := living.choose(draft, self.reader.stopped):
+            try:
+                self.plan = live_run.plan_target(self.audit, self.reader, tables, chosen)
+                self.checkpoint.save_plan(self.plan, self.schema)
+                self.findings = live_run.compare_live(self.audit, self.reader, self.plan, living, self.aligning)
+                self.reader.ask_each(self._check_columns)
+                return
+            except LiveSummariesWrong as error:
+                living.give_up(error)
+                self.reader.end_snapshots()
+        with living.scanning():
+            self.plan = live_scan.begin_scan(self.audit, self.reader, tables, draft, living, self.aligning)
+            self.checkpoint.save_plan(self.plan, self.schema)
+            findings = self._examine(self.plan)
+            if self.aligning.was_lost(self.reader):
+                raise LiveSummariesUnusable(f"the source was scanned for live summaries, and {self.aligning.why_not}; run the audit again")
+            live_scan.save(self.plan, findings, living, self.aligning)
+            self.findings = findings
+
     def _compare_schemas(self, tables: Mapping[Side, Endpoint]) -> None:
         """Compare both tables' columns with those of the last run. Raises SchemaChanged if the audit is strict about them."""
-        self.schema = {side: schema_drift.describe_schema(end.table) for side, end in tables.items()}
-        self.schema_changes = schema_drift.describe_changes(self.earlier.schema, self.schema)
-        if self.schema_changes and self.audit.schema_ == "strict":
-            raise SchemaChanged(
-                f"the tables' columns changed since the last run that was done: {'; '.join(self.schema_changes)}; to accept them, write"
-                " schema: note in this audit, run it once, and write schema: strict again"
-            )
+        self.schema, self.schema_changes = schemas.compare_schemas(self.audit, self.earlier.schema, tables)
         for connection in self.reader.sides.values():
             connection.check_recovered = self._check_columns
 
     def _check_columns(self, side: Side, session: Session) -> None:
         """Raise ColumnsChanged if a table's columns are no longer those that the run found when it began."""
-        now = schema_drift.describe_schema(introspect.describe_table(self.audit, side, session).table)
-        if changes := schema_drift.describe_breaks(self.schema[side], now):
-            raise ColumnsChanged(
-                f"{side}: while the run read the table, {'; '.join(changes)}: nothing is claimed about rows read before and after that;"
-                " run the audit again"
-            )
+        schemas.check_columns(self.audit, self.schema, side, session)
 
     # plan and settle
 
     def _make_plan(self, method: Method, tables: Mapping[Side, Endpoint]) -> Plan:
         """Return the plan by which this run reads by a method; from here on a whole-table plan reads inside snapshots."""
-        bound = self.plan.now if self.plan else ""  # by an earlier method of this run
-        draft = build.draft_plan(self.name, self.audit, self.reader, tables, method, self.slice, bound)
-        if draft.has_integer_key:
-            by_range = replace(draft, partitioning=Partitioning(strategy="range", size=self.audit.partition.rows))
-            self.reader.ask(lambda side, session: index_check.check_scan(by_range, side, session, self.reader.sides[side].settings))
-        if draft.snapshot == "whole":
-            self.reader.begin_snapshots()
+        draft = self._draft_and_begin(method, tables)
         plan = build.finish_plan(draft, self.audit, self.reader, tables)
         if self.audit.salt == planner.RANDOM_SALT and plan.method in planner.SALTED_METHODS and plan.encoding != "published":
             plan = replace(plan, salt=secrets.token_hex(8))
@@ -236,20 +238,31 @@ class AuditRun:
         self.share_read = build.share_of_partitions(plan)
         found_by = self.steps[-1].method if self.steps and self.steps[-1].verdict is Verdict.MISMATCH else None
         plan = replace(plan, prescan=decide_prescan(plan, self.audit, self.earlier.unequal_shares, found_by))
-        notes = self.reader.ask(lambda side, session: self._check_chunks(plan, side, session))
-        self.plan = replace(plan, notes=(*plan.notes, *(note for note in notes.values() if note)))
+        self.plan = check_chunks(self.reader, plan)
         return self.plan
 
-    def _check_chunks(self, plan: Plan, side: Side, session: Session) -> str | None:
-        """Return how a side's chunks are read. Raises ScanRefused if no index serves those of a large table."""
-        first = ChunkQueue.of_plan(plan, side).take() if plan.sides[side].chunk_keys else None
-        statement = render.summary(plan, side, session.dialect, first) if first else ""
-        return index_check.check_scan(plan, side, session, self.reader.sides[side].settings, statement)
+    def _draft_and_begin(self, method: Method, tables: Mapping[Side, Endpoint]) -> Plan:
+        """Return the draft of a plan, with the snapshots open in which a whole-table plan reads: at one position if it is asked for."""
+        bound = self.plan.now if self.plan else ""  # by an earlier method of this run
+        self.audit = self.aligning.audit
+        draft = build.draft_plan(self.name, self.audit, self.reader, tables, method, self.slice, bound)
+        if draft.has_integer_key:
+            by_range = replace(draft, partitioning=Partitioning(strategy="range", size=self.audit.partition.rows))
+            self.reader.ask_each(lambda side, session: index_check.check_scan(by_range, side, session, self.reader.sides[side].settings))
+        if self.aligning.is_wanted:
+            names: dict[Side, Sequence[str]] = {side: end.table.names for side, end in tables.items() if side != "target"}
+            is_aligned = self.aligning.begin(self.reader, draft, names)
+            found = self.aligning.found
+            return replace(draft, aligned=found.position) if is_aligned and found else self._draft_and_begin(method, tables)
+        if draft.snapshot == "whole":
+            self.reader.begin_snapshots()
+        return draft
 
     def _resume_plan(self, plan: Plan, method: Method, tables: Mapping[Side, Endpoint]) -> Plan:
         """Return the plan of the run that is resumed. Raises NotResumable if the tables' columns changed since."""
-        now = planner.draft(self.name, self.audit, tables, method)
-        if plan.hides_ranges or (now.columns, now.key) != (plan.columns, plan.key):
+        now = shards.draft(self.name, self.audit, tables, method)
+        places = [[one.sides[side].label for side in one.read_sides] for one in (now, plan)]
+        if plan.hides_ranges or places[0] != places[1] or (now.columns, now.key) != (plan.columns, plan.key):
             self.plan = None
             raise NotResumable("the tables' columns, or how they are compared, changed since this run began: start a new one")
         if plan.snapshot == "whole":
@@ -264,12 +277,14 @@ class AuditRun:
         """Return what differs between both sides, by a plan."""
         found = prescan.read(self.reader, plan, self.checkpoint)
         aligned, self.prescan_note = found.aligned, found.note
+        if self.living:
+            live_scan.compare_scan(self.audit, self.reader, plan, self.living, aligned)
         if plan.watermark and not self.young.rows and not plan.slice:
             self.young = overdue.find_young_rows(self.reader, plan, aligned, found.assumed)
         self.reader.begin_snapshots()
         if self.earlier.plan and plan.method in ("signature", "minhash"):
             aligned = clear_equal_by_now(self.reader, plan, aligned)
-        findings = Findings(aligned, self._compare(plan, aligned))
+        findings = Findings(aligned, compare_summaries(self.audit, self.reader, plan, aligned))
         if plan.method == "exact":
             self._locate_and_recheck(plan, findings)
         elif plan.method == "counts":
@@ -286,19 +301,8 @@ class AuditRun:
         if findings.verdict is Verdict.MISMATCH and plan.watermark and not ladder.is_step(self.audit, plan.method):
             self._doubt_in_flight(plan, findings)
         self.reader.end_snapshots()
-        self.reader.ask(self._check_columns)
+        self.reader.ask_each(self._check_columns)
         return findings
-
-    def _compare(self, plan: Plan, aligned: Aligned) -> Comparison:
-        """Return what the summaries say; unknown if all rows are still in flight."""
-        score = self.audit.threshold.score if plan.method == "counts" else 1.0  # the other methods know a similarity
-        comparison = compare(aligned, threshold=score, allow_empty=self.audit.allow_empty, label=plan.label)
-        if comparison.total or not plan.watermark:
-            return comparison
-        if not any(self.reader.ask(lambda side, session: _count_rows(plan, side, session)).values()):
-            return comparison
-        sentence = f"every row is from the watermark {plan.watermark} UTC on, so nothing was compared yet; run it again later"
-        return replace(comparison, verdict=Verdict.UNKNOWN, reasons=(sentence,))
 
     def _locate_and_recheck(self, plan: Plan, findings: Findings) -> None:
         """Find which rows differ, and recheck them if the audit asks for it or rows may be in flight."""
@@ -309,12 +313,13 @@ class AuditRun:
         if (self.audit.recheck or plan.watermark) and (differences.missing or differences.extra or differences.changed):
             spans = first_suspects(self.reader, plan, differences.ranges, one_snapshot=located.saw_one_snapshot)
             self.reader.end_snapshots()
-            self.reader.ask(self._check_columns)
+            self.reader.ask_each(self._check_columns)
             now = watermark.renew(plan, self.audit, self.reader, self.tables)
             rechecked = look_again(self.reader, now, differences, spans, self.audit.recheck, limits.value_length)
             differences = rechecked.differences
             self.changing = overdue.Changing(rechecked.left_out, rechecked.unsettled_ranges)
             findings.jaccard = located.similarity(rechecked.cleared, rechecked.unsettled)
+        differences = shard_results.name_shards_of_ranges(self.reader, plan, differences)
         described = patterns.describe(plan, differences, min(findings.comparison.rows.values()))
         findings.differences = with_readable_keys(described, plan)
 
@@ -329,14 +334,6 @@ class AuditRun:
         now = watermark.renew(plan, self.audit, self.reader, self.tables)
         if young := in_flight.count_explaining(self.reader, now, findings.aligned, chosen):
             findings.verdict, findings.reasons = verdict.unknown_in_flight(findings.reasons, young, named=plan.method == "exact")
-
-    def _reasons(self, findings: Findings) -> tuple[str, ...]:
-        """Return the reasons of the verdict, with what it does not speak of: the rows outside a slice, and ambiguous row texts."""
-        if self.plan is None:
-            return findings.reasons
-        outside = [f"only {self.plan.slice} were compared; nothing is said of others"] if self.plan.slice else []
-        ambiguous = [planner.AMBIGUITY] if self.plan.encoding == "published" and findings.verdict is Verdict.MATCH else []
-        return (*outside, *findings.reasons, *ambiguous)
 
     def _report(self, state: State, found: Verdict, reasons: tuple[str, ...], exit_code: int, began: datetime, seconds: float) -> Report:
         """Return the report of the run as far as it got."""
@@ -362,6 +359,9 @@ class AuditRun:
             schema_changes=self.schema_changes,
             covered=self.share_read,
             slice=plan.slice if plan else self.slice,
+            aligned=self.aligning.found if findings else None,
+            not_aligned="" if self.living and self.living.check else self.aligning.why_not,
+            live=self.living.check if self.living and findings else None,
             retries=sum(connection.retries for connection in self.reader.sides.values()),
             notes=notes_of(
                 self.reader,
@@ -373,7 +373,9 @@ class AuditRun:
                 asks_recheck=self.audit.recheck is not None,
                 share_read=self.share_read,
                 prescan=self.prescan_note,
+                live=self.living.note if self.living else "",
             ),
+            shards=shard_results.results(self.reader, plan, findings, self.aligning.of_sides) if plan else (),
         )
 
 
@@ -390,9 +392,3 @@ def _both(first: OnProgress, second: OnProgress) -> OnProgress:
         second(progress)
 
     return on_progress
-
-
-def _count_rows(plan: Plan, side: Side, session: Session) -> int:
-    """Return how many rows a side has, those in flight among them."""
-    here = plan.sides[side]
-    return int(session.query(render.count(session.dialect, here.table, here.where or "1 = 1"))[0][0])

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from auditor import canonical
 from auditor.compare.accounting import Key, Row
-from auditor.model import NULL_PARTITION, Chunk, ColumnPlan, Partitioning, Plan, RangeDifference, Side
+from auditor.model import NULL_PARTITION, Chunk, ColumnPlan, Partitioning, Plan, RangeDifference, Side, is_shard
 from auditor.sql import key_number, render, row_text
 from auditor.sql.batches import cut_into_batches, number_size
 from auditor.summary import arrays
@@ -224,13 +224,14 @@ class Fetcher:
 
     def _rows(self, where: str, texts: bool, more: Sequence[str] = (), expected: int = 0) -> Iterator[Row]:
         dialect, key = self.session.dialect, self.plan.key
+        shard = self.plan.sides[self.side].label if is_shard(self.side) else ""
         columns = [row_text.text(column, self.side, dialect) for column in self.plan.key_columns]
         columns += [self._text(column, dialect) for column in self.plan.columns[key:]] if texts else []
         columns += more
         for batch in self.session.stream_many(render.rows(self.plan, self.side, dialect, where, columns), expected):
             for partition, digits, *found in zip(*batch, strict=True):
                 number = None if partition is None or partition != partition else int(partition)  # noqa: PLR0124 - Arrow's NULL
-                yield Row(number, str(digits), tuple(found[:key]), tuple(found[key:]))
+                yield Row(number, str(digits), tuple(found[:key]), tuple(found[key:]), shard)
 
     def _text(self, column: ColumnPlan, dialect: Dialect) -> str:
         return row_text.shortened_text(column.unrounded(self.side), self.side, dialect, self.value_length)

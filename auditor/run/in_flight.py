@@ -21,7 +21,7 @@ import numpy as np
 from auditor.compare import deviations
 from auditor.compare.comparator import Aligned
 from auditor.connections.reader import Reader
-from auditor.model import Differences, Measure, Method, Plan, Side, SidePlan
+from auditor.model import Differences, Measure, Method, Plan, SidePlan
 from auditor.run.scan import scan
 from auditor.summary.arrays import Integers, Summaries
 
@@ -55,9 +55,12 @@ def count_explaining(reader: Reader, plan: Plan, aligned: Aligned, chosen: Seque
 
 def plan_of_young_rows(plan: Plan) -> Plan:
     """Return the plan that counts the source's rows in flight as cheaply as possible, and reads nothing of the target."""
-    source, target = plan.sides["source"], plan.sides["target"]
-    young = f"CASE WHEN {source.settled} THEN 0 ELSE 1 END = 1"  # also if the condition is neither true nor false
-    sides: dict[Side, SidePlan] = {"source": dataclasses.replace(source, settled=young), "target": dataclasses.replace(target, chunks=())}
+
+    def young(here: SidePlan) -> SidePlan:  # also if the condition is neither true nor false
+        return dataclasses.replace(here, settled=f"CASE WHEN {here.settled} THEN 0 ELSE 1 END = 1")
+
+    sides = {side: young(here) if here.settled else here for side, here in plan.sides.items()}
+    sides["target"] = dataclasses.replace(plan.sides["target"], chunks=())
     method: Method = "counts" if plan.method == "counts" else "signature"
     return dataclasses.replace(plan, method=method, k=0, t=0, bits=60, sides=sides)
 

@@ -21,15 +21,20 @@ def notes_of(
     asks_recheck: bool,
     share_read: float,
     prescan: str,
+    live: str,
 ) -> tuple[str, ...]:
     """Return the notes of a run, a sentence each.
 
-    ``share_read`` is the share of partitions that it read, 0 to 1; ``prescan`` says what the pre-scan found, empty if there was none.
+    ``share_read`` is the share of partitions that it read, 0 to 1; ``prescan`` says what the pre-scan found, empty if there was none;
+    ``live`` why live summaries did not begin with the run's scan.
     """
     notes = [*(f"schema: {change}" for change in schema_changes), *([prescan] if prescan else [])]
+    if plan and plan.barrier:
+        notes.append(plan.barrier)
     if is_resumed:
         notes.append("the run was resumed: chunks that were read before were not read again")
-    for side, connection in reader.sides.items():
+    for place, connection in reader.sides.items():
+        side = reader.name(place)
         if connection.retries:
             notes.append(f"{side}: {_times(connection.retries, 'a transient error was', 'transient errors were')} retried")
         if connection.snapshots_lost and plan and plan.snapshot == "whole":
@@ -41,13 +46,16 @@ def notes_of(
                 f"{side}: {given_up} given up in a pause of more than {PATIENCE / 60:g} minutes, so what was read later shows the table as"
                 " it was later"
             )
-    for side, why in sorted(reader.alone.items()):
-        notes.append(f"{side}: one connection read all chunks, for no other could join its snapshot: {why}")
-    for side in sorted(reader.unshared):
-        notes.append(f"{side}: this engine or user cannot share a snapshot, so further connections read each chunk in one of its own")
+    for place, why in sorted(reader.alone.items()):
+        notes.append(f"{reader.name(place)}: one connection read all chunks, for no other could join its snapshot: {why}")
+    for place in sorted(reader.unshared):
+        notes.append(
+            f"{reader.name(place)}: this engine or user cannot share a snapshot, so further connections read each chunk in one of its own"
+        )
     if asks_recheck and plan and plan.method != "exact" and comparison and comparison.unequal:
         notes.append(f"nothing was rechecked: the method {plan.method} names no rows")
     notes += fraction_hints(plan, named) if plan else []
+    notes += [live] if live else []
     if share_read < 1:
         notes.append(f"{share_read:.2%} of the table's partitions were read in this run")
     return tuple(notes)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,18 @@ from auditor.connections.reader import Reader
 from auditor.history import masking
 from auditor.history.left_out import MAX_FOLLOWED, Key, LeftOut, LeftOutRow, Span, Stretch, advance, advance_stretches
 from auditor.history.masking import Digest
-from auditor.model import NULL_PARTITION, SIDES, Chunk, Overdue, OverdueRange, Plan, RangeDifference, Report, Side, consecutive_ranges
+from auditor.model import (
+    NULL_PARTITION,
+    Chunk,
+    Overdue,
+    OverdueRange,
+    Plan,
+    RangeDifference,
+    Report,
+    Side,
+    SidePlan,
+    consecutive_ranges,
+)
 from auditor.run.fetch import Fetcher
 from auditor.run.in_flight import plan_of_young_rows
 from auditor.run.scan import scan
@@ -73,9 +84,8 @@ def find_young_rows(reader: Reader, plan: Plan, aligned: Aligned, assumed: Colle
 
     ``assumed`` are partitions of which ``aligned`` only assumes that they hold rows.
     """
-    source = plan_of_young_rows(plan).sides["source"]
     # Rows without a time are compared, or left out because the audit says so.
-    young = _with_condition(plan_of_young_rows(plan), f"{source.settled} AND {source.written} IS NOT NULL")
+    young = _with_condition(plan_of_young_rows(plan), lambda _, here: f"{here.settled} AND {here.written} IS NOT NULL")
     reader.report("source", "counting the rows that are too young")
     found = scan(reader, young).sides["source"]
     rows, one_in = int(found.rows.sum()), 1
@@ -86,12 +96,12 @@ def find_young_rows(reader: Reader, plan: Plan, aligned: Aligned, assumed: Colle
         plan = young
         if one_in > 1:
             sample = f"{sql_key_number.key_number(young, side, session.dialect)} % {one_in} = 0"
-            plan = _with_condition(young, f"{young.sides[side].settled} AND {sample}")
+            plan = _with_condition(young, lambda at, here: f"{here.settled} AND {sample}" if at == side else here.settled)
         fetcher = Fetcher(plan, side, session, 0)
         listed = fetcher.by_partition(found.partition.tolist()) if plan.partitioning.strategy == "range" else fetcher.all_rows()
         return [row.key for row in listed]
 
-    followed = tuple(reader.ask_side("source", list_keys)) if rows else ()
+    followed = tuple(key for keys in reader.ask_source(list_keys) for key in keys) if rows else ()
     settled = aligned.partition[aligned.rows["source"] > 0]
     if doubtful := sorted({*found.partition[found.partition != NULL_PARTITION].tolist()} & {*assumed}):
         settled = np.union1d(settled[~np.isin(settled, doubtful)], _find_settled(reader, plan, doubtful))
@@ -100,9 +110,11 @@ def find_young_rows(reader: Reader, plan: Plan, aligned: Aligned, assumed: Colle
 
 def _find_settled(reader: Reader, plan: Plan, partitions: Sequence[int]) -> Integers:
     """Return those of these partitions in which the source has rows that are not young."""
-    conditions = partition_conditions(plan, "source", reader.session("source").dialect, partitions, RANGES)
-    chunks: dict[Side, tuple[Chunk, ...]] = {"source": tuple(Chunk(within=one) for one in conditions), "target": ()}
-    sides = {side: dataclasses.replace(plan.sides[side], chunks=chunks[side]) for side in SIDES}
+    sides = {**plan.sides, "target": dataclasses.replace(plan.sides["target"], chunks=())}
+    for side in plan.read_sides:
+        if side != "target":
+            conditions = partition_conditions(plan, side, reader.session(side).dialect, partitions, RANGES)
+            sides[side] = dataclasses.replace(plan.sides[side], chunks=tuple(Chunk(within=one) for one in conditions))
     found = scan(reader, dataclasses.replace(plan, method="signature", k=0, t=0, bits=60, sides=sides)).sides["source"]
     return found.partition[found.rows > 0]
 
@@ -126,8 +138,13 @@ def _spans_without_settled_rows(plan: Plan, young: Summaries, settled: Integers)
         yield span
 
 
-def _with_condition(plan: Plan, condition: str) -> Plan:
-    return dataclasses.replace(plan, sides={**plan.sides, "source": dataclasses.replace(plan.sides["source"], settled=condition)})
+def _with_condition(plan: Plan, condition: Callable[[Side, SidePlan], str]) -> Plan:
+    """Return the plan that reads of the source, or of each of its shards, the rows of a condition."""
+    sides = dict(plan.sides)
+    for side in plan.read_sides:
+        if side != "target":
+            sides[side] = dataclasses.replace(sides[side], settled=condition(side, sides[side]))
+    return dataclasses.replace(plan, sides=sides)
 
 
 def _positions(plan: Plan) -> str:

@@ -57,14 +57,14 @@ def read(reader: Reader, plan: Plan, checkpoint: Checkpoint) -> ReadResult:
 
     Raises errors of the tree, with the side in front.
     """
-    saved = {side: checkpoint.saved_chunks(side) for side in SIDES}
+    saved = {side: checkpoint.saved_chunks(side) for side in plan.read_sides}
     if plan.prescan is None or not plan.prescan.used or (plan.partitioning.strategy != "range" and any(saved.values())):
         return ReadResult(scan(reader, plan, Stage(saved=saved, save=checkpoint.save_chunk)))
     with kept_siblings(reader) as siblings:
         stage = Stage(
             doing="pre-scanning",
-            saved={side: checkpoint.saved_stretches(side) for side in SIDES},
-            skip=[chunk for side in SIDES for chunk, _ in saved[side]],
+            saved={side: checkpoint.saved_stretches(side) for side in plan.read_sides},
+            skip=[chunk for side in plan.read_sides for chunk, _ in saved[side]],
             save=checkpoint.save_stretches,
             cut=plan.partitioning.size if plan.partitioning.strategy == "range" else 0,
             siblings=siblings,
@@ -77,6 +77,7 @@ def read(reader: Reader, plan: Plan, checkpoint: Checkpoint) -> ReadResult:
         again = scan(reader, rest, by_method) if rest else None
     aligned = _join(plan, seen.select(equal) if again is None or plan.partitioning.strategy == "range" else None, again)
     is_resumed = bool(any(stage.saved.values()) or stage.skip)
+    aligned = replace(aligned, shard_rows={} if stage.skip else seen.shard_rows)
     contradicted = 0 if again is None or is_resumed or not reader.saw_one_snapshot else _count_contradicted(plan, seen, again)
     assumed = stretches.partitions_of(seen.select(equal), plan)[0].tolist() if plan.partitioning.strategy == "range" else ()
     return ReadResult(aligned, _note(plan, seen, equal), tuple(assumed), contradicted)
@@ -103,7 +104,7 @@ def _keys_of_stretch(plan: Plan) -> int:
 def _plan_of_rest(reader: Reader, plan: Plan, seen: Aligned, equal: Flags, saved: SavedChunks) -> Plan | None:
     """Return the plan that reads what is not known to be equal; None if nothing is left."""
     left = {int(number) for number in seen.partition[~equal]}
-    skipped = [chunk for side in SIDES for chunk, _ in saved[side]]
+    skipped = [chunk for found in saved.values() for chunk, _ in found]
     if any(chunk.null_key for chunk in skipped):
         left.add(NULL_PARTITION)
     if skipped and plan.least is not None and plan.greatest is not None:
@@ -123,7 +124,7 @@ def _plan_of_rest(reader: Reader, plan: Plan, seen: Aligned, equal: Flags, saved
         pieces = [piece for first, end in spans for piece in subtract(Chunk(first, end), done)]
         return replace(here, chunks=(*_join_small(pieces, here.chunk_keys, plan.columns[0].expression[side]), *null))
 
-    return replace(plan, sides={side: restrict(side) for side in SIDES})
+    return replace(plan, sides={**plan.sides, **{side: restrict(side) for side in plan.read_sides}})
 
 
 def _key_spans(plan: Plan, numbers: Sequence[int]) -> list[tuple[int, int]]:

@@ -73,15 +73,21 @@ class Looker(Protocol):
         """Return the rows of a range, young ones among them."""
 
 
-Ask = Callable[[Callable[[Side, Session], Sums]], Mapping[Side, Sums]]
+Ask = Callable[[Callable[[Side, Session], list[Sums]]], Mapping[Side, list[Sums]]]
 
 
 def sum_range(ask: Ask, plan: Plan, span: RangeDifference) -> RangeSums:
     """Return the sums of a range."""
-    settled = ask(lambda side, session: Fetcher(plan, side, session, 0).sum_range(span))
+    settled = _add_up(ask(lambda side, session: [Fetcher(plan, side, session, 0).sum_range(span)]))
     if not plan.watermark and not any(side.settled for side in plan.sides.values()):
         return RangeSums(settled, settled)
-    return RangeSums(ask(lambda side, session: Fetcher(with_young_rows(plan), side, session, 0).sum_range(span)), settled)
+    young = with_young_rows(plan)
+    return RangeSums(_add_up(ask(lambda side, session: [Fetcher(young, side, session, 0).sum_range(span)])), settled)
+
+
+def _add_up(found: Mapping[Side, Sequence[Sums]]) -> dict[Side, Sums]:
+    """Return the sums of each side, which are those of its shards together."""
+    return {side: tuple(map(sum, zip(*sums, strict=True))) for side, sums in found.items()}
 
 
 def with_young_rows(plan: Plan) -> Plan:

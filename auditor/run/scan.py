@@ -9,21 +9,24 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from auditor import telemetry
 from auditor.compare.comparator import Aligned, align
 from auditor.connections.connection import Connection, prefix_errors
-from auditor.connections.reader import Reader, on_both_sides
+from auditor.connections.reader import Reader
 from auditor.errors import AuditorError, EngineError, LockTimeout, StatementCancelled, StatementTimeout
-from auditor.model import SIDES, Chunk, Plan, Side
+from auditor.model import Chunk, Plan, Side, is_shard
 from auditor.run.chunk_queue import ChunkQueue
 from auditor.run.saving import BackgroundSaver, SaveChunk
 from auditor.sql import render
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
 from dialects import Session
+
+ALIGNED = "the run is aligned, and a snapshot that is shared would be of another position"
+"""Why an aligned run reads a side by one connection."""
 
 Summarise = Callable[[Plan], Aligned]
 """Scans both sides by a plan, as ``scan`` does."""
@@ -52,9 +55,22 @@ class Stage:
 
 
 def scan(reader: Reader, plan: Plan, stage: Stage | None = None) -> Aligned:
-    """Return both sides' summaries by a plan, aligned by partition. Raises errors of the tree, with the side in front."""
-    sides = on_both_sides(lambda side: _SideScan(reader, plan, side, stage or Stage()).run(), reader.cancel)
-    return align(sides["source"], sides["target"])
+    """Return both sides' summaries by a plan, aligned by partition; those of a source's shards add up.
+
+    Raises errors of the tree, with the side in front.
+    """
+    found = reader.on_sides(lambda side: _SideScan(reader, plan, side, stage or Stage()).run())
+    rows = {side: int(found[side].rows.sum()) for side in reader.shards}
+    parts = [found[side] for side in reader.shards or ("source",)]
+    source, target = arrays.concatenate(parts, render.result_columns(plan)), found["target"]
+    if plan.joins_words:
+        source, target = arrays.join_words(source), arrays.join_words(target)
+    return replace(align(source, target), shard_rows=rows)
+
+
+def scan_side(reader: Reader, plan: Plan, side: Side) -> Summaries:
+    """Return one side's summaries by a plan; the other is not read. Raises errors of the tree, with the side in front."""
+    return _SideScan(reader, plan, side, Stage()).run()
 
 
 @contextmanager
@@ -64,7 +80,7 @@ def kept_siblings(reader: Reader) -> Iterator[dict[Side, list[Connection]]]:
     try:
         yield kept
     finally:
-        for side in SIDES:
+        for side in reader.sides:
             reader.scan_bytes[side] += reader.close_siblings(side, kept.pop(side, []))
 
 
@@ -78,7 +94,7 @@ class _SideScan:
         done = [*stage.skip, *(chunk for chunk, _ in saved)]
         self.queue = ChunkQueue.of_plan(plan, side, self.main.settings.connections, done, stage.cut)
         self.queue.rows = sum(int(part.rows.sum()) for _, part in saved)
-        self.expected_rows = stage.rows.get(side, plan.sides[side].estimate or 0)
+        self.expected_rows = plan.sides[side].estimate or 0 if is_shard(side) else stage.rows.get(side, plan.sides[side].estimate or 0)
         self.parts: list[Summaries] = [part for _, part in saved]
 
     def run(self) -> Summaries:
@@ -109,13 +125,15 @@ class _SideScan:
             return []
         siblings: list[Connection] = []
         try:
+            if self.plan.aligned and self.main.session.dialect.SHARES_SNAPSHOT_BY_LOCK:
+                return self._alone([], ALIGNED)
             siblings = self.reader.add_siblings(self.side, wanted)
             if self.plan.snapshot == "whole" and not self.main.share_snapshot(siblings, self.plan.sides[self.side].table):
+                if self.plan.aligned:
+                    return self._alone(siblings, ALIGNED)
                 self.reader.unshared.add(self.side)
         except LockTimeout as error:  # then the main connection reads alone, in the snapshot that it has
-            self.reader.alone[self.side] = str(error)
-            self.reader.close_siblings(self.side, siblings)
-            siblings = []
+            return self._alone(siblings, str(error))
         except EngineError as error:  # then it reads alone too, in a snapshot that is certainly open
             self.reader.close_siblings(self.side, siblings)
             siblings = []
@@ -124,6 +142,12 @@ class _SideScan:
             else:
                 self.main.renew_snapshot()
         return siblings
+
+    def _alone(self, siblings: list[Connection], why: str) -> list[Connection]:
+        """Let the main connection read all chunks, and note why; return no other."""
+        self.reader.alone[self.side] = why
+        self.reader.close_siblings(self.side, siblings)
+        return []
 
     def _read_in_parallel(self, connections: list[Connection], saver: BackgroundSaver) -> None:
         """Read chunks by all connections until none is left. Raises the error that is the cause, not a cancellation that followed."""

@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 
 
 def with_advice(settings: Settings, store: Store, audit: Audit, outcome: Outcome) -> Report:
-    """Return a run's report with advice where rows differ; unchanged for an audit that is not configured, or compares a dump."""
+    """Return a run's report with advice where rows differ; unchanged for an audit not configured, of a dump, or of shards."""
     from auditor.store import patches
 
     report, target = outcome.report, outcome.schema.get("target")
-    if report.audit not in settings.audits or audit.via or audit.target.connection not in settings.connections:
+    if report.audit not in settings.audits or audit.via or audit.shards or audit.target.connection not in settings.connections:
         return report
     try:
         measured = patches.measure_rate(store, report.audit)

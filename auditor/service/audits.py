@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from auditor.config import Audit, Settings, TableRef, Threshold, validate_audit
+from auditor.config import Audit, Settings, Threshold, validate_audit
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.history import standing
 from auditor.history.standing import Standing
@@ -75,8 +75,8 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
         overviews.append(
             Overview(
                 name=name,
-                source=table_label(audit.source),
-                target=table_label(audit.target),
+                source=" + ".join(one.label for one in audit.sources),
+                target=audit.target.label,
                 method=audit.method,
                 threshold=audit.threshold,
                 standing=standings[name],
@@ -98,11 +98,6 @@ def get_standing(settings: Settings, store: Store, name: str) -> Standing:
     return standing.load_standing(store, name, audit, settings.connections, dt.datetime.now(dt.UTC))
 
 
-def table_label(table: TableRef) -> str:
-    """Return the text ``connection: table``."""
-    return f"{table.connection}: {table.table}"
-
-
 def with_defined_audits(settings: Settings, store: Store) -> Settings:
     """Return the settings plus the audits of groups that have runs, and those defined through the API.
 
@@ -116,7 +111,7 @@ def with_defined_audits(settings: Settings, store: Store) -> Settings:
         except ConfigError as error:  # accepted by another version
             log.warning("the stored audit %s is invalid and ignored: %s", name, error, extra={"action": "audit_ignored", "audit": name})
             continue
-        if name not in settings.audits and {audit.source.connection, audit.target.connection} <= set(settings.connections):
+        if name not in settings.audits and {one.connection for one in audit.places.values()} <= set(settings.connections):
             defined[name] = audit
     return settings.model_copy(update={"audits": {**settings.audits, **defined}}) if defined else settings
 
@@ -145,7 +140,7 @@ def validate_definition(settings: Settings, name: str, definition: Mapping[str, 
     """
     _check_allowed(definition)
     audit = validate_audit(definition)
-    for side in (audit.source, audit.target):
+    for side in audit.places.values():
         if side.connection not in settings.connections:
             raise ConfigError(f"there is no connection {side.connection!r} (connections here: {', '.join(sorted(settings.connections))})")
         if side.place.path is not None:
@@ -160,9 +155,9 @@ def _check_allowed(definition: Mapping[str, Any]) -> None:
         if setting not in ALLOWED_SETTINGS:
             raise ConfigError(f"{setting} is only allowed in the configuration file; allowed here: {', '.join(ALLOWED_SETTINGS)}")
         allowed = ALLOWED_SETTINGS[setting]
-        if allowed is None or not isinstance(value, Mapping):
-            continue
-        if more := sorted(set(map(str, value)) - allowed):
+        written = value if isinstance(value, list) and setting == "source" else [value]
+        found = {str(name) for one in written if isinstance(one, Mapping) for name in one}
+        if allowed is not None and (more := sorted(found - allowed)):
             raise ConfigError(f"{setting}.{more[0]} is only allowed in the configuration file; allowed here: {', '.join(sorted(allowed))}")
 
 
@@ -174,7 +169,8 @@ def drop(store: Store, name: str, by: str) -> None:
 
 def pause(settings: Settings, store: Store, name: str, *, by: str = "") -> None:
     """Stop scheduling an audit, and record the event. Raises UnknownAudit."""
-    proxies.audit(with_defined_audits(settings, store), name)
+    if name not in settings.segments:
+        proxies.audit(with_defined_audits(settings, store), name)
     audit_state.update_state(store, name, paused=True)
     events.record_event(store, who=by, what="audit paused", subject=name)
 
@@ -182,9 +178,11 @@ def pause(settings: Settings, store: Store, name: str, *, by: str = "") -> None:
 def unpause(settings: Settings, store: Store, name: str, *, by: str = "") -> None:
     """Schedule a paused audit again from its next tick on, and record the event. Raises UnknownAudit."""
     settings = with_defined_audits(settings, store)
-    proxies.audit(settings, name)
-    for leg in proxies.expand_legs(settings, [name]):
-        schedule = proxies.audit(settings, leg).schedule
+    if name in settings.segments:
+        schedules = {name: settings.segments[name].schedule}
+    else:
+        schedules = {leg: proxies.audit(settings, leg).schedule for leg in proxies.expand_legs(settings, [name])}
+    for leg, schedule in schedules.items():
         last = cron.last_tick(schedule, dt.datetime.now(dt.UTC), leg) if schedule else None
         if last:  # ticks during the pause do not count as missed
             schedule_claims.claim_tick(store, leg, last, "paused")

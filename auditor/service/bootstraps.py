@@ -9,17 +9,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from auditor.config import Audit, Settings, TableRef
+from auditor.config import Audit, Settings, SparkCopy, TableRef
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import AuditorError, BootstrapRefused
 from auditor.history import records
 from auditor.model import Report, Verdict
 from auditor.repair.bootstrap import bootstrap
-from auditor.repair.bootstrap.job import BootstrapJob
-from auditor.repair.bootstrap.plan import BootstrapPlan
+from auditor.repair.bootstrap.job import BootstrapJob, Executors, RunTasks
+from auditor.repair.bootstrap.plan import BootstrapPlan, Road
 from auditor.repair.bootstrap.verifying import differing_ranges
 from auditor.repair.facts import ACCEPTABLE
 from auditor.repair.keys import Selection
@@ -51,6 +52,25 @@ class Followed:
     """Called with the name of each step before it begins."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spreading:
+    """Whether a copy may be made by executors of Spark, as the target's connection says how (``write: {spark: ...}``)."""
+
+    config_file: Path
+    """The configuration, which the executors read themselves."""
+    is_asked: bool = False
+    """Whether they are to make it, however few its rows are."""
+
+
+ROADS: Mapping[Road, str] = {
+    "direct": "over the connection, without files",
+    "files": "by files that the target reads",
+    "executors": "by Spark: its executors read ranges into files, and load them",
+}
+
+PLANNED = Spreading(Path("auditor.yaml"))
+"""By executors where the target's connection says so (``above``), for a plan that is not carried out here: nobody reads the file."""
+
 NOBODY = Followed()
 """A bootstrap that nobody follows or stops."""
 
@@ -78,16 +98,24 @@ def plan_bootstrap(
     source: str = "",
     partitions: str = "",
     followed: Followed = NOBODY,
+    spreading: Spreading | None = None,
 ) -> str:
     """Return the plan of a bootstrap for a person; nothing is written. Raises BootstrapRefused, ConfigError, PlanError and EngineError."""
-    return describe_plan(prepare(settings, store, name, keys, source, partitions, followed))
+    return describe_plan(prepare(settings, store, name, keys, source, partitions, followed, spreading))
 
 
 def prepare(
-    settings: Settings, store: Store, name: str, keys: Mapping[str, int] | None, source: str, partitions: str, followed: Followed = NOBODY
+    settings: Settings,
+    store: Store,
+    name: str,
+    keys: Mapping[str, int] | None,
+    source: str,
+    partitions: str,
+    followed: Followed = NOBODY,
+    spreading: Spreading | None = None,
 ) -> bootstrap.Prepared:
     """Return the plan of a bootstrap, and the one that it would go on with. Raises what `plan_bootstrap` raises."""
-    return bootstrap.prepare(_job(settings, store, name, keys, source, partitions, followed))
+    return bootstrap.prepare(_job(settings, store, name, keys, source, partitions, followed, spreading))
 
 
 def command(name: str, keys: Mapping[str, int], source: str, partitions: str) -> str:
@@ -106,6 +134,7 @@ def run_bootstrap(
     source: str = "",
     partitions: str = "",
     followed: Followed = NOBODY,
+    spreading: Spreading | None = None,
 ) -> BootstrapResult:
     """Copy the rows anew, bring them into the target, audit them again, and patch what changed meanwhile.
 
@@ -115,7 +144,7 @@ def run_bootstrap(
     StatementCancelled and EngineError with the table as it was.
     """
     patches.settle_dead(settings, store)
-    job = _job(settings, store, name, keys, source, partitions, followed)
+    job = _job(settings, store, name, keys, source, partitions, followed, spreading)
     done = bootstrap.run(job, lambda prepared: followed.on_plan(describe_plan(prepared)))
     after, patched, why = _settle(settings, store, job, done.bootstrap, followed)
     detail = {"rows": done.rows, **({"after": after.run} if after else {})}
@@ -134,14 +163,17 @@ def describe_plan(prepared: bootstrap.Prepared) -> str:
     plan = prepared.plan
     size = plan.rows * plan.line_bytes
     ranges = "1 range" if len(plan.ranges) == 1 else f"{len(plan.ranges):,} ranges"
+    kept = "" if plan.swap == "by commit" else f"; {plan.old} stays until --drop-old"
     lines = [
         f"bootstrap of {plan.audit}: {_keys(plan)} from {plan.labels['source']} to {plan.labels['target']}",
         f"  rows     about {plan.rows:,} in {ranges}, about {size / 1e6:,.1f} MB as text",
-        f"  road     {'over the connection, without files' if plan.road == 'direct' else 'by files that the target reads'}",
-        f"  copy     into {plan.stage}, compared row by row with the snapshot that it is read in",
+        f"  road     {ROADS[plan.road]}",
+        f"  copy     into {plan.stage}, compared row by row with the snapshot that it is read in"
+        if plan.is_one_moment
+        else f"  copy     into {plan.stage}, each range read at a moment of its own, then compared row by row with one snapshot",
         f"  swap     {plan.swap}: {plan.why}",
         *(f"           {effect}" for effect in plan.effects),
-        f"  after    the rows are audited again, and what changed meanwhile is patched; {plan.old} stays until --drop-old",
+        f"  after    the rows are audited again, and what changed meanwhile is patched{kept}",
     ]
     if prepared.resumed:
         one = prepared.resumed
@@ -158,24 +190,55 @@ def _keys(plan: BootstrapPlan) -> str:
 
 
 def _job(
-    settings: Settings, store: Store, name: str, keys: Mapping[str, int] | None, source: str, partitions: str, followed: Followed
+    settings: Settings,
+    store: Store,
+    name: str,
+    keys: Mapping[str, int] | None,
+    source: str,
+    partitions: str,
+    followed: Followed,
+    spreading: Spreading | None = None,
 ) -> BootstrapJob:
     settings = audits.with_defined_audits(settings, store)
     audit = proxies.audit(settings, name)
     if audit.via or name not in settings.audits:
         raise BootstrapRefused(f"{name} compares a dump, which is older than its source; audit the source itself, and copy from that")
+    audit.one_source("a bootstrap")
     spans = choose_spans(store, name, audit, keys, partitions)
     copied = _from_replica(settings, store, name, audit, source) if source else audit
-    folder = Path(tempfile.gettempdir())
+    written = settings.connections[audit.target.connection].write
+    spark = written.spark if written else SparkCopy()
     return BootstrapJob(
-        store, name, copied, settings.connections, spans, followed.who, folder, followed.stopped, followed.on_progress, followed.step
+        store,
+        name,
+        copied,
+        settings.connections,
+        spans,
+        followed.who,
+        Path(spark.path or tempfile.gettempdir()),
+        followed.stopped,
+        followed.on_progress,
+        followed.step,
+        _executors(spark, spreading, followed.stopped),
     )
+
+
+def _executors(spark: SparkCopy, spreading: Spreading | None, stopped: threading.Event) -> Executors | None:
+    """Return the executors that may make a copy; Spark is started when they are first needed."""
+    above = -1 if spreading and spreading.is_asked else spark.above
+    if spreading is None or above is None:
+        return None
+    from auditor.pipeline.copy import run_on_executors
+
+    run: RunTasks = partial(run_on_executors, spark.master, stopped)
+    return Executors(f"Spark at {spark.master}", str(spreading.config_file.resolve()), above, run)
 
 
 def _from_replica(settings: Settings, store: Store, name: str, audit: Audit, source: str) -> Audit:
     """Return the audit with a replica as its source. Raises BootstrapRefused unless the replica matched the source lately."""
     if source not in settings.connections:
         raise BootstrapRefused(f"there is no connection {source!r}; write one under connections:")
+    copied = audit.one_source("a bootstrap")
     write = settings.connections[audit.target.connection].write
     most = write.max_age if write else DEFAULT_MAX_AGE
     for other, one in settings.audits.items():
@@ -190,7 +253,7 @@ def _from_replica(settings: Settings, store: Store, name: str, audit: Audit, sou
                 return audit.model_copy(update={"source": TableRef(connection=source, table=one.target.table)})
     raise BootstrapRefused(
         f"{source} is not known to hold what the source of {name} holds: no audit of the two matched within {most / 3600:g} hours, with all"
-        f" rows and columns; run one that compares {audit.source.connection}: {audit.source.table} with {source}, or leave --from out"
+        f" rows and columns; run one that compares {copied.label} with {source}, or leave --from out"
     )
 
 
@@ -200,7 +263,7 @@ def _settle(settings: Settings, store: Store, job: BootstrapJob, done: str, foll
     try:
         report = _audit_again(settings, store, job, done, followed)
     except AuditorError as error:
-        return None, Counter(), f"the copied rows were not audited again: {error}"
+        return None, Counter(), f"the copied rows were not audited again: {error}; run: auditor run {job.name}"
     patched, why = Counter[str](), ""
     if report.verdict is Verdict.MISMATCH:
         report, patched, why = _patch(settings, store, job, report, done, followed)

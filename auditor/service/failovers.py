@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,16 @@ from typing import TYPE_CHECKING
 
 from auditor.config import Settings, set_source
 from auditor.errors import ConfigError, FailoverRefused
-from auditor.store import events, leases, parts, pipelines, runs
+from auditor.store import events, leases, live_epochs, parts, pipelines, runs
 from dialects.url import parse_url
 
 if TYPE_CHECKING:
+    from auditor.pipeline.failover import Failover
     from auditor.store import Store
+
+
+MOST_COMMANDS = 3
+"""Tables up to which each has a command of its own that mends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +29,12 @@ class FailedOver:
     """Where a pipeline goes on."""
 
     place: str
-    transaction: str
-    """The global id of the last transaction that was read; empty if the place is not behind it."""
+    behind: str
+    """The transaction, or the heartbeat with what follows it, that the place is behind; empty for the end of the log."""
     gaps: tuple[str, ...]
     """What may be missing, and was accepted."""
+    mend: str
+    """The commands that send all rows again that may be missing; empty if none is."""
 
 
 def fail_over(
@@ -48,18 +56,31 @@ def fail_over(
         _hold(settings, store, name, to, held)
         offset = pipelines.get_pipeline(store, name).source_offset
         found = find_failover(offset, Source(settings.connections[to].url, to), Selection(pipeline.source.tables, database))
+        mend = _mend(name, found.tables) if found.gaps else ""
         if found.gaps and not accept_gap and not dry_run:
-            raise FailoverRefused(
-                f"{'; '.join(found.gaps)}; fail over with --accept-gap, and then copy the tables again: auditor bootstrap AUDIT of each"
-            )
+            raise FailoverRefused(f"{'; '.join(found.gaps)}; fail over with --accept-gap, start the pipeline, and then run: {mend}")
         if not dry_run:
+            _end_live_summaries(store, name, found)
             # In this order: whatever ends this between, the pipeline goes on from the old server, or refuses to until this is done again.
             parts.record_batch(store, name, [], {}, found.offset)
             with suppress(FileNotFoundError):
                 shutil.rmtree(Path(pipeline.staging.path) / "checkpoint")
             set_source(config_file, name, to)
             events.record_event(store, who=by, what="pipeline failed over", subject=f"{name} to {to} at {found.place}")
-    return FailedOver(str(found.place), found.offset["gtid"], found.gaps)
+    return FailedOver(str(found.place), found.behind, found.gaps, mend)
+
+
+def _end_live_summaries(store: Store, name: str, found: Failover) -> None:
+    """End the sums that the stream keeps of tables with a gap: they would lack rows of it, or count some twice."""
+    for epoch in live_epochs.list_epochs(store, pipeline=name, lasting=True) if found.gaps else ():
+        if not found.tables or epoch.table in found.tables:
+            live_epochs.end_epoch(store, epoch.id, f"the pipeline failed over with a gap: {'; '.join(found.gaps)}")
+
+
+def _mend(name: str, tables: Sequence[str]) -> str:
+    """Return the commands that send the rows of these tables again, or of all."""
+    again = f"auditor pipeline bootstrap {name}"
+    return "; ".join(f"{again} --table {table}" for table in tables) if 0 < len(tables) <= MOST_COMMANDS else again
 
 
 def _check_connection(settings: Settings, name: str, to: str) -> None:

@@ -23,7 +23,7 @@ from auditor.errors import ConfigError, NotifyError, StoreError
 from auditor.history.recovery import has_recovered
 from auditor.history.standing import Standing, load_standing, status_label
 from auditor.model import Report, State, Verdict
-from auditor.report import day_text, formatting, markdown
+from auditor.report import day_text, formatting, live, markdown
 from auditor.report.day import Day, load_day
 from auditor.report.redact import redact
 from auditor.store import Store, audit_state, notifications, runs
@@ -177,6 +177,7 @@ def run_message(report: Report, occasion: Occasion, standing: Standing | None = 
         lines.append(f"published score: {formatting.score(score.value, score.lower, score.upper)}")
     differs = occasion == "mismatch" or found.within_threshold
     lines += [f"differs: {difference}" for difference in day_text.sample_differences(found, MAX_NAMED)] if differs else []
+    lines += [*live.lost(found.live), *(f"{name}: {line}" for name, line in live.lines(found))] if found.live else []
     lines += formatting.verified(found.verified_through, found.within_threshold_through)
     lines += [formatting.resume_hint(found)] if found.resumable else []
     lines = [line for line in lines if line]

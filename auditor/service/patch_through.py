@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from auditor.config import Audit, Settings
+from auditor.config import Audit, Settings, find_carriers
 from auditor.errors import AuditorError, BootstrapRefused, PatchFailed
 from auditor.model import Report
 from auditor.repair import proposal, through
@@ -114,22 +114,10 @@ def find_pipeline(settings: Settings, audit: Audit) -> tuple[str, str, str]:
 
     Raises BootstrapRefused.
     """
-    source, target = audit.source.place.parts, audit.target.place.parts
-    for name, pipeline in settings.pipelines.items():
-        if not source or _database(settings, pipeline.source.connection) != _database(settings, audit.source.connection):
-            continue
-        for into, chosen in pipeline.targets.items():
-            is_there = _database(settings, chosen.connection) == _database(settings, audit.target.connection)
-            is_same = bool(target) and target[-1].lower() == source[-1].lower() and target[-2:-1] in ((), (chosen.schema_,))
-            if is_there and is_same and pipeline.replicates(source[-1]):
-                return name, source[-1], into
-    raise BootstrapRefused(
-        f"no pipeline carries {audit.source.table} of {audit.source.connection} into {audit.target.table}; write --apply"
-    )
-
-
-def _database(settings: Settings, connection: str) -> str:
-    return settings.connections[connection].database
+    read = audit.one_source("a patch through a pipeline")
+    for found in find_carriers(read, audit.target, settings.pipelines, settings.connections):
+        return found.pipeline, found.table, found.target
+    raise BootstrapRefused(f"no pipeline carries {read.table} of {read.connection} into {audit.target.table}; write --apply")
 
 
 def _wait(

@@ -1,4 +1,4 @@
-"""Pipelines as processes of the service: started with it, started again when they end, and stopped with it."""
+"""Pipelines and writers of heartbeats as processes of the service: started with it, started again when they end, and stopped with it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,15 +27,22 @@ def command(config_file: Path, name: str) -> list[str]:
     return [sys.executable, "-m", "auditor", "pipeline", "run", name, "--config", str(config_file)]
 
 
+def heartbeat_command(config_file: Path, connection: str) -> list[str]:
+    """Return the command line that writes heartbeats into a connection's database."""
+    return [sys.executable, "-m", "auditor", "heartbeat", "run", connection, "--config", str(config_file)]
+
+
 @dataclass(slots=True)
 class PipelineProcesses:
-    """Runs pipelines, each in a process of its own, until it is stopped.
+    """Runs pipelines, or writers of heartbeats, each in a process of its own, until it is stopped.
 
     A process that ends is started again with growing waits, also one whose source another process reads: so it takes over when that ends.
     """
 
     config_file: Path
     names: Sequence[str]
+    command: Callable[[Path, str], list[str]] = command
+    """Returns the command line of the process of a name."""
     _stopping: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -71,7 +78,7 @@ class PipelineProcesses:
         while not self._stopping.is_set():
             restart.clear()
             began = time.monotonic()
-            process = subprocess.Popen(command(self.config_file, name), stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(self.command(self.config_file, name), stdin=subprocess.DEVNULL)
             self._running[name] = process
             while process.poll() is None and not restart.is_set() and not self._stopping.wait(LOOK):
                 pass

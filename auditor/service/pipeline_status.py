@@ -6,11 +6,11 @@ import datetime as dt
 from typing import Any
 
 from auditor.config import Settings
-from auditor.model import TableNote
+from auditor.model import LiveEpoch, TableNote
 from auditor.pipeline import watch
 from auditor.pipeline.lag import table_lag, target_lag
 from auditor.pipeline.poison import place_text
-from auditor.store import Store, parts, pipelines, table_notes, target_migrations
+from auditor.store import Store, live_epochs, parts, pipelines, table_notes, target_migrations
 from auditor.store.parts import Pile
 from auditor.store.pipelines import MergeReport, PipelineState
 from auditor.store.target_migrations import TargetMigration
@@ -45,6 +45,7 @@ def status(settings: Settings, store: Store, name: str, look: bool = True) -> di
         "staged_time": state.staged_time.isoformat() if state.staged_time else None,
         "staged_at": state.staged_at.isoformat() if state.staged_at else None,
         "events": state.events,
+        "heartbeat": _heartbeat(state, now),
         "lag_seconds": source_lag,
         "lag_bytes": seen.get("lag_bytes"),
         "log_end": seen.get("log_end"),
@@ -56,9 +57,10 @@ def status(settings: Settings, store: Store, name: str, look: bool = True) -> di
         "batch": seen.get("batch") or {},
         "warnings": seen.get("warnings", []),
         "tables": {table: {"parts": pile.parts, "events": pile.rows, "bytes": pile.bytes} for table, pile in sorted(piles.items())},
-        "stopped": [_stop(note, _log_file(state)) for note in notes if note.stops],
-        "skipped": [_stop(note, _log_file(state)) for note in notes if note.skip],
+        "stopped": [describe_stop(note, _log_file(state)) for note in notes if note.stops],
+        "skipped": [describe_stop(note, _log_file(state)) for note in notes if note.skip],
         "migrations": [_migration(one, _log_file(state)) for one in target_migrations.list_migrations(store, name)[-SHOWN_MIGRATIONS:]],
+        "live_summaries": [_live_summaries(one) for one in _newest_epochs(store, name)],
         "targets": {
             target: _target(store, name, merges.get(target, {}), source_lag, now, _stopped(notes, target)) for target in pipeline.targets
         },
@@ -76,12 +78,36 @@ def _migration(found: TargetMigration, file: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _newest_epochs(store: Store, name: str) -> list[LiveEpoch]:
+    """Return the newest epoch of each audit whose live summaries the pipeline keeps, or kept, by the audits' names."""
+    found = {epoch.audit: epoch for epoch in reversed(live_epochs.list_epochs(store, pipeline=name))}
+    return [found[audit] for audit in sorted(found)]
+
+
+def _live_summaries(epoch: LiveEpoch) -> dict[str, Any]:
+    return {
+        "audit": epoch.audit, "table": epoch.table, "target": epoch.target, "state": epoch.state,
+        "since": epoch.began.isoformat() if epoch.began else None, "since_place": epoch.place,
+        "proved": epoch.proved.isoformat() if epoch.proved else None, "proved_place": epoch.proved_place,
+        "ended": epoch.ended.isoformat() if epoch.ended else None, "reason": epoch.reason,
+    }  # fmt: skip
+
+
+def _heartbeat(state: PipelineState, now: dt.datetime) -> dict[str, Any] | None:
+    """Return the last heartbeat that was staged; None if there was none."""
+    found = state.source_offset.get("heartbeat") if isinstance(state.source_offset, dict) else None
+    if found is None:
+        return None
+    age = (now - dt.datetime.fromisoformat(found["at"])).total_seconds()
+    return {"database": found["database"], "serial": found["serial"], "at": found["at"], "age_seconds": age}
+
+
 def _log_file(state: PipelineState) -> str:
     return str(state.source_offset.get("file", "")) if isinstance(state.source_offset, dict) else ""
 
 
-def _stop(note: TableNote, file: str) -> dict[str, Any]:
-    """Return what stops a table, or did so until it was skipped."""
+def describe_stop(note: TableNote, file: str) -> dict[str, Any]:
+    """Return what stops a table, or did so until it was skipped; ``file`` is any file of the source's log."""
     found = {
         "table": note.table, "place": place_text(note.position, file), "through": place_text(note.last, file), "events": note.events,
         "time": note.time.isoformat(), "stage": note.body.get("stage", "statement"), "target": note.target or None, "reason": note.reason,

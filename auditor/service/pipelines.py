@@ -14,7 +14,24 @@ import dialects
 from auditor.config import Settings
 from auditor.errors import AuditorError, ConfigError
 from auditor.pipeline import check as checks
-from auditor.store import events, leases, parts, pipelines, refreshes, runs, salt, schema_history, segments, table_notes, target_migrations
+from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
+from auditor.pipeline.staged_parts import sweep
+from auditor.service.audits import with_defined_audits
+from auditor.store import (
+    events,
+    leases,
+    live_epochs,
+    parts,
+    pipelines,
+    refreshes,
+    runs,
+    salt,
+    schema_history,
+    segments,
+    table_notes,
+    target_migrations,
+    trackers,
+)
 
 if TYPE_CHECKING:
     from auditor.model import Segment, TableNote
@@ -30,10 +47,12 @@ def check(settings: Settings, config_file: Path, store: Store, name: str) -> lis
     """
     from auditor.pipeline.check import Finding
     from auditor.pipeline.executors import check_executors
+    from auditor.pipeline.tracker.check import check_tracker
 
     found = checks.check(settings, name, salt.get_salt(store))
     found += [Finding("warning", about, sentence) for about, sentence in _check_bootstraps(settings, name)]
-    about = f"Spark at {settings.pipeline(name).master}"
+    found += [Finding(severity, "tracker", sentence) for severity, sentence in check_tracker(settings, store, name)]
+    about = f"Spark at {settings.pipeline(name).master.partition('?')[0]}"
     try:
         return found + [Finding("error", about, sentence) for sentence in check_executors(settings, config_file.resolve(), name)]
     except AuditorError as error:
@@ -64,7 +83,21 @@ def run(settings: Settings, config_file: Path, store: Store, name: str, target: 
     if target is not None and target not in pipeline.targets:
         raise ConfigError(f"pipeline {name!r} has no target {target!r}; its targets are {', '.join(sorted(pipeline.targets))}")
     targets = [target] if target else list(pipeline.targets)
+    _end_unwanted_sums(settings, store, name)
     Run(settings, config_file.resolve(), store, name, targets, stages=target is None, stop=stop).run()
+
+
+def _end_unwanted_sums(settings: Settings, store: Store, name: str) -> None:
+    """End the sums that a stream keeps for audits that no longer ask for them. Raises StoreError and StagingFailed."""
+    from auditor.pipeline.live.publishing import publish
+
+    audits = with_defined_audits(settings, store).audits
+    lasting = live_epochs.list_epochs(store, pipeline=name, lasting=True)
+    unwanted = [one for one in lasting if one.audit not in audits or not audits[one.audit].summaries]
+    for epoch in unwanted:
+        live_epochs.end_epoch(store, epoch.id, "no audit of this name asks for live summaries any more")
+    if unwanted:
+        publish(store, name, folder_at(settings.pipeline(name).staging.path))
 
 
 def set_paused(settings: Settings, store: Store, name: str, paused: bool, *, by: str = "") -> None:
@@ -84,12 +117,13 @@ def skip(settings: Settings, store: Store, name: str, table: str, place: str, re
 
     settings.pipeline(name)
     if not reason.strip():
-        raise ConfigError("a reason is needed to skip events; write it as --reason")
+        raise ConfigError("a reason is needed to skip events; write why they may be left out")
     found = find_stopped(store, name, table, place)
-    table_notes.skip(store, name, found, by=by, reason=reason)
+    table_notes.skip(store, name, found, by=by, reason=reason.strip())
     subject = {"table": found[0].table, "place": place, "events": sum(note.events for note in found), "reason": reason}
     events.record_event(store, who=by, what="pipeline skipped", subject=name, detail=subject)
-    return found
+    skipped = {(note.position, note.kind, note.target) for note in found}
+    return [note for note in table_notes.list_notes(store, name, [found[0].table]) if (note.position, note.kind, note.target) in skipped]
 
 
 def start(settings: Settings, store: Store, processes: PipelineProcesses | None, name: str, *, by: str) -> None:
@@ -116,7 +150,13 @@ def describe_reset(settings: Settings, store: Store, name: str) -> list[str]:
     return [
         f"the staged parts below {pipeline.staging.path}: {rows:,} events, {size:,} bytes",
         f"the position in the change stream of {pipeline.source.connection}, and the checkpoint",
+        *(["what its tracker knows of tables; that server's own stay until it begins anew"] if pipeline.tracker else []),
         *(["which segments there are; their files stay"] if segments.last_places(store, name) else []),
+        *(
+            f"nothing of the register of segment audit {audit}; then run: auditor segments reset {audit}"
+            for audit, one in settings.segments.items()
+            if name in one.pipelines
+        ),
         *(f"the positions of {len(tables)} tables in target {target}, whose rows stay as they are" for target in pipeline.targets),
     ]
 
@@ -143,8 +183,9 @@ def reset(settings: Settings, store: Store, name: str) -> None:
         schema_history.forget(store, name)
         target_migrations.forget(store, name)
         refreshes.forget(store, name)
+        trackers.forget(store, name)
         with suppress(FileNotFoundError):
-            _empty(Path(pipeline.staging.path))
+            _empty(folder_at(pipeline.staging.path))
     finally:
         for lease in held:
             leases.release_lease(store, lease, holder)
@@ -185,7 +226,8 @@ def list_segments(settings: Settings, store: Store, name: str, table: str | None
 
     Raises UnknownPipeline, ConfigError for a table that has no segment, and StoreError.
     """
-    from auditor.pipeline.segments.writer import check_segment, folder_of
+    from auditor.pipeline.segments.verifying import check_segment
+    from auditor.pipeline.segments.writer import folder_of
 
     pipeline = settings.pipeline(name)
     known = sorted(segments.last_places(store, name))
@@ -201,8 +243,11 @@ def list_segments(settings: Settings, store: Store, name: str, table: str | None
     return found
 
 
-def _empty(root: Path) -> None:
-    """Delete what a pipeline keeps in its staging's folder, and nothing else."""
+def _empty(root: Folder) -> None:
+    """Delete what a pipeline keeps in its staging's folder, and nothing else. Raises StagingFailed."""
+    if isinstance(root, S3Folder):
+        sweep(root, ())
+        return
     for path in root.iterdir():
         if path.is_dir() and (path.name == "checkpoint" or any(path.glob("*.parquet")) or not any(path.iterdir())):
             shutil.rmtree(path)

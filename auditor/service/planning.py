@@ -75,13 +75,14 @@ def check_slice(settings: Settings, name: str, audit: Audit, slice: Slice) -> No
 
 def _open_reader(name: str, audit: Audit, settings: Settings) -> AbstractContextManager[Reader]:
     """Connect to both sides of an audit for planning, without retries because a person waits for the result."""
-    sides = {side: getattr(audit, side).connection for side in SIDES}
+    sides = {side: one.connection for side, one in audit.places.items()}
     return Reader(name, sides, settings.connections, patient=False).open()
 
 
 def sql(settings: Settings, name: str, requested_sides: Sequence[Side] = SIDES, method: Method | None = None) -> dict[Side, str]:
     """Return the script to paste into the console of each requested side; ``method`` replaces the audit's. Raises AuditorError."""
     audit = proxies.audit(settings, name)
+    audit.one_source("SQL for consoles")
     if method:
         audit = audit.model_copy(update={"method": method})
     with _open_reader(name, audit, settings) as reader:
@@ -104,7 +105,7 @@ def console_script(plan: Plan, side: Side, dialect: dialects.Dialect, statement_
         f"auditor: audit {plan.audit}, {side} ({here.label}), method {plan.method}, partitions {plan.partitioning}",
         f"Compared: {columns}",
         *(f"Not compared: {one}" for one in plan.not_compared),
-        f"{sql_templates.comment(dialect.template(render.template_name(plan)))}",
+        f"{sql_templates.comment(dialect.template(render.template_name(plan, dialect)))}",
         "partition_count, total_rows and audit_plan let the comparison see a result that was cut short, edited or mistaken for another.",
         f"Save the last result with its header, run the {other}'s statement that was printed with this one too, then:",
         "  auditor compare --source SOURCE_FILE --target TARGET_FILE",

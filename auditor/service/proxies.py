@@ -43,7 +43,7 @@ def settings_for_run(settings: Settings, run: StoredRun) -> Settings:
     if not run.is_ad_hoc:
         return settings
     audit = validate_audit(own_definition(run))
-    for side in (audit.source, audit.target):
+    for side in audit.places.values():
         if side.connection not in settings.connections:
             raise ConfigError(f"run {run.run} uses connection {side.connection!r}, which is no longer configured; start a new run")
     return settings.model_copy(update={"audits": {**settings.audits, run.audit: audit}})

@@ -16,7 +16,7 @@ from auditor.errors import NotResumable, StoreError
 from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
 from auditor.run import audit_run
-from auditor.service import planning, proxies
+from auditor.service import alignments, live_summaries, planning, proxies
 from auditor.service.definitions import apply_overrides, definition_of_run, without_own_settings
 
 if TYPE_CHECKING:
@@ -82,11 +82,14 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
     Raises UnknownRun, AlreadyRunning, NotResumable, and ConfigError if a connection of an ad-hoc run is no longer configured;
     everything else that goes wrong is in the report.
     """
-    from auditor.history.checkpoint import StoreCheckpoint, load_plan
+    from auditor.history.checkpoint import StoreCheckpoint
+    from auditor.history.stored_plan import load_plan
     from auditor.service import audits
     from auditor.store import runs
 
     stored = runs.get_run(store, run)
+    if stored.audit in settings.segments:
+        raise NotResumable(f"run {stored.run} compared segments, by a register that is kept; start a new one: auditor run {stored.audit}")
     settings = proxies.settings_for_run(audits.with_defined_audits(settings, store), stored)
     if definition_of_run(settings, proxies.audit(settings, stored.audit)) != stored.definition:
         raise NotResumable(
@@ -98,6 +101,8 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
             f"run {stored.run} was begun by another version of the auditor, which hashes rows in another way; start a new one: auditor run"
             f" {stored.audit}"
         )
+    if saved and (plan := load_plan(saved)) and plan.aligned:
+        raise NotResumable(f"run {stored.run} was aligned, and its snapshots ended with it; start a new one: auditor run {stored.audit}")
     resumed = runs.resume_run(store, stored.run)
     checkpoint = StoreCheckpoint(store, stored.run)
     checkpoint.load()
@@ -112,7 +117,7 @@ def run_claimed(settings: Settings, store: Store, claimed: StoredRun, checkpoint
 
     Raises UnknownAudit and ConfigError if the audit no longer exists, and StoreError; everything else is in the report.
     """
-    from auditor.history.checkpoint import load_plan
+    from auditor.history.stored_plan import load_plan
     from auditor.store import queue, runs
 
     settings = proxies.settings_for_run(settings, claimed)
@@ -123,6 +128,9 @@ def run_claimed(settings: Settings, store: Store, claimed: StoredRun, checkpoint
         plan = load_plan(stored_plan)
         if plan is None:
             log.info("the stored plan is of another version; starting again", extra={"action": "restarted", "run": claimed.run})
+        elif plan.aligned:
+            plan = None
+            log.info("the snapshots of the aligned run are gone; starting again", extra={"action": "restarted", "run": claimed.run})
         else:
             checkpoint.load()
     audit, slice = apply_overrides(configured, claimed.overrides)
@@ -207,21 +215,27 @@ class _Execution:
 
     def _execute(self) -> Report:
         """Run the audit and store the outcome; a store that fails loses nothing of the report, which then says so."""
+        other_settings, audit = describe_other_settings(self.overrides), self.audit
+        if other_settings:  # which may not change what the stream keeps for the audit itself
+            audit = audit.model_copy(update={"summaries": None})
         outcome = audit_run.perform(
             self.name,
-            self.audit,
+            audit,
             _connections(self.settings, self.overrides),
             self.on_progress,
             run_id=self.checkpoint.run,
             checkpoint=self.checkpoint,
             earlier=self._earlier_runs(),
             slice=self.slice,
+            holds=alignments.find_holds(self.settings, self.checkpoint.store, audit),
+            sums=live_summaries.find_sums(self.settings, self.checkpoint.store, self.name, audit),
+            rescan=bool(self.overrides.get("rescan")),
         )
         outcome.report = replace(
             outcome.report,
             as_of=proxies.as_of(self.settings, self.name),
             resumable=_is_resumable(outcome, self.checkpoint),
-            other_settings=describe_other_settings(self.overrides),
+            other_settings=other_settings,
             reason=self.reason,
             notes=(*outcome.report.notes, *self._pipeline_notes()),
         )

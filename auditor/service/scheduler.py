@@ -16,7 +16,7 @@ from pathlib import Path
 
 from auditor.config import Schedule, Settings
 from auditor.errors import AuditorError, ConfigError, QueueFull
-from auditor.service import audits, cron, proxies, workers
+from auditor.service import audits, cron, proxies, segment_audits, workers
 from auditor.service.cron import next_times
 from auditor.store import Store, audit_state, queue, schedule_claims
 
@@ -58,7 +58,8 @@ def request_due(settings: Settings, store: Store, now: dt.datetime, by: str) -> 
         schedule_claims.claim_tick(store, one.audit, one.tick, f"{by}: first seen")
     requested = []
     for one in due:
-        values = workers.run_values(merged, one.audit)
+        is_of_segments = one.audit in merged.segments
+        values = segment_audits.run_values(merged, one.audit) if is_of_segments else workers.run_values(merged, one.audit)
         reason = f"due since {one.tick:%Y-%m-%d %H:%M} UTC"
         limit = settings.service.queue
         enqueued = queue.enqueue_due_run(store, tick=one.tick, by=by, **values, reason=reason, requested_by="schedule", max_pending=limit)
@@ -103,7 +104,7 @@ def _schedules(settings: Settings) -> dict[str, Schedule]:
                 schedules[leg] = audit.schedule
         except ConfigError as error:
             log.warning("audit %s cannot be scheduled: %s", name, error, extra={"action": "not_scheduled", "audit": name})
-    return schedules
+    return schedules | {name: one.schedule for name, one in settings.segments.items() if one.schedule}
 
 
 def crontab(settings: Settings, config: Path) -> str:

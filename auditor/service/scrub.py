@@ -12,7 +12,7 @@ from auditor.compare.accounting import MASK
 from auditor.config import Settings, TableRef
 from auditor.history import masking
 from auditor.history.masking import Digest
-from auditor.model import SIDES, Chunk, Differences, Measure, Plan, Report
+from auditor.model import Chunk, Differences, Measure, Plan, Report, Side, is_shard, shard_number
 from auditor.planning.masks import are_mentioned, masked_columns
 from auditor.report.redact import redact_plan
 from auditor.store import Store, patches, runs, salt, scrubbing
@@ -77,19 +77,26 @@ def _scrub_run(settings: Settings, store: Store, run: StoredRun, digest: Digest)
 def _mask_plan(settings: Settings, run: StoredRun, plan: Plan) -> Plan:
     """Return the plan with the columns masked that the connections of its tables mask now."""
     masks: dict[str, frozenset[str]] = {}
-    for side in SIDES:
+    for side in plan.read_sides:
         connection = settings.connections.get(plan.sides[side].connection)
         names = [column["name"] for column in ((run.schema or {}).get(side) or {}).get("columns", ())]
         try:
-            place = TableRef.model_validate(run.definition[side]).place
-        except (KeyError, ValidationError):  # of a version that wrote it differently
+            place = TableRef.model_validate(_written(run, side)).place
+        except (KeyError, IndexError, ValidationError):  # of a version that wrote it differently
             continue
         masks[side] = masked_columns(connection.mask if connection else (), place, names)
     columns = tuple(
-        replace(column, masked=column.masked or any(are_mentioned(masks.get(side, ()), column.expression[side]) for side in SIDES))
+        replace(
+            column, masked=column.masked or any(are_mentioned(masks.get(side, ()), column.expression[side]) for side in plan.read_sides)
+        )
         for column in plan.columns
     )
     return replace(plan, columns=columns)
+
+
+def _written(run: StoredRun, side: Side) -> Any:
+    """Return how the run's settings name a side's table, or that of a shard."""
+    return run.definition["source"][shard_number(side) - 1] if is_shard(side) else run.definition[side]
 
 
 def _hide(report: Report, masked: frozenset[str], new: frozenset[str], digest: Digest) -> Report:
@@ -129,7 +136,7 @@ def _without_bounds(plan: Plan) -> Plan:
     """Return the plan without the limits of its partitions and chunks, if these would reveal masked values."""
     if not plan.hides_ranges:
         return plan
-    sides = {side: replace(plan.sides[side], chunks=(Chunk(),), chunk_keys=0, where="") for side in SIDES}
+    sides = {side: replace(plan.sides[side], chunks=(Chunk(),), chunk_keys=0, where="") for side in plan.sides}
     hidden = redact_plan(plan)
     return replace(hidden, sides=sides, slice=None, notes=(), partitioning=replace(hidden.partitioning, why=""))
 

@@ -13,13 +13,12 @@ def notes_on(settings: Settings, store: Store, audit: Audit) -> tuple[str, ...]:
 
 
 def _carried(settings: Settings, audit: Audit) -> list[tuple[str, str, str]]:
-    """Return the pipelines and targets that bring the audit's source to its target, with the source's table."""
-    source, into = audit.source, audit.target
-    if not source.table or not into.table:
-        return []
-    table = source.table.rpartition(".")[2]
+    """Return the pipelines and targets that bring the audit's source, or a shard of it, to its target, with the source's table."""
+    into = audit.target
     return [
         (name, target, source.table)
+        for source in audit.sources
+        if source.table and into.table and (table := source.table.rpartition(".")[2])
         for name, pipeline in settings.pipelines.items()
         for target, chosen in pipeline.targets.items()
         if pipeline.replicates(table)

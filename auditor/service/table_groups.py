@@ -82,5 +82,5 @@ def expand_from_store(settings: Settings, store: Store) -> Settings:
             last = validate_audit(own_definition(latest[0]))
         except ConfigError:  # a run of another version, which says nothing of the tables
             continue
-        found[name] = group.audit(last.source.table, last.target.table)
+        found[name] = group.audit(last.one_source("a group of tables").table, last.target.table)
     return settings.model_copy(update={"audits": {**found, **settings.audits}}) if found else settings

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from auditor.config import Audit, Settings
 from auditor.connections.reader import Reader
 from auditor.errors import ConfigError, NoSuchObject
-from auditor.model import SIDES, DefinedTable, Side
+from auditor.model import DefinedTable, Side
 from auditor.planning import introspect, target_schema
 from auditor.planning.target_schema import Drift
 from auditor.service import proxies
 from auditor.sql import table_definition as ddl
 from dialects import Dialect, Session, Table
-from dialects.table_form import TableKey
+from dialects.table_form import ColumnForm, TableKey
 
 
 def print_schema(settings: Settings, name: str, *, create: bool = False, keys: Mapping[TableKey, Sequence[str]] = {}) -> Iterator[str]:
@@ -25,16 +25,18 @@ def print_schema(settings: Settings, name: str, *, create: bool = False, keys: M
     audit = proxies.audit(settings, name)
     if audit.target.place.path:
         raise ConfigError(f"the target of {name} is files, which have no CREATE TABLE; name a table")
-    connections = {side: getattr(audit, side).connection for side in SIDES}
+    read = audit.one_source("the definition of a target")
+    connections: dict[Side, str] = {"source": read.connection, "target": audit.target.connection}
     with Reader(name, connections, settings.connections).open() as reader:
         source = reader.ask_side("source", lambda side, session: introspect.describe_table(audit, side, session).table)
         comments = reader.ask_side("source", lambda _, session: target_schema.read_comments(session, source))
         dialect = reader.session("target").dialect
         defined = target_schema.plan_target(audit, source, dialect, comments)
         target = None if create else reader.ask_side("target", lambda side, session: _find(audit, side, session))
+        forms = reader.ask_side("target", lambda _, session: session.dialect.column_forms(session, target)) if target else {}
     if not defined.columns:
         raise ConfigError(f"no column of {source.sql} has a type on {dialect.name}: {'; '.join(defined.left_out.values())}")
-    yield f"-- The target of {name}, on {dialect.name}, for the rows of {audit.source.connection}: {audit.source.table}.\n"
+    yield f"-- The target of {name}, on {dialect.name}, for the rows of {read.label}.\n"
     for column, why in defined.left_out.items():
         yield f"-- Left out: {column}: {why}. To audit without it: columns: {{exclude: [{column}]}}.\n"
     if not defined.key:
@@ -43,7 +45,7 @@ def print_schema(settings: Settings, name: str, *, create: bool = False, keys: M
         table = dialect.table(*audit.target.place.parts)
         yield from (f"{statement};\n" for statement in ddl.create_table(dialect, table, defined, keys))
         return
-    lines = list(alter(dialect, target, target_schema.find_drift(defined, target), defined))
+    lines = list(alter(dialect, target, target_schema.find_drift(defined, target), defined, forms))
     yield from lines or ["-- The target's table is as it should be.\n"]
 
 
@@ -54,19 +56,22 @@ def _find(audit: Audit, side: Side, session: Session) -> Table | None:
         return None
 
 
-def alter(dialect: Dialect, target: Table, drift: Drift, defined: DefinedTable) -> Iterator[str]:
-    """Yield the lines of a script that brings a target's table in line; none if nothing is to be done."""
+def alter(dialect: Dialect, target: Table, drift: Drift, defined: DefinedTable, forms: Mapping[str, ColumnForm]) -> Iterator[str]:
+    """Yield the lines of a script that brings a target's table in line; none if nothing is to be done.
+
+    ``forms`` are the definitions of its columns, where these are changed as a whole.
+    """
     table, anew = target.sql, "which this engine does not change in place; make the table anew"
     for column in drift.missing:
         yield from (f"{statement};\n" for statement in ddl.add_column(dialect, table, column))
         if not column.nullable:
             yield from _note(f"{column.name} must not be NULL: fill it, then SET NOT NULL")
     for column, found in drift.changed:
-        statements = ddl.change_type(dialect, table, found.name, column)
+        statements = ddl.change_type(dialect, table, found.name, column, forms.get(found.name))
         yield from _note(f"{found.name} is {found.native}, and should be {column.type}{'' if statements else f', {anew}'}")
         yield from (f"{statement};\n" for statement in statements)
     for column, found in drift.nullability:
-        statements = ddl.change_null(dialect, table, found.name, column)
+        statements = ddl.change_null(dialect, table, found.name, column, forms.get(found.name))
         if not statements and not column.nullable:
             continue  # it takes the source's rows as it is
         should = "may be NULL in the source" if column.nullable else "is never NULL in the source"

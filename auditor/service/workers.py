@@ -13,11 +13,11 @@ from typing import Any
 
 from auditor.config import Retention, Settings
 from auditor.connections import statement_slots
-from auditor.errors import AuditorError, StoreError, UnknownRun
+from auditor.errors import AuditorError, ConfigError, StoreError, UnknownRun
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import CountStatements, Outcome
 from auditor.model import Report, State, Verdict
-from auditor.service import audits, definitions, notify, patch_requests, planning, proxies, running
+from auditor.service import audits, definitions, notify, patch_requests, planning, proxies, running, segment_audits
 from auditor.store import Store, events, queue, runs
 from auditor.store.queue import Enqueued
 from auditor.store.runs import StoredRun
@@ -65,6 +65,10 @@ def request_run(
     For an audit via a dump both legs are enqueued; the result describes the second leg and lists the first in ``others``. Raises
     UnknownAudit, ConfigError for invalid overrides or an idempotency key used for another request, QueueFull and StoreError.
     """
+    if name in settings.segments:
+        if overrides:
+            raise ConfigError(f"{name} compares segments; its runs have no settings of their own")
+        return segment_audits.request_run(settings, store, name, reason=reason, requested_by=requested_by, idempotency=idempotency)
     settings = audits.with_defined_audits(settings, store)
     values = {leg: run_values(settings, leg, overrides) for leg in proxies.expand_legs(settings, [name])}
     enqueued: list[Enqueued] = []
@@ -160,9 +164,10 @@ class _RunExecutor:
         """Execute a run and notify the channels, also if it could not start. Returns None if the run returned to the queue."""
         try:
             settings = audits.with_defined_audits(self.settings, self.store)
-            report = running.run_claimed(
-                settings, self.store, claimed, held, lambda _, outcome, limits: self._finish(held, outcome, limits)
-            )
+            if claimed.audit in settings.segments:
+                report = segment_audits.execute(settings, claimed.audit, held, claimed.reason, self._saving(held))
+            else:
+                report = running.run_claimed(settings, self.store, claimed, held, self._saving(held))
         except StoreError as error:
             log.warning("the run returns to the queue: %s", error, extra={"action": "put_back", "run": claimed.run})
             self._retry(lambda: queue.put_back_run(self.store, claimed.run))
@@ -180,6 +185,9 @@ class _RunExecutor:
             return None
         notify.notify_run(settings.notify, self.store, report)
         return report
+
+    def _saving(self, held: _HeldRun) -> running.SaveOutcome:
+        return lambda _, outcome, limits: self._finish(held, outcome, limits)
 
     def _finish(self, held: _HeldRun, outcome: Outcome, limits: Retention) -> None:
         """Store how a run ended, or return it to the queue, with retries. Raises StoreError after giving up."""

@@ -38,6 +38,8 @@ class RowStatements:
     """Whether values are given to columns that the server numbers."""
     unwritable: Mapping[str, str] = field(default_factory=dict)
     """Why columns, by their names, cannot be written."""
+    _digests: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """SQL of a row's digest, once it was made: it is the same for every row."""
 
     def insert(self, new: Texts) -> str:
         """Return the statement that inserts a row. Raises ValueRefused."""
@@ -71,8 +73,9 @@ class RowStatements:
         return f"({self._key(texts)})"
 
     def _guard(self, digest: str) -> dict[str, str]:
-        found = self.dialect.row_hash(row_text(self.plan, "target", self.dialect), self.plan.hash)
-        return {"digest": found, "expected": self.dialect.string_literal(digest)}
+        if not self._digests:
+            self._digests.append(self.dialect.row_hash(row_text(self.plan, "target", self.dialect), self.plan.hash))
+        return {"digest": self._digests[0], "expected": self.dialect.string_literal(digest)}
 
     def _key(self, texts: Texts) -> str:
         equal = (self._equals(column, text) for column, text in zip(self.plan.key_columns, texts, strict=False))

@@ -70,6 +70,10 @@ class Positions:
         """Return the statement that lists the tables with their positions and schema ids."""
         return _fill(self.dialect, "merge_positions", self._table(), self._pipeline())
 
+    def list_others(self) -> str:
+        """Return the statement that lists the tables of other pipelines, with these pipelines."""
+        return _fill(self.dialect, "merge_positions_others", self._table(), self._pipeline())
+
     def write(self, table: str, position: int, schema_id: str) -> Sequence[str]:
         """Return the statements that replace the position of a table."""
         literal = self.dialect.literal

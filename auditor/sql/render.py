@@ -36,13 +36,15 @@ def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str
         "console": _console_columns(dialect, side, console, "m.row_count" if plan.method == "counts" else "COUNT(*)"),
         **_METHODS[plan.method](plan, side, dialect),
     }
-    template = dialect.template(template_name(plan))
+    template = dialect.template(template_name(plan, dialect))
     wanted = sql_templates.holes(template)
     return checked(sql_templates.fill(template, {name: text for name, text in fragments.items() if name in wanted}), dialect)
 
 
-def template_name(plan: Plan) -> str:
+def template_name(plan: Plan, dialect: Dialect) -> str:
     """Return the name of the template of the plan's summaries."""
+    if plan.joins_words and dialect.SUMS_WHOLE_WORDS:
+        return "signature_joined"
     if plan.method == "signature" and plan.partitioning.strategy == "whole":
         return "signature_whole"
     return "exact_levels" if power_sums.uses_levels(plan) else plan.method
@@ -126,6 +128,8 @@ def _join_columns(items: list[str]) -> str:
 
 def _located_partition(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     """Return the fragments of a row's columns that locate it, and of its partition from these: a bucket takes its number twice."""
+    if plan.partitioning.strategy == "whole":
+        return {"located": "0 AS partition_id", "partition": "0"}
     if plan.partitioning.strategy != "hash":
         return {"located": f"{partition(plan, side, dialect)} AS partition_id", "partition": "partition_id"}
     return {"located": f"{key_number(plan, side, dialect)} AS kv", "partition": bucket("kv", plan.partitioning.buckets, dialect)}
@@ -137,6 +141,7 @@ def _signature(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     return {
         **_located_partition(plan, side, dialect),
         "word": dialect.row_word(row_text(plan, side, dialect), plan.hash),
+        "group": "HAVING COUNT(*) > 0" if plan.partitioning.strategy == "whole" else "GROUP BY partition_id",
         "words": _join_columns([f"{add(word)} AS word_{j}" for j, word in enumerate(words)]),
         "counted": counted("v"),
     }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from auditor.errors import ConfigError
 from auditor.model import DefinedColumn, DefinedTable
 from dialects import Dialect
-from dialects.table_form import TableKey
+from dialects.table_form import ColumnForm, TableKey
 
 
 def create_table(dialect: Dialect, table: str, defined: DefinedTable, keys: Mapping[TableKey, Sequence[str]]) -> Iterator[str]:
@@ -34,18 +35,25 @@ def add_column(dialect: Dialect, table: str, column: DefinedColumn) -> Iterator[
         yield _comment_on(dialect, table, column)
 
 
-def change_type(dialect: Dialect, table: str, name: str, column: DefinedColumn) -> list[str]:
-    """Return the statements that give a column its type; none where the engine changes no types."""
-    typed = f"{column.type}{_null(dialect, column.nullable) if _changes_whole(dialect) else ''}"
+def change_type(dialect: Dialect, table: str, name: str, column: DefinedColumn, form: ColumnForm | None) -> list[str]:
+    """Return the statements that give a column its type; none where the engine changes no types, or not this column's.
+
+    ``form`` is how the column is defined: its default and comment stay.
+    """
+    typed = column.type
+    if _changes_whole(dialect):
+        if form is None:
+            return []
+        typed += _null(dialect, column.nullable) + form.rest
     return [one.format(table=table, column=dialect.quote(name), type=typed) for one in dialect.TABLE_FORM.change]
 
 
-def change_null(dialect: Dialect, table: str, name: str, column: DefinedColumn) -> list[str]:
-    """Return the statements that let a column be NULL, or not; none where the engine has none."""
+def change_null(dialect: Dialect, table: str, name: str, column: DefinedColumn, form: ColumnForm | None) -> list[str]:
+    """Return the statements that let a column, defined as ``form`` says, be NULL, or not; none where the engine has none."""
     if _changes_whole(dialect):
-        return change_type(dialect, table, name, column)
-    form = dialect.TABLE_FORM.change_null
-    return [form.format(table=table, column=dialect.quote(name), change="DROP" if column.nullable else "SET")] if form else []
+        return change_type(dialect, table, name, replace(column, type=form.type), form) if form else []
+    change = dialect.TABLE_FORM.change_null
+    return [change.format(table=table, column=dialect.quote(name), change="DROP" if column.nullable else "SET")] if change else []
 
 
 def add_key(dialect: Dialect, table: str, key: Sequence[str]) -> list[str]:

@@ -23,7 +23,8 @@ class StoredDifference:
     """A stored difference: of one ``key`` (column to text, None for NULL), or of a ``range`` of keys (a `RangeDifference` as a mapping).
 
     ``kind`` is missing, extra or changed; ``state`` is confirmed or unsettled. ``rows`` is the number of rows of each side, ``columns``
-    the columns that differ. ``looks`` are the rechecks: ``at`` (ISO 8601) and what was ``seen``.
+    the columns that differ. ``looks`` are the rechecks: ``at`` (ISO 8601) and what was ``seen``; ``shards``
+    those of the source that hold the key.
     """
 
     kind: str
@@ -33,6 +34,7 @@ class StoredDifference:
     state: str = "confirmed"
     range: dict[str, Any] | None = None
     looks: list[dict[str, Any]] = field(default_factory=list)
+    shards: list[str] = field(default_factory=list)
 
 
 _BY_ID = select(runs).where(runs.c.run == bindparam("id"))

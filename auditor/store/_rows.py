@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from sqlalchemy import Column, Connection, Row, Select, Text, select, type_coerce
@@ -17,7 +18,8 @@ from auditor.store._types import to_json
 
 AD_HOC_PREFIX = "ad-hoc"
 
-OWN_SETTINGS = type_coerce(runs.c.overrides, Text).in_([to_json({}), *(to_json({name: True}) for name in PERMISSIONS)])
+_GIVEN = [some for count in (1, 2) for some in combinations(PERMISSIONS, count)]
+OWN_SETTINGS = type_coerce(runs.c.overrides, Text).in_([to_json({}), *(to_json(dict.fromkeys(some, True)) for some in _GIVEN)])
 """The condition that a run is its audit's own, not a one-off run with other settings (`StoredRun.is_one_off`)."""
 
 

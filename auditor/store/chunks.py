@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, delete, insert, select
 
-from auditor.model import SIDES, Side
+from auditor.model import Side
 from auditor.store._rows import get_run_number
 from auditor.store._run_lifecycle import update_own_run
 from auditor.store._schema import chunks
@@ -70,7 +70,7 @@ def list_chunks(store: Store, run: str) -> list[StoredChunk]:
         )
         for row in rows
     ]
-    return sorted(stored, key=lambda c: (SIDES.index(c.side), c.null_key, c.first is not None, c.first or 0))
+    return sorted(stored, key=lambda c: (c.side, c.null_key, c.first is not None, c.first or 0))
 
 
 def format_bound(bound: int | None) -> str:

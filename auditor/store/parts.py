@@ -74,6 +74,12 @@ def list_tables(store: Store, pipeline: str) -> dict[str, StagedTable]:
     return {row.table_name: StagedTable(row.staged_through, row.pruned_through) for row in rows}
 
 
+def list_pipelines(store: Store) -> list[tuple[str, str]]:
+    """Return the tables of all pipelines of which events were staged: the pipeline's name and the table's. Raises StoreError."""
+    with store.reading() as connection:
+        return [(row.pipeline, row.table_name) for row in connection.execute(select(staged_tables))]
+
+
 def list_paths(store: Store, pipeline: str) -> set[str]:
     """Return the paths of all parts of a pipeline. Raises StoreError."""
     with store.reading() as connection:

@@ -37,6 +37,9 @@ NOT_UNDOABLE = (
 )
 """Why a patch cannot be undone that is not marked as undoable."""
 
+QUICK = 1
+"""How much zlib compresses a batch's rows: little, because a person waits for it."""
+
 SILENT = dt.timedelta(minutes=10)
 """How long a patch of a process that cannot be looked at is silent before its process counts as dead."""
 
@@ -98,13 +101,13 @@ def begin_patch(
 
 def write_batch(store: Store, patch: str, number: int, state: BatchState, rows: Sequence[Mapping[str, Any]]) -> None:
     """Store a batch and its state, durably, in place of what was stored of it. Raises StoreError."""
-    body = zlib.compress(json.dumps(list(rows)).encode())
+    body = zlib.compress(json.dumps(list(rows)).encode(), QUICK)
 
     def work(connection: Connection) -> None:
         now = database_time(connection)
         same = and_(patch_batches.c.patch == patch, patch_batches.c.number == number)
-        connection.execute(delete(patch_batches).where(same))
-        connection.execute(insert(patch_batches).values(patch=patch, number=number, state=state, at=now, body=body))
+        if not connection.execute(update(patch_batches).where(same).values(state=state, at=now, body=body)).rowcount:
+            connection.execute(insert(patch_batches).values(patch=patch, number=number, state=state, at=now, body=body))
         connection.execute(update(patches).where(patches.c.patch == patch).values(heartbeat=now))
 
     store.write(work)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
 
 from auditor.model import Segment
 from auditor.store._segment_schema import segment_progress, segmented_tables, segments
@@ -33,8 +33,13 @@ def get_cut(store: Store, pipeline: str) -> Cut:
     return Cut(row.through, row.clock, free) if row else Cut()
 
 
-def record_cut(store: Store, pipeline: str, ended: Sequence[Segment], cut: Cut) -> None:
-    """List segments that ended, and how far the stream was cut with them; one transaction. Raises StoreError."""
+def record_cut(
+    store: Store, pipeline: str, ended: Sequence[Segment], cut: Cut, also: Sequence[Callable[[Connection, Sequence[Segment]], object]] = ()
+) -> None:
+    """List segments that ended, and how far the stream was cut with them; ``also`` is done with them in this one transaction.
+
+    Raises StoreError.
+    """
 
     def work(connection: Connection) -> None:
         for one in ended:
@@ -44,8 +49,38 @@ def record_cut(store: Store, pipeline: str, ended: Sequence[Segment], cut: Cut) 
         _replace(connection, segment_progress, {"pipeline": pipeline}, {"through": cut.through, "clock": cut.clock})
         for table, position in cut.free.items():
             _replace(connection, segmented_tables, {"pipeline": pipeline, "table_name": table}, {"free_through": position})
+        for one_more in also:
+            one_more(connection, ended)
 
     store.write(work)
+
+
+def replace_listed(
+    store: Store,
+    pipeline: str,
+    table: str,
+    within: tuple[tuple[int, int], tuple[int, int]],
+    instead: Sequence[Segment],
+    also: Callable[[Connection], object],
+) -> list[Segment]:
+    """List segments instead of those of a table that start from one place to another, both inclusive, and return these.
+
+    ``also`` is done in the same transaction. Raises StoreError.
+    """
+    (first, first_row), (last, last_row) = within
+    begins = or_(segments.c.first_position > first, and_(segments.c.first_position == first, segments.c.first_row >= first_row))
+    ends = or_(segments.c.first_position < last, and_(segments.c.first_position == last, segments.c.first_row <= last_row))
+    chosen = and_(_of(pipeline, table), begins, ends)
+
+    def work(connection: Connection) -> list[Segment]:
+        gone = [_segment(row) for row in connection.execute(select(segments).where(chosen))]
+        connection.execute(delete(segments).where(chosen))
+        for one in instead:
+            connection.execute(insert(segments).values(_values(pipeline, one)))
+        also(connection)
+        return gone
+
+    return store.write(work)
 
 
 def list_segments(store: Store, pipeline: str, table: str, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[Segment]:
@@ -106,11 +141,11 @@ def _of(pipeline: str, table: str) -> Any:
 def _values(pipeline: str, one: Segment) -> dict[str, Any]:
     places = {"first_position": one.first, "first_row": one.first_row, "last_position": one.last, "last_row": one.last_row}
     counts = {"row_count": one.rows, "byte_count": one.bytes, "schema_id": one.schema_id, "sha256": one.sha256, "encoding": one.encoding}
-    about = {"path": one.path, "began": one.began, "ended": one.ended, "gtid": one.gtid}
+    about = {"path": one.path, "began": one.began, "ended": one.ended, "gtid": one.gtid, "first_gtid": one.first_gtid}
     return {"pipeline": pipeline, "table_name": one.table, **places, **counts, **about}
 
 
 def _segment(row: Row[Any]) -> Segment:
     places = (row.first_position, row.first_row, row.last_position, row.last_row)
     counts = (row.row_count, row.byte_count, row.schema_id, row.sha256, row.encoding)
-    return Segment(row.table_name, *places, *counts, row.path, row.began, row.ended, row.gtid)
+    return Segment(row.table_name, *places, *counts, row.path, row.began, row.ended, row.gtid, row.first_gtid)

@@ -99,6 +99,17 @@ def of_equal(partition: Integers, rows: Integers, names: Sequence[str]) -> Summa
     )
 
 
+def join_words(summaries: Summaries) -> Summaries:
+    """Return signatures in which the second word's sum has its 30 low bits, and what is above them was added to the first.
+
+    Both then are the digits of one number, the sum of the rows' words of 60 bits, whichever of the two an engine has summed.
+    """
+    words = summaries.words.copy()
+    words[:, 0] += words[:, 1] >> 30
+    words[:, 1] &= (1 << 30) - 1
+    return replace(summaries, words=words)
+
+
 def concatenate(parts: list[Summaries], names: Sequence[str] = ()) -> Summaries:
     """Return the summaries of several chunks of one side, merged by partition.
 

@@ -147,8 +147,6 @@ def unpack_summaries(data: bytes) -> tuple[SummaryKind, Summaries]:
 
 def pack_partition_map(partition_map: PartitionMap) -> bytes:
     """Return a partition map as a Parquet file of the current version."""
-    import pyarrow as pa
-
     equal = partition_map.state == STATES.index("equal")
     source, target = partition_map.rows["source"], partition_map.rows["target"]
     least, greatest = partition_map.least.copy(), partition_map.greatest.copy()
@@ -156,7 +154,7 @@ def pack_partition_map(partition_map: PartitionMap) -> bytes:
     columns: dict[str, Any] = {
         "partition": partition_map.partition,
         "state": partition_map.state,
-        "similarity": pa.array(partition_map.similarity, pa.float32(), mask=equal | np.isnan(partition_map.similarity)),
+        "similarity": _column(partition_map.similarity, ~equal & ~np.isnan(partition_map.similarity)),
         "rows_source": source,
         "rows_surplus": target - source,
         "key_min": _key_column(least),
@@ -185,7 +183,8 @@ def _write(kind: str, columns: dict[str, Any]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.table(columns).replace_schema_metadata({FORMAT: kind, VERSION: str(VERSIONS[kind])})
+    arrays = {name: column if isinstance(column, pa.Array) else _column(column) for name, column in columns.items()}
+    table = pa.table(arrays).replace_schema_metadata({FORMAT: kind, VERSION: str(VERSIONS[kind])})
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,
@@ -243,7 +242,7 @@ def _check_columns(kind: str, names: Sequence[str]) -> None:
 
 def _numbered(name: str, matrix: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
     """Return the columns of an (n, width) array by their names in the file."""
-    return {f"{name}_{index}": np.ascontiguousarray(column) for index, column in enumerate(matrix.T, NUMBERED[name])}
+    return {f"{name}_{index}": column for index, column in enumerate(matrix.T, NUMBERED[name])}
 
 
 def _named(table: pa.Table, name: str) -> list[str]:
@@ -251,7 +250,8 @@ def _named(table: pa.Table, name: str) -> list[str]:
 
 
 def _integers(table: pa.Table, name: str) -> Integers:
-    return np.array(table.column(name).to_numpy(), np.int64)
+    chunks = [np.from_dlpack(chunk) for chunk in table.column(name).chunks]  # not by to_numpy, which imports pandas too: see _column
+    return np.concatenate([np.zeros(0, np.int64), *chunks], dtype=np.int64)
 
 
 def _matrix(table: pa.Table, name: str) -> Integers:
@@ -268,13 +268,29 @@ def _texts(table: pa.Table, name: str) -> Objects:
 
 
 def _key_column(keys: Objects) -> pa.Array:
+    known = keys != None  # noqa: E711  each key, not the array
+    try:
+        return _column(np.where(known, keys, 0).astype(np.int64), known)
+    except OverflowError:
+        texts = np.empty(len(keys), np.object_)
+        texts[known] = keys[known].astype(str)
+        return _column(texts)
+
+
+def _column(values: npt.NDArray[Any], known: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return numbers, or texts and None, as an Arrow array, with NULL where they are not ``known``.
+
+    From buffers: by ``pa.array`` Arrow would import pandas, if it is installed, which takes longer than to audit a small table.
+    """
     import pyarrow as pa
 
-    values: Sequence[int | None] = keys.tolist()
-    try:
-        return pa.array(values, pa.int64())
-    except (OverflowError, pa.ArrowInvalid):
-        return pa.array([None if key is None else str(key) for key in values], pa.string())
+    if values.dtype != np.object_:
+        bits = None if known is None or known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
+        return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [bits, pa.py_buffer(np.ascontiguousarray(values))])
+    texts = [b"" if text is None else text.encode() for text in values]
+    bits = pa.py_buffer(np.packbits(values != None, bitorder="little"))  # noqa: E711
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), len(values), [bits, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
 
 
 def _keys(table: pa.Table, name: str) -> Objects:

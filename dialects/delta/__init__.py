@@ -1,1 +1,1 @@
-"""Delta tables: read by DuckDB from the files of one version, and written by commits of deltalake."""
+"""Tables that are files: Delta tables, and those of Parquet with a pointer; read by DuckDB, and written by commits."""

@@ -104,6 +104,36 @@ def commit_on(table: DeltaTable, name: str, changes: pa.Table, commit: Commit) -
         raise errors.SerializationConflict(f"{name}: others wrote the table while its rows were changed; nothing was written") from error
 
 
+def replace_rows(
+    open_newest: Callable[[], DeltaTable],
+    name: str,
+    read: Callable[[], pa.RecordBatchReader],
+    condition: str,
+    marks: Mapping[str, int],
+    expected: Mapping[str, int],
+) -> bool:
+    """Make a commit as `Committing.replace_rows` says; ``read`` begins to read the rows."""
+    from deltalake import write_deltalake
+
+    def write(table: DeltaTable) -> None:
+        write_deltalake(table, read(), mode="overwrite", predicate=condition or None, commit_properties=_properties(marks))
+
+    return _on_newest(open_newest, name, expected, write)
+
+
+def create_like(uri: str, like: DeltaTable, options: Mapping[str, str]) -> None:
+    """Make an empty table with the columns of another. Raises SerializationConflict if there is one."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        DeltaTable.create(uri, like.schema(), mode="error", storage_options=dict(options))
+    except DeltaError as error:
+        if "already exists" not in str(error):
+            raise
+        raise errors.SerializationConflict(f"{uri}: another process has made it meanwhile") from error
+
+
 def fence(open_newest: Callable[[], DeltaTable], name: str, mark: str, number: int) -> bool:
     """Look for a number as `Committing.fence` says: a commit without rows takes the version that another one might still be made on."""
     from deltalake.exceptions import CommitFailedError

@@ -1,4 +1,4 @@
-"""Delta Lake: tables by their folder below a root, read by DuckDB without Spark."""
+"""Delta Lake: tables by their folder below a root, read by DuckDB without Spark; and tables of Parquet files that a pointer lists."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from dialects.catalogue import Place, Table, TableName
 from dialects.delta import view
 from dialects.delta.place import S3, Root, find_root, pinned
 from dialects.delta.session import DeltaSession, translated
-from dialects.delta.snapshot import find_hazards
 from dialects.duckdb import DuckDB
 from dialects.floors import Floor
 from dialects.url import Url
 from dialects.writing import Hazard
+
+POINTED = ("parquet", "parquet+s3")
+"""Schemes of tables whose files a pointer lists."""
 
 DELTALAKE = Floor("deltalake", "1.5", "deletion vectors")
 
@@ -24,17 +26,15 @@ class Delta(DuckDB):
     """Delta Lake, whose expressions are those of DuckDB."""
 
     name = "delta"
-    schemes = ("delta", S3)
+    schemes = ("delta", S3, *POINTED)
     ancestors = ("duckdb",)
     UNAVAILABLE_TEMPLATES = frozenset({"tables", "columns", "primary_key", "estimate", "comments", "dependents", "bootstrap_stage_create"})
 
-    OPENS_FILES = True
+    OPENS_FILES = WRITES_COMMITS = True
     FINDS_KEY_RANGES = False  # files are rarely in the order of the key
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION",)
     READ_CONSISTENCY = "all statements read one version of the table"
-    LINES = None
     MERGES_RANGES = CHANGES_TABLES = False
-    READS_FILES = False
     ENFORCES_KEYS = False
 
     UNSUPPORTED_VALUES = {
@@ -52,7 +52,7 @@ class Delta(DuckDB):
     }  # fmt: skip
 
     def database_id(self, url: Url) -> str:
-        return f"{self.name}://{find_root(url).uri}"
+        return f"{url.scheme.partition('+')[0]}://{find_root(url).uri}"
 
     def describe(self, session: Session, place: Place) -> list[Table]:
         assert isinstance(session, DeltaSession)
@@ -67,7 +67,7 @@ class Delta(DuckDB):
         if opened is None:
             raise errors.NoSuchObject(f"{table.sql}: there is no such table any more")
         unreadable = [column.name for column in table.columns if column.kind is None]
-        return [*find_hazards(opened.table), *(Hazard("storage", f"Delta with the unread column {name}") for name in unreadable)]
+        return [*session.hazards(opened), *(Hazard("storage", f"Delta with the unread column {name}") for name in unreadable)]
 
     def list_tables(self, session: Session) -> list[TableName]:
         assert isinstance(session, DeltaSession)
@@ -116,7 +116,16 @@ class Delta(DuckDB):
         if root.is_local and not Path(root.uri).is_dir():
             raise errors.NoSuchObject(f"{url}: there is no folder {root.uri}")
         connection: Any = duckdb.connect(":memory:")
-        server = f"Delta Lake (deltalake {deltalake.__version__}, DuckDB {duckdb.__version__})"
-        session = DeltaSession(self, server, connection, statement_timeout, root, url.option("access_mode", "") == "read_write")
+        may_write = url.option("access_mode", "") == "read_write"
+        session: DeltaSession
+        if url.scheme in POINTED:
+            from dialects.delta.pointed_session import open_session
+
+            session = open_session(self, connection, statement_timeout, url, root, may_write)
+        elif url.option("keep", ""):
+            raise errors.BadUrl(f"{url}: the option keep is of parquet://; versions of a Delta table are deleted by VACUUM")
+        else:
+            server = f"Delta Lake (deltalake {deltalake.__version__}, DuckDB {duckdb.__version__})"
+            session = DeltaSession(self, server, connection, statement_timeout, root, may_write)
         session.pin(statement_timeout, lock_timeout)
         return session

@@ -6,10 +6,17 @@ So both use the same credentials, and DuckDB needs none of its extensions, which
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from dialects.delta.place import Root
+
 SCHEME = "delta-files"
+
+LOG = "_delta_log"
+"""The folder of a table's log."""
 
 
 def file_system(open_table: Callable[[str], Any]) -> Any:
@@ -55,3 +62,19 @@ def table_files(uri: str, options: Mapping[str, str], sizes: Mapping[str, int]) 
     from deltalake.fs import DeltaStorageHandler
 
     return DeltaStorageHandler(uri, dict(options), dict(sizes))
+
+
+def delete_table(root: Root, name: str) -> None:
+    """Delete the files of a table, if there are any: those of its log last, so that what is left of it after a kill is a table still."""
+    if root.is_local:
+        folder = Path(root.uri_of(name))
+        for part in (*(one for one in sorted(folder.glob("*")) if one.name != LOG), folder / LOG, folder):
+            shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
+        return
+    import pyarrow.fs as stores
+    from deltalake.fs import DeltaStorageHandler
+
+    store = stores.PyFileSystem(DeltaStorageHandler(root.uri, dict(root.options)))
+    found = store.get_file_info(stores.FileSelector(name, allow_not_found=True, recursive=True))
+    for one in sorted((one.path for one in found if one.type == stores.FileType.File), key=lambda path: (f"/{LOG}/" in path, path)):
+        store.delete_file(one)

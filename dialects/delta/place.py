@@ -12,6 +12,9 @@ from dialects.url import Url
 
 S3 = "delta+s3"
 
+OWN_OPTIONS = ("access_mode", "keep")
+"""Options of a URL that are not the object store's."""
+
 PATIENCE: Mapping[str, str] = {"connect_timeout": "10s", "timeout": "60s", "max_retries": "3", "retry_timeout": "30s"}
 """How long the client of an object store waits, which by itself waits for three minutes; options of the URL override it."""
 
@@ -77,16 +80,17 @@ class Root:
 
 
 def find_root(url: Url) -> Root:
-    """Return the root of a URL: ``delta:///folder``, or ``delta+s3://bucket/prefix``. Raises BadUrl."""
-    options = {name: value for name, value in url.options.items() if name != "access_mode"}
+    """Return the root of a URL: ``delta:///folder``, or ``delta+s3://bucket/prefix``, and so for ``parquet``. Raises BadUrl."""
+    options = {name: value for name, value in url.options.items() if name not in OWN_OPTIONS}
     if unknown := sorted(name for name in options if not OPTIONS.fullmatch(name)):
         raise BadUrl(f"{url}: there is no option {unknown[0]}; keys and secrets come from the environment (AWS_ACCESS_KEY_ID) or the role")
-    if url.scheme == S3:
+    form = url.scheme.partition("+")[0]
+    if url.scheme != form:
         if not url.host:
-            raise BadUrl(f"{url}: write the bucket: delta+s3://bucket/prefix")
+            raise BadUrl(f"{url}: write the bucket: {form}+s3://bucket/prefix")
         return Root(f"s3://{url.host}/{url.database}".rstrip("/"), {**PATIENCE, **options})
     if url.host or not url.database:
-        raise BadUrl(f"{url}: write an absolute path with three slashes: delta:///lake/sales")
+        raise BadUrl(f"{url}: write an absolute path with three slashes: {form}:///lake/sales")
     return Root(str(Path("/", url.database).resolve()), {})
 
 

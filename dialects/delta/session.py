@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dialects import errors
@@ -17,8 +18,10 @@ from dialects.base import ColumnBatch, Dialect, Session
 from dialects.committing import Commit, Committing
 from dialects.delta import commits, files, view
 from dialects.delta.place import Root, unpinned
-from dialects.delta.snapshot import Snapshot, deleted_rows, read_snapshot
-from dialects.duckdb import DuckDBSession
+from dialects.delta.snapshot import Snapshot, deleted_rows, find_hazards, read_snapshot
+from dialects.duckdb import DuckDBSession, file_values, read_files
+from dialects.kinds import Kind
+from dialects.writing import Hazard
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 _NAMED = re.compile(r'\b(?:FROM|JOIN)\s+((?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+")', re.IGNORECASE)
 """Tables in a statement; its templates and dialect quote all names."""
 
+
+BATCH_ROWS = 65536
+"""Rows that are handed to deltalake at once."""
 
 BEFORE = "auditor before"
 """The rows that were taken out of a table, as they were."""
@@ -148,16 +154,49 @@ class DeltaSession(DuckDBSession, Committing):
         self._taken_out = table
 
     def put_back(self, key: Sequence[str], marks: Mapping[str, int]) -> None:
+        name = self.name_of(self._taken_out)
+        opened, changes = self._end_changes(key)
+        names = [column.name for column in opened.snapshot.columns]
+        with self._writing(name):
+            commits.commit_on(opened.table, name, changes, Commit(self._taken_out, "", names, key, marks, {}))
+
+    def _end_changes(self, key: Sequence[str]) -> tuple[Opened, pa.Table]:
+        """Roll back what was done to the rows that were taken out; return their table, and what would be changed in it."""
         table, before, quote = self._taken_out, self.dialect.quote(BEFORE), self.dialect.quote
-        name = self.name_of(table)
-        opened = self._opened[name]
         same = " AND ".join(f"b.{quote(one)} = t.{quote(one)}" for one in key)
         gone = f"SELECT 'd' AS auditor_op, * FROM {before} AS b WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})"
         changes = self.arrow(f"SELECT 'i' AS auditor_op, * FROM {table} UNION ALL {gone}")
         self.execute("ROLLBACK")
-        names = [column.name for column in opened.snapshot.columns]
-        with self._writing(name):
-            commits.commit_on(opened.table, name, changes, Commit(table, "", names, key, marks, {}))
+        return self._opened[self.name_of(table)], changes
+
+    def make_like(self, table: str, like: str) -> None:
+        with self._writing(self.name_of(table)) as name:
+            commits.create_like(self.root.uri_of(name), self.open_version(self.name_of(like)), self.root.options)
+
+    def drop_table(self, table: str) -> None:
+        with self._writing(self.name_of(table)) as name:
+            self._opened.pop(name, None)
+            files.delete_table(self.root, name)
+
+    def replace_rows(self, table: str, rows: str, condition: str, marks: Mapping[str, int], expected: Mapping[str, int]) -> bool:
+        self._show(rows)
+        with self._writing(self.name_of(table)) as name, self._translated():
+            newest = partial(self.open_version, name)
+            return commits.replace_rows(
+                newest, name, lambda: self.connection.sql(rows).to_arrow_reader(BATCH_ROWS), condition, marks, expected
+            )
+
+    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
+        """Put the rows of files of lines in place of all rows, by one commit."""
+        opened = self.open(self.name_of(table))
+        if opened is None:
+            raise errors.NoSuchObject(f"{table}: there is no such table any more")
+        natives = {self.dialect.quote(column.name): column.native for column in opened.snapshot.columns}
+        values = [f"CAST({value} AS {natives[name]}) AS {name}" for name, value in zip(columns, file_values(columns), strict=True)]
+        rows = (
+            f"SELECT {', '.join(values)} FROM {read_files(self.dialect, columns, paths)}" if paths else f"SELECT * FROM {table} WHERE 1 = 0"
+        )
+        self.replace_rows(table, rows, "", {}, {})
 
     def fence(self, table: str, mark: str, number: int) -> bool:
         with self._writing(self.name_of(table)) as name:
@@ -225,7 +264,7 @@ class DeltaSession(DuckDBSession, Committing):
             self.open(self.name_of(table))
 
     def _view(self, name: str, table: DeltaTable) -> Opened:
-        snapshot = self._as_duckdb_writes(read_snapshot(table, name))
+        snapshot = self._as_duckdb_writes(self.read_snapshot(table, name))
         source, quote = view.reader(self._paths(name, snapshot), self.dialect.string_literal), self.dialect.quote
         deleted = self._hide_deleted(name, table, snapshot) if snapshot.has_deletions else ""
         types = view.types_in_files(source, super().query) if snapshot.files else {}
@@ -240,6 +279,14 @@ class DeltaSession(DuckDBSession, Committing):
         shown = f"{quote(schema)}.{quote(last)}" if schema else quote(last)
         super().execute(f"CREATE OR REPLACE VIEW {shown} AS {view.select(snapshot, source, types, deleted, self.dialect)}")
         return Opened(table, snapshot, types)
+
+    def read_snapshot(self, table: Any, name: str) -> Snapshot:
+        """Return what a version of a table consists of. Raises StatementRefused."""
+        return read_snapshot(table, name)
+
+    def hazards(self, opened: Opened) -> list[Hazard]:
+        """Return what decides what a write does to the columns of a table."""
+        return find_hazards(opened.table)
 
     def _as_duckdb_writes(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with its columns' types spelt as DuckDB describes those of files."""

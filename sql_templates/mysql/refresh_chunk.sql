@@ -1,4 +1,4 @@
 -- Writes which chunk the transaction is; no row is changed if another attempt has the bootstrap.
 UPDATE ${chunks}
 SET number = ${number}, body = ${body}
-WHERE bootstrap = ${bootstrap} AND attempt = ${attempt} AND number = ${number} - 1
+WHERE bootstrap = ${bootstrap} AND attempt = ${attempt} AND number = ${known}

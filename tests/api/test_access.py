@@ -55,7 +55,7 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/patches/{patch}/sql"): ("read", 200),
     ("POST", "/api/v1/patches/{patch}/apply"): ("apply", 409),  # authorized callers get 409, because this target may only be read
     ("POST", "/api/v1/patches/{patch}/undo"): ("apply", 409),
-    ("GET", "/api/v1/audits/{name}/bootstrap-plan"): ("repair", 422),  # authorized callers get 422, because this target may only be read
+    ("GET", "/api/v1/audits/{name}/bootstrap-plan"): ("repair", 409),  # authorized callers get 409, because this target may only be read
     ("GET", "/api/v1/audits/{name}/bootstraps"): ("read", 200),
     ("GET", "/api/v1/bootstraps/{bootstrap}"): ("read", 404),  # authorized callers get 404, because there is none
     ("GET", "/api/v1/bootstraps/{bootstrap}/ranges"): ("read", 404),
@@ -68,6 +68,10 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/pipelines/{pipeline}/bootstraps"): ("read", 404),
     ("POST", "/api/v1/pipelines/{pipeline}/start"): ("define", 404),
     ("POST", "/api/v1/pipelines/{pipeline}/unpause"): ("define", 404),
+    ("POST", "/api/v1/pipelines/{pipeline}/skips"): ("define", 404),
+    ("GET", "/api/v1/segments"): ("read", 200),
+    ("GET", "/api/v1/segments/{audit}"): ("read", 404),  # authorized callers get 404, because this service has no segment audit
+    ("GET", "/api/v1/segments/{audit}/entries"): ("read", 404),
     ("GET", "/api/v1/events"): ("define", 200),
     ("GET", "/api/v1/days/{day}/report"): ("read", 200),
     ("POST", "/api/v1/compare"): ("read", 200),
@@ -99,7 +103,7 @@ def send_request(client: httpx.Client, own: Service, method: str, path: str) -> 
         own.client("define").put("/api/v1/audits/adhoc", json=ORDERS).raise_for_status()
     name = "adhoc" if method in ("PUT", "DELETE") else "orders"
     made = {"repair": record_repair(own) if "{repair}" in path else "", "patch": propose_patch(own) if "{patch}" in path else ""}
-    place = path.format(name=name, run=own.runs["orders"], day="2026-01-01", pipeline="shop", bootstrap="abcd1234", **made)
+    place = path.format(name=name, run=own.runs["orders"], day="2026-01-01", pipeline="shop", audit="zones", bootstrap="abcd1234", **made)
     if path.endswith("/compare"):
         files = {"source": ("s.csv", SUMMARY), "target": ("t.csv", SUMMARY)}
         return client.post(place, files=files)
@@ -109,10 +113,12 @@ def send_request(client: httpx.Client, own: Service, method: str, path: str) -> 
         return client.post(place, json={"kind": "other", "note": "mended"})
     if "patch" in path and method == "POST":
         return client.post(place, json={} if path.endswith("/patches") else {"rows": 2}, headers={"Idempotency-Key": "k"})
+    if path.endswith("/skips"):
+        return client.post(place, json={"table": "shop.orders", "position": "binlog.000012:88120", "reason": "test rows"})
     if path.endswith("/bootstrap"):
         return client.post(place, json={})
-    if path.endswith("/segments"):
-        return client.get(place, params={"table": "shop.orders"})
+    if path.endswith(("/segments", "/entries")):
+        return client.get(place, params={"table": "shop.orders", "side": "shop"})
     return client.request(method, place, json=ORDERS if method == "PUT" or path == "/api/v1/runs" else None)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from auditor.api import bootstraps as answers
 from auditor.errors import BootstrapFailed
+from auditor.repair.bootstrap import plan
 from auditor.service import bootstraps
 from auditor.service.bootstraps import Followed
 from tests.api.conftest import Service
@@ -34,6 +37,15 @@ def test_a_bootstrap_is_planned_and_nothing_is_written(own: Service) -> None:
     refused = own.client("repair").get(path, params={"source": "nowhere"})
     assert refused.status_code == 409 and "there is no connection 'nowhere'" in refused.json()["detail"]
     assert own.client("repair").get(path, params={"partitions": "differing", "from": 1}).status_code == 422
+
+
+def test_a_plan_says_when_executors_of_spark_would_make_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dialects.duckdb.DuckDB.OPENS_FILES", False)  # a file is read by one process, as a server is not
+    with writable(tmp_path, run=False, spark={"above": 3}) as own:
+        planned = own.client("repair").get("/api/v1/audits/orders/bootstrap-plan").json()
+        assert "by Spark: its executors read ranges" in planned["text"], planned
+        few = own.client("repair").get("/api/v1/audits/orders/bootstrap-plan", params={"from": 1, "to": 2}).json()
+        assert "by files that the target reads" in few["text"], few
 
 
 def test_a_bootstrap_that_failed_goes_on_and_is_done_is_followed(own: Service) -> None:
@@ -69,3 +81,8 @@ def shown(own: Service) -> str:
     found = re.search(r'<h2 id="bootstraps">.*?</table>', page, re.S)
     assert found
     return found[0]
+
+
+def test_every_way_to_swap_can_be_answered() -> None:
+    for shape in (answers.BootstrapPlan, answers.Bootstrap):
+        assert get_args(shape.model_fields["swap"].annotation) == get_args(plan.Swap)

@@ -1,4 +1,4 @@
-"""The alerts of pipelines: promtool evaluates them over the metrics of pipelines that stay in their states for two days."""
+"""The alerts of pipelines and segment audits: promtool evaluates them over metrics that stay as they are for two days."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import datetime as dt
 import json
 import subprocess
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from auditor.api import pipeline_metrics
+from auditor.api import pipeline_metrics, segment_metrics
 from auditor.api.dependencies import AppState
 from auditor.config import validate_settings
 from auditor.store import open_store
-from tests.browser import pipeline_samples
+from tests.browser import pipeline_samples, segment_samples
 from tests.browser.pipeline_samples import LONG
 from tests.promtool import find_promtool
 
@@ -39,21 +40,27 @@ EXPECTED = {
 """What fires for the samples: each alert with its severity, and of which pipeline, target and table it is."""
 
 
+EXPECTED_OF_SEGMENTS = {("AuditorSegmentsDiffer", "critical", ("zones",)), ("AuditorSegmentsLag", "warning", ("zones", "new"))}
+"""The same of which segment audit, and which of its sides."""
+
+
 class Pipelines(Collector):
     def __init__(self, app: AppState) -> None:
         self.app = app
 
     def collect(self) -> Iterator[Metric]:
-        return pipeline_metrics.collect(self.app)
+        return chain(pipeline_metrics.collect(self.app), segment_metrics.collect(self.app))
 
 
 def test_alerts_fire_for_what_needs_attention_alone(tmp_path: Path) -> None:
     duckdb = f"duckdb:///{tmp_path}/w.duckdb"
     urls = {"mysql": {"url": "mysql://nobody@localhost/shop"}, "warehouse": {"url": duckdb, "write": {"url": duckdb}}}
     pipelines = pipeline_samples.configured(str(tmp_path), "mysql", "warehouse")
-    settings = validate_settings({"connections": urls, "audits": {}, "pipelines": pipelines})
+    audits = {**segment_samples.CONFIGURED, "zones": {**segment_samples.CONFIGURED["zones"], "max_lag": "0s"}}
+    settings = validate_settings({"connections": urls, "audits": {}, "pipelines": pipelines, "segments": audits})
     store = open_store(f"sqlite:///{tmp_path}/store.db")
     pipeline_samples.create(settings, store, dt.datetime.now(dt.UTC))
+    segment_samples.create(settings, store, dt.datetime.now(dt.UTC))
     registry = CollectorRegistry()
     registry.register(Pipelines(AppState(settings, store)))
     series = [
@@ -63,8 +70,9 @@ def test_alerts_fire_for_what_needs_attention_alone(tmp_path: Path) -> None:
     ]
     store.close()
     expected = [
-        {"labels": f'ALERTS{{alertname="{alert}",alertstate="firing",severity="{severity}",{_place(place)}}}', "value": 1}
-        for alert, severity, place in sorted(EXPECTED)
+        {"labels": f'ALERTS{{alertname="{alert}",alertstate="firing",severity="{severity}",{_place(place, names)}}}', "value": 1}
+        for names, listed in ((("pipeline", "target", "table"), EXPECTED), (("audit", "side"), EXPECTED_OF_SEGMENTS))
+        for alert, severity, place in sorted(listed)
     ]
     check = {"expr": 'ALERTS{alertstate="firing"}', "eval_time": "2d", "exp_samples": expected}
     test = {"interval": "10m", "input_series": series, "promql_expr_test": [check]}
@@ -73,8 +81,8 @@ def test_alerts_fire_for_what_needs_attention_alone(tmp_path: Path) -> None:
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-def _place(place: tuple[str, ...]) -> str:
-    return _labels(dict(zip(("pipeline", "target", "table"), place, strict=False)))
+def _place(place: tuple[str, ...], names: tuple[str, ...]) -> str:
+    return _labels(dict(zip(names, place, strict=False)))
 
 
 def _labels(labels: dict[str, str]) -> str:

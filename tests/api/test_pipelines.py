@@ -13,11 +13,12 @@ import pytest
 from auditor import config
 from auditor.api import create_app
 from auditor.pipeline.segments.writer import open_writer
-from auditor.store import events, lags, open_store, pipelines, refreshes, tokens
+from auditor.store import events, lags, live_epochs, open_store, parts, pipelines, refreshes, tokens
 from auditor.store.lags import Lag
+from auditor.store.live_epochs import EpochSubject
 from tests.api.conftest import make_client
 from tests.pipeline.road import PIPELINE, Road
-from tests.pipeline_events import announce, batch, insert, table
+from tests.pipeline_events import announce, batch, insert, note, table
 
 ORDERS = table(id="bigint", item="varchar(40) null")
 
@@ -45,9 +46,21 @@ def test_how_pipelines_stand(road: Road, client: httpx.Client) -> None:
     road.stage(batch(announce(ORDERS, 11), insert(ORDERS, 20, ["3", "c"])))
     found = client.get(f"/api/v1/pipelines/{PIPELINE}").raise_for_status().json()
     assert (found["pipeline"], found["running"], found["paused"], found["events"]) == (PIPELINE, False, False, 3)
+    assert found["heartbeat"] is None
     held = found["targets"]["wh"]["tables"]["shop.orders"]
     assert (held["position"], held["state"], held["pending_events"]) == (10, "merged", 1)
     assert [one["pipeline"] for one in client.get("/api/v1/pipelines").json()["items"]] == [PIPELINE]
+    beat = {"database": "shop", "serial": 4711, "at": "2026-11-23T10:00:00+00:00", "server": 1, "transactions": 0, "digest": 0}
+    parts.record_batch(road.store, PIPELINE, [], {}, {"file": "binlog.000001", "position": 400, "heartbeat": beat})
+    told = client.get(f"/api/v1/pipelines/{PIPELINE}").raise_for_status().json()["heartbeat"]
+    assert (told["database"], told["serial"], told["at"][:19]) == ("shop", 4711, "2026-11-23T10:00:00") and told["age_seconds"] > 0
+    assert "The last heartbeat, 4,711 of" in " ".join(client.get(f"/pipelines/{PIPELINE}").raise_for_status().text.split())
+    subject = EpochSubject("orders", PIPELINE, "wh", "shop.orders")
+    epoch = live_epochs.begin_epoch(road.store, subject, fingerprint="f", layout="range 16", plan={})
+    live_epochs.end_epoch(road.store, epoch.id, "somebody ended them")
+    [live] = client.get(f"/api/v1/pipelines/{PIPELINE}").raise_for_status().json()["live_summaries"]
+    assert (live["audit"], live["state"], live["since"], live["reason"]) == ("orders", "ended", None, "somebody ended them")
+    assert "Somebody ended them" in client.get(f"/pipelines/{PIPELINE}").raise_for_status().text
     missing = client.get("/api/v1/pipelines/shopp")
     assert missing.status_code == 404 and "there is no pipeline 'shopp'" in missing.json()["detail"]
 
@@ -87,6 +100,31 @@ def test_a_bootstrap_is_asked_for_and_refused(road: Road, client: httpx.Client) 
     refreshes.request_refresh(road.store, PIPELINE, "shop.orders", refreshes.Asked(keys=(("1",),)), "ops")
     [found] = client.get(f"{path}s").raise_for_status().json()
     assert (found["table"], found["state"], found["keys"], found["ranges"], found["rows"]) == ("shop.orders", "requested", 1, 0, 0)
+
+
+def test_events_that_stop_a_table_are_skipped_with_who_and_why(road: Road, client: httpx.Client) -> None:
+    poison = note("poison", "orders", 20, {"stage": "decoding", "reason": "a row of shop.orders lacks columns"}, events=2)
+    road.stage_task(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]), poison))
+    path = f"/api/v1/pipelines/{PIPELINE}"
+    [stop] = client.get(path).json()["stopped"]
+    asked = {"table": "shop.orders", "position": stop["place"], "reason": "test rows"}
+    for wrong, sentence in (
+        ({"position": "000000:21"}, "nothing stops shop.orders at 000000:21; what stops it: shop.orders at"),
+        ({"reason": "  "}, "a reason is needed"),
+        ({"reason": ""}, "at least 1 character"),
+        ({"why": "x"}, "why"),
+    ):
+        refused = client.post(f"{path}/skips", json=asked | wrong)
+        assert refused.status_code == 422 and sentence in refused.text, refused.text
+    assert client.get(path).json()["stopped"] == [stop]
+    answer = client.post(f"{path}/skips", json=asked)
+    [skipped] = answer.json()
+    assert answer.status_code == 201 and (skipped["events"], skipped["skipped_by"], skipped["skip_reason"]) == (2, "ops", "test rows")
+    found = client.get(path).json()
+    assert (found["stopped"], found["skipped"]) == ([], [skipped])
+    [event, *_] = events.list_events(road.store)
+    assert (event.who, event.what, event.subject, event.detail["reason"]) == ("ops", "pipeline skipped", PIPELINE, "test rows")
+    assert client.post(f"{path}/skips", json=asked).status_code == 422, "nothing stops it any more"
 
 
 class Processes:

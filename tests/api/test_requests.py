@@ -67,6 +67,7 @@ def test_head_is_answered_where_get_is(own: Service, monkeypatch: pytest.MonkeyP
             repair=repair,
             patch=propose_patch(own),
             pipeline="shop",
+            audit="zones",
             bootstrap="abcd",
         )
         for method, path in ROUTES

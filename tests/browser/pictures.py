@@ -23,9 +23,9 @@ from auditor.api import create_app
 from auditor.config import Settings, validate_settings
 from auditor.repair.keys import Selection
 from auditor.report import day, render
-from auditor.service import patch_requests
+from auditor.service import patch_requests, segment_audits
 from auditor.store import Store, _schema, audit_state, open_store, runs
-from tests.browser import pipeline_samples
+from tests.browser import pipeline_samples, segment_samples
 from tests.browser.conftest import CHROMIUM_OPTIONS, find_chromium
 from tests.browser.served import serve_app
 from tests.unit.test_report_samples import NOW as REPORTED
@@ -77,7 +77,13 @@ def settings(directory: Path) -> Settings:
     urls["warehouse"]["write"] = dict(urls["warehouse"])
     urls["mysql"] = {"url": "mysql://nobody@localhost/shop"}
     pipelines = pipeline_samples.configured(str(directory), "mysql", "warehouse")
-    found = {"connections": urls, "audits": audits, "pipelines": pipelines, "store": {"url": f"sqlite:///{directory}/runs.db"}}
+    found = {
+        "connections": urls,
+        "audits": audits,
+        "pipelines": pipelines,
+        "segments": segment_samples.CONFIGURED,
+        "store": {"url": f"sqlite:///{directory}/runs.db"},
+    }
     return validate_settings(found)
 
 
@@ -176,6 +182,8 @@ def main() -> None:
         file = Path(folder) / "day.html"
         file.write_text(render.day(day.load_day(report_store, reported, REPORTED.date(), REPORTED), "html"), encoding="utf-8")
         pipeline_samples.create(configured, store, dt.datetime.now(dt.UTC))
+        segment_samples.create(configured, store, dt.datetime.now(dt.UTC))
+        segment_audits.run(configured, store, "zones", requested_by="ada")
         if options.all:
             patch_requests.propose(configured, store, latest.run, Selection(limit=30, delete_extra=True), who="ada")
         with serve_app(create_app(configured, store, insecure=True)) as url, browser() as opened:
@@ -204,7 +212,7 @@ def _pages(run: str, file: Path) -> dict[str, str]:
         "counts": "/audits/orders%20by%20the%20hour", "run": f"/runs/{run}", "live": f"/runs/{'4f' * 16}",
         "SQL": "/audits/orders/sql", "day": "/day", "compare": "/compare", "tokens": "/tokens", "about": "/about", "login": "/login",
         "report": file.as_uri(), "pipelines": "/pipelines", "pipeline": "/pipelines/shop", "paused": "/pipelines/crm",
-        "down": "/pipelines/erp",
+        "down": "/pipelines/erp", "segments": "/segments", "segment audit": "/segments/zones", "segments of a log": "/segments/log",
         "table": "/pipelines/shop/table?target=warehouse&table=shop.payments",
         "orders": "/pipelines/shop/table?target=warehouse&table=shop.orders&span=month",
     }  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from auditor.config import Settings
 from auditor.model import Part, Segment, TableNote
+from auditor.pipeline.binlog.beats import Beat, Trail
 from auditor.service.pipeline_notices import look_at_pipelines
 from auditor.store import Store, lags, parts, pipelines, refreshes, segments, table_notes, target_migrations
 from auditor.store.lags import Lag
@@ -29,7 +30,12 @@ def configured(folder: str, source: str, target: str) -> dict[str, Any]:
         staging = {"path": f"{folder}/staging"}
         return {"source": {"connection": source, "tables": ["*"]}, "staging": staging, "targets": _targets(target), **more}
 
-    return {"shop": pipeline(segment={"rows": 5000}, max_lag="5m"), "crm": pipeline(), "erp": pipeline(), "new": pipeline()}
+    return {
+        "shop": pipeline(segment={"rows": 5000}, max_lag="5m"),
+        "crm": pipeline(),
+        "erp": pipeline(),
+        "new": pipeline(segment={"rows": 5000}),
+    }
 
 
 def _targets(connection: str) -> dict[str, Any]:
@@ -70,7 +76,8 @@ def _stage(store: Store, now: dt.datetime) -> None:
         return Part(table, number * 100 + 1, number * 100 + 99, 812, 65_000, "5c", f"{table}/{number}", now - dt.timedelta(seconds=ago))
 
     batch = [staged(number, table, 900.0 - number * 60) for number in range(1, 13) for table in TABLES]
-    parts.record_batch(store, "shop", batch, {}, {"file": "binlog.000041", "position": 80_720})
+    beat = Trail(Beat("shop", 41_207, now - dt.timedelta(seconds=9), server=1)).to_json()
+    parts.record_batch(store, "shop", batch, {}, {"file": "binlog.000041", "position": 80_720, "heartbeat": beat})
     ended = [
         Segment("shop.orders", n * 50, 0, n * 50 + 49, 3, 5000, 410_233, "5c", f"{n:02x}" * 32, 1, f"orders/{n}.parquet",
                 now - dt.timedelta(minutes=100 - n), now - dt.timedelta(minutes=99 - n), f"0-1-{n}")

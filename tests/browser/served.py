@@ -22,7 +22,7 @@ from auditor.repair.keys import Selection
 from auditor.service import patch_requests
 from auditor.service.workers import Workers
 from auditor.store import Store, open_store, tokens
-from tests.browser import pipeline_samples
+from tests.browser import pipeline_samples, segment_samples
 
 TABLES = """
 CREATE TABLE customers AS SELECT i::BIGINT AS id, 'customer ' || i AS name, DATE '2024-01-01' + (i % 700)::INT AS since
@@ -76,6 +76,8 @@ PAGES = {
     "tokens": "/tokens",
     "about": "/about",
     "pipelines": "/pipelines",
+    "segments": "/segments",
+    "segment audit": "/segments/zones",
     "pipeline": "/pipelines/shop",
     "paused pipeline": "/pipelines/crm",
     "pipeline's table": "/pipelines/shop/table?target=warehouse&table=shop.payments",
@@ -122,7 +124,13 @@ def settings(directory: Path) -> Settings:
     }
     urls["mysql"] = {"url": "mysql://nobody@localhost/shop"}
     pipelines = pipeline_samples.configured(str(directory), "mysql", "warehouse")
-    found = {"connections": urls, "audits": audits, "pipelines": pipelines, "store": {"url": f"sqlite:///{directory}/runs.db"}}
+    found = {
+        "connections": urls,
+        "audits": audits,
+        "pipelines": pipelines,
+        "segments": segment_samples.CONFIGURED,
+        "store": {"url": f"sqlite:///{directory}/runs.db"},
+    }
     return validate_settings(found)
 
 
@@ -157,6 +165,7 @@ def site(directory: Path, *, insecure: bool = False) -> Iterator[Site]:
     secrets = {scope: tokens.create_token(store, name=f"a {scope} token", scope=scope) for scope in tokens.SCOPES}
     now = dt.datetime.now(dt.UTC)
     pipeline_samples.create(configured, store, now)
+    segment_samples.create(configured, store, now)
     pipeline_samples.heartbeat(store, now + dt.timedelta(days=1))  # so that it runs until the last test
     workers = Workers(configured, store, 1)
     workers.start()

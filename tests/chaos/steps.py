@@ -20,6 +20,7 @@ from auditor.pipeline import stage_task as tasks
 from auditor.pipeline.child import Child
 from auditor.pipeline.merge import files, load, loader_process
 from auditor.pipeline.merge.loader import Loader
+from auditor.pipeline.source_options import parse_options
 
 FOLDER = "AUDITOR_CHAOS"
 """The environment variable with the folder, which the processes that Spark starts inherit."""
@@ -92,7 +93,7 @@ class SteppedBinlog(source.MySQLBinlog):
     """The change source with steps."""
 
     def streamReader(self, schema: Any) -> source.BinlogStream:
-        return _SteppedStream(source._parse(self.options, end_allowed=False))
+        return _SteppedStream(parse_options(self.options, end_allowed=False))
 
 
 class _SteppedStream(source.BinlogStream):
@@ -114,9 +115,9 @@ class _SteppedStream(source.BinlogStream):
 
 
 class _SteppedStaging(staging.Staging):
-    def _stage(self, batch: Any, batch_id: int) -> None:
+    def stage(self, run: Any, batch_id: int, offset: Any) -> None:
         reach("driver: begun")
-        super()._stage(batch, batch_id)
+        super().stage(run, batch_id, offset)
         reach("driver: listed")
 
     def _list(self, found: Any, offset: Any, notes: Any = ()) -> None:

@@ -34,6 +34,10 @@ COUNT_ON_MYSQL = (
 """Counts how often each number reached the target's ledger, in the merge's own transaction."""
 
 
+FILES = {"duck": "duckdb:///{folder}/duck/warehouse.duckdb", "lake": "delta://{folder}/lake", "files": "parquet://{folder}/files"}
+"""Targets that no server keeps."""
+
+
 @dataclass(frozen=True)
 class Target:
     """One target."""
@@ -49,6 +53,11 @@ class Target:
     def counts(self) -> bool:
         """Whether it counts what is applied to it."""
         return bool(self.server or self.behind)
+
+    @property
+    def stages_once(self) -> bool:
+        """Whether its loader keeps a session whose staging tables outlive every connection that can be ended here."""
+        return self.url.startswith(("delta", "parquet"))
 
     @property
     def _is_mysql(self) -> bool:
@@ -91,8 +100,9 @@ def open_targets(names: list[str], folder: Path, engines: Engines, patch: pytest
     with ExitStack() as held:
         found: dict[str, Target] = {}
         for name in names:
-            if name == "duck":
-                found[name] = Target(f"duckdb:///{folder}/warehouse.duckdb")
+            if name in FILES:
+                (folder / name).mkdir()
+                found[name] = Target(FILES[name].format(folder=folder))
             elif name == "redshift":
                 found[name] = held.enter_context(_redshift(engines, patch))
             else:

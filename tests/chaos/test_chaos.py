@@ -5,6 +5,7 @@ It takes long, and runs with ``--chaos`` alone: ``make chaos``, or ``make chaos 
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import time
@@ -13,9 +14,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+import dialects
 from auditor import config
 from auditor.config import Audit
 from auditor.connections.writer import open_writer
@@ -55,7 +58,7 @@ class Chaos:
         self.random = random.Random(seed)
         self.writer = Writer(source.url, seed)
         connections = [f'  {name}: {{url: "{one.url}", write: {{url: "{one.url}"}}}}' for name, one in targets.items()]
-        paces = dict(zip(targets, ("0s", "1s"), strict=False))
+        paces = dict(zip(targets, itertools.cycle(("0s", "1s")), strict=False))
         chosen = [f"      {name}: {{connection: {name}, schema: {SCHEMA}, every: {pace}}}" for name, pace in paces.items()]
         lines = {"connections": "\n".join(connections), "targets": "\n".join(chosen)}
         (folder / "auditor.yaml").write_text(
@@ -186,7 +189,8 @@ pipelines:
         """Compare the ledgers, and return how many events they have: none is lost, none was applied twice."""
         numbers = [int(number) for (number,) in self._query_source("SELECT number FROM ledger ORDER BY number")]
         for target in self.targets:
-            found = [int(number) for (number,) in self.query(target, f"SELECT number FROM {SCHEMA}.ledger ORDER BY number")]
+            ledger = dialects.by_scheme(urlsplit(self.targets[target].url).scheme).table(SCHEMA, "ledger")
+            found = [int(number) for (number,) in self.query(target, f"SELECT number FROM {ledger} ORDER BY number")]
             assert found == numbers, f"{target}: {len(found)} of {len(numbers)} events"
             if self.targets[target].counts:
                 applied = self.query(target, f"SELECT number, COUNT(*) FROM {SCHEMA}.applied GROUP BY number ORDER BY number")
@@ -243,7 +247,9 @@ def choose_kills(count: int, targets: Mapping[str, Target], choice: random.Rando
 
     Of fewer kills than there are steps, some steps.
     """
-    steps = [*STEPS, *(loader_step(choice.choice(list(targets)), step) for step in LOADER_STEPS)]
+    anew = [name for name, target in targets.items() if not target.stages_once]
+    chosen = {step: choice.choice(anew if step == "stage" else list(targets)) for step in LOADER_STEPS if anew or step != "stage"}
+    steps = [*STEPS, *(loader_step(target, step) for step, target in chosen.items())]
     if not any(one.url.startswith(("postgres", "redshift")) for one in targets.values()):
         steps.remove("worker: loaded")  # every target is loaded by a session of its own
     victims = [one for one in VICTIMS if one != "target" or any(target.server for target in targets.values())]

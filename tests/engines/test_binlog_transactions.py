@@ -272,6 +272,19 @@ def test_each_range_announces_the_schemas_of_its_events(log: LiveLog) -> None:
 
 
 @on_both
+def test_batches_of_a_table_come_in_the_order_of_its_events(log: LiveLog) -> None:
+    log.run("CREATE TABLE turned (a INT PRIMARY KEY)", "CREATE TABLE steady (a INT PRIMARY KEY)")
+    start = log.end()
+    for number in range(0, 8, 2):  # the same two schemas in turns
+        log.run(f"INSERT INTO turned (a) VALUES ({number})", "ALTER TABLE turned ADD b INT")
+        log.run(f"INSERT INTO turned VALUES ({number + 1}, 7)", "ALTER TABLE turned DROP b", f"INSERT INTO steady VALUES ({number})")
+    read = [one for log_range in log.scan(start) for one in log.reading(["turned", "steady"]).batches(log_range)]
+    rows = [row for one in read for row in one.to_pylist() if row["kind"] != "schema" and row["table"] == "turned"]
+    assert [row["after"] for row in rows] == [[str(number), *["7"] * (number % 2)] for number in range(8)]
+    assert [one.num_rows for one in read if one["kind"][0].as_py() != "schema"].count(4) == 1, "the other table's rows come together"
+
+
+@on_both
 def test_tables_are_chosen_by_name_and_pattern(log: LiveLog) -> None:
     start = log.end()
     for name in ("crm_a", "crm_b", "other"):

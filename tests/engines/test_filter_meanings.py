@@ -48,7 +48,7 @@ def check_selected(source: LiveEngine, target: LiveEngine, wanted: Mapping[str, 
                 for where, column in zip(wanted, found, strict=True)
             }
 
-        for side, found in reader.ask(select).items():
+        for side, found in reader.ask_each(select).items():
             assert found == dict(wanted), side
 
 

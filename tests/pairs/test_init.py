@@ -54,7 +54,7 @@ def test_proposed_audit_of_tables_in_other_schemas_runs(made: LivePair, tmp_path
     found = write(path, made.source.url, made.target.url)
     settings = load(path, {"SOURCE_PASSWORD": "audit", "TARGET_PASSWORD": "audit"})
     there = ("init_there." if made.target.name != "mysql" else "") + KEYED
-    (name,) = [name for name, audit in settings.audits.items() if audit.source.table == KEYED]
+    (name,) = [name for name, audit in settings.audits.items() if audit.sources[0].table == KEYED]
     assert settings.audits[name].target.table == there
     assert service.run_audit(settings, name).verdict is Verdict.MATCH
     lines = [line for line in found.left_out if "init_" in line]

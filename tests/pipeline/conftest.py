@@ -26,8 +26,11 @@ SLOW = [pytest.param(*param.values, id=param.id, marks=[*param.marks, pytest.mar
 TARGETS = [*engine_params(*QUICK), *SLOW]
 """The same, of which a normal run takes two."""
 
-AND_DELTA = [*TARGETS, *engine_params("delta")]
-"""These, and the one that is loaded by commits."""
+COMMITTED = [*engine_params("delta"), pytest.param("parquet", id="parquet", marks=[pytest.mark.parquet, pytest.mark.slow])]
+"""Those that are loaded by commits, of which a normal run takes one."""
+
+AND_LAKES = [*TARGETS, *COMMITTED]
+"""All of them."""
 
 CHANGED = engine_params(*QUICK)
 """Engines that take intervals of keys, and whose tables a pipeline changes."""
@@ -54,7 +57,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def loaded_url(engine: LiveEngine, tmp_path: Path, engines: Engines, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The URL with which an engine is loaded: of DuckDB a file of the test's own, of Delta a folder, of Redshift with a bucket."""
     (tmp_path / "lake").mkdir()
-    own = {"duckdb": f"duckdb:///{tmp_path}/warehouse.duckdb", "delta": f"delta://{tmp_path}/lake"}
+    own = {"duckdb": f"duckdb:///{tmp_path}/warehouse.duckdb", "delta": f"delta://{tmp_path}/lake", "parquet": f"parquet://{tmp_path}/lake"}
     server = engines.server(engine.name) if engine.name == "redshift" else None
     if server is None:
         yield own.get(engine.name, engine.url)

@@ -79,7 +79,7 @@ def _stage(config_file: Path, fatal: str, events: Path) -> None:
         _write_table(*given, **more)
         step("part unfinished")
 
-    _write_table, pq.write_table = pq.write_table, write_table
+    _write_table, pq.ParquetWriter.write_table = pq.ParquetWriter.write_table, write_table
     settings = config.load(config_file)
     assert settings.store
     root = Path(settings.pipelines[PIPELINE].staging.path)

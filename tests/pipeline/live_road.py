@@ -1,22 +1,25 @@
-"""A pipeline from a live server's log into DuckDB without Spark: its events are read, staged and merged in this process."""
+"""A pipeline from a live server's log into DuckDB, or another target, without Spark: its events are read and staged in this process."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadMaxBytes
 
 from auditor import config
 from auditor.connections.writer import open_writer
+from auditor.model import Part
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.bootstrap.source_tables import refreshes_of
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
-from auditor.pipeline.stage_task import TableRules, read_entry, stage_task
+from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.pipeline.staged_parts import make_folder
 from auditor.pipeline.watch import source_of
 from auditor.store import Store, open_store, parts, pipelines
@@ -25,35 +28,46 @@ from tests.pipeline.road import PIPELINE, run_here
 
 
 class LiveRoad:
-    """One pipeline from tables of a live server into a file of DuckDB; it begins where the log ends now."""
+    """One pipeline from tables of a live server into a schema of a file of DuckDB, or of ``into``; it begins where the log ends now.
 
-    def __init__(self, folder: Path, source: LiveEngine, tables: str, columns: str = "{}") -> None:
-        duckdb = f"duckdb:///{folder}/warehouse.duckdb"
+    Pipelines of one store have different names.
+    """
+
+    notes = False
+    """Whether statements that change tables are noted."""
+
+    def __init__(
+        self, folder: Path, source: LiveEngine, tables: str, columns: str = "{}", into: str = "", schema: str = "shop",
+        audits: str = "{}", name: str = PIPELINE, store: str = "",
+    ) -> None:  # fmt: skip
+        self.name, store = name, store or f"sqlite:///{folder}/auditor.db"
+        into = into or f"duckdb:///{folder}/warehouse.duckdb"
         self.database = urlsplit(source.url).path.strip("/")
         self.config_file = folder / "auditor.yaml"
         self.config_file.write_text(
             f"""\
 connections:
   source: {{url: "{source.url}", write: {{url: "{source.url}"}}}}
-  warehouse: {{url: "{duckdb}", write: {{url: "{duckdb}"}}}}
-audits: {{}}
+  warehouse: {{url: "{into}", write: {{url: "{into}"}}}}
+audits: {audits}
+store: {{url: "{store}"}}
 pipelines:
-  {PIPELINE}:
+  {name}:
     source: {{connection: source, tables: ["{tables}"]}}
     columns: {columns}
     staging: {{path: "{folder}/staging"}}
     segment: {{rows: 100}}
-    targets: {{wh: {{connection: warehouse, schema: shop, every: 0s}}}}
+    targets: {{wh: {{connection: warehouse, schema: {schema}, every: 0s}}}}
 """
         )
         self.settings = config.load(self.config_file)
-        self.pipeline = self.settings.pipeline(PIPELINE)
+        self.pipeline = self.settings.pipeline(self.name)
         self.root = folder / "staging"
         make_folder(self.root)
         assert self.settings.store
         self.store: Store = open_store(self.settings.store.url)
-        parts.record_batch(self.store, PIPELINE, [], {}, end_of_log(source_of(self.settings, PIPELINE)))
-        where = Where(self.store, PIPELINE, str(self.config_file), "warehouse", "shop", str(self.root), run_here)
+        parts.record_batch(self.store, self.name, [], {}, end_of_log(source_of(self.settings, self.name)))
+        where = Where(self.store, self.name, str(self.config_file), "warehouse", schema, str(self.root), run_here)
         self.loader = Loader(where, "wh", self.settings.connections["warehouse"])
 
     def close(self) -> None:
@@ -63,10 +77,10 @@ pipelines:
 
     def stage(self, range_bytes: int = 1 << 20) -> None:
         """Stage everything that the log has by now, by tasks of so many bytes of it."""
-        begin = pipelines.get_pipeline(self.store, PIPELINE).source_offset
-        refreshes = refreshes_of(self.settings, PIPELINE)
+        begin = pipelines.get_pipeline(self.store, self.name).source_offset
+        refreshes = refreshes_of(self.settings, self.name)
         options = {"config": str(self.config_file), "connection": "source", "tables": ",".join(self.pipeline.source.tables)}
-        options |= {"refreshes": f"{refreshes.schema}/{refreshes.pipeline}", "range_bytes": str(range_bytes)}
+        options |= {"refreshes": f"{refreshes.schema}/{refreshes.pipeline}", "range_bytes": str(range_bytes), "notes": str(self.notes)}
         reader: Any = MySQLBinlog({**options, "start": json.dumps(begin)}).streamReader(EVENT_TYPE)
         reader.prepareForTriggerAvailableNow()
         while (end := reader.latestOffset(begin, ReadMaxBytes(8 << 20))) != begin:
@@ -74,20 +88,28 @@ pipelines:
             entries = [
                 entry
                 for part in reader.partitions(begin, end)
-                for batch in stage_task(str(self.root), rules, list(reader.read(part)))
+                for batch in stage_task(str(self.root), rules, self.read(reader, part))
                 for entry in batch.to_pylist()
             ]
-            found = [read_entry(entry) for entry in entries]
+            found, notes = read_entries(entries)
+            self.written([one.part for one in found if one.part.rows])
             schemas = {one.part.schema_id: json.loads(one.schema_json) for one in found if one.schema_json}
-            parts.record_batch(self.store, PIPELINE, [one.part for one in found if one.part.rows], schemas, end)
+            parts.record_batch(self.store, self.name, [one.part for one in found if one.part.rows], schemas, end, notes)
             begin = end
         reader.stop()
+
+    def read(self, reader: Any, part: Any) -> list[pa.RecordBatch]:
+        """Return the events of a range of the log, as they are staged."""
+        return list(reader.read(part))
+
+    def written(self, found: Sequence[Part]) -> None:
+        """Do nothing with the parts of a batch that were written, and are not listed yet."""
 
     def merge(self) -> None:
         """Stage and merge everything that the log has by now."""
         self.stage()
         self.loader.merge_all()
-        reports = pipelines.list_merges(self.store, PIPELINE).get("wh", {})
+        reports = pipelines.list_merges(self.store, self.name).get("wh", {})
         assert {one.reason for one in reports.values()} <= {""}, reports
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:

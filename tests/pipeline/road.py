@@ -19,8 +19,8 @@ from auditor.pipeline.merge.load import LoadTask, close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.merge.target_table import NO_KEYS, TargetTable, examine
+from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
-from auditor.pipeline.staged_parts import write_parts
 from auditor.pipeline.staging import Staging
 from auditor.store import Store, open_store, parts
 from dialects import Dialect
@@ -72,7 +72,7 @@ pipelines:
 
     def stage(self, *batches: pa.RecordBatch, pipeline: str = PIPELINE) -> list[Part]:
         """Stage batches, each of one table, as one batch of the stream."""
-        written = [one for batch in batches for one in write_parts(self.root, pa.Table.from_batches([batch]))]
+        written = [one for batch in batches for one in write_parts(self.root, [batch])]
         found = [one.part for one in written if one.part.rows]
         schemas = {one.part.schema_id: json.loads(one.schema_json) for one in written if one.schema_json}
         parts.record_batch(self.store, pipeline, found, schemas)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadMaxBytes
 
 from auditor import config
+from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.writer import open_writer
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.pipeline.stage_task import TableRules, read_entry, stage_task
@@ -31,7 +32,7 @@ def main(config_file: Path, name: str, start: str, range_bytes: str, batch_bytes
     make_folder(root)
     assert settings.store
     with closing(open_store(settings.store.url)) as store:
-        writer = open_writer(store, name, pipeline)
+        writer = open_writer(store, name, pipeline, registrations_of(settings, name))
         offset = pipelines.get_pipeline(store, name).source_offset
         options = {"config": str(config_file), "connection": "shop", "tables": ",".join(pipeline.source.tables), "range_bytes": range_bytes}
         reader: Any = MySQLBinlog({**options, "start": start if offset is None else json.dumps(offset)}).streamReader(EVENT_TYPE)

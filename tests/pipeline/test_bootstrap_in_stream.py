@@ -24,16 +24,18 @@ from auditor.pipeline.bootstrap.keys import KeyColumns
 from auditor.pipeline.bootstrap.plan import make_plan
 from auditor.pipeline.bootstrap.source_tables import SourceTables, open_writer, refreshes_of, writer_of
 from auditor.pipeline.events import ColumnSchema, TableSchema
-from auditor.pipeline.segments.writer import check_segment, folder_of
+from auditor.pipeline.segments.verifying import check_segment
+from auditor.pipeline.segments.writer import folder_of
 from auditor.pipeline.segments.writer import open_writer as open_segments
 from auditor.service import pipeline_bootstraps as service
-from auditor.store import refreshes, segments
+from auditor.store import open_store, refreshes, segments
 from auditor.store.refreshes import Asked, Refresh
 from tests import tables
 from tests.binlog import LiveLog
 from tests.column_samples import KINDS
 from tests.live import LiveEngine, engine_params
 from tests.pipeline.live_road import LiveRoad
+from tests.pipeline.one_table import allow_one_table
 from tests.pipeline.road import PIPELINE
 from tests.pipeline.test_types import every_sample
 from tests.servers import mysql
@@ -81,7 +83,12 @@ def both(road: LiveRoad, engine: LiveEngine, table: str = "boot_orders") -> tupl
     return tables.query(engine, f"SELECT * FROM {table} ORDER BY 1"), road.query(f"SELECT * FROM shop.{table} ORDER BY 1")
 
 
-def test_a_table_is_copied_while_it_is_written_to(road: LiveRoad, engine: LiveEngine) -> None:
+@pytest.mark.parametrize("made", ["with tables", "with one table"])
+def test_a_table_is_copied_while_it_is_written_to(road: LiveRoad, engine: LiveEngine, made: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_writer, "MOST_CHARACTERS", 20_000)  # so that a chunk is written in several pieces
+    if made == "with one table":
+        allow_one_table(road, engine)
+        assert "has auditor_refresh.chunks alone, so rows travel" in dict(find_obstacles(road.settings, PIPELINE, []))["bootstraps"]
     log, done = fill(engine), threading.Event()
 
     def write() -> None:
@@ -106,6 +113,8 @@ def test_a_table_is_copied_while_it_is_written_to(road: LiveRoad, engine: LiveEn
     road.merge()
     source, target = both(road, engine)
     assert target == source
+    if made == "with one table":
+        assert log.run("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'auditor_refresh'") == [(1,)]
     # What the target has wrong is mended, and what the source lacks goes.
     road.execute("UPDATE shop.boot_orders SET item = 'damaged' WHERE id % 7 = 0", "DELETE FROM shop.boot_orders WHERE id % 5 = 0")
     road.execute("INSERT INTO shop.boot_orders (id, item) VALUES (1000000, 'ghost')")
@@ -130,8 +139,11 @@ def test_a_range_and_a_list_of_keys(road: LiveRoad, engine: LiveEngine) -> None:
     assert len(target) == len(source)
 
 
+@pytest.mark.parametrize("tables_", ["with tables", "with one table"])
 @pytest.mark.parametrize("kinds", sorted(KINDS))
-def test_rows_of_every_type_are_read_as_they_were_inserted(engine: LiveEngine, road: LiveRoad, kinds: str) -> None:
+def test_rows_of_every_type_are_read_as_they_were_inserted(engine: LiveEngine, road: LiveRoad, kinds: str, tables_: str) -> None:
+    if tables_ == "with one table":
+        allow_one_table(road, engine)
     log, samples = LiveLog(engine.url), every_sample(engine.name, kinds)
     columns = ", ".join(f"c{number} {sample.type}" for number, sample in enumerate(samples))
     depth = max(len(sample.values) for sample in samples)
@@ -186,7 +198,10 @@ def bootstrap_by(road: LiveRoad, table: str, rows: int) -> Refresh:
         return bootstrap(road, table=table)
 
 
-def test_one_that_was_stopped_goes_on_and_an_older_process_is_fenced_off(road: LiveRoad, engine: LiveEngine) -> None:
+@pytest.mark.parametrize("made", ["with tables", "with one table"])
+def test_one_that_was_stopped_goes_on_and_an_older_process_is_fenced_off(road: LiveRoad, engine: LiveEngine, made: str) -> None:
+    if made == "with one table":
+        allow_one_table(road, engine)
     log = fill(engine)
     asked = refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.boot_orders", ALL, "ops")
     stopped, chunks = threading.Event(), []
@@ -209,7 +224,7 @@ def test_one_that_was_stopped_goes_on_and_an_older_process_is_fenced_off(road: L
         place = writer.begin()
         assert place.number == 3
         place, _ = writer.write(place)
-        log.run("UPDATE boot_orders SET item = 'changed since' WHERE id < 100")
+        log.run("UPDATE boot_orders SET item = 'changed since'")  # what takes over must not send the last chunk as it was
         Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out()
         with pytest.raises(SourceTaken, match="another process went on"):
             writer.write(place)
@@ -261,13 +276,15 @@ def test_what_is_refused(road: LiveRoad, engine: LiveEngine) -> None:
     assert lacking.startswith("the user that writes lacks CREATE, DROP, INSERT, UPDATE, DELETE on auditor_refresh.*; run: GRANT")
     refused = bootstrap(road)
     assert refused.state == "failed" and "run: GRANT CREATE, DROP, SELECT, INSERT, UPDATE, DELETE ON auditor_refresh.*" in refused.reason
+    assert "make the table auditor_refresh.chunks for it as docs/pipelines.md shows" in refused.reason
     road.settings.connections["source"] = source.model_copy(update={"write": None})
     with pytest.raises(BootstrapRefused, match="may only read; add write"):
         service.request(road.settings, road.store, PIPELINE)
 
 
-def test_requests_say_what_is_wrong_with_them(road: LiveRoad, engine: LiveEngine) -> None:
-    LiveLog(engine.url).run("DROP TABLE IF EXISTS boot_words, boot_types, boot_pairs, boot_bytes, boot_keyless")
+def test_requests_say_what_is_wrong_with_them(road: LiveRoad, engine: LiveEngine, tmp_path: Path) -> None:
+    log = LiveLog(engine.url)
+    log.run("DROP TABLE IF EXISTS boot_words, boot_types, boot_pairs, boot_bytes, boot_keyless")
     fill(engine, 10)
 
     def refusal(**asked: Any) -> str:
@@ -279,6 +296,13 @@ def test_requests_say_what_is_wrong_with_them(road: LiveRoad, engine: LiveEngine
     assert "'7x' is no value of" in refusal(table="boot_orders", keys=[["7x"]])
     assert "has 1 columns (id), and 2 values were given" in refusal(table="boot_orders", keys=[["7", "8"]])
     assert "no key of" in refusal(table="boot_orders", first=-9, last=-1)
+    many = [["7"]] * (service.MOST_KEYS + 1)
+    assert "keys are listed, and one request may list 100,000; use a range, or the whole table" in refusal(table="boot_orders", keys=many)
+    log.run("CREATE TABLE boot_pairs (id int PRIMARY KEY)")
+    assert "keys are those of one table; name it with --table" in refusal(first=1, last=2)
+    log.run("DROP TABLE boot_pairs")
+    with pytest.raises(BootstrapRefused, match=f"the pipeline {PIPELINE} has never run, so nothing would read the rows; run it first"):
+        service.request(road.settings, open_store(f"sqlite:///{tmp_path}/other.db"), PIPELINE)
     [one] = service.request(road.settings, road.store, PIPELINE, "boot_orders", first=3, last=5)
     [again] = service.request(road.settings, road.store, PIPELINE, "boot_orders", first=3, last=5)
     assert one.refresh == again.refresh and one.asked.ranges == ((("2",), ("5",)),)

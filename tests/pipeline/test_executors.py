@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from auditor.errors import ConfigError, PackageMissing, StagingFailed
-from auditor.pipeline.executors import MARKER, Needs, check_executors, judge
-from auditor.pipeline.spark import start_session
+from auditor.errors import ConfigError, PackageMissing, StagingFailed, StagingFull
+from auditor.pipeline.executors import MARKER, Needs, check_executors, find_open_ways, judge
+from auditor.pipeline.spark import start_session, translate
 from tests.live import Engines
 from tests.pipeline.road import PIPELINE, Road
 
@@ -74,3 +75,38 @@ def test_what_this_python_lacks_is_said_before_spark_starts(monkeypatch: pytest.
     monkeypatch.setattr("auditor.pipeline.spark.DRIVER_PACKAGES", ("pandas", "pandas_of_nobody"))
     with pytest.raises(PackageMissing, match=r"pipelines need pandas_of_nobody, which this Python lacks; pip install 'auditor"):
         start_session("local[2]")
+
+
+OPEN = (
+    "customers has masked columns, whose salt tasks get, and Spark does not encrypt what it sends to executors; set spark.authenticate true"
+)
+CHANNEL = "customers has masked columns, whose salt tasks get, and the way to connect.shop is not encrypted; add ?use_ssl=true to master"
+SAFE = {"spark.authenticate": "true", "spark.network.crypto.enabled": "TRUE"}
+
+
+@pytest.mark.parametrize(
+    ("master", "settings", "sentences"),
+    [
+        ("local[2]", {}, []),
+        ("spark://host:7077", {}, [OPEN]),
+        ("spark://host:7077", {"spark.authenticate": "true"}, [OPEN]),
+        ("spark://host:7077", SAFE, []),
+        ("sc://connect.shop", SAFE, [CHANNEL]),
+        ("sc://connect.shop?use_ssl=true&token=t", SAFE, []),
+        ("sc://localhost", {}, [OPEN]),
+    ],
+)
+def test_a_salt_is_not_sent_so_that_others_can_read_it(master: str, settings: dict[str, str], sentences: list[str]) -> None:
+    session: Any = SimpleNamespace(conf=SimpleNamespace(get=settings.get))
+    found = find_open_ways(session, master, "customers")
+    assert [one[: len(sentence)] for one, sentence in zip(found, sentences, strict=True)] == sentences
+
+
+def test_an_error_of_a_worker_is_named_by_its_last_line() -> None:
+    text = "An exception was thrown from the Python worker. Please see the stack trace below.\nTraceback (most recent call last):\n{}\n"
+    missing = translate(
+        RuntimeError(text.format("ModuleNotFoundError: No module named 'auditor'\n\tat org.apache.spark.Task.run(Task.java)"))
+    )
+    assert str(missing) == "Spark ended the query: ModuleNotFoundError: No module named 'auditor'"
+    full = translate(RuntimeError(text.format("auditor.errors.StagingFull: the disk of the staging's folder /s is full")))
+    assert isinstance(full, StagingFull) and str(full) == "the disk of the staging's folder /s is full"

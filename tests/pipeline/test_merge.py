@@ -10,7 +10,7 @@ import pytest
 
 from auditor.pipeline.events import TableSchema
 from auditor.store import pipelines
-from tests.pipeline.conftest import AND_DELTA, EVERY
+from tests.pipeline.conftest import AND_LAKES, EVERY
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, table, update
 
@@ -36,7 +36,7 @@ def test_changes_reach_the_target_once(road: Road) -> None:
     assert road.query(f"SELECT table_name, position FROM {road.schema}.auditor_positions") == [("shop.orders", 31)]
 
 
-@pytest.mark.parametrize("engine", AND_DELTA, indirect=True)
+@pytest.mark.parametrize("engine", AND_LAKES, indirect=True)
 def test_two_keys_change_places(road: Road) -> None:
     one, other = ["1", "a", "1.00"], ["2", "b", "2.00"]
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, one, other)))
@@ -46,7 +46,7 @@ def test_two_keys_change_places(road: Road) -> None:
     assert [row[:2] for row in road.rows()] == [(1, "b"), (2, "a")]
 
 
-@pytest.mark.parametrize("engine", AND_DELTA, indirect=True)
+@pytest.mark.parametrize("engine", AND_LAKES, indirect=True)
 def test_parts_that_are_cut_otherwise_or_replayed_change_nothing(road: Road) -> None:
     rows = [[str(n), f"item {n}", "1.00"] for n in range(6)]
     first = [insert(ORDERS, 10 * n, row) for n, row in enumerate(rows[:4], 1)]
@@ -62,7 +62,7 @@ def test_parts_that_are_cut_otherwise_or_replayed_change_nothing(road: Road) -> 
 
 
 @pytest.mark.slow_on("delta")
-@pytest.mark.parametrize("engine", AND_DELTA, indirect=True)
+@pytest.mark.parametrize("engine", AND_LAKES, indirect=True)
 def test_random_changes_equal_a_plain_table(road: Road) -> None:
     random_ = random.Random(7)
     rows: dict[str, list[str]] = {}
@@ -90,7 +90,7 @@ def test_random_changes_equal_a_plain_table(road: Road) -> None:
     assert road.rows() == sorted((int(k), v[1], Decimal(v[2])) for k, v in rows.items())
 
 
-@pytest.mark.parametrize("engine", AND_DELTA, indirect=True)
+@pytest.mark.parametrize("engine", AND_LAKES, indirect=True)
 def test_many_tables_go_on_where_one_stops(road: Road) -> None:
     keyless = TableSchema("shop", "log", ORDERS.columns, ())
     items = table("items", ("order", "no"), order="int unsigned", no="smallint", note="text null")

@@ -16,7 +16,7 @@ from auditor.pipeline.merge.staged_rows import staged_rows
 from auditor.pipeline.staged_parts import sweep
 from auditor.store import parts, pipelines
 from tests.live import engine_params
-from tests.pipeline.conftest import AND_DELTA, EVERY, TARGETS
+from tests.pipeline.conftest import AND_LAKES, COMMITTED, EVERY, TARGETS
 from tests.pipeline.killed import Killed
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, table, update
@@ -31,7 +31,7 @@ def order(number: int, amount: int) -> list[str | None]:
     return [str(number), "pen", f"{amount}.00"]
 
 
-@pytest.mark.parametrize("engine", [*EVERY, *engine_params("delta")], indirect=True)
+@pytest.mark.parametrize("engine", [*EVERY, *COMMITTED], indirect=True)
 @pytest.mark.parametrize(
     "steps", [("merged", "committed"), pytest.param((*BEFORE_COMMIT, *AFTER_COMMIT), marks=pytest.mark.slow)], ids=["two", "all"]
 )
@@ -86,7 +86,7 @@ def amounts(road: Road) -> dict[int, int]:
 
 
 @pytest.mark.slow_on("delta")
-@pytest.mark.parametrize("engine", AND_DELTA, indirect=True)
+@pytest.mark.parametrize("engine", AND_LAKES, indirect=True)
 @pytest.mark.parametrize("step", [*BEFORE_COMMIT, *AFTER_COMMIT])
 def test_an_error_at_each_step_is_retried(road: Road, step: str) -> None:
     now, failing = [0.0], [True]
@@ -129,7 +129,7 @@ def test_rows_that_were_lost_on_the_way_stop_the_merge(road: Road, monkeypatch: 
     assert report.state == "delayed" and road.rows() == []
 
 
-@pytest.mark.parametrize("engine", engine_params("postgres", "delta"), indirect=True)
+@pytest.mark.parametrize("engine", [*engine_params("postgres"), *COMMITTED], indirect=True)
 def test_another_loader_that_was_quicker_is_noticed(road: Road) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, order(1, 1))))
     others = [road.loader()]

@@ -13,7 +13,7 @@ import pytest
 
 from auditor import config
 from auditor.cli import main
-from auditor.errors import QueueFull
+from auditor.errors import BootstrapRefused, PatchRefused, QueueFull
 from auditor.model import Verdict
 from auditor.repair.keys import Selection
 from auditor.service import patch_through, running
@@ -145,3 +145,25 @@ def test_rows_that_nobody_could_audit_again_are_no_success(
     command = ["patch", "sent", "--quiet", "--config", str(road.config_file), "--through", "command"]
     assert main([*command, "--command", f"{sys.executable} {script}"]) == 3
     assert "could not be audited again: the queue of runs is full; run: auditor run sent" in capsys.readouterr().out
+
+
+def test_what_the_pipeline_cannot_send_is_refused(road: LiveRoad, engine: LiveEngine) -> None:
+    road.execute(f"UPDATE shop.{TABLE} SET item = 'damaged' WHERE id = 7")
+    before = road.query(f"SELECT * FROM shop.{TABLE} ORDER BY 1")
+
+    def refused(kind: type[Exception], selection: Selection) -> str:
+        assert running.run_audit(road.settings, "sent", store=road.store).verdict == Verdict.MISMATCH
+        with pytest.raises(kind) as found:
+            patch_through.send_refresh(road.settings, road.store, "sent", selection)
+        assert road.query(f"SELECT * FROM shop.{TABLE} ORDER BY 1") == before
+        return str(found.value)
+
+    assert "whole rows are sent anew; leave out --columns" in refused(PatchRefused, Selection(columns=("item",)))
+    with LiveLog(engine.url).globally(read_only="ON"):
+        assert refused(BootstrapRefused, Selection()).startswith("the source is read_only, so that nothing may be written into its log")
+    audit = road.settings.audits["sent"]
+    road.settings.audits["sent"] = audit.model_copy(update={"key": ("item",)})
+    says = f"the audit compares {TABLE} by other columns than its primary key; bootstrap the table instead: auditor pipeline bootstrap"
+    assert refused(BootstrapRefused, Selection()).startswith(says)
+    road.settings.audits["sent"] = audit.model_copy(update={"method": "signature"})
+    assert "named no rows; run sent with the method exact" in refused(PatchRefused, Selection())

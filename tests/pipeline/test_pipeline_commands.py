@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -15,8 +17,16 @@ from auditor.cli import main
 from auditor.config import Settings
 from auditor.connections.writer import open_writer
 from auditor.pipeline import check as checks
+from auditor.pipeline.binlog.beats import Beat, Trail
+from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.binlog.ranges import Mark, as_offset
+from auditor.pipeline.failover import Failover
+from auditor.pipeline.live.published import published
 from auditor.pipeline.segments.writer import open_writer as open_segment_writer
-from auditor.store import parts, pipelines
+from auditor.service import failovers
+from auditor.service import pipelines as services
+from auditor.store import live_epochs, parts, pipelines
+from auditor.store.live_epochs import EpochSubject
 from tests.live import Engines, engine_params
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
@@ -57,6 +67,57 @@ def test_status_says_what_a_target_holds_and_lacks(duck: Road, capsys: pytest.Ca
     assert "pipeline shop: paused; 2 events staged, up to 2026-11-01" in text and "wh: shop.log: stopped: shop.log has no primary" in text
     assert command(duck, "unpause", PIPELINE) == 0 and not pipelines.get_pipeline(duck.store, PIPELINE).paused
     assert command(duck, "status", "other") == 2
+
+
+def test_status_says_which_heartbeat_the_stream_carried_last(duck: Road, capsys: pytest.CaptureFixture[str]) -> None:
+    def status(form: str = "text") -> str:
+        assert command(duck, "status", PIPELINE, "--format", form) == 0
+        return capsys.readouterr().out
+
+    duck.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
+    assert json.loads(status("json"))["heartbeat"] is None and "heartbeat" not in status()
+    written = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=2)
+    offset = as_offset(Mark(Place("binlog.000001", 400), trail=Trail(Beat("shop", 4711, written, 1), 3, 99)), epoch=0)
+    parts.record_batch(duck.store, PIPELINE, [], {}, offset)
+    found = json.loads(status("json"))["heartbeat"]
+    assert 120 <= found.pop("age_seconds") < 600
+    assert found == {"database": "shop", "serial": 4711, "at": written.isoformat()}
+    assert re.search(rf"^last heartbeat: 4,711 of shop, written 1\d\d s ago \({written:%Y-%m-%dT%H:%M:%S} UTC\)$", status(), re.MULTILINE)
+
+
+def test_status_says_which_live_summaries_the_stream_keeps(duck: Road, capsys: pytest.CaptureFixture[str]) -> None:
+    def status(form: str = "text") -> str:
+        assert command(duck, "status", PIPELINE, "--format", form) == 0
+        return capsys.readouterr().out
+
+    duck.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
+    assert json.loads(status("json"))["live_summaries"] == [] and "live summaries" not in status()
+    began = dt.datetime(2026, 11, 23, 10, tzinfo=dt.UTC)
+    for number, one in enumerate(("orders", "orders", "items")):
+        subject = EpochSubject(one, PIPELINE, "wh", f"shop.{one}")
+        epoch = live_epochs.begin_epoch(duck.store, subject, fingerprint="f", layout="range 16", plan={"number": number})
+    last, place = live_epochs.current_epoch(duck.store, "orders"), "binlog.000001:400"
+    assert last and live_epochs.place_epoch(duck.store, last.id, position=400, place=place, at=began)
+    assert live_epochs.keep_epoch(duck.store, last.id, b"")
+    about = {"table": "shop.items", "target": "wh", "since": None, "since_place": "", "proved": None, "proved_place": "", "ended": None}
+    kept = {"audit": "orders", "table": "shop.orders", "target": "wh", "state": "kept", "since": began.isoformat(), "since_place": place}
+    assert json.loads(status("json"))["live_summaries"] == [
+        {"audit": "items", "state": "wanted", "reason": "", **about},
+        {**kept, "proved": began.isoformat(), "proved_place": place, "ended": None, "reason": ""},
+    ]
+    told = "live summaries of orders (shop.orders in wh): kept since 2026-11-23T10:00:00"
+    assert f"{told}, proved by a scan of the source as of 2026-11-23T10:00:00\n" in status()
+    failovers._end_live_summaries(duck.store, PIPELINE, Failover({}, "", ("rows are missing",), ("shop.orders",)))
+    assert (found := live_epochs.get_epoch(duck.store, epoch.id)) and found.state == "wanted", "no rows of its table are missing"
+    assert re.search(r"orders.*: ended since .*, ended \S+: the pipeline failed over with a gap: rows are missing\n", status())
+
+
+def test_sums_that_no_audit_asks_for_end_as_the_pipeline_begins(duck: Road) -> None:
+    epoch = live_epochs.begin_epoch(duck.store, EpochSubject("gone", PIPELINE, "wh", "shop.orders"), fingerprint="f", layout="", plan={})
+    duck.stage(batch(announce(ORDERS, 1)))
+    services._end_unwanted_sums(duck.settings, duck.store, PIPELINE)
+    found = live_epochs.get_epoch(duck.store, epoch.id)
+    assert found and found.reason == "no audit of this name asks for live summaries any more" and published(duck.root) == []
 
 
 def test_reset_forgets_what_it_says_once_the_name_was_written_again(duck: Road, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,11 +244,14 @@ def test_check_says_which_settings_of_the_source_are_wrong() -> None:
                 return [("GRANT ALL PRIVILEGES ON *.* TO `root`@`%`",)]
             return [*self.settings.items(), ("binlog_expire_logs_seconds", "3600")]
 
-    found = {sentence: severity for severity, sentence in checks._check_source(cast(dialects.Session, Session()))}
+    found = {sentence: severity for severity, sentence in checks._check_source(cast(dialects.Session, Session()), has_tracker=False)}
     assert list(found.values()) == ["error", "error", "error", "warning"]
     told = "\n".join(found)
     assert "log_bin is 'OFF' and must be 'ON'; start the server with --log-bin" in told
     assert "binlog_row_metadata is 'MINIMAL' and must be 'FULL'; run SET GLOBAL binlog_row_metadata = 'FULL'" in told
+    assert "option file; or give the pipeline a tracker: {url: ...}" in told
+    with_tracker = [sentence for _, sentence in checks._check_source(cast(dialects.Session, Session()), has_tracker=True)]
+    assert with_tracker == [sentence for sentence in found if "binlog_row_metadata" not in sentence]
     assert "run: SET GLOBAL server_id = 1" in told and "binary logs are deleted after 3600 s" in told
 
 

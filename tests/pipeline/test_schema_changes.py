@@ -146,6 +146,17 @@ def test_tables_are_emptied_and_made_anew_in_order(road: Road) -> None:
     assert columns(road, other) == [] and report(road).position == 80
 
 
+def test_a_table_made_unless_it_is_there_hides_no_change_of_its_columns(road: Road) -> None:
+    loader = begin(road)
+    new = table(id="bigint", thing="varchar(40) null", amount="decimal(10,2) null")
+    statements = [change("orders", 20, rename("item", "thing")), change("orders", 21, {"op": "create", "sure": False})]
+    road.stage_task(batch(*statements))
+    loader.merge_all()
+    road.stage_task(batch(comes(new, 30, ["3", "ink", None])))
+    loader.merge_all()
+    assert columns(road, new) == [(1, "pen", Decimal("1.50")), (2, None, Decimal("2.00")), (3, "ink", None)]
+
+
 def test_a_table_that_was_renamed_keeps_its_rows(road: Road) -> None:
     loader = begin(road)
     later = TableSchema("shop", "later", ORDERS.columns, ORDERS.key)

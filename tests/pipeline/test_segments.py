@@ -10,17 +10,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from auditor.config import Pipeline
 from auditor.errors import SegmentFailed
 from auditor.model import Segment
 from auditor.pipeline import retention
+from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.segments import writer as writers
 from auditor.pipeline.segments.files import Folder
-from auditor.pipeline.segments.writer import digest_of, open_writer
-from auditor.pipeline.staged_parts import write_parts
+from auditor.pipeline.segments.verifying import digest_of
+from auditor.pipeline.segments.writer import open_writer
 from auditor.store import Store, open_store, parts, pipelines, segments
 from tests.pipeline_events import announce, batch, delete, event, insert, table, update
 
@@ -62,7 +62,7 @@ def stage(store: Store, root: Path, name: str, transactions: Sequence[Events], c
                 mine = [one for events in some for one in events if one["table"] == schema.table]
                 if mine:
                     announced = [*announce(ORDERS, 1), *announce(WIDER, 1)] if schema is ORDERS else announce(ITEMS, 1)
-                    written += write_parts(root, pa.Table.from_batches([batch(announced, mine)]))
+                    written += write_parts(root, [batch(announced, mine)])
         listed = [one.part for one in written if one.part.rows]
         parts.record_batch(store, name, listed, {}, None)
         yield
@@ -156,7 +156,7 @@ def test_text_of_events(store: Store, tmp_path: Path) -> None:
         event(ORDERS, "update", 20, 0, ["1", "a|b"], ["1", None]),
         {**event(ORDERS, "delete", 30, 2, ["1", ""], None), "gtid": None},
     ]
-    written = write_parts(tmp_path, pa.Table.from_batches([batch(announce(ORDERS, 1), events)]))
+    written = write_parts(tmp_path, [batch(announce(ORDERS, 1), events)])
     parts.record_batch(store, "p", [one.part for one in written], {}, None)
     assert open_writer(store, "p", pipeline_in(tmp_path, rows=3)).step()
     [segment] = segments.list_segments(store, "p", "shop.orders")
@@ -169,7 +169,7 @@ def test_parts_of_an_open_segment_are_kept(store: Store, tmp_path: Path) -> None
     def commit(position: int) -> None:
         """Stage and merge a transaction of two rows."""
         events = batch(announce(ORDERS, 1), insert(ORDERS, position, ["1", "a"], ["2", "b"]))
-        written = write_parts(tmp_path, pa.Table.from_batches([events]))
+        written = write_parts(tmp_path, [events])
         parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
         pipelines.report_merge(store, "p", "t", "shop.orders", position=position, state="merged")
 
@@ -189,14 +189,14 @@ def test_no_segment_spans_parts_that_were_deleted(store: Store, tmp_path: Path, 
     pipeline = pipeline_in(tmp_path, rows=3)
     for position in (10, 20, 30, 40):
         events = batch(announce(ORDERS, 1), insert(ORDERS, position, ["1", "a"], ["2", "b"]))
-        written = write_parts(tmp_path, pa.Table.from_batches([events]))
+        written = write_parts(tmp_path, [events])
         parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
         pipelines.report_merge(store, "p", "t", "shop.orders", position=position, state="merged")
         if position == 20:
             assert open_writer(store, "p", pipeline).step()
         if position == 30:
             assert retention.prune(store, "p", pipeline.model_copy(update={"segment": None}), tmp_path) == 3
-    written = write_parts(tmp_path, pa.Table.from_batches([batch(announce(ORDERS, 1), insert(ORDERS, 50, ["1", "a"]))]))
+    written = write_parts(tmp_path, [batch(announce(ORDERS, 1), insert(ORDERS, 50, ["1", "a"]))])
     parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
     assert open_writer(store, "p", pipeline).step()
     assert "segments of shop.orders begin anew" in caplog.text

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from auditor.config import Pipeline
 from auditor.errors import PartDamaged, StagingFailed, StagingFull, StoreUnavailable
 from auditor.model import Part
-from auditor.pipeline import retention
+from auditor.pipeline import part_writer, retention
+from auditor.pipeline.events import TableSchema
+from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.stage_task import TableRules, stage_task
-from auditor.pipeline.staged_parts import read_part, sweep, write_parts
+from auditor.pipeline.staged_parts import read_part, sweep
 from auditor.store import parts, pipelines
 from tests.pipeline.conftest import TARGETS
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, table
 
 ORDERS = table(id="bigint", item="varchar(40) null")
+OTHERS = table("others", id="bigint", item="varchar(40) null")
 DUCKDB = [one for one in TARGETS if one.id == "duckdb"]
 
 
 def write(root: Path, *events: list[dict[str, object]]) -> list[Part]:
-    return [one.part for one in write_parts(root, pa.Table.from_batches([batch(*events)]))]
+    return [one.part for one in write_parts(root, [batch(*events)])]
 
 
 def test_a_replay_writes_the_same_bytes_in_whatever_order_rows_come(tmp_path: Path) -> None:
@@ -49,6 +57,89 @@ def test_each_stretch_of_one_schema_is_a_part_of_its_own(tmp_path: Path) -> None
     assert [(part.first, part.schema_id) for part in found] == [(10, ORDERS.id), (20, other.id), (30, ORDERS.id)]
 
 
+def large(*parts: tuple[TableSchema, int], position: int = 10) -> Iterator[pa.RecordBatch]:
+    """One transaction in batches, each of so many rows of a table; each row has a text of its own."""
+    first = 0
+    for schema, count in parts:
+        rows = insert(schema, position, *([str(n), hashlib.sha256(b"%d" % n).hexdigest()] for n in range(first, first + count)))
+        yield batch(announce(schema, position), [{**row, "row": first + number} for number, row in enumerate(rows)])
+        first += count
+
+
+def test_a_transaction_of_any_size_is_one_part_that_is_written_while_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_writer, "ROWS_PER_GROUP", 500)
+    sizes: list[int] = []
+
+    def watched() -> Iterator[pa.RecordBatch]:
+        for one in large((OTHERS, 1), *[(ORDERS, 200)] * 20):
+            yield one
+            sizes.append(sum(path.stat().st_size for path in tmp_path.glob("*/*")))
+
+    orders, others = (one.part for one in write_parts(tmp_path, watched()))
+    found = sizes[3::3]  # every third batch fills a row group, and is asked for more only when that is on the disk
+    assert found[0] > 8_000 and all(later - earlier > 8_000 for earlier, later in pairwise(found))
+    found_parts = [(one.table, one.first, one.last, one.rows) for one in (orders, others)]
+    assert found_parts == [("shop.orders", 10, 10, 4000), ("shop.others", 10, 10, 1)]
+    written = pq.ParquetFile(tmp_path / orders.path).metadata
+    assert [written.row_group(number).num_rows for number in range(written.num_row_groups)] == [600] * 6 + [400]
+    assert [row for one in read_part(tmp_path, orders, 0) for row in one["row"].to_pylist()] == list(range(1, 4001))
+    kept = (tmp_path / orders.path).read_bytes()
+    assert [one.part for one in write_parts(tmp_path, watched())] == [orders, others] and (tmp_path / orders.path).read_bytes() == kept
+
+
+def test_tables_that_share_a_task_share_its_memory_and_its_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_writer, "HELD_BYTES", 40_000)
+    monkeypatch.setattr(part_writer, "LEAST_BYTES", 1_000)
+    monkeypatch.setattr(part_writer, "MOST_OPEN", 2)
+    schemas = [table(f"t{number}", id="bigint", item="varchar(40) null") for number in range(4)]
+    unfinished: list[int] = []
+
+    def watched() -> Iterator[pa.RecordBatch]:
+        for one in large(*[(schema, 100) for _ in range(5) for schema in schemas]):
+            yield one
+            unfinished.append(len(list(tmp_path.glob("*/*.unfinished"))))
+
+    found = write_parts(tmp_path, watched())
+    assert [(one.part.table, one.part.rows, one.schema_json) for one in found] == [(f"shop.{s.table}", 500, s.to_json()) for s in schemas]
+    assert max(unfinished) == 2 and unfinished[0] == 0
+    for number, one in enumerate(found):
+        rows = [row for some in read_part(tmp_path, one.part, 0) for row in some["row"].to_pylist()]
+        assert rows == [400 * turn + 100 * number + row for turn in range(5) for row in range(100)]
+
+
+def test_a_task_that_counts_as_lost_does_not_disturb_the_one_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_writer, "ROWS_PER_GROUP", 100)
+    first: list[Part] = []
+
+    def overtaken() -> Iterator[pa.RecordBatch]:
+        batches = large((ORDERS, 200), (ORDERS, 200))
+        yield next(batches)
+        first.extend(one.part for one in write_parts(tmp_path, large((ORDERS, 200), (ORDERS, 200))))
+        yield from batches
+
+    assert [one.part for one in write_parts(tmp_path, overtaken())] == first
+    assert [row for one in read_part(tmp_path, first[0], 0) for row in one["row"].to_pylist()] == list(range(400))
+    assert [path.name for path in tmp_path.glob("*/*")] == [Path(first[0].path).name]
+
+
+def test_a_task_that_fails_leaves_no_part_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_writer, "ROWS_PER_GROUP", 100)
+    other = table(id="bigint", item="varchar(40) null", more="int null")
+    later = batch(announce(other, 20), insert(other, 20, ["2", "b", None]))
+
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield from large((OTHERS, 200), (ORDERS, 200))
+        yield later
+        assert len(list(tmp_path.glob("*/*.unfinished"))) == 2
+        yield batch(insert(ORDERS, 5, ["1", "earlier"]))
+
+    with pytest.raises(StagingFailed, match=r"events of shop.orders that lie before earlier ones; report this as a bug of the source"):
+        write_parts(tmp_path, broken())
+    assert {path.suffix for path in tmp_path.glob("*/*")} <= {".parquet"}, "a part that was complete is swept with the next start"
+    [orders, others] = (one.part for one in write_parts(tmp_path, large((OTHERS, 200), (ORDERS, 200))))
+    assert sweep(tmp_path, [orders.path, others.path]) == [] and (orders.rows, others.rows) == (200, 200)
+
+
 def test_a_part_that_is_not_what_the_manifest_says_is_not_read(tmp_path: Path) -> None:
     [part] = write(tmp_path, announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]), insert(ORDERS, 20, ["2", "b"]))
     assert [pc.max(one["position"]).as_py() for one in read_part(tmp_path, part, 10)] == [20]
@@ -60,11 +151,13 @@ def test_a_part_that_is_not_what_the_manifest_says_is_not_read(tmp_path: Path) -
         list(read_part(tmp_path, part, 0))
 
 
-def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [part] = write(tmp_path, announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]))
     kept = (tmp_path / part.path).read_bytes()
-    full = tmp_path / f"{part.path.removesuffix('.parquet')}.{os.getpid()}.unfinished"
+    full, plain = tmp_path / f"{part.path.removesuffix('.parquet')}.1.unfinished", tempfile.mkstemp
     full.symlink_to("/dev/full")
+    opened = ((os.open(full, os.O_WRONLY), str(full)) if full.is_symlink() else None for _ in range(9))
+    monkeypatch.setattr(tempfile, "mkstemp", lambda *named: next(opened) or plain(*named))
     with pytest.raises(StagingFull, match=r"the disk of the staging's folder .* is full; free some space there"):
         write(tmp_path, announce(ORDERS, 1), insert(ORDERS, 10, ["1", "other"]))
     assert (tmp_path / part.path).read_bytes() == kept and not full.exists()
@@ -94,7 +187,7 @@ def test_sweeping_leaves_what_is_listed(tmp_path: Path) -> None:
     (tmp_path / "shop.orders" / "0000000000000000030.77.unfinished").write_text("half")
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "metadata").write_text("Spark's")
-    assert [path.name for path in sweep(tmp_path, [one.path])] == [Path(other.path).name, "0000000000000000030.77.unfinished"]
+    assert sweep(tmp_path, [one.path]) == [other.path, "shop.orders/0000000000000000030.77.unfinished"]
     assert (tmp_path / one.path).exists() and (tmp_path / "checkpoint" / "metadata").exists()
 
 

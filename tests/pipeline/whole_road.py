@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import indent
 from urllib.parse import urlsplit
 
 from auditor import config
@@ -24,7 +25,18 @@ PIPELINE = "shop"
 class WholeRoad:
     """A pipeline from tables of a live server into PostgreSQL and DuckDB."""
 
-    def __init__(self, folder: Path, source: LiveEngine, postgres: LiveEngine, schema: str, tables: Sequence[str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        source: LiveEngine,
+        postgres: LiveEngine,
+        schema: str,
+        tables: Sequence[str],
+        more: str = "",
+        staging: str = "",
+        tracker: str = "",
+    ) -> None:
+        """``more`` are further lines of the pipeline's definition; its parts are in a folder, unless ``staging`` says where."""
         self.source, self.schema = source, schema
         duckdb = f"duckdb:///{folder}/warehouse.duckdb"
         path = folder / "auditor.yaml"
@@ -38,10 +50,12 @@ audits: {{}}
 pipelines:
   {PIPELINE}:
     source: {{connection: source, tables: [{", ".join(tables)}]}}
-    staging: {{path: "{folder}/staging"}}
+    staging: {{path: "{staging or folder / "staging"}"}}
+    tracker: {f'{{url: "{tracker}"}}' if tracker else "null"}
     targets:
       pg: {{connection: pg, schema: {schema}, every: 0s}}
       duck: {{connection: duck, schema: {schema}, every: 0s}}
+{indent(more, "    ")}
 """
         )
         self.settings = config.load(path)

@@ -194,7 +194,14 @@ def audit_while_written(urls: tuple[str, str], rows: int, way: str, snapshot: st
     return report
 
 
-@pytest.mark.parametrize(("way", "snapshot"), [("settle", "whole"), ("both", "per_chunk"), ("heartbeat", "whole")])
+@pytest.mark.parametrize(
+    ("way", "snapshot"),
+    [
+        pytest.param("settle", "whole", marks=pytest.mark.slow),
+        ("both", "per_chunk"),
+        pytest.param("heartbeat", "whole", marks=pytest.mark.slow),
+    ],
+)
 def test_rows_in_flight_are_not_reported_as_differences(
     urls: tuple[str, str], way: str, snapshot: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

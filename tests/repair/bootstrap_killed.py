@@ -25,14 +25,18 @@ ROWS = 20
 """Rows of a range, so that there are several."""
 
 
-def kill(both: Damaged | Small, folder: Path, *, step: str = "", nth: int = 1, delay: float = 0.0, audit: str = "all") -> int:
+def kill(
+    both: Damaged | Small, folder: Path, *, step: str = "", nth: int = 1, delay: float = 0.0, audit: str = "all", by_spark: bool = False
+) -> int:
     """Run such a process and return its exit code: -9 if it was killed, 0 if it came to its end before.
 
     It is killed ``delay`` seconds after the ``nth`` time that this ``step``, or with '' any step, begins.
     """
     settings = both.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    (folder / "auditor.yaml").write_text(json.dumps(settings))  # which executors read
     file = folder / "order.json"
-    file.write_text(json.dumps({"settings": settings, "store": both.store.name, "step": step, "nth": nth, "delay": delay, "audit": audit}))
+    order = {"settings": settings, "store": both.store.name, "step": step, "nth": nth, "delay": delay, "audit": audit, "by_spark": by_spark}
+    file.write_text(json.dumps(order))
     ended = subprocess.run(
         [sys.executable, "-m", "tests.repair.bootstrap_killed", str(file)], capture_output=True, text=True, timeout=300, check=False
     )
@@ -64,7 +68,8 @@ def main(order: dict[str, Any]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     settings, store = Settings.model_validate(order["settings"]), open_store(order["store"])
-    bootstraps.run_bootstrap(settings, store, order["audit"], followed=bootstraps.Followed(step=step))
+    spreading = bootstraps.Spreading(Path(sys.argv[1]).with_name("auditor.yaml"), is_asked=True) if order["by_spark"] else None
+    bootstraps.run_bootstrap(settings, store, order["audit"], followed=bootstraps.Followed(step=step), spreading=spreading)
 
 
 if __name__ == "__main__":

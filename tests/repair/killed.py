@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.repair.damaged import Damaged
+from tests.repair.small import Small
 
 STEPS = ("prepared", "begun", "marked", "written", "commit", "committed", "noted")
 """The steps of each batch, in order."""
@@ -21,7 +22,7 @@ ROWS = 5
 """Rows of one batch, so that there are several."""
 
 
-def kill(both: Damaged, folder: Path, *, run: str = "", undo: str = "", step: str = "", nth: int = 1, delay: float = 0.0) -> int:
+def kill(both: Damaged | Small, folder: Path, *, run: str = "", undo: str = "", step: str = "", nth: int = 1, delay: float = 0.0) -> int:
     """Run such a process and return its exit code: -9 if it was killed, 0 if it came to its end before.
 
     It is killed ``delay`` seconds after the ``nth`` time that this ``step``, or with '' any step, begins.

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from auditor import service
-from auditor.config import ConnectionSettings
+from auditor.config import ConnectionSettings, TableRef
+from auditor.errors import BootstrapRefused
 from auditor.model import Advice, Report, Verdict
 from auditor.repair.advice import Rates, advise
 from auditor.report import json, render
-from auditor.service import patches
+from auditor.service import bootstraps, patches
 from auditor.store.patches import measure_rate
 from tests.live import LiveEngine
 from tests.repair import small
@@ -50,6 +51,11 @@ def advice_of(report: Report) -> Advice:
             "auditor bootstrap small --keys 1000..2499", "more rows differ than a patch may change, and they lie in one range", id="range",
         ),
         pytest.param(
+            "DELETE FROM t WHERE id < 480", {"partition": {"size": 10}, "write": {"max_share": "10%"}},
+            ["range bootstrap", "patch", "bootstrap"], 480, "auditor bootstrap small --keys 0..479", "more rows differ than a patch may",
+            id="a tenth of the source, more of the target",
+        ),
+        pytest.param(
             "UPDATE t SET name = 'x' WHERE id % 2 = 0", {}, ["bootstrap", "patch"], ROWS, "auditor bootstrap small", "", id="everywhere"
         ),
         pytest.param(
@@ -73,6 +79,18 @@ def test_the_tool_fits_what_differs(
     assert found.why.startswith(why)
     assert first.share == rows / max(report.comparison.rows.values() if report.comparison else ())
     assert first.seconds >= 1
+
+
+def test_files_are_not_copied_anew(tmp_path: Path) -> None:
+    """Files are written by their owner's own means, so that no command of this package mends them."""
+    both = make(tmp_path)
+    both.on_target(f"COPY (SELECT id, name || 'x' AS name FROM t) TO '{tmp_path}/t.parquet' (FORMAT parquet)")
+    audit = both.settings.audits["small"]
+    files = audit.model_copy(update={"target": TableRef(connection="b", table=f"{tmp_path}/t.parquet")})
+    both.settings = both.settings.model_copy(update={"audits": {"small": files}})
+    assert both.run().verdict is Verdict.MISMATCH and both.run().advice is None
+    with pytest.raises(BootstrapRefused, match="is files, which are not copied anew by this command"):
+        bootstraps.run_bootstrap(both.settings, both.store, "small")
 
 
 def test_every_door_shows_the_numbers_and_the_command(tmp_path: Path) -> None:
@@ -106,8 +124,8 @@ def test_what_is_young_waits(tmp_path: Path) -> None:
     assert found and (found.remedies[0].tool, found.remedies[0].rows, found.remedies[0].command) == ("wait", 40, "auditor run small")
     assert found.why == "most rows that differ were still changing when they were looked at last"
     files = ConnectionSettings(url="spark:///local")
-    lake = advise(report, audit, files, Rates())
-    assert lake and "patch" not in [one.tool for one in lake.remedies], "Spark's rows cannot be changed one by one"
+    settled = advise(report, audit, files, Rates())
+    assert settled is None, "no command writes Spark's tables"
 
 
 def test_the_rate_is_measured_by_earlier_patches(tmp_path: Path) -> None:

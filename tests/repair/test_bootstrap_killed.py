@@ -18,7 +18,7 @@ from tests.repair.bootstrapped import clean, left
 from tests.repair.damaged import Damaged
 
 QUICK = [*chosen_pairs("mariadb-postgres")]
-EVERY = [*chosen_pairs("mariadb-postgres", "postgres-mariadb", "mariadb-mysql", "mariadb-duckdb")]
+EVERY = [*chosen_pairs("mariadb-postgres", "postgres-mariadb", "mariadb-mysql", "mariadb-duckdb", "duckdb-delta")]
 
 
 @pytest.fixture

@@ -13,11 +13,15 @@ from auditor.errors import BootstrapFailed, BootstrapRefused
 from auditor.model import Verdict
 from auditor.service import bootstraps
 from auditor.service.bootstraps import Followed
+from auditor.store import bootstraps as stored
+from tests import tables
 from tests.live import Engines, LivePair, chosen_pairs
 from tests.repair import damaged
+from tests.repair.bootstrap_killed import kill
 from tests.repair.bootstrapped import clean, left
 from tests.repair.damaged import Damaged
 from tests.repair.small import at_step
+from tests.repair.spread import spreading
 from tests.servers import s3
 from tests.servers.redshift import StandIn
 
@@ -54,6 +58,12 @@ def both(pair: LivePair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dam
     return made
 
 
+def leave(both: Damaged) -> None:
+    """Leave files of an attempt that was killed, and of somebody else."""
+    for folder in (f"bootstrap-{stored.list_bootstraps(both.store)[-1].bootstrap}/0123", "another"):
+        boto3.client("s3", region_name="us-east-1").put_object(Bucket=BUCKET, Key=f"auditor/{folder}/000000.txt", Body=b"1\n")
+
+
 def files() -> list[str]:
     found = boto3.client("s3", region_name="us-east-1").list_objects_v2(Bucket=BUCKET)
     return [str(one["Key"]) for one in found.get("Contents", [])]
@@ -63,14 +73,30 @@ def files() -> list[str]:
 def test_a_damaged_table_is_copied_anew_by_a_manifest(both: Damaged, bucket: StandIn) -> None:
     before, names = both.read_target(), [name for name, _ in both.columns]
     bucket.forget()
-    result = bootstraps.run_bootstrap(both.settings, both.store, "all")
+    result = bootstraps.run_bootstrap(both.settings, both.store, "all", followed=Followed(step=at_step("verify", lambda: leave(both))))
     (sent,) = [one for one in bucket.statements() if one.startswith("COPY")]
     assert f"FROM 's3://{BUCKET}/auditor/" in sent and f"/manifest' IAM_ROLE '{ROLE}' MANIFEST DELIMITER '\\t' ESCAPE" in sent
     assert result.rows == len(both.source) and result.after and result.after.verdict is Verdict.MATCH
     assert result.after.jaccard and result.after.jaccard.score.lower == 1
     assert damaged.read_exactly(both.pair.target, result.old, names) == before
-    assert files() == []
+    assert files() == ["auditor/another/000000.txt"], "what a killed attempt left is deleted, and nothing else"
+    leave(both)
     assert bootstraps.drop_left(both.settings, both.store, "all") == [result.old] and left(both.pair.target) == []
+    assert files() == ["auditor/another/000000.txt"]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@PAIRS
+def test_executors_store_the_files_that_it_copies(both: Damaged, bucket: StandIn, engines: Engines, tmp_path: Path) -> None:
+    engines.live("spark")
+    bucket.forget()
+    asked = spreading(both.settings, tmp_path)
+    result = bootstraps.run_bootstrap(both.settings, both.store, "all", spreading=asked)
+    assert len([one for one in bucket.statements() if one.startswith("COPY")]) == 1
+    assert result.rows == len(both.source) and result.after and result.after.verdict is Verdict.MATCH
+    assert files() == []
+    bootstraps.drop_left(both.settings, both.store, "all")
 
 
 @pytest.mark.slow
@@ -85,6 +111,28 @@ def test_without_rights_on_s3_the_table_stays_as_it_was(both: Damaged, bucket: S
     steps: list[str] = []
     assert bootstraps.run_bootstrap(both.settings, both.store, "all", followed=Followed(step=steps.append)).after
     assert "range" not in steps, "the files were there already"
+
+
+@pytest.mark.slow
+@PAIRS
+def test_a_bootstrap_survives_a_kill_at_each_step(both: Damaged, bucket: StandIn, tmp_path: Path) -> None:
+    moments = [(step, 0.0) for step in ("made", "loaded", "load", "verify", "swapping", "swap", "cleared", "commit", "swapped", "noted")]
+    moments += [("load", 0.1), ("load", 0.3), ("swap", 0.02)]
+    for step, delay in moments:
+        before = both.read_target()
+        code = kill(both, tmp_path, step=step, delay=delay)
+        assert code == -9 or delay, step
+        last = stored.list_bootstraps(both.store)[-1]
+        assert set(left(both.pair.target)) <= {last.detail["stage"], last.detail["old"]}, "nothing that the journal does not name"
+        after = both.read_target()
+        assert after == before or len(after) == len(both.source), (step, "half of an exchange")
+        if code:
+            result = bootstraps.run_bootstrap(both.settings, both.store, "all")
+            assert result.after and result.after.verdict is Verdict.MATCH, (step, result)
+        assert both.run().verdict is Verdict.MATCH, step
+        bootstraps.drop_left(both.settings, both.store, "all")
+        assert left(both.pair.target) == [] and all(one.state == "done" for one in stored.list_bootstraps(both.store))
+        tables.execute(both.pair.target, "DELETE FROM patched_target WHERE id < 30")
 
 
 @PAIRS

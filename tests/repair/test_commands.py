@@ -12,6 +12,8 @@ import pytest
 
 from auditor.cli import main
 from auditor.config import Settings, load
+from auditor.errors import QueueFull
+from auditor.service import running
 from auditor.service.scrub import scrub
 from auditor.store import open_store, patches, retention, runs
 
@@ -82,6 +84,27 @@ def test_a_patch_that_cannot_be_undone_says_so(folder: Path, capsys: pytest.Capt
     told = capsys.readouterr().out
     assert "it cannot be undone: its journal has not all rows (a masked column without keep: journal_key," in told
     assert "to take it back" not in told
+
+
+def test_rows_that_nobody_could_audit_again_are_no_success(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise QueueFull("the queue of runs is full")
+
+    before = target()
+    monkeypatch.setattr(running, "run_audit", refuse)
+    assert main(["patch", "orders", "--delete-extra", "--apply", "--quiet"]) == 3
+    told = capsys.readouterr().out
+    assert "the patched rows were not audited again: the queue of runs is full; run: auditor run orders" in told
+    assert target() == [(1, "a"), (2, "b"), (3, "c")]
+    patch = re.match(r"patch ([0-9a-f]{32})", told)
+    assert patch and main(["patch", "--undo", patch[1], "--quiet"]) == 3
+    assert "not audited again: the queue of runs is full; run: auditor run orders" in capsys.readouterr().out
+    assert target() == before
+    assert main(["bootstrap", "orders", "--quiet"]) == 3
+    assert "the copied rows were not audited again: the queue of runs is full; run: auditor run orders" in capsys.readouterr().out
+    assert target() == [(1, "a"), (2, "b"), (3, "c")]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,11 @@ TARGET = (
     "INSERT INTO t VALUES (1, 'a', 'x'), (2, 'other', 'y'), (5, 'extra', 'z')",
 )
 
+LAKES = [
+    *chosen_pairs("duckdb-delta"),
+    pytest.param(("duckdb", "parquet"), id="duckdb-parquet", marks=[pytest.mark.duckdb, pytest.mark.parquet, pytest.mark.slow]),
+]
+
 
 @pytest.fixture
 def lake(tmp_path: Path) -> LiveEngine:
@@ -43,7 +48,7 @@ def rows(lake: LiveEngine) -> list[tuple[object, ...]]:
     return sorted(tuple(row.values()) for row in delta(lake).to_pyarrow_table().to_pylist())
 
 
-@pytest.mark.parametrize("pair", chosen_pairs("duckdb-delta"), indirect=True)
+@pytest.mark.parametrize("pair", LAKES, indirect=True)
 def test_every_kind_of_damage_is_mended_and_brought_back(pair: LivePair, tmp_path: Path) -> None:
     mend_and_undo(damaged.make(pair, tmp_path, rows=60, differences=30), 30)
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 from cryptography.fernet import Fernet
 
+from auditor import canonical
 from auditor.config import Settings
 from auditor.errors import PatchRefused
-from auditor.service import patches
+from auditor.repair.sealing import unseal
+from auditor.service import patch_requests, patches
 from auditor.service.scrub import scrub
+from auditor.store import patch_requests as stored_requests
 from auditor.store import patches as stored
 from auditor.store._patch_schema import patch_batches
 from tests.live import LiveEngine
 from tests.repair import small
+from tests.repair.killed import kill
 
 KEY, OTHER = Fernet.generate_key().decode(), Fernet.generate_key().decode()
 SOURCE = ("CREATE TABLE s (id INTEGER PRIMARY KEY, name VARCHAR, card VARCHAR)", "INSERT INTO s VALUES (1, 'a', '4711'), (2, 'b', '0815')")
@@ -61,6 +66,76 @@ def test_another_key_or_none_is_a_sentence_and_nothing_is_written(key: str | Non
         patches.undo_patch(with_key(both.settings, key), both.store, patched.patch)
     assert both.rows() == after
     assert [one.patch for one in stored.list_patches(both.store, stored.get_patch(both.store, patched.patch).run)] == [patched.patch]
+
+
+def digests(both: small.Small) -> set[str]:
+    """The plain digests of all rows that any of the few values of the masked column makes of those that are shown."""
+    values = (None, "4711", "0815", "9999")
+    shown = [(str(number), name) for number, name in enumerate("abc", 1)]
+    return {canonical.row_hash(canonical.row_text([*row, value])) for row in shown for value in values}
+
+
+@pytest.mark.parametrize("key", [KEY, None], ids=["a key", "no key"])
+def test_no_digest_in_the_store_is_one_that_guesses_could_be_tried_against(key: str | None, both: small.Small) -> None:
+    both.settings = with_key(both.settings, key)
+    proposed = patch_requests.propose(both.settings, both.store, both.run().run, small.EVERYTHING, who="a person").patch
+    plan = stored_requests.get_plan(both.store, proposed)
+    assert plan and len(plan["rows"]) == 3
+    patched = both.apply().patched.patch
+    rows = [*plan["rows"], *(row for batch in stored.list_batches(both.store, patched) for row in batch.rows or ())]
+    found = [side["digest"] for row in rows for side in (row["old"], row["new"]) if side]
+    assert len(found) == 8 and all(digest.startswith("hmac:") if key else digest is None for digest in found)
+    assert not digests(both) & {text for digest in found if digest for text in (digest, digest.removeprefix("hmac:"))}
+    both.store.close()
+    kept = b"".join(path.read_bytes() for path in Path(both.store.name.removeprefix("sqlite:///")).parent.glob("store.db*"))
+    assert not any(digest.encode() in kept for digest in digests(both))
+
+
+@pytest.mark.parametrize("key", [KEY, None], ids=["a key", "no key"])
+def test_what_was_approved_is_written_as_far_as_it_is_shown(key: str | None, both: small.Small) -> None:
+    """With a key a row is left whose masked value changed since it was proposed; without one nobody can know of that."""
+    both.settings = with_key(both.settings, key)
+    proposed = patch_requests.propose(both.settings, both.store, both.run().run, small.EVERYTHING, who="a person").patch
+    about = {"rows": 3, "who": "a person", "idempotency": "once"}
+    patch_requests.request_apply(both.settings, both.store, proposed, **about)  # type: ignore[arg-type]
+    both.on_source("UPDATE s SET card = '1234' WHERE id = 2")
+    both.on_target("UPDATE t SET name = 'other' WHERE id = 3")
+    assert patch_requests.run_next(both.settings, both.store, threading.Event())
+    detail = stored.get_patch(both.store, proposed).detail
+    assert detail["left"] == (2 if key else 1) and detail.get("updated", 0) == (0 if key else 1)
+    assert [row[2] for row in both.rows()] == ["4711", "9999" if key else "1234", None]
+
+
+@pytest.mark.parametrize("key", [KEY, pytest.param(OTHER, marks=pytest.mark.slow), None], ids=["its key", "another key", "no key"])
+def test_a_killed_patch_is_settled_with_and_without_the_key(key: str | None, both: small.Small, tmp_path: Path) -> None:
+    """Only with the key it is known which rows are those that were inserted, so that those that the source has deleted are taken back."""
+    run = both.run().run
+    both.store.close()
+    assert kill(both, tmp_path, run=run, step="committed") == -9
+    both.on_source("DELETE FROM s WHERE id = 1")
+    both.settings = with_key(both.settings, key)
+    (told,) = patches.settle_dead(both.settings, both.store)
+    (patch,) = stored.list_patches(both.store, run)
+    (batch,) = stored.list_batches(both.store, patch.patch)
+    assert patch.state == "failed" and batch.state == "applied"
+    is_known = key == KEY
+    assert ("1 taken back" in told, "1 updated" in told, "1 inserted" in told) == (is_known, True, not is_known)
+    assert [row[0] for row in both.rows()] == ([2] if is_known else [1, 2])
+    assert ("rows that it inserted were not compared with the source once more" in patch.detail["why"]) is not is_known
+
+
+def test_a_journal_of_an_earlier_version_is_undone(both: small.Small) -> None:
+    """Its digests were not keyed."""
+    before, patched = both.rows(), both.apply().patched.patch
+    (batch,) = stored.list_batches(both.store, patched)
+    rows = batch.rows or []
+    for row in rows:
+        for side in (row["old"], row["new"]):
+            if side:
+                side["digest"] = canonical.row_hash(canonical.row_text(list(unseal(side, KEY, patched))))
+    stored.write_batch(both.store, patched, batch.number, "applied", rows)
+    patches.undo_patch(both.settings, both.store, patched)
+    assert both.rows() == before
 
 
 def test_an_encrypted_row_that_somebody_changed_is_refused(both: small.Small) -> None:

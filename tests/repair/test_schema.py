@@ -142,6 +142,37 @@ def test_alters_bring_a_drifted_target_in_line(engine: LiveEngine, source: str) 
     assert "CREATE TABLE" in printed(configured, create=True)
 
 
+WHOLE = (
+    "CREATE TABLE schema_target (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY COMMENT 'one, two',"
+    " name VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT 'it''s' COMMENT 'a\\\\b ''c''\\n',"
+    " price DECIMAL(5, 2) NULL DEFAULT 1.25 COMMENT 'in €', code INT NULL DEFAULT 7 INVISIBLE COMMENT 'hidden',"
+    " sold DATETIME(6) NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6))"
+)
+ATTRIBUTES = (
+    "SELECT COLUMN_NAME, COLUMN_DEFAULT, EXTRA, COLUMN_COMMENT, COLLATION_NAME, COLUMN_TYPE, IS_NULLABLE FROM information_schema.COLUMNS"
+    " WHERE TABLE_NAME = 'schema_target' AND TABLE_SCHEMA = DATABASE() ORDER BY ORDINAL_POSITION"
+)
+
+
+@pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
+def test_a_changed_column_keeps_its_default_its_numbering_and_its_comment(engine: LiveEngine, tmp_path: Path) -> None:
+    other = LiveEngine("duckdb", "duckdb", f"duckdb:///{tmp_path}/whole.duckdb")
+    columns = "id UBIGINT PRIMARY KEY, name VARCHAR, price DECIMAL(12, 2), code INTEGER NOT NULL, sold TIMESTAMP NOT NULL"
+    tables.execute(other, f"CREATE TABLE schema_source ({columns})")
+    tables.execute(engine, "DROP TABLE IF EXISTS schema_target", WHOLE)
+    before = tables.query(engine, ATTRIBUTES)
+    script = printed(settings(other.url, engine.url))
+    assert script.count("MODIFY COLUMN") == 5, script
+    tables.execute(engine, *statements(script))
+    after = tables.query(engine, ATTRIBUTES)
+    assert [row[:5] for row in after] == [row[:5] for row in before]
+    assert [str(row[5]).replace("(20)", "").replace("(11)", "") for row in after] == [
+        "bigint unsigned", "varchar(9)", "decimal(12,2)", "int", "datetime(6)",
+    ]  # fmt: skip
+    assert [row[6] for row in after] == ["NO", "YES", "YES", "NO", "NO"]
+    assert not statements(printed(settings(other.url, engine.url)))
+
+
 def on_redshift(source: str) -> DefinedTable:
     """Return the table on Redshift that holds the rows of the source."""
     table = describe(LiveEngine("duckdb", "duckdb", source))
@@ -156,7 +187,7 @@ def test_what_redshift_does_not_change_is_said(source: str) -> None:
         '"public"."schema_target"', (*(Column(c.name, c.type, c.kind, c.nullable) for c in defined.columns[:2]), narrow), ("id",), None
     )
     drift = find_drift(defined, there)
-    script = "".join(alter(engine, there, drift, defined))
+    script = "".join(alter(engine, there, drift, defined, {}))
     assert (
         "-- price is numeric(5,1), and should be DECIMAL(12,2), which this engine does not change in place; make the table anew." in script
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from auditor.model import Verdict
 from auditor.store import Store, _migrate, _schema, audit_state, open_store, queue, runs
 from auditor.store._migrate import MIGRATIONS
 from auditor.store._schema import HEAD, VERSION_TABLE, metadata
+from tests import new_stores
 from tests.store.conftest import Make
 from tests.store.samples import T0, add_finished_run, new_audit_name
 from tests.store.worker import Worker
@@ -24,8 +26,37 @@ from tests.store.worker import Worker
 upgrade = command.upgrade
 
 
+@pytest.fixture(scope="module", autouse=True)
+def migrations_run() -> Iterator[None]:
+    """Let each new store go through all migrations."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_migrate, "_upgrade", new_stores.upgrade_by_steps)
+        yield
+
+
 def test_migrations_result_in_the_schema(store: Store) -> None:
     assert _schema_differences(store) == []
+
+
+def test_new_stores_of_other_tests_are_what_migrations_result_in(make_url: Make, store: Store) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        new_stores.copy_new_stores(patch)
+        copies = [open_store(make_url()) for _ in range(2)]
+    for copy in copies:
+        assert _schema_differences(copy) == [] and _described(copy) == _described(store)
+        copy.close()
+
+
+def _described(store: Store) -> dict[str, Any]:
+    """What the database says of each table: columns with types and defaults, key, indexes and constraints."""
+    found = sa.inspect(store.engine)
+    return {
+        name: [str(part) for part in (
+            found.get_columns(name), found.get_pk_constraint(name), found.get_indexes(name), found.get_unique_constraints(name),
+            found.get_foreign_keys(name), found.get_check_constraints(name), found.get_table_options(name),
+        )]
+        for name in found.get_table_names()
+    }  # fmt: skip
 
 
 def test_head_is_the_newest_migration() -> None:

@@ -25,3 +25,22 @@ END = ["binlog.000007", 400, "server a"]
 def test_rows_are_staged_once_the_offset_has_passed_them_in_the_same_log(offset: Any, staged: bool) -> None:
     assert _is_staged({"end": END}, offset) is staged
     assert not _is_staged({}, offset), "a bootstrap that is not done"
+
+
+BACK = {"file": "binlog.000009", "position": 4, "server": "server a", "epoch": 2}
+"""The stream has failed over to server b and back."""
+
+
+@pytest.mark.parametrize(
+    ("end", "left", "staged"),
+    [
+        ([*END, 0], ["server a", "binlog.000007", 400], True),
+        ([*END, 0], ["server a", "binlog.000007", 399], False),
+        ([*END, 0], ["server b", "binlog.000008", 4], False),
+        (["binlog.000009", 4, "server a", 2], ["server a", "binlog.000007", 4], True),
+        (["binlog.000009", 5, "server a", 2], ["server a", "binlog.000009", 5], False),
+    ],
+    ids=["it was read so far", "it was not", "another server was read", "it is read so far now", "not yet, but by an earlier epoch"],
+)
+def test_after_a_failover_what_counts_is_how_far_the_log_of_its_epoch_was_read(end: Any, left: Any, staged: bool) -> None:
+    assert _is_staged({"end": end}, BACK | {"left": {"0": left, "1": ["server b", "binlog.000050", 4]}}) is staged

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -164,3 +166,20 @@ def test_unknown_partition_states_are_rejected() -> None:
     found.state[1] = len(STATES)
     with pytest.raises(StoreError, match=f"unknown state {len(STATES)}; start a new run"):
         unpack_partition_map(pack_partition_map(found))
+
+
+def test_pandas_is_not_imported() -> None:
+    """Arrow imports it for what Python gives it, although it is not needed, and that takes longer than to audit a small table."""
+    code = """
+import sys
+import numpy as np
+from auditor.summary import arrays, codec
+from tests.unit.test_codec import random_partition_map, summaries
+for keys in (2**40, 2**64):
+    codec.unpack_summaries(codec.pack_summaries(summaries(10, measures=2, keys=keys)))
+    codec.pack_partition_map(random_partition_map(10, 0.5, keys=keys))
+assert "pyarrow.parquet" in sys.modules
+print("pandas" in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stdout == "False\n", ran.stderr

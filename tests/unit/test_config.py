@@ -287,7 +287,7 @@ def test_table_names_and_file_paths_are_distinguished() -> None:
 def place_of(name: str) -> Place:
     ends = {side: {"connection": "a", "table": name} for side in ("source", "target")}
     settings = Settings.model_validate({"connections": {"a": {"url": "duckdb:///a"}}, "audits": {"x": ends}})
-    return settings.audit("x").source.place
+    return settings.audit("x").sources[0].place
 
 
 @pytest.mark.parametrize("value", ["s3cr3t-p@ss", 5, ["s3cr3t-p@ss"]])

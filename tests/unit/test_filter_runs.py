@@ -13,7 +13,7 @@ import pytest
 import dialects
 from auditor import service
 from auditor.config import Audit, ConnectionSettings, Settings, validate_settings
-from auditor.history import checkpoint
+from auditor.history import stored_plan
 from auditor.model import SIDES, Plan, Progress, State, Verdict
 from auditor.planning import watermark
 from auditor.report import render
@@ -72,7 +72,7 @@ def changed(settings: Settings, **more: Any) -> Settings:
 def plan_of(store: Store, run: str) -> Plan:
     stored = runs.get_plan(store, run)
     assert stored
-    plan = checkpoint.load_plan(stored)
+    plan = stored_plan.load_plan(stored)
     assert plan
     return plan
 

@@ -10,7 +10,8 @@ from auditor.errors import FailoverRefused, LogRefused
 from auditor.pipeline import failover
 from auditor.pipeline.binlog import global_ids
 from auditor.pipeline.binlog.dump import Source
-from auditor.pipeline.binlog.global_ids import GlobalId, Logged, Search, search_log
+from auditor.pipeline.binlog.global_ids import GlobalId, Search, search_log
+from auditor.pipeline.binlog.logged import Logged
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import Mark
 from auditor.pipeline.binlog.selection import Selection
@@ -22,8 +23,8 @@ NEW = Source("mysql://h/shop", "new")
 def search(monkeypatch: pytest.MonkeyPatch, wanted: str, own: str, ids: list[str | None], **known: int) -> Search:
     """Search a log of transactions that each have rows of shop.orders."""
     tables = frozenset({("shop", "orders")})
-    log = [Logged(GlobalId.parse(one) if one else None, Place("binlog.000001", 100 * n), tables) for n, one in enumerate(ids, 1)]
-    monkeypatch.setattr(global_ids, "_transactions", lambda source: iter(log))
+    log = [Logged(one, Place("binlog.000001", 100 * n), tables) for n, one in enumerate(ids, 1)]
+    monkeypatch.setattr(global_ids, "logged_transactions", lambda source: iter(log))
     return search_log(NEW, GlobalId.parse(wanted), own, Selection(["orders"], "shop"), known)
 
 
@@ -73,7 +74,7 @@ def test_a_log_without_global_ids(monkeypatch: pytest.MonkeyPatch) -> None:
         (None, "the pipeline has read nothing yet; name the new connection under source: and start it"),
         (
             {"epoch": 0, "file": "b.000001", "position": 4, "gtid": ""},
-            "no global id is known of the last transaction before b.000001:4; switch",
+            "no global id is known of the last transaction before b.000001:4, and no heartbeat; switch",
         ),
         (
             {"epoch": 0, "file": "b.000001", "position": 4, "gtid": "0-1-1", "prepared": {"61.62.1": "b.000001:4:9"}},

@@ -19,9 +19,10 @@ import dialects
 import sql_templates
 from auditor import service
 from auditor.model import Chunk, Plan, Prescan
+from auditor.pipeline.dump_columns import dump_columns
 from auditor.planning import target_schema
 from auditor.planning.prescan import plan_of_stretches
-from auditor.sql import render
+from auditor.sql import dumps, render
 from auditor.sql.bootstraps import BootstrapStatements
 from auditor.sql.changes import MarkStatements, RowStatements
 from auditor.sql.lines import read_lines
@@ -36,9 +37,10 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 TEMPLATES = Path(sql_templates.__file__).parent
 REFRESH = sorted(path.stem for path in TEMPLATES.glob("mysql/refresh_*.sql"))
 CARRY = [path.stem for path in TEMPLATES.glob("postgres/bootstrap_*.sql")]
-NO_CATALOGUE = {"merge_stage_lock", "bootstrap_rename", *REFRESH, *CARRY}
+HEARTBEAT = ("heartbeat_create", "heartbeat_write", "heartbeat_read")
+NO_CATALOGUE = {"merge_stage_lock", "bootstrap_rename", "signature_joined", *REFRESH, *CARRY, *HEARTBEAT}
 CATALOGUE = sorted({path.stem for path in TEMPLATES.glob("*/*.sql")} - {path.stem for path in TEMPLATES.glob("*.sql")} - NO_CATALOGUE)
-SCRIPTS = ("merge", "patch", "bootstrap", "refresh")
+SCRIPTS = ("merge", "patch", "bootstrap", "refresh", "heartbeat")
 """Golden files of several statements, some of which change something."""
 
 CHANGES = ("CREATE", "DELETE", "INSERT", "UPDATE", "DROP", "TRUNCATE")
@@ -59,14 +61,18 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
         chunk = CHUNK if strategy == "range" else Chunk()
         found[f"prescan_{strategy}"] = render.summary(plan_of_stretches(plan), "source", dialect, chunk)
     exact = plan_of(dialect, "exact", "range")
+    found["dump_rows"] = _dump_statement(dialect)
     if dialect.PATCHES:
         found["patch"] = ";\n".join(_patch_statements(dialect, exact))
-    if dialect.LINES:
+    if dialect.LINES and "bootstrap_stage_create" not in dialect.UNAVAILABLE_TEMPLATES:
         found["bootstrap"] = ";\n".join(_bootstrap_statements(dialect, exact))
     if dialect.LOADS:
         found["merge"] = ";\n".join(_merge_statements(dialect))
     if dialect.name == "mysql":
         found["refresh"] = ";\n".join(_refresh_statements(dialect))
+    if dialect.name in ("mysql", "postgres"):
+        table = {"table": dialect.table("shop", "auditor_heartbeat")}
+        found["heartbeat"] = ";\n".join(sql_templates.fill(dialect.template(name), table).strip() for name in HEARTBEAT)
     for name in CATALOGUE:
         try:
             template = dialect.template(name)
@@ -78,12 +84,20 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
     return found
 
 
+def _dump_statement(dialect: Dialect) -> str:
+    """Return the statement that reads rows for a dump."""
+    kinds = {"id": Kind("integer"), "weight": Kind("float64"), "price": Kind("decimal", 10, 2), "at": Kind("timestamp", scale=6)}
+    columns = dump_columns(dialect, [Column(name, str(kind), kind, name != "id") for name, kind in kinds.items()])
+    where = f"{dialect.quote('id')} >= 7"
+    return dumps.read_rows(dialect, dialect.table("shop", "orders"), [column.value for column in columns], where)
+
+
 def _refresh_statements(dialect: Dialect) -> list[str]:
     """Return the statements by which existing rows enter a source's log."""
     names = {"chunks": "chunks", "refresh": "refresh_0123", "table": "orders", "schema": "auditor_refresh"}
     values = {name: dialect.literal(name) for name in ("bootstrap", "pipeline", "attempt", "body")}
     values |= {"number": "3", "columns": "id", "engine": "BLACKHOLE", "condition": "id >= 7 AND (id > 7 OR (id = 7 AND FALSE))"}
-    values |= {"texts": "CAST(id AS CHAR)", "key": "id", "offset": "499", **names}
+    values |= {"texts": "CAST(id AS CHAR)", "key": "id", "offset": "499", "known": "7", **names}
     found = []
     for name in REFRESH:
         template = dialect.template(name)
@@ -114,7 +128,8 @@ def _merge_statements(dialect: Dialect) -> list[str]:
     types["price"] = dialect.native_type(Kind("decimal", 10, 2))
     keys: dict[TableKey, list[str]] = {"dist": ["id"], "sort": ["name", "id"]} if dialect.TABLE_FORM.table_keys else {}
     clauses = table_keys(dialect, "shop.orders", names, keys)
-    before = [positions.create(), positions.list(), table.create_target(types, ["price"], clauses), *table.create_stage()]
+    known = [positions.create(), positions.list(), positions.list_others()]
+    before = [*known, table.create_target(types, ["price"], clauses), *table.create_stage()]
     ranges = dialect.MERGES_RANGES
     chunk = [*table.list_bounds("a1"), *table.merge("a1", [Bound(4096, 2, 1, 0)])] if ranges else table.merge("a1")
     written = positions.write("shop.orders", 4096, "0123456789ab")
@@ -171,7 +186,7 @@ def test_every_statement_is_complete_and_parsable(engine_name: str, name: str) -
     assert "${" not in render_statements(dialect)[name]
     parsed = [parsed_once(statement, dialect.sqlglot_dialect) for statement in selects(dialect, name)]
     locks = dialect.LOCK_POSITIONS.startswith("SELECT")
-    assert len(parsed) == {"merge": 2 + locks + dialect.MERGES_RANGES, "refresh": 4}.get(name, 1)
+    assert len(parsed) == {"merge": 3 + locks + dialect.MERGES_RANGES, "refresh": 5}.get(name, 1)
     every = render_statements(dialect)[name].split(";\n")
     changes = [parsed_once(one, dialect.sqlglot_dialect) for one in every if one.startswith(CHANGES)]
     assert bool(changes) == (name in SCRIPTS)
@@ -205,7 +220,7 @@ def test_every_template_documents_its_rows(path: Path) -> None:
     if sql_templates.body(text).startswith(("SELECT", "SHOW", "WITH")):
         assert sql_templates.comment(text).startswith(("One row", "One row per")), path
     else:
-        assert path.stem.startswith(("merge_", "patch_", "bootstrap_", "refresh_")), path
+        assert path.stem.startswith(("merge_", "patch_", "bootstrap_", "refresh_", "heartbeat_", "live_sums_")), path
         assert sql_templates.body(text).startswith((*CHANGES, "LOCK", "RENAME")), path
         assert re.match("[A-Z][a-z]+s ", sql_templates.comment(text)), f"{path} does not begin with what it does"
 

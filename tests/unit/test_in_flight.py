@@ -13,7 +13,7 @@ from auditor import service
 from auditor.config import validate_settings
 from auditor.model import SIDES, Report, Verdict
 
-pytestmark = [pytest.mark.duckdb, pytest.mark.usefixtures("open_databases")]
+pytestmark = pytest.mark.duckdb
 SETTLE = {"column": "moved", "lag": "1h"}
 ROWS = "INSERT INTO t SELECT i, 'row ' || i, TIMESTAMP '2020-01-01' + INTERVAL (i) MINUTE FROM range(1000) r(i)"
 MOVED = "UPDATE t SET v = 'new', moved = now() AT TIME ZONE 'UTC' WHERE "

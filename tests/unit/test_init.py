@@ -99,7 +99,7 @@ def test_tables_on_both_sides_become_audits(tmp_path: Path, capsys: pytest.Captu
     assert main(["init", "--source", source, "--target", target]) == 0
     assert capsys.readouterr().err == "wrote auditor.yaml with 6 audits; 2 tables are left out, and its end says why\n"
     settings = load(Path("auditor.yaml"), {})
-    tables = {(audit.source.table, audit.target.table) for audit in settings.audits.values()}
+    tables = {(audit.sources[0].table, audit.target.table) for audit in settings.audits.values()}
     assert tables == {("Orders", "orders"), *((name, name) for name in ("items", "no", "a b", "a_b", '"a.b/c ""d"""'))}
     assert main(["check"]) == 0
 
@@ -122,7 +122,7 @@ def test_every_name_that_is_proposed_is_read_back(tmp_path: Path, monkeypatch: p
     tables = keyed(*(f'"{name}"' for name in names))
     source, target = create_databases(tmp_path, tables, tables)
     assert main(["init", "--source", source, "--target", target]) == 0
-    assert {audit.source.table for audit in load(Path("auditor.yaml"), {}).audits.values()} == set(names)
+    assert {audit.sources[0].table for audit in load(Path("auditor.yaml"), {}).audits.values()} == set(names)
     assert main(["check"]) == 0
 
 
@@ -149,7 +149,7 @@ def test_each_table_that_cannot_be_audited_has_a_line_that_says_why(tmp_path: Pa
     source, target = create_databases(tmp_path, SOURCE, TARGET)
     write(Path("auditor.yaml"), source, target)
     settings = load(Path("auditor.yaml"), {})
-    assert {(audit.source.table, audit.target.table, audit.key) for audit in settings.audits.values()} == {
+    assert {(audit.sources[0].table, audit.target.table, audit.key) for audit in settings.audits.values()} == {
         ("shop.orders", "lake.orders", ()),
         ("shop.twice", "shop.twice", ()),
         ("Keyed_There", "keyed_there", ("a", "B")),

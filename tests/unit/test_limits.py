@@ -15,7 +15,6 @@ from auditor.model import SIDES, Report, Verdict
 from auditor.run import audit_run
 from auditor.run.locate import _refine
 
-pytestmark = pytest.mark.usefixtures("open_databases")
 ROWS = 120_000
 
 

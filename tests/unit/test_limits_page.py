@@ -16,7 +16,7 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Report, Verdict
 from auditor.run import audit_run
 
-pytestmark = [pytest.mark.duckdb, pytest.mark.usefixtures("open_databases")]
+pytestmark = pytest.mark.duckdb
 
 PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"

@@ -29,8 +29,6 @@ from auditor.store import Store, open_store, repairs, runs, salt
 from auditor.store import left_out as stored_left_out
 from dialects import Place
 
-pytestmark = pytest.mark.usefixtures("open_databases")
-
 ROWS = 2000
 MASKS = ["orders.id", "orders.card", "*.email", "orders.moved"]
 draw = random.Random(13)

@@ -28,7 +28,7 @@ from auditor.store import Store, open_store
 from auditor.summary.field import P
 from auditor.summary.key_number import FACTORS, Q
 
-pytestmark = [pytest.mark.duckdb, pytest.mark.usefixtures("open_databases")]
+pytestmark = pytest.mark.duckdb
 ROWS = 1000
 SETTLE: dict[str, Any] = {"settle": {"column": "moved", "lag": "1h"}, "overdue_after": 3, "partition": {"size": 100}}
 YOUNG = "moved = now() AT TIME ZONE 'UTC'"

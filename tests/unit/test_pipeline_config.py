@@ -65,6 +65,13 @@ def test_settings_of_a_pipeline(tmp_path: Path) -> None:
         ("every: 10s", "every: often", "pipelines.shop.targets.warehouse.every: 'often' is not a duration; write 90s, 15m or 2h"),
         ("exclude:", "excluded:", "pipelines.shop.columns.orders.excluded: unknown setting 'excluded'; did you mean 'exclude'?"),
         ("staging: {path: /var/lib/auditor/shop}", "staging: {}", "pipelines.shop.staging.path: this setting is required; add it"),
+        (
+            "    staging:",
+            "    tracker: {url: 'mysql://t:p@db:3306/'}\n    staging:",
+            "shop.tracker: url: it leads to the source's own server; give the tracker a server of its own",
+        ),
+        ("    staging:", "    tracker: {url: 'postgresql://db/x'}\n    staging:", "shop.tracker: url: it is no MySQL or MariaDB; give the"),
+        ("    staging:", "    tracker: {url: 'nothing'}\n    staging:", "shop.tracker: url: "),
     ],
 )
 def test_wrong_settings_name_what_is_wrong(tmp_path: Path, old: str, new: str, sentence: str) -> None:
@@ -72,6 +79,27 @@ def test_wrong_settings_name_what_is_wrong(tmp_path: Path, old: str, new: str, s
     with pytest.raises(ConfigError) as raised:
         load(tmp_path, GOOD.replace(old, new))
     assert sentence in str(raised.value)
+
+
+@pytest.mark.parametrize(("table", "settle"), [("orders", "heartbeat: {}, barrier: 60s"), ("crm_leads", "heartbeat: {}, barrier: 1h")])
+def test_a_heartbeat_that_may_overtake_rows_is_no_barrier(tmp_path: Path, table: str, settle: str) -> None:
+    ends = f"source: {{connection: shop, table: {table}}}, target: {{connection: warehouse, table: shop.{table}}}"
+    text = GOOD.replace("audits: {}", f"audits: {{carried: {{{ends}, settle: {{column: at, {settle}}}}}}}")
+    with pytest.raises(ConfigError, match=rf"the pipeline 'shop' merges each table by itself, so that .+ rows of {table}; remove barrier"):
+        load(tmp_path, text)
+    load(tmp_path, text.replace("barrier: ", "lag: "))
+    load(tmp_path, text.replace(f"table: {table}", "table: elsewhere"))
+
+
+def test_a_barrier_needs_a_heartbeat(tmp_path: Path) -> None:
+    ends = "source: {connection: shop, table: t}, target: {connection: warehouse, table: t}"
+    with pytest.raises(ConfigError, match=r"barrier waits for a heartbeat, and none is given; add the source's \(heartbeat: \{\}\)"):
+        load(tmp_path, GOOD.replace("audits: {}", f"audits: {{a: {{{ends}, settle: {{column: at, lag: 1s, barrier: 60s}}}}}}"))
+
+
+def test_the_password_of_a_tracker_is_a_secret(tmp_path: Path) -> None:
+    settings = load(tmp_path, GOOD.replace("    staging:", "    tracker: {url: 'mysql://t:hidden7@other/'}\n    staging:"))
+    assert "hidden7" in find_secrets(settings) and "hidden7" not in repr(settings)
 
 
 def test_only_a_connection_with_write_is_written_to(tmp_path: Path) -> None:

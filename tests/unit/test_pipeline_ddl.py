@@ -54,7 +54,6 @@ def test_what_rows_have_in_a_new_column(definition: str, text: str | None) -> No
         ("CREATE TEMPORARY TABLE t (a int)", []),
         ("CREATE VIEW t AS SELECT 1", []),
         ("ALTER TABLE t PARTITION BY HASH (a) PARTITIONS 4", []),
-        ("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4", []),
         ("ALTER USER t IDENTIFIED BY 'x'", []),
     ],
 )
@@ -67,10 +66,20 @@ def test_renamed_columns() -> None:
     assert [(one["from"], one["to"]) for one in ops(swap)] == [("a", "b"), ("b", "a"), ("c", "d e")]
 
 
-@pytest.mark.parametrize("part", ["DROP PARTITION p1", "TRUNCATE PARTITION ALL", "EXCHANGE PARTITION p WITH TABLE u", "IMPORT TABLESPACE"])
-def test_rows_that_come_or_go_in_silence(part: str) -> None:
-    [op] = ops(f"ALTER TABLE t {part}")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE t DROP PARTITION p1", "ALTER TABLE t TRUNCATE PARTITION ALL", "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u",
+        "ALTER TABLE t IMPORT TABLESPACE", "ALTER IGNORE TABLE t ADD UNIQUE (a)", "ALTER ONLINE IGNORE TABLE t ADD CONSTRAINT c UNIQUE (a)",
+    ],
+)  # fmt: skip
+def test_rows_that_come_or_go_in_silence(statement: str) -> None:
+    [op] = ops(statement)
     assert op["op"] == "rows" and "without a word of them in the log" in op["why"]
+
+
+def test_all_texts_get_another_character_set() -> None:
+    assert ops("ALTER TABLE t CONVERT TO CHARACTER SET latin1") == [{"op": "convert"}]
 
 
 def test_what_is_not_understood_is_said() -> None:

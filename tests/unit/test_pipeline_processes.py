@@ -31,9 +31,8 @@ stop.wait()
 @pytest.fixture
 def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PipelineProcesses]:
     """Processes of two pipelines, in which a program waits for its end."""
-    monkeypatch.setattr(pipeline_processes, "command", lambda file, name: [sys.executable, "-c", PROGRAM, str(tmp_path)])
     monkeypatch.setattr(pipeline_processes, "FIRST_WAIT", 0.01)
-    made = PipelineProcesses(tmp_path / "auditor.yaml", ["one", "two"])
+    made = PipelineProcesses(tmp_path / "auditor.yaml", ["one", "two"], lambda file, name: [sys.executable, "-c", PROGRAM, str(tmp_path)])
     made.start()
     yield made
     made.stop(10)
@@ -81,15 +80,20 @@ def test_a_process_is_started_again_at_once_by_request(
     _until(lambda: len(_pids(tmp_path, "began")) == 4)
 
 
-def test_names_must_be_pipelines(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("setting", "what"), [("pipelines", "pipeline"), ("heartbeats", "connection")])
+def test_names_must_exist(tmp_path: Path, setting: str, what: str) -> None:
     path = tmp_path / "auditor.yaml"
-    path.write_text(json.dumps({"connections": {}, "audits": {}, "service": {"pipelines": ["shop"]}}))
-    with pytest.raises(ConfigError, match=r"service.*pipelines.*there is no pipeline 'shop'"):
+    path.write_text(json.dumps({"connections": {}, "audits": {}, "service": {setting: ["shop"]}}))
+    with pytest.raises(ConfigError, match=rf"service.*{setting}.*there is no {what} 'shop'"):
         config.load(path)
 
 
-def test_the_command_runs_one_pipeline() -> None:
+def test_the_commands_run_one_pipeline_and_one_writer_of_heartbeats() -> None:
     assert pipeline_processes.command(Path("/a/auditor.yaml"), "shop")[1:] == [
         *("-m", "auditor", "pipeline", "run", "shop"),
+        *("--config", "/a/auditor.yaml"),
+    ]
+    assert pipeline_processes.heartbeat_command(Path("/a/auditor.yaml"), "shop")[1:] == [
+        *("-m", "auditor", "heartbeat", "run", "shop"),
         *("--config", "/a/auditor.yaml"),
     ]

@@ -45,9 +45,9 @@ def audit(**more: Any) -> Audit:
 def test_audit_is_split_into_source_to_dump_and_dump_to_target() -> None:
     found = proxy.split_audit("orders", audit(threshold=0.9, recheck={}), CONNECTIONS)
     first, second = found["orders.dump"], found["orders.target"]
-    assert [(one.source.connection, one.target.connection) for one in (first, second)] == [("shop", "lake"), ("lake", "warehouse")]
-    assert first.target.place == second.source.place
-    assert first.target.columns == second.source.columns == {}
+    assert [(one.sources[0].connection, one.target.connection) for one in (first, second)] == [("shop", "lake"), ("lake", "warehouse")]
+    assert first.target.place == second.sources[0].place
+    assert first.target.columns == second.sources[0].columns == {}
     assert second.target.columns == {"name": "label"}
     for one in (first, second):
         assert (one.via, one.key, one.threshold.score, one.recheck is not None) == (None, ("id",), 0.9, True)

@@ -14,7 +14,7 @@ from auditor.model import Verdict
 from auditor.service import notify
 from auditor.store import Store, open_store
 
-pytestmark = [pytest.mark.duckdb, pytest.mark.usefixtures("open_databases")]
+pytestmark = pytest.mark.duckdb
 ROWS, SIZE = 10_000, 1000
 
 

@@ -20,12 +20,14 @@ from auditor.compare.accounting import MASK
 from auditor.config import Settings
 from auditor.model import (
     Advice,
+    Alignment,
     ColumnDifference,
     Comparison,
     Difference,
     Differences,
     Divergent,
     Jaccard,
+    LiveCheck,
     Look,
     Measure,
     NotCompared,
@@ -33,6 +35,7 @@ from auditor.model import (
     Remedy,
     Report,
     Score,
+    ShardResult,
     SideCost,
     State,
     Step,
@@ -100,6 +103,85 @@ def with_plan(report: Report, shop: Settings, **more: Any) -> Report:
     return replace(report, plan=replace(plan, watermark="2026-03-18 06:15:00", snapshot="per_chunk", **more))
 
 
+def aligned_report(text: str = "") -> Report:
+    """Return the full report of a run that is aligned; ``text`` is appended to each text from outside."""
+    way = f"the server says in its snapshot where that stands{text}"
+    return replace(
+        full_report(text),
+        aligned=Alignment(position=f"bin.000004:1234{text}", time=AT, way=way, pipeline=f"shop{text}", held=0.42),
+        live=live_check(text, scanned=f"a rescan was asked for{text}"),
+    )
+
+
+def live_check(text: str = "", scanned: str = "") -> LiveCheck:
+    """Return what a run says of live summaries; ``text`` is appended to each text from outside."""
+    lost = Difference(kind="extra", key={"id": f"7{text}"}, rows={"source": 0, "target": 1})
+    places = {"place": f"bin.000004:1234{text}", "began_place": f"bin.000001:4{text}", "proved_place": f"bin.000003:9{text}"}
+    return LiveCheck(
+        pipeline=f"shop{text}", time=AT, began=AT - dt.timedelta(days=9), proved=AT - dt.timedelta(days=2), scanned=scanned, moved=1,
+        lost=(lost,) if scanned else (), lost_partitions=(f"keys 0 to 9{text}",) if scanned else (), **places,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_both_ages_of_live_summaries_are_shown(shop: Settings, form: str) -> None:
+    def shown(report: Report) -> str:
+        return " ".join(unescape(re.sub(r"<[^>]+>", "", render.run(with_plan(report, shop), None, form))).split())
+
+    full = full_report()
+    assert full.comparison
+    all_equal = replace(full.comparison, equal=10, target_only=0, skipped=0, skipped_rows=0, divergent=())
+    equal = replace(full, verdict=Verdict.MATCH, comparison=all_equal, differences=None, measures=(), live=live_check())
+    assert "equals the stream as of bin.000004:1234 (2026-03-18 06:30:00 UTC); the source was not scanned" in shown(equal)
+    for one in (equal, replace(equal, verdict=Verdict.MISMATCH)):
+        assert re.search("gainst the source up to 2026-03-16 06:30:00 UTC, at bin.000003:9", shown(one))
+        assert "keeps the source's summaries since 2026-03-09 06:30:00 UTC, from bin.000001:4 on" in shown(one)
+    differs = shown(replace(equal, verdict=Verdict.MISMATCH))
+    assert "equals" not in differs and "was compared with the stream as of bin.000004:1234" in differs
+    scanned = shown(aligned_report())
+    assert "source was scanned at bin.000004:1234 (2026-03-18 06:30:00 UTC): a rescan was asked for" in scanned
+    assert "he stream lost this: the end of a row" in scanned and "he stream lost rows of keys 0 to 9" in scanned
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_where_both_sides_were_read_is_shown(shop: Settings, form: str) -> None:
+    shown = " ".join(unescape(re.sub(r"<[^>]+>", "", render.run(with_plan(aligned_report(), shop), None, form))).split())
+    wanted = ("bin.000004:1234 (2026-03-18 06:30:00 UTC)", "server says in its snapshot where that stands", "still for 0.42 s")
+    assert [text for text in wanted if text.lower() not in shown.lower()] == []
+    not_aligned = replace(full_report(), not_aligned="the pipeline shop is paused")
+    shown = " ".join(unescape(re.sub(r"<[^>]+>", "", render.run(with_plan(not_aligned, shop), None, form))).split())
+    assert re.search("not aligned:? the pipeline shop is paused", shown, re.IGNORECASE)
+
+
+def test_where_both_sides_were_read_is_in_the_json(shop: Settings) -> None:
+    found = as_json.report(with_plan(aligned_report(), shop))
+    VALIDATOR.validate({**found, "state": "done"})
+    assert found["aligned"] == {
+        "position": "bin.000004:1234", "time": AT.isoformat(), "pipeline": "shop", "held_seconds": 0.42,
+        "way": "the server says in its snapshot where that stands",
+    }  # fmt: skip
+    found = as_json.report(replace(full_report(), not_aligned="why"))
+    VALIDATOR.validate({**found, "state": "done"})
+    assert (found["aligned"], found["not_aligned"], found["live"]) == (None, "why", None)
+    live = as_json.report(with_plan(aligned_report(), shop))["live"]
+    assert live and (live["proved"]["place"], live["scanned"], live["moved_rows"]) == ("bin.000003:9", "a rescan was asked for", 1)
+    assert [(one["kind"], one["key"]) for one in live["lost"]] == [("extra", {"id": 7})] and live["lost_partitions"] == ["keys 0 to 9"]
+
+
+def test_where_each_shard_was_read_is_shown(shop: Settings) -> None:
+    places = ("bin.000004:1234", "bin.000009:77")
+    found = [Alignment(position=one, time=AT, way="the server says it", pipeline="shop", held=0.4) for one in places]
+    shards = tuple(ShardResult(label=f"shop{number}: orders", aligned=one) for number, one in enumerate(found))
+    whole = Alignment(position=" and ".join(places), time=AT, way="the server says it", pipeline="eu and us", held=0.4)
+    report = with_plan(replace(full_report(), aligned=whole, shards=shards), shop)
+    for form in ("text", "markdown", "html"):
+        shown = " ".join(unescape(re.sub(r"<[^>]+>", " ", render.run(report, None, form))).split())
+        assert "pipelines eu and us held" in shown and all(shown.count(place) >= 2 for place in places), form
+    values = as_json.report(report)
+    VALIDATOR.validate({**values, "state": "done"})
+    assert [one["aligned"] and one["aligned"]["position"] for one in values["shards"]] == list(places)
+
+
 # completeness
 
 NOT_COMPARED = (
@@ -151,7 +233,7 @@ def test_the_json_is_complete(shop: Settings) -> None:
 def test_real_reports_match_the_schema(shop: Settings, name: str) -> None:
     report = service.run_audit(shop, name)
     found = as_json.report(report)
-    VALIDATOR.validate(found)
+    VALIDATOR.validate({**found, "state": "done"})
     assert set(found) == set(SCHEMA["$defs"]["report"]["properties"])
     for form in render.FORMATS:
         assert render.run(report, None, form)
@@ -202,7 +284,8 @@ def check_page(text: str) -> None:
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])
 def test_hostile_text_is_harmless(shop: Settings, form: str) -> None:
     secret = NotCompared(column=HOSTILE, how="left out", what=HOSTILE)
-    report = with_plan(full_report(HOSTILE), shop, not_compared=(secret,), notes=(HOSTILE,))
+    report = with_plan(aligned_report(HOSTILE), shop, not_compared=(secret,), notes=(HOSTILE,))
+    report = replace(report, not_aligned=HOSTILE)
     text = render.run(report, None, form)
     assert "\x1b" not in text and "\u202e" not in text
     assert "\u241b" in text and "\u27e8U+202E\u27e9" in text

@@ -129,7 +129,7 @@ class Table:
 
 
 @pytest.fixture
-def table(tmp_path: Path, open_databases: None) -> Table:
+def table(tmp_path: Path) -> Table:
     return Table(tmp_path)
 
 

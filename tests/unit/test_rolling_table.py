@@ -16,7 +16,6 @@ from auditor.report.day import load_day
 from auditor.service import audits
 from auditor.store import Store, open_store
 
-pytestmark = pytest.mark.usefixtures("open_databases")
 ROWS = 10_000
 SIZE = 1000
 

@@ -89,7 +89,6 @@ class Patient(NoCheckpoint):
 
 
 @pytest.mark.duckdb
-@pytest.mark.usefixtures("open_databases")
 def test_neither_server_waits_for_the_store_between_two_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for side in SIDES:
         with duckdb.connect(str(tmp_path / f"{side}.duckdb")) as connection:

@@ -25,7 +25,7 @@ from auditor.service import audits
 from auditor.store import audit_state, open_store, retention, rolling_parts, runs
 from auditor.store.audit_state import AuditState
 
-pytestmark = [pytest.mark.duckdb, pytest.mark.usefixtures("open_databases")]
+pytestmark = pytest.mark.duckdb
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 INSIDE, OUTSIDE = {"keys": {"from": 1000, "to": 2000}}, {"keys": {"from": 3001, "to": 3999}}

@@ -53,6 +53,9 @@ def test_up_to_t_differences_are_recovered_exactly(t: int, hashed: bool, data: s
     sums = sum_differences(source, target, 2 * t)
     found = decode(np.array([sums], np.int64), t, width)
     assert found == [tuple(sorted(expected)) if expected else None]
+    differing = sorted(expected)
+    symbols = [(target.get(position, 0) - source.get(position, 0)) % P for position in differing]
+    assert syndromes.symbols_at(sums, differing) == symbols
 
 
 @pytest.mark.parametrize("t", [1, 3, 8])

@@ -13,7 +13,7 @@ from auditor import canonical, service
 from auditor.config import Settings, validate_settings
 from auditor.errors import NotResumable, ResultError
 from auditor.history import fingerprint
-from auditor.history.checkpoint import dump_plan, load_plan
+from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.model import SIDES, Progress, Report, State, Verdict
 from auditor.store import Store, open_store
 from dialects import Place, Session, Table

@@ -80,6 +80,8 @@ def digits(value: Any) -> Fraction:
         (DOUBLE, DOUBLE, {"absolute": 1e-30}, "float64"),
         (MONEY, DOUBLE, {"absolute": 0.01}, "rounded(2)"),
         (DOUBLE, DOUBLE, {"relative": 1e-6}, "float32"),
+        (DOUBLE, DOUBLE, {"relative": 1.2e-7}, "float32"),
+        (DOUBLE, DOUBLE, {"relative": 1.1e-7}, "float64"),  # finer than the spacing of single precision, 2^-23
         (DOUBLE, DOUBLE, {"relative": 1e-9}, "float64"),
         (MONEY, MONEY, {"relative": 1e-6}, "decimal(12,4)"),
         (MONEY, DOUBLE, {"relative": 1e-6}, "float32"),

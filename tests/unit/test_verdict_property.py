@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Report, Side, Verdict
 from auditor.run import audit_run
-from tests.unit.conftest import keep_databases_open
+from tests.kept_open import keep_databases_open
 
 pytestmark = pytest.mark.duckdb
 KEYS = st.one_of(st.integers(-20, 60), st.integers(0, 12).map(lambda n: 900_000_007 * n))

@@ -24,6 +24,7 @@ from auditor.api.pages import (
     _pipeline_table,
     _pipelines,
     _run,
+    _segments,
     _sql,
     _tokens,
 )
@@ -52,7 +53,8 @@ def create(settings: Settings, store: Store, processes: PipelineProcesses | None
     app.state.app_state = AppState(settings, store, pipelines=processes)
     app.state.insecure = insecure
     # _sql before _audit: the route of an audit's page takes every path below /audits, because names may contain slashes.
-    for module in (_login, _assets, _about, _compare, _overview, _sql, _audit, _run, _patch, _day, _pipelines, _pipeline_table, _tokens):
+    first = (_login, _assets, _about, _compare, _overview, _sql, _audit, _run, _patch, _day)
+    for module in (*first, _pipelines, _pipeline_table, _segments, _tokens):
         app.include_router(module.router)
     app.add_exception_handler(AuditorError, _handle_auditor_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)

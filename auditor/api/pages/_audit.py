@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import yaml
-from fastapi import APIRouter, Form, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import RedirectResponse
 
 from auditor import service
 from auditor.api.dependencies import App, AppState
@@ -49,8 +49,10 @@ MAX_PARTS = 50
 
 
 @router.get("/audits/{name:path}")
-def audit_page(request: Request, app: App, visitor: Reader, name: str, before: str = "") -> HTMLResponse:
-    """Show the audit; ``before`` is the last run of the history's previous page."""
+def audit_page(request: Request, app: App, visitor: Reader, name: str, before: str = "") -> Response:
+    """Show the audit; ``before`` is the last run of the history's previous page. That of an audit of segments is elsewhere."""
+    if name in app.configured.segments:
+        return redirect(url("segments", name))
     settings = app.settings
     definition = service.audit(settings, name)
     shown = next(iter(audits.overview(app.configured, app.store, name)), None)

@@ -14,6 +14,8 @@ GLOSSARY = {
     "published": "A coarser score over partitions: an equal partition counts 1, any other the share of its minhashes that are equal.",
     "coverage": "The share of the table that was compared. What was not compared never counts as equal.",
     "verified": "Everything that the source held up to this time was seen equal in the target.",
+    "stream": "Up to this time the target equals the stream, which says what the source's log says. The source itself was not read.",
+    "proved": "The last scan of the source that live summaries were compared with. What its log does not say since is not known.",
     "within": "Up to this time the target was equal to the source, or differed no more than the audit allows.",
     "watermark": "Rows from this time on were left out on both sides, because they may still be in flight.",
     "age": "Time since the run of the last verdict ended. Runs that failed or were cancelled have none; nor do runs with other settings"
@@ -27,6 +29,7 @@ GLOSSARY = {
     "difference": "One row that is not equal. Missing: only the source has it. Extra: only the target has it. Changed: both have"
     " the key, and a column differs.",
     "unsettled": "A difference that was still changing at the last recheck. It may be a row in flight.",
+    "shard": "One of several tables that together are the source. Each row should be on one of them; a key that several hold is doubled.",
     "rows": "How many rows of each table were compared.",
     "bootstrap": "A copy of the target's table, or of a range of its keys, made anew from the source by auditor bootstrap.",
     "drift": "Changes of the tables' columns since the previous run.",
@@ -60,6 +63,11 @@ GLOSSARY = {
     " the source has, and drop what it lacks.",
     "segment": "A piece of a table's changes, cut at places that depend on the stream only. Equal segments have equal digests, even if"
     " different processes wrote them.",
+    "segment audit": "Compares two writers of one stream of changes: both cut it at the same places, so that segment can be compared with"
+    " segment by digest. A side may also be the source's log, read anew.",
+    "awaited": "How long one side has had a segment that the other does not have yet.",
+    "time line": "The newest segments of both sides, over the time in which the source committed their changes. Point at one to see what it"
+    " is.",
     "patch": "The statements that make rows of the target equal to the source's. Nothing is written before somebody applies it, and what"
     " was written can be undone.",
 }

@@ -44,6 +44,7 @@ def render_page(request: Request, template: str, *, status: int = 200, visitor: 
             section=request.url.path.split("/")[1],
             now=now(),
             has_pipelines=bool(request.app.state.app_state.configured.pipelines),
+            has_segments=bool(request.app.state.app_state.configured.segments),
             version=__version__,
             **values,
         )

@@ -15,7 +15,7 @@ from auditor.api.pages._lag_chart import SPANS, Span, begin, build_chart
 from auditor.api.pages._layout import redirect, render_page, url
 from auditor.api.pages._session import Definer, Reader
 from auditor.errors import ConfigError
-from auditor.service import pipeline_bootstraps
+from auditor.service import pipeline_bootstraps, pipelines
 from auditor.service.pipeline_lags import check_table, list_lags
 from auditor.store import refreshes, segments
 
@@ -81,7 +81,26 @@ def bootstrap_table(
     """Ask for the existing rows of a table, or of a range of its keys, to be sent through the stream."""
     ends = _key(first), _key(last)
     pipeline_bootstraps.request(app.configured, app.store, name, table, first=ends[0], last=ends[1], by=visitor.name)
-    return redirect(f"{url('pipelines', name)}/table?{urlencode({'target': target, 'table': table})}#bootstraps")
+    return redirect(f"{_address(name, target, table)}#bootstraps")
+
+
+@router.post("/pipelines/{name}/skip")
+def skip_events(
+    app: App,
+    visitor: Definer,
+    name: str,
+    target: Annotated[str, Form(max_length=255)],
+    table: Annotated[str, Form(max_length=255)],
+    position: Annotated[str, Form(max_length=255)],
+    reason: Annotated[str, Form(max_length=1000)],
+) -> RedirectResponse:
+    """Let a stopped table go on without the events that stop it at a place."""
+    pipelines.skip(app.configured, app.store, name, table, position, reason, by=visitor.name)
+    return redirect(_address(name, target, table))
+
+
+def _address(name: str, target: str, table: str) -> str:
+    return f"{url('pipelines', name)}/table?{urlencode({'target': target, 'table': table})}"
 
 
 def _key(text: str) -> int | None:

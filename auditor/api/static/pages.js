@@ -103,18 +103,36 @@ function chartAxis() {
   return { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
 }
 
-function drawChart(place) {
-  const series = JSON.parse(place.dataset.series);
-  const says = document.getElementById("chart-says");
-  const axis = chartAxis();
-  const least = Math.min(1, ...series.score, ...series.lower.filter((one) => one !== null));
-  const low = least === 1 ? 0 : Math.max(0, least - (1 - least) * 0.15);
-  const options = {
+// What the charts over time have in common: "axis" adds to the axis of values, and "says" tells what is at a place of the series.
+function chartOptions(place, axis, says) {
+  const below = document.getElementById("chart-says");
+  return {
     width: place.clientWidth,
     height: place.clientHeight,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+    axes: [{ ...chartAxis(), space: 90, values: (_, found) => dates(found) }, { ...chartAxis(), ...axis }],
+    hooks: {
+      setCursor: [(chart) => {
+        const at = chart.cursor.idx;
+        if (at !== null && at !== undefined) below.textContent = says(at);
+      }],
+    },
+  };
+}
+
+function drawChart(place) {
+  const series = JSON.parse(place.dataset.series);
+  const least = Math.min(1, ...series.score, ...series.lower.filter((one) => one !== null));
+  const low = least === 1 ? 0 : Math.max(0, least - (1 - least) * 0.15);
+  const axis = { size: 76, values: (_, found) => found.map((one) => (one > 1 ? "" : String(Number(one.toPrecision(7))))) };
+  const common = chartOptions(place, axis, (at) => {
+    const between = series.lower[at] === series.upper[at] ? "exact" : `${series.lower[at]} to ${series.upper[at]}`;
+    return `${utc(series.at[at])}: ${series.verdict[at]}, ${series.score[at]} (${between})`;
+  });
+  const options = {
+    ...common,
     scales: { y: { range: [low, 1 + (1 - low) * 0.06] } },
     series: [
       {},
@@ -123,16 +141,7 @@ function drawChart(place) {
       { stroke: "transparent", points: { show: false } },
     ],
     bands: [{ series: [3, 2], fill: colour("--band") }],
-    axes: [{ ...axis, space: 90, values: (_, found) => dates(found) }, { ...axis, size: 76, values: (_, found) => found.map((one) => (one > 1 ? "" : String(Number(one.toPrecision(7))))) }],
-    hooks: {
-      draw: [(chart) => drawMarks(chart, series.at, series.verdict)],
-      setCursor: [(chart) => {
-        const at = chart.cursor.idx;
-        if (at === null || at === undefined) return;
-        const between = series.lower[at] === series.upper[at] ? "exact" : `${series.lower[at]} to ${series.upper[at]}`;
-        says.textContent = `${utc(series.at[at])}: ${series.verdict[at]}, ${series.score[at]} (${between})`;
-      }],
-    },
+    hooks: { ...common.hooks, draw: [(chart) => drawMarks(chart, series.at, series.verdict)] },
   };
   place.replaceChildren();
   place.chart = new uPlot(options, [series.at, series.score, series.lower, series.upper], place);
@@ -154,28 +163,15 @@ function drawLag(place) {
   const history = JSON.parse(place.dataset.lag);
   const most = Math.max(1, ...history.seconds.filter((one) => one !== null));
   const shown = most > history.limit / 3;
-  const says = document.getElementById("chart-says");
-  const axis = chartAxis();
+  const axis = { size: 62, incrs: LAG_STEPS, values: (_, found) => found.map(shortDuration) };
   const options = {
-    width: place.clientWidth,
-    height: place.clientHeight,
-    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-    legend: { show: false },
-    cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+    ...chartOptions(place, axis, (at) => (history.says[at] ? `${utc(history.at[at])}: ${history.says[at]}` : "")),
     scales: { x: { range: [history.from, history.to] }, y: { range: [0, Math.max(most, shown ? history.limit : 0) * 1.08] } },
     series: [
       {},
       { stroke: colour("--spark"), fill: colour("--band"), width: 2, points: { size: 4, fill: colour("--spark") } },
       { stroke: colour("--mismatch"), width: 1.5, dash: [6, 5], points: { show: false }, show: shown },
     ],
-    axes: [{ ...axis, space: 90, values: (_, found) => dates(found) }, { ...axis, size: 62, incrs: LAG_STEPS, values: (_, found) => found.map(shortDuration) }],
-    hooks: {
-      setCursor: [(chart) => {
-        const at = chart.cursor.idx;
-        if (at === null || at === undefined) return;
-        says.textContent = history.says[at] ? `${utc(history.at[at])}: ${history.says[at]}` : "";
-      }],
-    },
   };
   place.replaceChildren();
   place.chart = new uPlot(options, [history.at, history.seconds, history.at.map(() => history.limit)], place);

@@ -91,6 +91,13 @@ def charset_of(collation: int) -> str | None:
 
 
 @cache
+def collation_of(charset: str) -> int | None:
+    """Return the number of a collation of the character set; None if that is not known."""
+    numbers = _COLLATIONS.get("utf8mb3" if charset == "utf8" else charset)
+    return int(numbers.split()[0].partition("-")[0]) if numbers else None
+
+
+@cache
 def decoder(charset: str) -> Decode | None:
     """Return the function that decodes the character set; None if there is none. The function raises UnicodeDecodeError."""
     if charset in UTF8:

@@ -8,8 +8,11 @@ https://mariadb.com/kb/en/storage-engine-independent-column-compression/
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 
 import pyarrow as pa
+
+from auditor.pipeline.binlog.event_types import HEADER
 
 PAYLOAD_SIZE, PAYLOAD_ALGORITHM, PAYLOAD_RAW_SIZE = 1, 2, 3
 ZSTANDARD, UNCOMPRESSED = 0, 255
@@ -24,6 +27,38 @@ def transaction_events(data: bytes, first: int | None = None) -> bytes:
     ``data`` is the body of the event: fields of a number, a size and a value, up to the one with the number 0, then the payload. For
     the first bytes it may be cut off after `BLOCK_BYTES`. Raises ValueError or OSError if it cannot be unpacked.
     """
+    payload, algorithm, raw_size = _fields(data)
+    if algorithm == UNCOMPRESSED:
+        return bytes(payload[:first])
+    unpacked: bytes
+    if first is None:
+        unpacked = pa.decompress(payload, decompressed_size=raw_size, codec="zstd", asbytes=True)
+    else:
+        with pa.CompressedInputStream(pa.BufferReader(payload), "zstd") as stream:
+            unpacked = stream.read(min(first, raw_size))
+    return unpacked
+
+
+def each_transaction_event(data: bytes) -> Iterator[bytes]:
+    """Yield the events of MySQL's compressed transaction, each without a checksum: no more of them is unpacked than is asked for.
+
+    Raises ValueError or OSError if it cannot be unpacked.
+    """
+    payload, algorithm, raw_size = _fields(data)
+    stream = pa.BufferReader(payload)
+    with stream if algorithm == UNCOMPRESSED else pa.CompressedInputStream(stream, "zstd") as events:
+        while raw_size:
+            header = events.read(HEADER.size)
+            size = HEADER.unpack(header)[3] if len(header) == HEADER.size else 0
+            event = header + events.read(size - HEADER.size) if size >= HEADER.size else b""
+            if not size or len(event) != size or size > raw_size:
+                raise ValueError("it ends within an event")
+            raw_size -= size
+            yield event
+
+
+def _fields(data: bytes) -> tuple[memoryview, int, int]:
+    """Return a compressed transaction's payload, its algorithm, and its size when it is unpacked. Raises ValueError and KeyError."""
     at, fields = 0, {}
     while True:
         kind, at = packed_integer(data, at)
@@ -32,19 +67,11 @@ def transaction_events(data: bytes, first: int | None = None) -> bytes:
         size, at = packed_integer(data, at)
         fields[kind] = packed_integer(data, at)[0]
         at += size
-    payload = data[at : at + fields[PAYLOAD_SIZE]]
     algorithm = fields.get(PAYLOAD_ALGORITHM, ZSTANDARD)
-    if algorithm == UNCOMPRESSED:
-        return payload[:first]
-    if algorithm != ZSTANDARD:
+    if algorithm not in (ZSTANDARD, UNCOMPRESSED):
         raise ValueError(f"a transaction is compressed by the unknown algorithm {algorithm}")
-    unpacked: bytes
-    if first is None:
-        unpacked = pa.decompress(payload, decompressed_size=fields[PAYLOAD_RAW_SIZE], codec="zstd", asbytes=True)
-    else:
-        with pa.CompressedInputStream(pa.BufferReader(payload), "zstd") as stream:
-            unpacked = stream.read(min(first, fields[PAYLOAD_RAW_SIZE]))
-    return unpacked
+    payload = memoryview(data)[at : at + fields[PAYLOAD_SIZE]]
+    return payload, algorithm, fields.get(PAYLOAD_RAW_SIZE, len(payload))
 
 
 def packed_integer(data: bytes, at: int) -> tuple[int, int]:

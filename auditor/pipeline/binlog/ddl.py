@@ -6,12 +6,11 @@ there have in a new column, and that all rows went. A statement that is not unde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from auditor.pipeline.binlog.column_default import added_value
-from auditor.pipeline.binlog.sql_tokens import Token, split, tokens
+from auditor.pipeline.binlog.sql_tokens import TokenReader, split, tokens
 
 Name = tuple[str, str]
 """Database and table."""
@@ -20,8 +19,8 @@ Op = dict[str, Any]
 """A change of one table: ``op`` and what belongs to it.
 
 ``add`` (``column``, and ``value``, see `added_value`), ``drop`` (``column``), ``rename`` (``from``, ``to``), ``modify`` (``column``);
-``clear``: all rows went; ``create`` (``sure``: there was no such table), ``gone``; ``rows`` (``why``): rows came or went that are not in
-the log; ``unread`` (``text``)."""
+``convert``: all texts got another character set; ``clear``: all rows went; ``create`` (``sure``: there was no such table), ``gone``;
+``rows`` (``why``): rows came or went that are not in the log; ``unread`` (``text``)."""
 
 NOT_COLUMNS = (
     "INDEX", "KEY", "UNIQUE", "PRIMARY", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "PARTITION", "PERIOD", "SYSTEM", "VECTOR",
@@ -45,19 +44,8 @@ class Changes:
         self.ops.setdefault(table, []).append(op)
 
 
-class _Reader:
-    """Takes tokens from the left."""
-
-    def __init__(self, found: Sequence[Token], database: str) -> None:
-        self.left = list(found)
-        self.database = database
-
-    def take(self, *words: str) -> bool:
-        """Take these keywords if they are next."""
-        if len(self.left) < len(words) or not all(token.is_word(word) for token, word in zip(self.left, words, strict=False)):
-            return False
-        del self.left[: len(words)]
-        return True
+class _Reader(TokenReader):
+    """Takes names and definitions of columns."""
 
     def name(self) -> str | None:
         """Take a name if it is next."""
@@ -130,8 +118,9 @@ def _rename(found: _Reader, changes: Changes) -> None:
 
 
 def _alter(found: _Reader, changes: Changes, text: str) -> None:
-    while found.take("ONLINE") or found.take("OFFLINE") or found.take("IGNORE"):
-        pass
+    is_lossy = False
+    while found.take("ONLINE") or found.take("OFFLINE") or (found.left and found.left[0].is_word("IGNORE")):
+        is_lossy = found.take("IGNORE") or is_lossy
     if not found.take("TABLE"):
         return
     found.take("IF", "EXISTS")
@@ -146,6 +135,8 @@ def _alter(found: _Reader, changes: Changes, text: str) -> None:
         if new := _new_name(spec):
             changes.renames.append((table, new))
             continue
+        if is_lossy and spec.left and spec.left[0].is_word("ADD") and any(token.is_word("UNIQUE", "PRIMARY") for token in spec.left[1:4]):
+            changes.add(table, {"op": "rows", "why": "ALTER IGNORE deletes rows with equal keys without a word of them in the log"})
         try:
             ops = _column_ops(spec)
         except (IndexError, ValueError):
@@ -185,6 +176,8 @@ def _column_ops(spec: _Reader) -> list[Op]:
         if not spec.take("TO"):
             raise ValueError(old)
         return [{"op": "rename", "from": old, "to": _required(spec)}]
+    if spec.take("CONVERT", "TO"):
+        return [{"op": "convert"}]
     return [{"op": "rows", "why": why}] if (why := _silent_rows(spec)) else []
 
 

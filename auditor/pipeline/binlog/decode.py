@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow as pa
 from auditor.errors import ConnectionLost, LogRefused, PositionLost, Unreachable
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import Project, unchanged
-from auditor.pipeline.binlog.compression import transaction_events, uncompressed_event
+from auditor.pipeline.binlog.compression import each_transaction_event, uncompressed_event
 from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, file_name
@@ -22,6 +23,7 @@ from auditor.pipeline.binlog.row_events import RowEvents, Stamp
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.statements import TABLE_STATEMENT, refusal
 from auditor.pipeline.binlog.table_notes import TableNotes
+from auditor.pipeline.binlog.tracked_columns import unpack_versions
 from auditor.pipeline.binlog.transactions import MariaDBTransactions, Transactions, prepared_xid, statement_span
 
 HEADER_BYTES = types.HEADER.size
@@ -43,15 +45,18 @@ class Reading:
     project: Project = unchanged
     notes: bool = False
     """Whether rows that cannot be had, and statements that change tables, are noted among the events; else such rows are refused."""
+    tracked: bytes = b""
+    """The columns of tables at each place, as `pack_versions` packs them; b"" if no tracker knows them."""
 
     def batches(self, log_range: LogRange) -> Batches:
-        """Yield the events of the range, each batch of one table and schema.
+        """Yield the events of the range, each batch of one table and schema, those of a table in the order of the stream.
 
         A batch with the schema comes before the first of a table. Raises LogRefused, PositionLost, AccessDenied, and ConnectionLost or
         Unreachable when the patience is at its end.
         """
         notes = TableNotes() if self.notes else None
-        rows = RowEvents(self.selection, self.project, self.source, notes)
+        tracked = unpack_versions(self.tracked) if self.tracked else None
+        rows = RowEvents(self.selection, self.project, self.source, notes, tracked)
         yield from _RangeReader(self, log_range, rows).read()
         yield from rows.flush()
         if notes:
@@ -107,7 +112,7 @@ class _RangeReader:
                 if offset > self._done and (not self._transactions.is_xa or self._is_replay):
                     yield from rows.rows(kind, event, body, stop, self._base + offset, self._stamp, self._file)
             elif kind == types.TABLE_MAP:
-                rows.table_map(event[body:stop], self._file, offset)
+                rows.table_map(event[body:stop], self._file, self._base + offset)
             elif kind in kinds:
                 yield from self._transaction(kind, event, body, stop, offset, stamp)
                 if self._safe >= self._range.end:
@@ -164,26 +169,33 @@ class _RangeReader:
 
     def _payload(self, data: bytes, offset: int) -> Batches:
         """Read the events of a compressed transaction, which have neither places nor checksums of their own."""
-        try:
-            events = transaction_events(data)
-            is_held = prepared_xid(events) is not None
-        except (ValueError, KeyError, IndexError, OSError) as error:
-            raise LogRefused(f"{self._place(offset)}: a compressed transaction cannot be unpacked ({error}); report this") from error
+        with self._unpacking(offset):
+            is_held = prepared_xid(each_transaction_event(data)) is not None
         if is_held and not self._is_replay:
             return  # until it is committed
-        at, self._payload_end = 0, self._base + offset
-        while at < len(events):
-            _, kind, _, size, _, _ = types.HEADER.unpack_from(events, at)
-            body, stop = at + HEADER_BYTES, at + size
+        self._payload_end = self._base + offset
+        for event in self._unpacked(data, offset):
+            kind, stop = event[4], len(event)
             if kind in types.ROWS_TYPES:
-                yield from self._rows.rows(kind, events, body, stop, self._base + offset, self._stamp, self._file)
+                yield from self._rows.rows(kind, event, HEADER_BYTES, stop, self._base + offset, self._stamp, self._file)
             elif kind == types.TABLE_MAP:
-                self._rows.table_map(events[body:stop], self._file, offset)
+                self._rows.table_map(event[HEADER_BYTES:], self._file, self._base + offset)
             elif kind == types.QUERY:
-                self._check_statement(kind, events, body, stop, offset)
+                self._check_statement(kind, event, HEADER_BYTES, stop, offset)
             else:
-                self._other(kind, events, body, offset)
-            at = stop
+                self._other(kind, event, HEADER_BYTES, offset)
+
+    def _unpacked(self, data: bytes, offset: int) -> Iterator[bytes]:
+        with self._unpacking(offset):
+            yield from each_transaction_event(data)
+
+    @contextmanager
+    def _unpacking(self, offset: int) -> Iterator[None]:
+        """Raise what cannot be unpacked in the block as LogRefused."""
+        try:
+            yield
+        except (ValueError, KeyError, IndexError, OSError) as error:
+            raise LogRefused(f"{self._place(offset)}: a compressed transaction cannot be unpacked ({error}); report this") from error
 
     def _check_statement(self, kind: int, event: bytes, body: int, stop: int, offset: int) -> None:
         text = _text(kind, event, body, stop)

@@ -6,18 +6,16 @@ https://dev.mysql.com/doc/refman/9.4/en/replication-gtids-concepts.html and http
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 
 from auditor.errors import LogRefused
 from auditor.pipeline.binlog import event_types as types
-from auditor.pipeline.binlog.dump import Dump, Request, Source, first_place, log_status, other_server_id
+from auditor.pipeline.binlog.dump import Dump, Request, Source, first_place, other_server_id
+from auditor.pipeline.binlog.logged import Logged, logged_transactions
 from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.binlog.ranges import file_name
 from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.binlog.table_map import table_name
-from auditor.pipeline.binlog.transactions import HEAD, MariaDBTransactions, Transactions
 
 _MARIADB_ENTRY = struct.Struct("<IIQ")
 """Domain, server id and number in a GTID_LIST event. https://mariadb.com/kb/en/gtid_list_event/"""
@@ -44,16 +42,6 @@ class GlobalId:
         return cls(text, server, domain, int(number))
 
 
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """A transaction of a binary log."""
-
-    id: GlobalId | None
-    end: Place
-    tables: frozenset[tuple[str, str]] | None
-    """Databases and tables of its rows; None if it is compressed, so that only decoding it would tell."""
-
-
 @dataclass(slots=True)
 class Search:
     """What was found of a transaction in a server's log."""
@@ -76,21 +64,21 @@ def search_log(source: Source, wanted: GlobalId, own_server: str, selection: Sel
     """
     found = Search()
     earlier: list[GlobalId] = []
-    for one in _transactions(source):
-        if one.id is None:
+    for one in logged_transactions(source):
+        if one.gtid is None:
             raise LogRefused(f"{one.end}: a transaction has no global id; switch them on (gtid_mode) before the next failover")
-        found.sequences.add(one.id.sequence)
-        is_same = one.id.sequence == wanted.sequence
-        if one.id == wanted:
+        known_as = GlobalId.parse(one.gtid)
+        found.sequences.add(known_as.sequence)
+        is_same = known_as.sequence == wanted.sequence
+        if known_as == wanted:
             found.place, found.out_of_order = one.end, earlier
         elif found.place is None:
-            if is_same and one.id.number > wanted.number:
-                earlier.append(one.id)
-            is_own = one.id.server == own_server and one.id.number > known.get(own_server, 0)
-            if is_own and (one.tables is None or any(selection.has(*table) for table in one.tables)):
+            if is_same and known_as.number > wanted.number:
+                earlier.append(known_as)
+            if known_as.server == own_server and known_as.number > known.get(own_server, 0) and one.writes(selection):
                 found.own.append(one)
-        elif is_same and one.id.number < wanted.number:
-            found.out_of_order.append(one.id)
+        elif is_same and known_as.number < wanted.number:
+            found.out_of_order.append(known_as)
     return found
 
 
@@ -109,26 +97,3 @@ def first_state(source: Source) -> dict[str, int]:
             if kind in (types.GTID, types.ANONYMOUS_GTID, types.TAGGED_GTID, types.MARIADB_GTID):
                 break
     return {}
-
-
-def _transactions(source: Source) -> Iterator[Logged]:
-    """Yield the transactions of a whole log, up to where it ends now."""
-    with closing(source.connect()) as connection:
-        start, end = first_place(connection), log_status(connection).end
-    file, tables, compressed = start.file, set[tuple[str, str]](), False
-    with closing(Dump(Request(source, start, other_server_id(), blocking=False))) as dump:
-        transactions = MariaDBTransactions() if dump.mariadb else Transactions()
-        for buffer, at, stop in dump.events(head=HEAD):
-            _, kind, _, size, offset, flags = types.HEADER.unpack_from(buffer, at)
-            body = at + types.HEADER.size
-            if kind == types.TABLE_MAP:
-                tables.add(table_name(buffer[body + 6 : stop]))
-            elif kind == types.ROTATE and (flags & types.ARTIFICIAL or not offset):
-                file = file_name(buffer[at : at + size])
-            elif kind in transactions.KINDS and transactions.feed(kind, buffer, body, stop):
-                compressed = kind == types.TRANSACTION_PAYLOAD
-                text = transactions.last_gtid
-                yield Logged(GlobalId.parse(text) if text else None, Place(file, offset), None if compressed else frozenset(tables))
-                tables = set()
-            if Place(file, offset).order >= end.order and offset:
-                return

@@ -14,8 +14,10 @@ from typing import Any
 
 from auditor.errors import ConnectionLost, LogRefused, PositionLost, Unreachable
 from auditor.pipeline.binlog import event_types as types
+from auditor.pipeline.binlog.beats import BeatFinder, Trail
 from auditor.pipeline.binlog.dump import Dump, Patience, Request, other_server_id
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
+from auditor.pipeline.binlog.table_statements import may_change_tables
 from auditor.pipeline.binlog.transactions import HEAD, MariaDBTransactions, Transactions
 
 _QUIET = types.ROWS_TYPES | {types.TABLE_MAP, types.ROWS_QUERY, types.PARTIAL_UPDATE, types.MARIADB_ANNOTATE}
@@ -41,19 +43,26 @@ class Mark:
     """The global id of the transaction before it."""
     prepared: Mapping[str, LogRange] = field(default_factory=dict)
     """XA transactions that were prepared before it and not decided."""
+    trail: Trail | None = None
+    """The last heartbeat before it, and the transactions behind that; None if no heartbeat was seen."""
 
 
 class LogScan:
     """A scan of a log that goes on from where it stopped, and connects again when the connection is lost."""
 
-    def __init__(self, request: Request, mark: Mark, range_bytes: int, patience: float) -> None:
+    def __init__(self, request: Request, mark: Mark, range_bytes: int, patience: float, notes_statements: bool = False) -> None:
+        """``notes_statements`` says whether to look for statements that may change tables."""
         self.mark = mark
+        self.statements: list[LogRange] = []
+        """The transactions with such statements that the last `advance` passed, in order."""
+        self._notes_statements = notes_statements
         self._request = request
         self._range_bytes = range_bytes
         self._patience = Patience(patience)
         self._dump: Dump | None = None
         self._events: Iterator[tuple[bytes, int, int]] = iter(())
         self._transactions = Transactions()
+        self._beats = BeatFinder(mark.trail)
         self._is_unproved = True
         self._checksum = 0
 
@@ -70,6 +79,7 @@ class LogScan:
         PositionLost, LogRefused, ReaderReplaced, AccessDenied, and ConnectionLost or Unreachable when the patience is at its end.
         """
         cutter = _Cutter(self.mark)
+        self.statements = []
         while self.mark.place.order < until.order and (max_bytes is None or cutter.passed < max_bytes):
             try:
                 if self._dump is None:
@@ -85,21 +95,26 @@ class LogScan:
         self._dump = Dump(self._request.from_place(self.mark.place))
         self._events = self._dump.events(head=HEAD)
         self._transactions = MariaDBTransactions() if self._dump.mariadb else Transactions()
+        self._beats.forget()
         self._is_unproved = True
 
     def _scan(self, cutter: _Cutter, until: Place, max_bytes: int | None) -> None:
         """Take events until the end is reached. A connection that is lost leaves the mark at the last transaction end."""
         # The loop runs for each event, so it keeps the place as a number, and makes marks of it only when it must.
-        transactions, unpack, kinds = self._transactions, types.HEADER.unpack_from, self._transactions.KINDS
+        transactions, unpack, kinds, beats = self._transactions, types.HEADER.unpack_from, self._transactions.KINDS, self._beats
         feed, ranges, file, passed = transactions.feed, self._range_bytes, self.mark.place.file, self.mark.place.offset
-        checksum = self._checksum
+        checksum, notes_statements, has_statement = self._checksum, self._notes_statements, False
         goal = _goal(cutter, file, until, max_bytes)
         try:
             for buffer, at, end in self._events:
                 _, kind, _, size, offset, flags = unpack(buffer, at)
                 if kind in _QUIET:
+                    if kind == types.TABLE_MAP or beats.table is not None:
+                        beats.feed(kind, buffer, at + 19, end - checksum)
                     continue
                 if kind in kinds:
+                    if notes_statements and may_change_tables(kind, buffer, at + 19, end - checksum):
+                        has_statement = True
                     if not feed(kind, buffer, at + 19, end - checksum):
                         if self._is_unproved:
                             self._prove(Place(file, passed), offset - size)
@@ -113,8 +128,12 @@ class LogScan:
                         self._look_inside(buffer[at + 19 : end - checksum], Place(file, passed))
                     if transactions.prepared or transactions.decided:
                         self.mark = cutter.decide(Mark(Place(file, passed), None, self.mark.prepared), offset, transactions)
+                    if has_statement:
+                        has_statement = False
+                        self.statements.append(LogRange(Place(file, passed), offset))
                     passed = cutter.end = offset
                     cutter.has_transactions = True
+                    beats.follow(transactions)
                     if offset - cutter.start >= ranges:
                         cutter.cut()
                 elif kind == types.ROTATE and (flags & types.ARTIFICIAL or not offset):
@@ -133,11 +152,11 @@ class LogScan:
                 if passed >= goal and not transactions.open:
                     return
         finally:
-            self.mark = Mark(Place(file, passed), transactions.last_gtid or self.mark.gtid, self.mark.prepared)
+            self.mark = Mark(Place(file, passed), transactions.last_gtid or self.mark.gtid, self.mark.prepared, beats.trail)
         raise ConnectionLost(f"connection {self._request.source.name}: the server ended the stream of its binary log")
 
     def _look_inside(self, data: bytes, begin: Place) -> None:
-        """Find out whether a compressed transaction, which begins at ``begin``, was prepared by XA PREPARE."""
+        """Find out whether a compressed transaction, which begins at ``begin``, was prepared by XA PREPARE, or wrote a heartbeat."""
 
         def whole() -> bytes:
             request = Request(self._request.source, begin, other_server_id(), blocking=False)
@@ -149,6 +168,7 @@ class LogScan:
 
         try:
             self._transactions.look_inside(data, whole)
+            self._beats.unpack(data)
         except (ValueError, KeyError, IndexError, OSError) as error:
             raise LogRefused(f"{begin}: a compressed transaction cannot be unpacked ({error}); report this") from error
 
@@ -228,7 +248,7 @@ def as_offset(mark: Mark, epoch: int) -> dict[str, Any]:
     """Return the mark as an offset of Spark: what JSON holds."""
     prepared = {xid: f"{found.start}:{found.end}" for xid, found in sorted(mark.prepared.items())}
     offset = {"epoch": epoch, "file": mark.place.file, "position": mark.place.offset, "gtid": mark.gtid or ""}
-    return offset | ({"prepared": prepared} if prepared else {})
+    return offset | ({"prepared": prepared} if prepared else {}) | ({"heartbeat": mark.trail.to_json()} if mark.trail else {})
 
 
 def from_offset(offset: Mapping[str, Any]) -> Mark:
@@ -237,4 +257,5 @@ def from_offset(offset: Mapping[str, Any]) -> Mark:
     for xid, text in offset.get("prepared", {}).items():
         start, _, end = text.rpartition(":")
         prepared[xid] = LogRange(Place.parse(start), int(end))
-    return Mark(Place(offset["file"], offset["position"]), offset["gtid"] or None, prepared)
+    trail = Trail.from_json(offset["heartbeat"]) if "heartbeat" in offset else None
+    return Mark(Place(offset["file"], offset["position"]), offset["gtid"] or None, prepared, trail)

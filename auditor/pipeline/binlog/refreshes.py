@@ -2,7 +2,8 @@
 
 The transaction of a chunk writes into a schema of its own on the source (`auditor.pipeline.bootstrap` makes it): first a row of the table
 ``chunks`` says of which table the chunk is, and its bounds; then an empty row goes into that table's refresh table, whose columns are thus
-logged also where no row follows; then the rows, as they are in the source at this place of the log.
+logged also where no row follows; then the rows, as they are in the source at this place of the log. Where a bootstrap may make no tables,
+the row of ``chunks`` holds the rows as well, as texts of events, and the table's columns.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from auditor.errors import LogRefused
+from auditor.pipeline.binlog import column_types
 from auditor.pipeline.binlog.batches import Project, RowBuffer
 from auditor.pipeline.binlog.row_decoder import Decoder
-from auditor.pipeline.binlog.table_map import TableMap
-from auditor.pipeline.events import EventKind
+from auditor.pipeline.binlog.table_map import Column, TableMap
+from auditor.pipeline.events import EventKind, TableSchema
 
 CHUNKS = "chunks"
 """The table that says what chunk a transaction is."""
@@ -38,6 +40,18 @@ class ChunkBuffer(RowBuffer):
     """Rows of a table of the schema of bootstraps: of ``chunks``, which are never handed on, or of a refresh table."""
 
 
+@dataclass(frozen=True)
+class SentTable(TableMap):
+    """A table whose columns a chunk states, because the log has no table map of them."""
+
+    sent: TableSchema
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table's columns, as the chunk states them."""
+        return self.sent
+
+
 @dataclass(slots=True)
 class Chunk:
     """The chunk of one transaction."""
@@ -56,14 +70,18 @@ class Chunk:
 
 
 def read_chunk(buffer: ChunkBuffer, pipeline: str, transaction: object) -> Chunk | None:
-    """Take the row that was decoded last from the buffer of ``chunks``; return the chunk, or None for that of another pipeline."""
-    width = len(buffer.table.columns)
-    texts = buffer.after[-width:]
+    """Take the row that was decoded last from the buffer of ``chunks``; return the chunk, or None for that of another pipeline.
+
+    An attempt that takes a bootstrap over changes the row as well, but not its body: the chunk that it names was in the log before, and
+    rows that it holds may have changed since.
+    """
+    width, names = len(buffer.table.columns), [column.name for column in buffer.table.columns]
+    before, row = (dict(zip(names, texts[-width:], strict=False)) for texts in (buffer.before, buffer.after))
     buffer.before.clear()
     buffer.after.clear()
-    row = dict(zip((column.name for column in buffer.table.columns), texts, strict=False))
     body = row.get("body")
-    return Chunk(transaction, json.loads(body)) if body and row.get("pipeline") == pipeline else None
+    is_new = body and body != before.get("body")
+    return Chunk(transaction, json.loads(body)) if body and is_new and row.get("pipeline") == pipeline else None
 
 
 def refresh_buffer(chunk: Chunk, table: TableMap, decode: Decoder, project: Project) -> ChunkBuffer:
@@ -74,6 +92,27 @@ def refresh_buffer(chunk: Chunk, table: TableMap, decode: Decoder, project: Proj
     columns = tuple(replace(column, nullable=column.name in body["nullable"]) for column in table.columns)
     key = tuple(names.index(name) for name in body["key"])
     return ChunkBuffer(replace(table, database=body["database"], table=body["table"], columns=columns, key=key), decode, project)
+
+
+def sent_buffer(chunk: Chunk, project: Project) -> RowBuffer:
+    """Return the buffer for rows that the chunk itself holds."""
+    schema = TableSchema.from_json(chunk.body["schema"])
+    columns = tuple(Column(column.name, column_types.VAR_STRING, 0, column.nullable) for column in schema.columns)
+    names = [column.name for column in columns]
+    key = tuple(names.index(name) for name in schema.key)
+    return ChunkBuffer(SentTable(schema.database, schema.table, columns, key, True, schema), _decode_nothing, project)
+
+
+def take_sent(chunk: Chunk, buffer: RowBuffer) -> list[tuple[EventKind, int]]:
+    """Append the bounds, keys and rows that a chunk holds; return kinds of events with their numbers."""
+    found = _take_bounds(chunk, buffer)
+    for row in chunk.body["rows"]:
+        buffer.after.extend(row)
+    return [*found, ("refresh", len(chunk.body["rows"]))] if chunk.body["rows"] else found
+
+
+def _decode_nothing(*_: object) -> int:
+    raise AssertionError("the rows of this table are no events of the log")
 
 
 def take_rows(chunk: Chunk | None, buffer: ChunkBuffer, count: int, transaction: object) -> list[tuple[EventKind, int]]:
@@ -87,8 +126,13 @@ def take_rows(chunk: Chunk | None, buffer: ChunkBuffer, count: int, transaction:
         return []
     if chunk.is_open:
         return [("refresh", count)]
-    chunk.is_open = True
     del buffer.after[len(buffer.after) - count * width :]
+    return _take_bounds(chunk, buffer)
+
+
+def _take_bounds(chunk: Chunk, buffer: RowBuffer) -> list[tuple[EventKind, int]]:
+    """Append the bounds of a chunk, and the keys that may be absent."""
+    chunk.is_open = True
     found: list[tuple[EventKind, int]] = []
     if chunk.body["bounds"]:
         low, high = (chunk.row(buffer.table, end) for end in chunk.body["bounds"])

@@ -4,34 +4,41 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from auditor.errors import AuditorError, LogRefused
+from auditor.errors import LogRefused
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import Project, RowBuffer
 from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
 from auditor.pipeline.binlog.ddl import read_statement
 from auditor.pipeline.binlog.dump import Source
+from auditor.pipeline.binlog.known_tables import known_table
 from auditor.pipeline.binlog.origins import Origins, is_positions
 from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.binlog.refreshes import CHUNKS, REFRESH, Chunk, ChunkBuffer, read_chunk, refresh_buffer, take_rows
-from auditor.pipeline.binlog.row_decoder import Decoder, make_decoder
+from auditor.pipeline.binlog.refreshes import (
+    CHUNKS,
+    REFRESH,
+    Chunk,
+    ChunkBuffer,
+    read_chunk,
+    refresh_buffer,
+    sent_buffer,
+    take_rows,
+    take_sent,
+)
+from auditor.pipeline.binlog.row_decoder import Decoder
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.table_changes import changes_of
-from auditor.pipeline.binlog.table_map import HIDDEN_TYPES, TableMap, is_fixed_binary, parse_table_map, table_name, with_hidden_types
+from auditor.pipeline.binlog.table_map import TableMap, table_name
 from auditor.pipeline.binlog.table_notes import TableNotes
+from auditor.pipeline.binlog.tracked_columns import TrackedColumns
 from auditor.pipeline.events import EventKind, Position
 
-MAX_TABLES = 2_000
-"""Table maps that are remembered, with their decoders, from one range to the next."""
 MAX_BUFFERED = 32 << 20
 """Bytes of the log, of all tables, after which all buffered rows are handed on."""
-
-_decoders: dict[tuple[bytes, bool, Source], tuple[TableMap, Decoder]] = {}
-"""Tables and their decoders by table map, whether MariaDB wrote it, and source. A worker of Spark keeps them from one task to the next."""
 
 
 @dataclass(slots=True)
@@ -60,15 +67,27 @@ class _Refused:
 class RowEvents:
     """Rows of the chosen tables, decoded and not yet handed on. With ``notes``, rows that cannot be had are noted there, not refused."""
 
-    def __init__(self, selection: Selection, project: Project, source: Source, notes: TableNotes | None = None) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        project: Project,
+        source: Source,
+        notes: TableNotes | None = None,
+        tracked: TrackedColumns | None = None,
+    ) -> None:
+        """``tracked`` has the columns of tables whose names the log lacks."""
         self._selection = selection
+        self._tracked = tracked
         self.notes = notes
         self._project = project
         self._source = source
         self._mariadb = False
-        self._buffers: dict[bytes, RowBuffer | _Refused | None] = {}
+        self._buffers: dict[bytes | tuple[bytes, int], RowBuffer | _Refused | None] = {}
+        """By what the log says of a table, and the number of its columns where a tracker knows them."""
         self._tables: dict[int, RowBuffer | _Refused | None] = {}
         self._origins: dict[int, Origins] = {}
+        self._filled: dict[tuple[str, str], RowBuffer] = {}
+        """The buffer of each table that has its last rows: no other one of the table has any."""
         self._bytes = self._announced = 0
         self._chunk: Chunk | None = None
         """The chunk of a bootstrap that was named last."""
@@ -78,52 +97,66 @@ class RowEvents:
         self._mariadb = mariadb
         self._tables, self._origins = {}, {}
 
-    def table_map(self, data: bytes, file: str, offset: int) -> None:
-        """Take the body of a table map without its checksum. Raises LogRefused."""
+    def table_map(self, data: bytes, file: str, position: int) -> None:
+        """Take the body of a table map without its checksum; ``position`` is that of its end. Raises LogRefused."""
         described, number = data[6:], int.from_bytes(data[:6], "little")
         self._origins.pop(number, None)
         schema, name = table_name(described)
         if self._selection.refreshes and schema == self._selection.refreshes.schema:
-            self._tables[number] = self._chunk_buffer(described, Place(file, offset))
+            self._tables[number] = self._chunk_buffer(described, file, position)
             return
-        if self._selection.skip_pipelines and is_positions(name):
-            known = _known(described, self._mariadb, self._source, Place(file, offset))
-            self._origins[number] = Origins(*known, self._selection.skip_pipelines)
+        if self._selection.skip_pipelines and is_positions(name) and (self._tracked is None or (schema, name) in self._tracked):
+            self._origins[number] = Origins(*self._known(described, file, position), self._selection.skip_pipelines)
+        key = described if self._tracked is None else (described, self._tracked.version((schema, name), position))
         try:
-            buffer = self._buffers[described]
+            buffer = self._buffers[key]
         except KeyError:
-            is_chosen = self._selection.has(*table_name(described))
-            buffer = self._new_buffer(described, Place(file, offset)) if is_chosen else None
-            self._buffers[described] = buffer
+            buffer = self._new_buffer(described, file, position) if self._selection.has(schema, name) else None
+            self._buffers[key] = buffer
         self._tables[number] = buffer
 
-    def _new_buffer(self, described: bytes, place: Place) -> RowBuffer | _Refused:
+    def _known(self, described: bytes, file: str, position: int, like: tuple[str, str] | None = None) -> tuple[TableMap, Decoder]:
+        """Return the table of a table map as it is at a position, and its decoder. Raises LogRefused, and errors of a connection."""
+        tracked = None
+        if self._tracked is not None:
+            name = table_name(described)
+            tracked = self._tracked.table(name, self._tracked.version(name, position))
+        return known_table(described, self._mariadb, self._source, _place(file, position), tracked, like)
+
+    def _new_buffer(self, described: bytes, file: str, position: int) -> RowBuffer | _Refused:
         try:
-            return RowBuffer(*_known(described, self._mariadb, self._source, place), self._project)
+            return RowBuffer(*self._known(described, file, position), self._project)
         except (LogRefused, struct.error, IndexError, ValueError) as error:
             if self.notes is None:
                 raise
-            return _Refused(table_name(described), str(error).removeprefix(f"{place}: "))
+            return _Refused(table_name(described), str(error).removeprefix(f"{_place(file, position)}: "))
 
-    def _chunk_buffer(self, described: bytes, place: Place) -> ChunkBuffer | None:
+    def _chunk_buffer(self, described: bytes, file: str, position: int) -> ChunkBuffer | None:
         """Return the buffer of a table of bootstraps; None for a refresh table whose chunk was not named."""
-        name, chunk = table_name(described)[1], self._chunk
+        (schema, name), chunk = table_name(described), self._chunk
         if name == CHUNKS:
-            return ChunkBuffer(*_known(described, self._mariadb, self._source, place), self._project)
+            return ChunkBuffer(*self._known(described, file, position), self._project)
         if not name.startswith(REFRESH) or chunk is None:
             return None
         body = chunk.body
-        whole = described + repr((body["database"], body["table"], body["key"], body["nullable"])).encode()
+        version = self._tracked.version((schema, name), position) if self._tracked else 0
+        whole = described + repr((version, body["database"], body["table"], body["key"], body["nullable"])).encode()
         if whole not in self._buffers:
-            known = _known(described, self._mariadb, self._source, place, (body["database"], body["table"]))
+            known = self._known(described, file, position, (body["database"], body["table"]))
             self._buffers[whole] = refresh_buffer(chunk, *known, self._project)
         found = self._buffers[whole]
         assert isinstance(found, ChunkBuffer)
         return found
 
-    def rows(
-        self, kind: int, event: bytes, body: int, stop: int, position: int, stamp: Stamp, file: str
-    ) -> Iterator[pa.RecordBatch] | tuple[()]:
+    def _sent_buffer(self, chunk: Chunk) -> RowBuffer:
+        """Return the buffer of the table whose rows a chunk holds."""
+        described: str = chunk.body["schema"]
+        buffer = self._buffers.get(described.encode())
+        if not isinstance(buffer, RowBuffer):
+            buffer = self._buffers[described.encode()] = sent_buffer(chunk, self._project)
+        return buffer
+
+    def rows(self, kind: int, event: bytes, body: int, stop: int, position: int, stamp: Stamp, file: str) -> Iterable[pa.RecordBatch]:
         """Take a rows event, whose body lies in ``event[body:stop]``; return batches that are full. Raises LogRefused without ``notes``."""
         number = int.from_bytes(event[body : body + 6], "little")
         if origins := self._origins.get(number):
@@ -136,7 +169,7 @@ class RowEvents:
             return ()
         kept = len(buffer.before), len(buffer.after)
         try:
-            self._take(buffer, kind, event, body, stop, position, stamp, file)
+            taken = self._take(buffer, kind, event, body, stop, position, stamp, file)
         except LogRefused as error:
             if self.notes is None:
                 raise
@@ -147,16 +180,26 @@ class RowEvents:
             return ()
         if self.notes is not None and not isinstance(buffer, ChunkBuffer):
             self.notes.pass_rows((buffer.table.database, buffer.table.table))
+        if not taken.rows:
+            return ()
+        name = taken.table.database, taken.table.table
+        earlier, self._filled[name] = self._filled.get(name, taken), taken
+        if earlier is not taken and earlier.rows:  # so that the batches of a table are in the order of its events
+            return (*self._flush(earlier), *self._full(taken))
+        return self._full(taken)
+
+    def _full(self, taken: RowBuffer) -> Iterable[pa.RecordBatch]:
+        """Return what is due after rows were taken into this buffer."""
         if self._bytes >= MAX_BUFFERED:
             return self.flush()
-        return self._flush(buffer) if buffer.is_full else ()
+        return self._flush(taken) if taken.is_full else ()
 
     def _refuse(self, table: tuple[str, str], position: int, stamp: Stamp, reason: str) -> None:
         assert self.notes is not None
         self.notes.refuse(table, position if stamp.position is None else stamp.position, stamp.time, stamp.gtid, reason)
 
-    def _take(self, buffer: RowBuffer, kind: int, event: bytes, body: int, stop: int, position: int, stamp: Stamp, file: str) -> None:
-        """Decode the rows of an event into a buffer. Raises LogRefused, perhaps with some of them there."""
+    def _take(self, buffer: RowBuffer, kind: int, event: bytes, body: int, stop: int, position: int, stamp: Stamp, file: str) -> RowBuffer:
+        """Decode the rows of an event into a buffer; return the one that has them. Raises LogRefused, perhaps with some of them there."""
         size, images = stop - body, 2 if kind in types.UPDATE_TYPES else 1
         event, at, stop = _rows_in(buffer.table, kind, event, body, stop, file, position)
         before, after = buffer.before.extend, buffer.after.extend
@@ -177,12 +220,17 @@ class RowEvents:
         if isinstance(buffer, ChunkBuffer):
             if buffer.table.table == CHUNKS and self._selection.refreshes:
                 self._chunk = read_chunk(buffer, self._selection.refreshes.pipeline, stamp)
-                return
-            found = take_rows(self._chunk, buffer, count, stamp)
+                if self._chunk is None or "rows" not in self._chunk.body:
+                    return buffer
+                buffer = self._sent_buffer(self._chunk)
+                found = take_sent(self._chunk, buffer)
+            else:
+                found = take_rows(self._chunk, buffer, count, stamp)
         for what, number in found:
             buffer.add(what, stamp.gtid, position if stamp.position is None else stamp.position, stamp.time, stamp.rows, number, size)
             stamp.rows += number
             self._bytes += size
+        return buffer
 
     def partial_update(self, event: bytes, body: int, file: str, position: int, stamp: Stamp) -> None:
         """Refuse, or note, an update of a chosen table that holds a part of a JSON document only. Raises LogRefused."""
@@ -253,27 +301,3 @@ def _skip_full_bitmaps(table: TableMap, images: int, event: bytes, at: int, file
 
 def _place(file: str, position: int) -> Place:
     return Place(file, Position.unpack(position).offset)
-
-
-def _known(described: bytes, mariadb: bool, source: Source, place: Place, like: tuple[str, str] | None = None) -> tuple[TableMap, Decoder]:
-    """Return the table of a table map and its decoder; ``like`` names the table whose columns it has. Raises LogRefused, and errors of a
-    connection.
-    """
-    known = _decoders.get((described, mariadb, source))
-    if known is None:
-        table = parse_table_map(described, mariadb)
-        if not table.is_full:
-            raise LogRefused(
-                f"{place}: {table.name} is logged without the names of its columns; SET GLOBAL binlog_row_metadata = 'FULL', then"
-                " bootstrap the tables again"
-            )
-        if mariadb and any(is_fixed_binary(column, size) for column in table.columns for size in set(HIDDEN_TYPES.values())):
-            table = with_hidden_types(table, source.name_types(*(like or (table.database, table.table))))
-        try:
-            known = table, make_decoder(table)
-        except AuditorError as error:
-            raise LogRefused(f"{place}: {table.name}: {error}") from error
-        if len(_decoders) >= MAX_TABLES:
-            _decoders.clear()
-        _decoders[described, mariadb, source] = known
-    return known

@@ -50,6 +50,15 @@ class Selection:
             return True
         return self._matches(database, table) and self.shadowed(database, table) is None
 
+    def has_database(self, database: str) -> bool:
+        """Return whether tables of a database may be read, or those of bootstraps stand there."""
+        return any(fnmatchcase(database, one) for one in self.databases)
+
+    @property
+    def databases(self) -> set[str]:
+        """The databases of tables that are read, or patterns of them, and that of bootstraps."""
+        return {one for one, _ in self._patterns} | ({self.refreshes.schema} if self.refreshes else set())
+
     def shadowed(self, database: str, table: str) -> tuple[str, str] | None:
         """Return the table that is read, and beside which this one stands while a tool alters it, with the kind of this one; else None."""
         found = _SHADOW.fullmatch(table)

@@ -68,3 +68,18 @@ def split(found: Sequence[Token]) -> list[list[Token]]:
         else:
             parts[-1].append(token)
     return [part for part in parts if part]
+
+
+class TokenReader:
+    """Takes the tokens of a statement from the left; ``database`` is that of names without one."""
+
+    def __init__(self, found: Sequence[Token], database: str) -> None:
+        self.left = list(found)
+        self.database = database
+
+    def take(self, *words: str) -> bool:
+        """Take these keywords if they are next."""
+        if len(self.left) < len(words) or not all(token.is_word(word) for token, word in zip(self.left, words, strict=False)):
+            return False
+        del self.left[: len(words)]
+        return True

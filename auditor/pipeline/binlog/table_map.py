@@ -25,7 +25,7 @@ HIDDEN_TYPES: Mapping[str, int] = {"uuid": 16, "inet4": 4, "inet6": 16}
 """Types of MariaDB that the log describes as BINARY, with their bytes.
 https://mariadb.com/kb/en/uuid-data-type/ https://mariadb.com/kb/en/inet6/"""
 
-_GEOMETRY = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection")
+GEOMETRY_NAMES = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +244,6 @@ def type_text(column: Column) -> str:
         case types.BIT:
             return f"bit({(column.meta >> 8) * 8 + (column.meta & 0xFF)})"
         case types.GEOMETRY:
-            return _GEOMETRY[column.geometry] if column.geometry < len(_GEOMETRY) else "geometry"
+            return GEOMETRY_NAMES[column.geometry] if column.geometry < len(GEOMETRY_NAMES) else "geometry"
     name = types.TIME_NAMES.get(column.type) or types.OTHER_NAMES.get(column.type, f"type {column.type}")
     return f"{name}({column.meta})" if column.type in types.FRACTIONAL_TYPES and column.meta else name

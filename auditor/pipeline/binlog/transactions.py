@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from auditor.pipeline.binlog import event_types as types
-from auditor.pipeline.binlog.compression import BLOCK_BYTES, transaction_events
+from auditor.pipeline.binlog.compression import BLOCK_BYTES, each_transaction_event, transaction_events
 
 _GTID_NUMBER = struct.Struct("<q")
 _MARIADB_GTID = struct.Struct("<QIB")
@@ -61,6 +61,7 @@ class Transactions:
         self._gtid_type = 0
         self._gtid = self._last_gtid = b""
         self._last_type = 0
+        self._head = bytes(types.HEADER.size)
 
     def feed(self, kind: int, buffer: bytes, body: int, end: int) -> bool:
         """Take the event whose body lies in ``buffer[body:end]``, perhaps cut off after `HEAD` bytes."""
@@ -83,11 +84,12 @@ class Transactions:
         """
         if len(data) > SMALL_PAYLOAD and not _begins_xa(transaction_events(data, first=SMALL_PAYLOAD)):
             return
-        self.prepared = prepared_xid(transaction_events(whole() if len(data) > SMALL_PAYLOAD else data))
+        self.prepared = prepared_xid(each_transaction_event(whole() if len(data) > SMALL_PAYLOAD else data))
 
     def _begin(self, kind: int, buffer: bytes, body: int, end: int) -> None:
         self.open, self.in_block, self.is_xa, self.prepared, self.decided = True, False, False, None, None
-        self._gtid_type, self._gtid = kind, buffer[body : body + 192] if kind == types.TAGGED_GTID else buffer[body : body + 49]
+        self._gtid_type, self._gtid = kind, buffer[body : body + 192] if kind == types.TAGGED_GTID else buffer[body : body + 56]
+        self._head = buffer[body - types.HEADER.size : body]
 
     def _statement(self, buffer: bytes, text: int, end: int) -> bool:
         first = buffer[text]
@@ -139,6 +141,19 @@ class Transactions:
             return None
         return int.from_bytes(self._gtid[42:49], "little") & ~(1 << 55)
 
+    @property
+    def server(self) -> int:
+        """The number of the server that was the first to commit the transaction that was begun last."""
+        return int(types.HEADER.unpack_from(self._head)[2])
+
+    @property
+    def origin(self) -> bytes:
+        """Who was the first to commit the transaction that was begun last, and when: the same in the logs of all replicas."""
+        if self._gtid_type == types.TAGGED_GTID or len(self._gtid) < 49 or self._gtid[25] != 2:
+            return self._head[5:9] + self._head[:4]
+        # A bit of the time says that another one follows, which is that of the first commit.
+        return self._head[5:9] + (self._gtid[49:56] if self._gtid[48] & 0x80 else self._gtid[42:49])
+
 
 class MariaDBTransactions(Transactions):
     """The same by MariaDB's rules: the flags of a GTID say whether a single statement follows it."""
@@ -155,6 +170,7 @@ class MariaDBTransactions(Transactions):
         self.open, self.prepared, self.decided = True, None, None
         self.is_xa = bool(buffer[body + 12] & MARIADB_PREPARED_XA)
         self._gtid_type, self._gtid = kind, buffer[body - types.HEADER.size : body + 13]
+        self._head = self._gtid[: types.HEADER.size]
         self.in_block = not buffer[body + 12] & MARIADB_STANDALONE
 
     def _gtid_text(self, kind: int, gtid: bytes) -> str | None:
@@ -164,21 +180,23 @@ class MariaDBTransactions(Transactions):
         return f"{domain}-{types.HEADER.unpack_from(gtid)[2]}-{number}"
 
     @property
+    def origin(self) -> bytes:
+        """Who was the first to commit the transaction that was begun last, and in which second that began."""
+        return self._head[5:9] + self._head[:4]
+
+    @property
     def commit_time(self) -> int | None:
         """None: MariaDB logs only when the statement began that committed, in whole seconds, in the header of the GTID."""
         return None
 
 
-def prepared_xid(events: bytes) -> str | None:
+def prepared_xid(events: Iterable[bytes]) -> str | None:
     """Return the XA transaction that the events of a compressed transaction prepare; None if they are of another one, or commit it."""
-    if not _begins_xa(events):
-        return None
-    at = 0
-    while at < len(events):
-        _, kind, _, size, _, _ = types.HEADER.unpack_from(events, at)
-        if kind == types.XA_PREPARE:
-            return _xid_of_prepare(events, at + types.HEADER.size)
-        at += size
+    for number, event in enumerate(events):
+        if not number and not _begins_xa(event):
+            return None
+        if event[4] == types.XA_PREPARE:
+            return _xid_of_prepare(event, types.HEADER.size)
     raise ValueError("an XA transaction that does not end")
 
 

@@ -18,10 +18,11 @@ _EPOCH = date(1970, 1, 1)
 
 
 def double_text(value: float) -> str:
-    """Return the shortest decimal number that reads back as the same 64-bit number, as the server prints it.
+    """Return the shortest decimal number that reads back as the same 64-bit number, as MariaDB prints it, and MySQL within JSON.
 
-    ``1.5``, ``-0``, ``0.0000001``, and with an exponent above 15 digits before or after the point: ``1e15``, ``1.5e-15``. The rule is that
-    of my_gcvt() in strings/dtoa.cc.
+    ``1.5``, ``-0``, ``0.0000001``, and with an exponent above 15 digits before or after the point: ``1e15``, ``1.5e-15``, unless digits
+    are left behind the point: ``3231814999999999.5``. The rule is that of my_gcvt() in strings/dtoa.cc, where there is room enough; MySQL
+    gives the text of a DOUBLE column less, and writes the same number with an exponent if it has more than 22 characters.
     """
     text = repr(value)
     if len(text) < 17 and "e" not in text:
@@ -48,7 +49,7 @@ def _notation(text: str) -> str:
     assert isinstance(exponent, int)
     shown, minus = "".join(map(str, digits)), "-" if sign else ""
     point = len(shown) + exponent
-    if -MAX_PLACES < point <= MAX_PLACES:
+    if -MAX_PLACES < point <= MAX_PLACES or 0 < point < len(shown):
         if point <= 0:
             return f"{minus}0.{'0' * -point}{shown}"
         whole, rest = shown[:point].ljust(point, "0"), shown[point:]

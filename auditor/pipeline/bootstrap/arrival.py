@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from auditor.pipeline.binlog.place import Place
 from auditor.store import Store, parts, pipelines
@@ -38,12 +39,21 @@ class Arrival:
         return lacking
 
 
-def _is_staged(progress: Mapping[str, object], offset: Mapping[str, object] | None) -> bool:
+def _is_staged(progress: Mapping[str, object], offset: Mapping[str, Any] | None) -> bool:
     """Return whether everything was staged up to the end of the log at the end of a bootstrap.
 
-    After a failover that is not known: places in the logs of two servers have no common order.
+    Places in the logs of two servers have no common order: what ended in an epoch before a failover is staged if that server was read so
+    far then. What was not comes through the new server, at a place that is not known, so that it never counts as staged.
     """
     end = progress.get("end")
-    if not isinstance(end, list) or not offset or "." not in str(offset.get("file")) or offset.get("server", "") not in ("", end[2]):
+    if not isinstance(end, list) or not offset or "." not in str(offset.get("file")):
         return False
-    return Place(str(offset["file"]), int(str(offset["position"]))).order >= Place(str(end[0]), int(end[1])).order
+    file, position, server, *epochs = end
+    epoch = epochs[0] if epochs else offset.get("epoch", 0)
+    here = [offset.get("server", ""), offset["file"], offset["position"]]
+    read_server, read_file, read_position = (
+        here if epoch == offset.get("epoch", 0) else offset.get("left", {}).get(str(epoch), ("?", "", 0))
+    )
+    if read_server not in ("", server):
+        return False
+    return Place(str(read_file), int(read_position)).order >= Place(str(file), int(position)).order

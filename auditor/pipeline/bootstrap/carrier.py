@@ -181,9 +181,11 @@ class Carrier:
         self.on_progress(refreshes.get_refresh(self.store, refresh.refresh))
 
     def _log_end(self) -> list[Any]:
+        """Return where the source's log ends, which server's it is, and in which epoch of the stream."""
+        epoch = (pipelines.get_pipeline(self.store, self.pipeline).source_offset or {}).get("epoch", 0)
         with closing(source_of(self.settings, self.pipeline).connect()) as connection:
             end = log_status(connection).end
-            return [end.file, end.offset, identify_server(connection)]
+            return [end.file, end.offset, identify_server(connection), epoch]
 
 
 MOST_FAILURES = 8

@@ -10,8 +10,9 @@ from typing import Any
 from auditor.config import Settings
 from auditor.errors import AuditorError, BootstrapRefused, EngineError
 from auditor.pipeline.binlog.dump import log_ignores
+from auditor.pipeline.binlog.refreshes import CHUNKS
 from auditor.pipeline.bootstrap.keys import KeyColumns
-from auditor.pipeline.bootstrap.source_tables import RIGHTS, ask, check_server, fill, open_writer, refreshes_of
+from auditor.pipeline.bootstrap.source_tables import RIGHTS, ask, check_server, fill, has_chunks, open_writer, refreshes_of, rights_needed
 from auditor.pipeline.events import TableSchema
 
 RIGHTS_NEEDED = ("CREATE", "DROP", "SELECT", "INSERT", "UPDATE", "DELETE")
@@ -39,8 +40,14 @@ def _check_source(connection: Any, schema: str) -> Iterator[str]:
     if log_ignores(connection, schema):
         yield f"the source does not log what is written into {schema}; correct its settings binlog_do_db and binlog_ignore_db"
     held = _rights(connection, schema)
-    if lacking := [right for right in RIGHTS_NEEDED if not held & {right, "ALL PRIVILEGES"}]:
-        yield f"the user that writes lacks {', '.join(lacking)} on {schema}.*; run: {RIGHTS.format(schema=schema)}"
+    lacking = [right for right in RIGHTS_NEEDED if not held & {right, "ALL PRIVILEGES"}]
+    if lacking and has_chunks(connection, schema):
+        yield (
+            f"the user that writes has {schema}.{CHUNKS} alone, so rows travel through the auditor, twice into the source's log, and stay"
+            f" locked until they are back: chunks are smaller; for less, run: {RIGHTS.format(schema=schema)}"
+        )
+    elif lacking:
+        yield f"the user that writes lacks {', '.join(lacking)} on {schema}.*; run: {rights_needed(schema)}"
 
 
 def _rights(connection: Any, schema: str) -> set[str]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import dialects
-from auditor.errors import AuditorError, ColumnsChanged, ConnectionLost, EngineError, SourceTaken
+from auditor.errors import AuditorError, ColumnsChanged, ConnectionLost, EngineError, SourceTaken, StatementCancelled
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.bootstrap.keys import Key, interval, one_of, quote, text_of
-from auditor.pipeline.bootstrap.plan import MOST_KEYS, Next, Plan, read_next
+from auditor.pipeline.bootstrap.plan import MOST_KEYS, ChunkKeys, Next, Plan, Sent, read_next
+from auditor.pipeline.bootstrap.row_texts import event_rows, event_text, logged_columns, pieces
 from auditor.pipeline.bootstrap.source_tables import RefreshTable, SourceTables, ask, execute, fill, rollback
 
 AIM = 0.25
@@ -24,6 +25,9 @@ LOCK_LIMIT = 0.9
 
 FIRST_ROWS, MOST_ROWS = 500, 50_000
 """Rows of the first chunk, and of a later one at most."""
+
+MOST_CHARACTERS = 3 << 20
+"""Characters of the rows in one statement: with what it adds to them, less than the usual max_allowed_packet."""
 
 
 def ignore_step(_: str) -> None:
@@ -69,10 +73,10 @@ class ChunkWriter:
             end = self._find_end(place)
             high = self.plan.ranges[place.range][1] if end is None else end
             condition = interval(self.plan.key.chunked, place.low, high)
-            return self._commit(place, self.plan.after(place, end), condition, self.plan.bounds(place, end), ())
+            return self._commit(place, self.plan.after(place, end), ChunkKeys(condition, self.plan.bounds(place, end)))
         keys = self.plan.keys[place.keys : place.keys + min(self.rows, MOST_KEYS)]
-        condition = one_of(self.plan.key.columns, keys)
-        return self._commit(place, self.plan.after(place, None, len(keys)), condition, None, keys)
+        chunk = ChunkKeys(one_of(self.plan.key.columns, keys), keys=keys)
+        return self._commit(place, self.plan.after(place, None, len(keys)), chunk)
 
     def finish(self) -> None:
         """Delete what the source keeps of the bootstrap. Raises errors of the source."""
@@ -95,18 +99,20 @@ class ChunkWriter:
         )
         return tuple(str(text) for text in found[0]) if found else None
 
-    def _commit(self, place: Next, then: Next, condition: str, bounds: list[Key] | None, keys: Sequence[Key]) -> tuple[Next, int]:
+    def _commit(self, place: Next, then: Next, chunk: ChunkKeys) -> tuple[Next, int]:
         assert self._table
         connection = self.tables.connection
-        body = self.plan.body(self._table.nullable, bounds, keys, then)
         self.step("begin")
         ask(connection, "BEGIN")
         began = time.monotonic()
         try:
-            with _cancelled_after(LOCK_LIMIT, self.source, connection):
-                self._name_chunk(place, body)
-                began = time.monotonic()
-                written = self._copy(condition)
+            with _cancelled_after(LOCK_LIMIT, self.source, connection) as is_late:
+                if self._table.refresh:
+                    self._name_chunk(place.number, self.plan.body(chunk, then, self._table.nullable), place.number - 1)
+                    began = time.monotonic()
+                    written = self._copy(chunk.condition)
+                else:
+                    written = self._send(place, then, chunk, is_late)
             self.step("commit")
             ask(connection, "COMMIT")
         except AuditorError as error:
@@ -122,26 +128,52 @@ class ChunkWriter:
             ask(connection, fill("refresh_clear", refresh=self._table.refresh))
         return then, written
 
-    def _name_chunk(self, place: Next, body: str) -> None:
+    def _name_chunk(self, number: int, body: str, known: int) -> None:
+        """Write what the chunk of this number is, after the one whose number the source knows. Raises SourceTaken."""
         literal = dialects.get("mysql").literal
-        about = {"bootstrap": literal(self.bootstrap), "attempt": literal(self.attempt)}
-        statement = fill("refresh_chunk", chunks=self.tables.chunks, number=str(place.number), body=literal(body), **about)
+        about = {"bootstrap": literal(self.bootstrap), "attempt": literal(self.attempt), "known": str(known)}
+        statement = fill("refresh_chunk", chunks=self.tables.chunks, number=str(number), body=literal(body), **about)
         if execute(self.tables.connection, statement) != 1:
             raise SourceTaken("another process went on with this bootstrap")
 
     def _copy(self, condition: str) -> int:
         """Copy the rows of a chunk, and return how many. Raises ColumnsChanged: the next attempt has the new ones."""
         assert self._table
-        connection, schema = self.tables.connection, self.plan.key.schema
+        connection = self.tables.connection
         columns = ", ".join(quote(name) for name in self._table.columns)
         ask(connection, fill("refresh_empty_row", refresh=self._table.refresh))
         self.step("copy")
         rows = {"refresh": self._table.refresh, "columns": columns, "table": self._name, "condition": condition}
         written = execute(connection, fill("refresh_rows", **rows))
-        # From here on the table cannot be altered until the commit.
+        self._check_columns()
+        return written
+
+    def _send(self, place: Next, then: Next, chunk: ChunkKeys, is_late: threading.Event) -> int:
+        """Read the rows of a chunk and write them as texts into its own row, and return how many.
+
+        Raises ColumnsChanged, and StatementCancelled where the rows were locked for too long between two statements, which nothing cancels.
+        """
+        assert self._table
+        columns = logged_columns(self._table.described)
+        self.step("copy")
+        about = {"texts": ", ".join(event_text(column) for column in columns), "table": self._name, "condition": chunk.condition}
+        rows = event_rows(columns, ask(self.tables.connection, fill("refresh_texts", **about)))
+        self._check_columns()
+        known = place.number - 1
+        for piece in pieces(rows, MOST_CHARACTERS):
+            body = self.plan.body(chunk, then, Sent(columns, piece))
+            if is_late.is_set():
+                raise StatementCancelled(f"{len(rows):,} rows of {self.plan.key.name} would be locked for too long; fewer follow")
+            self._name_chunk(place.number, body, known)
+            chunk, known = ChunkKeys(chunk.condition), place.number
+        return len(rows)
+
+    def _check_columns(self) -> None:
+        """Raise ColumnsChanged if the table has other columns than before. From here on it cannot be altered until the commit."""
+        assert self._table
+        schema = self.plan.key.schema
         if self.tables.describe(schema.database, schema.table) != self._table.described:
             raise ColumnsChanged(f"the columns of {self.plan.key.name} were changed; the bootstrap goes on with the new ones")
-        return written
 
     @property
     def _name(self) -> str:
@@ -149,11 +181,12 @@ class ChunkWriter:
 
 
 @contextmanager
-def _cancelled_after(seconds: float, source: Source, connection: Any) -> Iterator[None]:
-    """Cancel the statement of a connection, over a second one, if the block lasts longer."""
-    lock, is_over, thread = threading.Lock(), threading.Event(), connection.thread_id()
+def _cancelled_after(seconds: float, source: Source, connection: Any) -> Iterator[threading.Event]:
+    """Cancel the statement of a connection, over a second one, if the block lasts longer; yield what is set then."""
+    is_late, lock, is_over, thread = threading.Event(), threading.Lock(), threading.Event(), connection.thread_id()
 
     def cancel() -> None:
+        is_late.set()
         with suppress(EngineError), closing(source.connect()) as killer, lock:
             if not is_over.is_set():
                 ask(killer, f"KILL QUERY {thread}")
@@ -162,7 +195,7 @@ def _cancelled_after(seconds: float, source: Source, connection: Any) -> Iterato
     timer.daemon = True
     timer.start()
     try:
-        yield
+        yield is_late
     finally:
         timer.cancel()
         with lock:  # what is cancelled later would be the next statement

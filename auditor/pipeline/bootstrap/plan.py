@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from auditor.pipeline.bootstrap.keys import Key, KeyColumns
+from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.store.refreshes import Asked
 
 MOST_KEYS = 500
@@ -26,6 +27,27 @@ class Next:
     """The greatest key before it."""
     keys: int = 0
     """How many of the listed keys are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Rows that a chunk itself holds."""
+
+    columns: tuple[ColumnSchema, ...]
+    rows: Sequence[Sequence[str | None]]
+    """As texts of events."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkKeys:
+    """Which rows a chunk has."""
+
+    condition: str
+    """As SQL."""
+    bounds: list[Key] | None = None
+    """The interval of keys that it replaces: the greatest key below, and the last one."""
+    keys: Sequence[Key] = field(default=())
+    """The listed keys that it replaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +84,21 @@ class Plan:
             return [(), ()] if place.number == 1 else None
         return [place.low, self.ranges[place.range][1] if end is None else end]
 
-    def body(self, nullable: Sequence[str], bounds: list[Key] | None, keys: Sequence[Key], then: Next) -> str:
-        """Return the JSON that says in the log what a chunk is, and in the source where the next one begins."""
+    def body(self, chunk: ChunkKeys, then: Next, held: Sent | Sequence[str]) -> str:
+        """Return the JSON that says in the log what a chunk is, and in the source where the next one begins.
+
+        ``held`` are its rows, or where these follow in a refresh table, the columns that may be NULL in the source.
+        """
         schema = self.key.schema
-        names = {"database": schema.database, "table": schema.table, "key": list(schema.key), "nullable": list(nullable)}
+        rows = self._sent(held) if isinstance(held, Sent) else {"nullable": list(held)}
+        names = {"database": schema.database, "table": schema.table, "key": list(schema.key)}
         follows = {"number": then.number, "range": then.range, "low": list(then.low), "keys": then.keys}
-        return json.dumps({**names, "bounds": bounds, "keys": [list(key) for key in keys], "next": follows}, ensure_ascii=False)
+        about = {"bounds": chunk.bounds, "keys": [list(key) for key in chunk.keys], "next": follows}
+        return json.dumps({**names, **about, **rows}, ensure_ascii=False, separators=(",", ":"))
+
+    def _sent(self, sent: Sent) -> dict[str, Any]:
+        schema = self.key.schema
+        return {"schema": TableSchema(schema.database, schema.table, sent.columns, schema.key).to_json(), "rows": sent.rows}
 
 
 def make_plan(key: KeyColumns, asked: Asked) -> Plan:

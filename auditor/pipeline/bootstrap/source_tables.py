@@ -14,7 +14,7 @@ import pymysql
 import dialects
 import sql_templates
 from auditor.config import Settings
-from auditor.errors import AccessDenied, BootstrapRefused, ConnectionLost, EngineError
+from auditor.errors import AccessDenied, BootstrapRefused, ConnectionLost, EngineError, NoSuchObject
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.refreshes import CHUNKS, REFRESH, Refreshes
 from auditor.pipeline.binlog.server import identify_server
@@ -33,9 +33,15 @@ SETTINGS = (
 )
 """Under READ COMMITTED the rows would not be locked, and newer values be overwritten by older ones."""
 
-BLACKHOLE, INNODB = "BLACKHOLE", "InnoDB"
+BLACKHOLE, INNODB, NO_TABLES = "BLACKHOLE", "InnoDB", ""
+"""Engines of refresh tables; without one, the table of chunks holds the rows."""
 
 RIGHTS = "GRANT CREATE, DROP, SELECT, INSERT, UPDATE, DELETE ON {schema}.* TO the user, and GRANT SELECT on the tables of the pipeline"
+ONE_TABLE = (
+    "; or, where it may make no tables, make the table {chunks} for it as docs/pipelines.md shows, and GRANT SELECT, INSERT, UPDATE, DELETE"
+    " ON {chunks} TO the user"
+)
+"""How a bootstrap runs with one table only."""
 
 
 def refreshes_of(settings: Settings, name: str) -> Refreshes:
@@ -63,7 +69,7 @@ class RefreshTable:
     """A table of the source, and the table into which its rows are copied."""
 
     refresh: str
-    """As SQL text, with its schema."""
+    """As SQL text, with its schema; '' where the table of chunks holds the rows."""
     columns: Sequence[str]
     nullable: Sequence[str]
     described: Sequence[tuple[Any, ...]]
@@ -97,7 +103,9 @@ class SourceTables:
             ask(self.connection, fill("refresh_schema", schema=quote(self.refreshes.schema)))
             ask(self.connection, fill("refresh_chunks_create", chunks=self.chunks))
         except AccessDenied as error:
-            raise BootstrapRefused(f"{error}; run: {RIGHTS.format(schema=self.refreshes.schema)}") from error
+            if not has_chunks(self.connection, self.refreshes.schema):
+                raise BootstrapRefused(f"{error}; run: {rights_needed(self.refreshes.schema)}") from error
+            self.engine = NO_TABLES
 
     def make_table(self, database: str, table: str) -> RefreshTable:
         """Return the refresh table of a table, made anew if its columns are not the table's. Raises BootstrapRefused."""
@@ -107,6 +115,8 @@ class SourceTables:
         described = self.describe(database, table)
         if not described:
             raise BootstrapRefused(f"the source has no table {database}.{table}")
+        if self.engine == NO_TABLES:
+            return RefreshTable("", [], [], described, holds_rows=False)
         holds_rows = self.engine != BLACKHOLE
         if [one[:4] for one in self.describe(self.refreshes.schema, name)] != [one[:4] for one in described]:
             try:
@@ -114,7 +124,7 @@ class SourceTables:
                 columns = ",\n  ".join(_definition(*one) for one in described)
                 ask(self.connection, fill("refresh_table_create", refresh=refresh, columns=columns, engine=self.engine))
             except AccessDenied as error:
-                raise BootstrapRefused(f"{error}; run: {RIGHTS.format(schema=self.refreshes.schema)}") from error
+                raise BootstrapRefused(f"{error}; run: {rights_needed(self.refreshes.schema)}") from error
         elif holds_rows:
             ask(self.connection, fill("refresh_clear", refresh=refresh))
         names = [str(one[0]) for one in described]
@@ -156,6 +166,22 @@ def check_server(connection: Any) -> str:
     if not int(logs):
         raise BootstrapRefused("the source does not log what this user writes (sql_log_bin is 0); set it to 1 for the user's sessions")
     return BLACKHOLE if engine else INNODB
+
+
+def has_chunks(connection: Any, schema: str) -> bool:
+    """Return whether the table of chunks is there, and the user may change and delete its rows; none is."""
+    chunks, none = f"{quote(schema)}.{quote(CHUNKS)}", "''"
+    try:
+        execute(connection, fill("refresh_chunk", chunks=chunks, number="0", body=none, bootstrap=none, attempt=none, known="0"))
+        execute(connection, fill("refresh_end", chunks=chunks, bootstrap=none))
+    except (AccessDenied, NoSuchObject):
+        return False
+    return True
+
+
+def rights_needed(schema: str) -> str:
+    """Return what somebody has to run before bootstraps can write."""
+    return (RIGHTS + ONE_TABLE).format(schema=schema, chunks=f"{schema}.{CHUNKS}")
 
 
 def ask(connection: Any, statement: str) -> list[tuple[Any, ...]]:

@@ -43,10 +43,20 @@ def _look(begins: int | None, parts: Sequence[Part], notes: Sequence[TableNote])
             return _merge(begins, parts, note.position - 1, changes)
         if note.target:
             return _merge(begins, parts, note.last, changes)
-        if note.stops or note.body.get("advances"):
+        if note.stops or (note.body.get("advances") and not _does_nothing(note, changes)):
             return Ahead((), note=note, changes=changes)
-        changes.append(note)
+        if not note.body.get("advances"):
+            changes.append(note)
     return _merge(begins, parts, None, changes)
+
+
+def _does_nothing(note: TableNote, changes: Sequence[TableNote]) -> bool:
+    """Return whether a statement makes a table unless it is there, and it is: the one before it changed its columns.
+
+    The target's table gets these columns with the next event, and must not come behind that change without them.
+    """
+    makes = all(op["op"] == "create" and not op["sure"] for op in note.body["ops"])
+    return makes and bool(changes) and all(op["op"] != "gone" for op in changes[-1].body["ops"])
 
 
 def _merge(begins: int | None, parts: Sequence[Part], through: int | None, changes: Sequence[TableNote]) -> Ahead:

@@ -19,6 +19,7 @@ from auditor.errors import AuditorError
 from auditor.model import Part
 from auditor.pipeline.merge.staged_rows import staged_rows
 from auditor.pipeline.merge.target_table import TargetTable
+from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import CHANGE_COLUMNS
 from dialects import Dialect, Kind, Session
@@ -80,7 +81,7 @@ def load_part(session: Session, task: LoadTask) -> int:
 def read_changes(task: LoadTask, dialect: Dialect) -> Iterator[pa.Table]:
     """Yield the changes of a part as rows of the staging table. Raises AuditorError."""
     table = task.table
-    for found in read_part(Path(task.root), task.part, task.after):
+    for found in read_part(folder_at(task.root), task.part, task.after):
         yield staged_rows(_chosen(found, task), table.schema, table.names, dialect, task.attempt, table.longest)
 
 

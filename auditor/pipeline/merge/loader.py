@@ -8,20 +8,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from auditor.config import ConnectionSettings
-from auditor.connections.writer import open_session
+from auditor.connections.writer import open_session, writing_dialect
 from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, StoreError
+from auditor.model import TableNote
 from auditor.pipeline.merge.files import folder_of, remove_files
-from auditor.pipeline.merge.isolate import POISONING, describe_poison, find_poison
+from auditor.pipeline.merge.holding import QUICK, Holding, merge_through
+from auditor.pipeline.merge.isolate import POISONING, describe_poison, describe_statement, find_poison
 from auditor.pipeline.merge.positions import Held, Where, describe, read_positions, see
 from auditor.pipeline.merge.staged_rows import plain_message
+from auditor.pipeline.merge.table_changes import is_move
 from auditor.pipeline.merge.table_merge import Merged, merge_next
 from auditor.pipeline.merge.target_table import TargetTable
 from auditor.pipeline.poison import report_poison
+from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
 from auditor.store import parts, pipelines, table_notes, target_migrations
+from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
 from auditor.store.pipelines import MergeState
 from dialects import Session
@@ -55,9 +59,12 @@ class Loader:
     """The session that is kept between merges; none where an open one keeps others off the target."""
     _ready: dict[str, TargetTable] = field(default_factory=dict)
     """The tables whose staging tables this session made."""
+    _holding: Holding = field(init=False)
+    """What audits hold."""
 
     def __post_init__(self) -> None:
         self.where = replace(self.where, target=self.target)
+        self._holding = Holding(self.where)
 
     def run(self, every: float, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> None:
         """Merge every so many seconds until ``stopped`` is set, but not while ``paused`` is; with 0, whenever ``staged`` is set.
@@ -66,9 +73,36 @@ class Loader:
         """
         while not stopped.is_set():
             staged.clear()
+            self._serve_holds()
             merged = 0 if paused.is_set() else self.merge_all()
             self._wait(every, stopped, staged, at_once=bool(merged))
         self.close()
+
+    def _serve_holds(self) -> None:
+        """Serve the audits that hold tables of this target; store the reason of each hold that fails."""
+        try:
+            for hold in self._holding.look():
+                self._holding.answer(hold, self._hold_at(hold))
+        except StoreError as error:  # holds end by themselves
+            log.warning("%s: the store cannot be asked for holds: %s", self.target, error, extra={"action": "holds_unknown"})
+
+    def _hold_at(self, hold: Hold) -> str:
+        """Merge a table exactly as far as an audit wants it; return why that fails, and '' if it does not."""
+        assert hold.position is not None
+        began = self.clock()
+        try:
+            with self._opened() as session:
+                self._ready.pop(hold.table, None)
+                for merged in merge_through(session, self.where, hold.table, hold.position, self._ready):
+                    self._take(hold.table, merged, began)
+        except AuditorError as error:
+            self._ready.pop(hold.table, None)
+            return _reason(error)
+        except Exception as error:  # a bug, or an error that nobody knows: it must not end the loader
+            log.error("%s: an unexpected error", self.target, exc_info=True, extra={"action": "hold_unexpected"})
+            return f"an unexpected {type(error).__name__}; the log of the pipeline has its traceback"
+        self._held[hold.table] = hold.position
+        return ""
 
     def merge_all(self) -> int:
         """Merge everything that the target lacks and return the number of events; a table that fails stops no other.
@@ -88,6 +122,9 @@ class Loader:
         return 0
 
     def _merge_tables(self, waiting: set[str]) -> int:
+        if self._holding.seen and writing_dialect(self.where.connection, self.settings).OPENS_FILES:
+            return 0  # the audit is about to read the file, which nobody may have open then
+        waiting = waiting | set(self._holding.seen)
         tables = parts.list_tables(self.where.store, self.where.pipeline)
         if all(self._held.get(table, -1) >= staged.staged_through for table, staged in tables.items()):
             return 0
@@ -103,6 +140,8 @@ class Loader:
                 held = positions.get(table, Held())
                 if table in waiting or held.position >= staged.staged_through:
                     continue
+                if self._holding.is_asked():
+                    break
                 try:
                     total += self._merge_table(session, table, held)
                 except (StoreError, ConnectionLost):
@@ -141,13 +180,15 @@ class Loader:
             began = self.clock()
             try:
                 merged = merge_next(session, self.where, table, held, staged, self._ready, self.step)
-            except POISONING:
-                self._isolate(session, table, held, staged)
+            except POISONING as error:
+                self._isolate(session, table, held, staged, error)
                 return total
             if merged is None:
                 return total
             total += merged.events
             held = self._take(table, merged, began)
+            if self._holding.is_asked():  # there may always be more to merge
+                return total
 
     def _take(self, table: str, merged: Merged, began: float) -> Held:
         self._failures.pop(table, None)
@@ -156,9 +197,9 @@ class Loader:
         self._moved = self._moved or merged.moved
         return merged.held
 
-    def _isolate(self, session: Session, table: str, held: Held, staged: StagedTable) -> None:
-        """Merge what stands before the event that this target cannot hold, and record where that is."""
-        ahead, root, now = see(self.where, table, held), Path(self.where.root), [held]
+    def _isolate(self, session: Session, table: str, held: Held, staged: StagedTable, error: AuditorError) -> None:
+        """Merge what stands before the event or statement that this target cannot take, and record where that is."""
+        ahead, root, now = see(self.where, table, held), folder_at(self.where.root), [held]
 
         def merge_through(position: int) -> None:
             while now[0].position < position:
@@ -169,13 +210,18 @@ class Loader:
                     return
                 now[0] = self._take(table, merged, began)
 
-        found = find_poison(merge_through, root, ahead.parts, held.position, ahead.through)
-        if found is None:
-            return
-        position, error = found
-        note = describe_poison(root, ahead.parts, position, self.target, _reason(error))
-        table_notes.record_poison(self.where.store, self.where.pipeline, note)
-        report_poison(self.where.pipeline, [note])
+        note: TableNote | None = None
+        if ahead.note is None:
+            found = find_poison(merge_through, root, ahead.parts, held.position, ahead.through)
+            if found is None:
+                return
+            position, error = found
+            note = describe_poison(root, ahead.parts, position, self.target, _reason(error))
+        elif not is_move(ahead.note):  # which concerns several tables: one cannot go on without it
+            note = describe_statement(ahead.note, self.target, _reason(error))
+        if note:
+            table_notes.record_poison(self.where.store, self.where.pipeline, note)
+            report_poison(self.where.pipeline, [note])
         self._ready.pop(table, None)
         self._fail(table, error, now[0].position)
 
@@ -215,12 +261,17 @@ class Loader:
             log.warning("%s: the store cannot be told: %s", self.target, failure, extra={"action": "report_failed"})
 
     def _wait(self, every: float, stopped: threading.Event, staged: threading.Event, at_once: bool) -> None:
-        """Wait until the next merge is due; ``at_once``, if it is due whenever something was staged, without waiting."""
+        """Wait until the next merge is due; ``at_once``, if it is due whenever something was staged, without waiting.
+
+        Holds are served meanwhile.
+        """
         if not every:
             if not at_once:
-                staged.wait(POLL)  # another process may stage
+                staged.wait(QUICK if self._holding.seen else POLL)  # another process may stage
             return
-        stopped.wait(min([every, *(max(FIRST_WAIT, failure.until - self.clock()) for failure in self._failures.values())]))
+        until = self.clock() + min([every, *(max(FIRST_WAIT, failure.until - self.clock()) for failure in self._failures.values())])
+        while (left := until - self.clock()) > 0 and not stopped.wait(min(left, QUICK if self._holding.seen else POLL)):
+            self._serve_holds()
 
 
 def _reason(error: AuditorError) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow.compute as pc
 
@@ -16,6 +15,7 @@ from auditor.pipeline.events import Position, TableSchema
 from auditor.pipeline.merge import commits
 from auditor.pipeline.merge.ahead import Ahead, look_ahead
 from auditor.pipeline.merge.load import RunTasks
+from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import Positions
 from auditor.store import Store, parts, table_notes
@@ -82,7 +82,7 @@ def see(where: Where, table: str, held: Held) -> Ahead:
 
 def _next_position(where: Where, part: Part, after: int) -> int | None:
     """Return the position of a part's first event behind another; None if it has none."""
-    batch = next(read_part(Path(where.root), part, after), None)
+    batch = next(read_part(folder_at(where.root), part, after), None)
     return None if batch is None else pc.min(batch["position"]).as_py()
 
 

@@ -14,9 +14,11 @@ from auditor.connections.writer import transaction
 from auditor.errors import SchemaChanged, StatementRefused
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.merge import keeping
 from auditor.pipeline.merge.column_origins import Op, find_origins
 from auditor.pipeline.merge.migration import Migration, Plan
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, get_schema, read_positions, see
+from auditor.pipeline.merge.sharing import check_alone
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.target_table import find_table, native_types
 from auditor.sql.merge import Positions
@@ -30,19 +32,27 @@ log = logging.getLogger(__name__)
 Step = Callable[[str], None]
 
 
-def empty(session: Session, where: Where, table: str, held: Held, note: TableNote, step: Step) -> dict[str, Held]:
-    """Delete all rows of the target's table where the source has emptied it or made it anew; return what the target holds then."""
+def empty(session: Session, where: Where, table: str, held: Held, note: TableNote, clears: bool, step: Step) -> dict[str, Held]:
+    """Pass by a statement that emptied the source's table or made it anew, with ``clears`` by deleting all rows of the target's.
+
+    Returns what the target holds then.
+    """
     found = find_table(session, where.schema, table.partition(".")[2])
     step("clear")
     now = Held(note.position, held.schema_id)
+    sums = keeping.prepare(session, where, table, held, note.position)
+    if loses_rows(where, table, held, note):
+        sums = keeping.ended(sums, "the source emptied the table, or made it anew")
     with transaction(session):
         check_unchanged(session, where, table, held)
         # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
         _write(session, where, table, now)
-        if found and loses_rows(where, table, held, note):
+        if found and clears:
             session.execute(TableStatements(session.dialect, found.sql).clear())
             _say(where, table, note, "its rows are gone, as in the source")
+        ended = keeping.add(session, where, sums)
         step("cleared")
+    keeping.end(where, ended)
     step("changed")
     return {table: now}
 
@@ -82,6 +92,8 @@ def move_tables(session: Session, where: Where, note: TableNote, step: Step) -> 
         ahead = see(where, name, held.get(name, Held()))
         if ahead.note is None or ahead.note.position != note.position:
             return None
+    for name in names:
+        check_alone(session, where, name, "the source renamed it", "rename it there, then reset the pipelines and fill their tables anew")
     there = {name: find_table(session, where.schema, name.partition(".")[2]) for name in names}
     step("move")
     now = {name: Held(note.position, held[origin].schema_id if origin in held else "") for name, origin in origins.items()}
@@ -94,6 +106,7 @@ def move_tables(session: Session, where: Where, note: TableNote, step: Step) -> 
         step("moved")
         for name, one in now.items():
             _write(session, where, name, one)
+    keeping.end(where, {one: reason for name in names for one, reason in keeping.moved(where, name).items()})
     step("changed")
     _say(where, note.table, note, f"tables were renamed as in the source: {', '.join(f'{old} to {new}' for new, old in origins.items())}")
     return now
@@ -126,7 +139,7 @@ def migrate(
 
     Raises SchemaChanged, before anything is changed, where that cannot be done without a person.
     """
-    if not held.schema_id or (held.schema_id == schema_id and not any(_is_of_columns(op) for note in changes for op in note.body["ops"])):
+    if not held.schema_id or (held.schema_id == schema_id and not any(changes_columns(note) for note in changes)):
         return None
     old, new = (get_schema(where, one) for one in (held.schema_id, schema_id))
     found = find_table(session, where.schema, new.table)
@@ -191,6 +204,7 @@ def _check_changes(session: Session, table: str, old: TableSchema, made: Migrati
 
 def _apply(session: Session, where: Where, table: str, held: Held, now: Held, made: Migration, step: Step) -> None:
     step("migrate")
+    sums = keeping.prepare(session, where, table, held, now.position)
     with transaction(session):
         check_unchanged(session, where, table, held)
         for statement in made.statements:
@@ -202,6 +216,8 @@ def _apply(session: Session, where: Where, table: str, held: Held, now: Held, ma
                 ) from error
         step("migrated")
         _write(session, where, table, now)
+        ended = keeping.add(session, where, sums)
+    keeping.end(where, ended)
     step("changed")
 
 
@@ -227,6 +243,11 @@ def _changes_of_copy(where: Where, copy: str, position: int) -> list[Sequence[Op
     notes = [note for note in table_notes.list_notes(where.store, where.pipeline, [copy], kind="change") if note.position < position]
     made = [number for number, note in enumerate(notes) if any(op["op"] == "create" for op in note.body["ops"])]
     return [note.body["ops"] for note in notes[made[-1] :]] if made else None
+
+
+def changes_columns(note: TableNote) -> bool:
+    """Return whether a statement changed columns, so that the target's table has to be brought to the schema of the next event."""
+    return any(_is_of_columns(op) for op in note.body["ops"])
 
 
 def _is_of_columns(op: Op) -> bool:

@@ -5,24 +5,26 @@ from __future__ import annotations
 import datetime as dt
 import json
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow.compute as pc
 
 from auditor.config import TargetKeys
 from auditor.connections.writer import transaction
 from auditor.errors import MergeFailed, PartsGone, TableStopped
-from auditor.model import Part, TableNote
+from auditor.model import Part
 from auditor.pipeline.events import TableSchema
-from auditor.pipeline.merge import commits
+from auditor.pipeline.merge import commits, keeping
+from auditor.pipeline.merge.ahead import Ahead
 from auditor.pipeline.merge.files import folder_of, stored_files
 from auditor.pipeline.merge.load import LoadTask, load_part, load_side_by_side, stage_columns
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, see
+from auditor.pipeline.merge.sharing import check_alone
 from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
 from auditor.pipeline.merge.target_table import TargetTable, prepare
+from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import Bound, Positions, read_bounds
 from auditor.store import parts
@@ -66,15 +68,13 @@ def merge_next(
     ``step`` is called with the name of each step before it begins. Raises AuditorError; the target is unchanged then, unless the
     connection was lost during the commit, which the next call finds out from the position in the target.
     """
-    if held.position < staged.pruned_through:
-        there = f"up to {describe(held.position)}" if held.position else "nothing"
-        raise PartsGone(
-            f"{table}: the target holds {there}, and the parts up to {describe(staged.pruned_through)} were deleted;"
-            " copy the table from the source again, and then let the target go on from there"
-        )
+    _check_kept(table, held, staged)
     ahead = see(where, table, held)
+    keeping.end(where, keeping.ends_by(where, table, ahead.changes))
+    if ahead.note and through is not None and ahead.note.position > through:
+        return None
     if ahead.note:
-        return _pass(session, where, table, held, ahead.note, ready, step)
+        return _pass(session, where, table, held, ahead, ready, step)
     bound = min((one for one in (ahead.through, through) if one is not None), default=None)
     chosen = _choose([part for part in ahead.parts if bound is None or part.first <= bound])
     if not chosen:
@@ -94,6 +94,7 @@ def merge_next(
     position = position if bound is None else min(position, bound)
     step("load")
     with _loaded(session, where, target, tasks) as (loaded, copy):
+        sums = keeping.Pending() if isinstance(session, Committing) else keeping.prepare(session, where, table, held, position, chosen)
         step("merge")
         if isinstance(session, Committing):
             _check_staged(session, table, target, attempt, loaded)
@@ -102,16 +103,29 @@ def merge_next(
                 raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
         else:
             with transaction(session):
-                _merge(session, where, table, held, target, attempt, loaded, position, step, copy)
+                ended = _merge(session, where, table, held, target, attempt, loaded, position, step, copy, sums)
+            keeping.end(where, ended)
         step("committed")
     events = sum(_count_events(where, part, held.position, position) for part in chosen)
     return Merged(position, events, max(part.time for part in chosen), Held(position, target.schema.id))
 
 
+def _check_kept(table: str, held: Held, staged: StagedTable) -> None:
+    """Raise PartsGone if parts were deleted that the target lacks."""
+    if held.position < staged.pruned_through:
+        there = f"up to {describe(held.position)}" if held.position else "nothing"
+        raise PartsGone(
+            f"{table}: the target holds {there}, and the parts up to {describe(staged.pruned_through)} were deleted;"
+            " copy the table from the source again, and then let the target go on from there"
+        )
+
+
 def _pass(
-    session: Session, where: Where, table: str, held: Held, note: TableNote, ready: dict[str, TargetTable], step: Callable[[str], None]
+    session: Session, where: Where, table: str, held: Held, ahead: Ahead, ready: dict[str, TargetTable], step: Callable[[str], None]
 ) -> Merged | None:
     """Do to the target's table what the source did to its own; None if another table has to come so far first."""
+    note = ahead.note
+    assert note
     if note.stops:
         raise TableStopped(note.reason)
     if is_move(note) and not session.dialect.CHANGES_TABLES:
@@ -119,12 +133,15 @@ def _pass(
             f"{table} was renamed in the source, and a pipeline renames no tables of {session.dialect.name}; rename the table there,"
             " then reset the pipeline and copy its tables again"
         )
+    clears = not is_move(note) and note.position not in ahead.skipped and loses_rows(where, table, held, note)
+    if clears:
+        check_alone(session, where, table, "the source emptied it, or made it anew", "delete its rows there by hand, and skip this")
     if isinstance(session, Committing):
-        loses, after = loses_rows(where, table, held, note), (note.position, held.schema_id)
-        if not commits.pass_by(session, where.schema, where.pipeline, table, (held.position, held.schema_id), after, clear=loses):
+        after = note.position, held.schema_id
+        if not commits.pass_by(session, where.schema, where.pipeline, table, (held.position, held.schema_id), after, clear=clears):
             raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
         return Merged(note.position, 0, note.time, Held(*after))
-    moved = move_tables(session, where, note, step) if is_move(note) else empty(session, where, table, held, note, step)
+    moved = move_tables(session, where, note, step) if is_move(note) else empty(session, where, table, held, note, clears, step)
     if moved is None:
         return None
     for name in moved:
@@ -136,7 +153,7 @@ def _count_events(where: Where, part: Part, after: int, through: int) -> int:
     """Return how many events of a part stand behind one position and up to another."""
     if part.first > after and part.last <= through:
         return part.rows
-    found = (pc.sum(pc.less_equal(batch["position"], through)).as_py() for batch in read_part(Path(where.root), part, after))
+    found = (pc.sum(pc.less_equal(batch["position"], through)).as_py() for batch in read_part(folder_at(where.root), part, after))
     return sum(count or 0 for count in found)
 
 
@@ -180,20 +197,24 @@ def _make_ready(
 
 def _merge(
     session: Session, where: Where, table: str, held: Held, target: TargetTable, attempt: str, loaded: int, position: int,
-    step: Callable[[str], None], copy: Callable[[], None],
-) -> None:  # fmt: skip
+    step: Callable[[str], None], copy: Callable[[], None], sums: keeping.Pending,
+) -> Mapping[str, str]:  # fmt: skip
     positions = Positions(session.dialect, where.schema, where.pipeline)
     for statement in (*positions.lock(), *target.statements.lock_stage()):
         session.execute(statement)
     check_unchanged(session, where, table, held)
     copy()
     intervals = _check_staged(session, table, target, attempt, loaded)
+    if intervals:
+        check_alone(session, where, table, "a bootstrap replaces all rows in a range of keys", "bring them by other ways, and skip this")
     bounds = _set_bounds_aside(session, target, attempt) if intervals else ()
     # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
     for statement in (*positions.write(table, position, target.schema.id), *target.statements.merge(attempt, bounds)):
         session.execute(statement)
+    ended = keeping.add(session, where, sums)
     step("merged")
     step("commit")
+    return ended
 
 
 def _set_bounds_aside(session: Session, target: TargetTable, attempt: str) -> list[Bound]:

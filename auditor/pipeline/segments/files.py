@@ -28,6 +28,9 @@ Format = Literal["parquet", "csv"]
 
 LISTS = ("before", "after")
 
+ONE_REQUEST = 5 << 30
+"""Bytes of a segment that S3 takes by one request, so that a process that is killed leaves no pieces there."""
+
 _CSV = pcsv.WriteOptions(include_header=True, quoting_style="all_valid")
 _TEXTS = {name: pa.string() for name in ARROW_SCHEMA.names}
 
@@ -78,7 +81,10 @@ class Folder:
     def _upload(self, file: Path, path: str) -> None:
         bucket, key = self._object(path)
         extra = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": self.kms_key} if self.kms_key else {}
-        self._client().upload_file(str(file), bucket, key, ExtraArgs=extra)
+        from boto3.s3.transfer import TransferConfig
+
+        whole = TransferConfig(multipart_threshold=ONE_REQUEST)
+        self._client().upload_file(str(file), bucket, key, ExtraArgs=extra, Config=whole)
 
     def _object(self, path: str) -> tuple[str, str]:
         bucket, _, prefix = self.url.removeprefix("s3://").partition("/")
@@ -96,7 +102,7 @@ class Folder:
             yield
         except FileNotFoundError as error:
             raise SegmentFailed(f"the segment {self.url}/{path} is missing; check that this process reaches its folder") from error
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, ValueError, KeyError) as error:  # of an edited CSV: no JSON, no UTF-8, or another header
             raise SegmentFailed(f"the segment {self.url}/{path}: {error}") from error
         except Exception as error:
             if not self.is_s3 or type(error).__module__.partition(".")[0] not in ("botocore", "boto3"):

@@ -11,6 +11,7 @@ from pathlib import Path
 from auditor import config
 from auditor.errors import AuditorError
 from auditor.pipeline.child import Child, ignore_signals, log_as_driver, serve
+from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.writer import SegmentWriter, open_writer
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
 from auditor.store import open_store
@@ -45,7 +46,7 @@ def _cut(config_file: Path, pipeline: str, level: str) -> None:
     log_as_driver(settings, level)
     assert settings.store
     with closing(open_store(settings.store.url)) as store:
-        writer = open_writer(store, pipeline, settings.pipeline(pipeline))
+        writer = open_writer(store, pipeline, settings.pipeline(pipeline), registrations_of(settings, pipeline))
         serve("segments", lambda stopped, staged, paused: keep_cutting(writer, stopped, staged, paused))
 
 

@@ -7,7 +7,6 @@ import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
@@ -15,11 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.config import Pipeline
-from auditor.errors import SegmentFailed
 from auditor.model import Part, Segment
+from auditor.pipeline.s3_folder import Folder as StagingFolder
+from auditor.pipeline.s3_folder import folder_at
+from auditor.pipeline.segments import registering
 from auditor.pipeline.segments.cut import Numbers, Open, Rule, find_ends, find_ticks
 from auditor.pipeline.segments.event_text import VERSION, event_texts, text_bytes
 from auditor.pipeline.segments.files import Folder, Format
+from auditor.pipeline.segments.registering import Registration
 from auditor.pipeline.staged_parts import read_part
 from auditor.store import Store, parts, pipelines, segments
 from auditor.store.segments import Cut
@@ -55,11 +57,14 @@ class SegmentWriter:
 
     store: Store
     pipeline: str
-    root: Path
+    root: StagingFolder
     """The folder of the staging."""
     folder: Folder
     format: Format
     rule: Rule
+    registrations: tuple[Registration, ...] = ()
+    """The sides of segment audits that the pipeline is."""
+    _registered: tuple[Registration, ...] = ()
     _tables: dict[str, _Table] = field(default_factory=dict)
     _cut: Cut | None = None
 
@@ -80,7 +85,7 @@ class SegmentWriter:
             for table, listed in sorted(found.items()):
                 ended += [self._join(table, *places) for places in self._count(self._tables[table], listed, ticks, through)]
             cut = Cut(through, clock, {name: _free(state, through) for name, state in self._tables.items()})
-            segments.record_cut(self.store, self.pipeline, ended, cut)
+            segments.record_cut(self.store, self.pipeline, ended, cut, [one.enter for one in self._registered])
         except BaseException:
             self._cut = None  # what was counted is read again
             raise
@@ -93,6 +98,7 @@ class SegmentWriter:
 
     def _begin(self) -> Cut:
         """Return how far the stream was cut; what open segments have is counted again with the next step."""
+        self._registered = registering.begin(self.store, self.pipeline, self.registrations)
         places = segments.last_places(self.store, self.pipeline)
         self._tables = {table: _Table(place, place[0] - 1) for table, place in places.items()}
         cut = segments.get_cut(self.store, self.pipeline)
@@ -167,8 +173,9 @@ class SegmentWriter:
         self.folder.write(path, self.format, read.passed(_events(self.root, found, first, _next(last))))
         sha256 = read.hash.hexdigest()
         return Segment(
-            table, *first, *last, read.rows, read.bytes, read.schema_id, sha256, VERSION, path, read.began, read.ended, read.gtid
-        )
+            table, *first, *last, read.rows, read.bytes, read.schema_id, sha256, VERSION, path, read.began, read.ended, read.gtid,
+            read.first_gtid,
+        )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -182,6 +189,7 @@ class _Digested:
     began: dt.datetime = dt.datetime.max
     ended: dt.datetime = dt.datetime.min
     gtid: str | None = None
+    first_gtid: str | None = None
 
     def passed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield batches, none of them empty, after they were hashed."""
@@ -189,13 +197,13 @@ class _Digested:
             text = text_bytes(event_texts(batch))
             self.hash.update(text)
             if not self.rows:
-                self.began = batch["time"][0].as_py()
+                self.began, self.first_gtid = batch["time"][0].as_py(), batch["gtid"][0].as_py()
             self.rows, self.bytes, self.schema_id = self.rows + batch.num_rows, self.bytes + len(text), batch["schema_id"][0].as_py()
             self.ended, self.gtid = batch["time"][-1].as_py(), batch["gtid"][-1].as_py()
             yield batch
 
 
-def _events(root: Path, found: Sequence[Part], first: Place, before: Place) -> Iterator[pa.RecordBatch]:
+def _events(root: StagingFolder, found: Sequence[Part], first: Place, before: Place) -> Iterator[pa.RecordBatch]:
     """Yield the events of parts from one place, inclusive, to another, exclusive; no batch is empty."""
     for part in found:
         for batch in read_part(root, part, first[0] - 1):
@@ -222,33 +230,12 @@ def _free(state: _Table, through: int) -> int:
 def folder_of(pipeline: Pipeline) -> Folder:
     """Return where a pipeline's segments are kept."""
     path = pipeline.segment.path if pipeline.segment else None
-    return Folder(path or str(Path(pipeline.staging.path, "segments")), pipeline.segment.kms_key if pipeline.segment else None)
+    return Folder(path or f"{pipeline.staging.path}/segments", pipeline.segment.kms_key if pipeline.segment else None)
 
 
-def open_writer(store: Store, name: str, pipeline: Pipeline) -> SegmentWriter:
-    """Return the writer of a pipeline whose settings keep segments."""
+def open_writer(store: Store, name: str, pipeline: Pipeline, registrations: tuple[Registration, ...] = ()) -> SegmentWriter:
+    """Return the writer of a pipeline whose settings keep segments, and which registers them as ``registrations``."""
     settings = pipeline.segment
     assert settings
     rule = Rule(settings.rows, settings.bytes, settings.age)
-    return SegmentWriter(store, name, Path(pipeline.staging.path), folder_of(pipeline), settings.format, rule)
-
-
-def digest_of(events: pa.Table) -> str:
-    """Return the SHA-256 of events, as a segment has it."""
-    found = hashlib.sha256()
-    for batch in events.to_batches():
-        found.update(text_bytes(event_texts(batch)))
-    return found.hexdigest()
-
-
-def check_segment(folder: Folder, segment: Segment) -> str:
-    """Return what is wrong with a segment's file; '' if it holds what was hashed."""
-    if segment.encoding != VERSION:
-        return f"its digest has version {segment.encoding}, and this release makes {VERSION}; it cannot be verified"
-    try:
-        events = folder.read(segment.path)
-    except SegmentFailed as error:
-        return str(error)
-    if digest_of(events) != segment.sha256:
-        return f"{folder.url}/{segment.path} does not hold the events that were hashed: it has {events.num_rows:,} of {segment.rows:,}"
-    return ""
+    return SegmentWriter(store, name, folder_at(pipeline.staging.path), folder_of(pipeline), settings.format, rule, registrations)

@@ -15,16 +15,18 @@ from typing import Any
 import dialects
 from auditor.connections.connection import Connection
 from auditor.connections.reader import Reader
-from auditor.errors import AuditorError, BootstrapFailed, BootstrapRefused, LockTimeout, StatementCancelled
+from auditor.errors import BootstrapFailed, BootstrapRefused, LockTimeout, StatementCancelled
 from auditor.model import Chunk, Verdict
+from auditor.planning import watermark
 from auditor.planning.introspect import describe_table
-from auditor.repair.bootstrap import files, swapping, verifying
-from auditor.repair.bootstrap.copying import Copying, target_failure
+from auditor.repair.bootstrap import files, loading, spreading, swapping, verifying
+from auditor.repair.bootstrap.copying import Copying
 from auditor.repair.bootstrap.job import BootstrapJob
-from auditor.repair.bootstrap.plan import BootstrapPlan, is_there, plan_bootstrap
+from auditor.repair.bootstrap.plan import BootstrapPlan, is_there, plan_bootstrap, table_parts
 from auditor.store import bootstraps
 from auditor.store.bootstraps import Bootstrap
-from dialects import Table
+from dialects import Session, Table
+from dialects.committing import Committing
 from sql_templates import fill
 
 log = logging.getLogger(__name__)
@@ -76,9 +78,10 @@ def run(job: BootstrapJob, on_plan: Callable[[Prepared], None]) -> Bootstrapped:
                 stage = "copying"
             if stage == "copying":
                 _copy_and_verify(job, plan, bootstrap, reader)
+                reader.end_snapshots()
+                reader.sides["target"].wait_until_calm()
                 bootstraps.save_stage(job.store, bootstrap, "swapping")
                 job.step("swapping")
-                reader.end_snapshots()
     if stage == "copying":
         with _ending(job, bootstrap):
             swapping.swap(job, plan, bootstrap)
@@ -87,7 +90,7 @@ def run(job: BootstrapJob, on_plan: Callable[[Prepared], None]) -> Bootstrapped:
             bootstraps.save_stage(job.store, bootstrap, "swapped", {"swapped_at": f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M:%S} UTC"})
         job.step("noted")
         swapping.clean_up(job, plan, bootstrap)
-        files.remove(job.files_of(bootstrap))
+        loading.remove_files(job, bootstrap)
     rows = sum(int(stored["rows"]) for stored in bootstraps.list_ranges(job.store, bootstrap).values())
     return Bootstrapped(bootstrap, rows, plan.old)
 
@@ -108,10 +111,9 @@ def drop_left(job: BootstrapJob) -> list[str]:
         with job.open_writer() as session:
             for name in (str(one.detail["stage"]), str(one.detail["old"])):
                 if is_there(session, table, name):
-                    drop = session.dialect.template("bootstrap_drop")
-                    session.execute(fill(drop, {"table": session.dialect.table(*table.names[:-1], name)}))
+                    drop_table(session, session.dialect.table(*table_parts(table), name))
                     dropped.append(name)
-        files.remove(job.files_of(one.bootstrap))
+        loading.remove_files(job, one.bootstrap)
         bootstraps.end_bootstrap(job.store, one.bootstrap, "done" if one.state == "done" else "dropped", {"old_dropped": True})
     return dropped
 
@@ -123,7 +125,15 @@ def target_id(job: BootstrapJob, table: Table) -> str:
 
 
 def _prepare(job: BootstrapJob, reader: Reader) -> Prepared:
-    plan = plan_bootstrap(reader, job.name, job.audit, job.spans, dt.datetime.now(dt.UTC), job.rename_above)
+    plan = plan_bootstrap(
+        reader,
+        job.name,
+        job.audit,
+        job.spans,
+        dt.datetime.now(dt.UTC),
+        job.rename_above,
+        job.spread_above,
+    )
     open_one = bootstraps.find_open(job.store, target_id(job, plan.table))
     if open_one is None:
         if reader.ask_side("target", lambda _, session: is_there(session, plan.table, plan.stage)):
@@ -140,7 +150,7 @@ def _prepare(job: BootstrapJob, reader: Reader) -> Prepared:
         if open_one.state == "running" and bootstraps.is_at_work(job.store, open_one.bootstrap):
             raise BootstrapRefused(f"bootstrap {open_one.bootstrap} of this table is at work; wait for its end")
         plan = _with_names(plan, open_one)
-    if plan.road == "files":
+    if plan.road != "direct":
         files.check_room(job.folder, plan.rows * plan.line_bytes)
     return Prepared(plan, open_one)
 
@@ -148,7 +158,7 @@ def _prepare(job: BootstrapJob, reader: Reader) -> Prepared:
 def _with_names(plan: BootstrapPlan, one: Bootstrap) -> BootstrapPlan:
     """Return the plan with the names and ranges of a bootstrap that was begun."""
     old, stage = str(one.detail["old"]), str(one.detail["stage"])
-    table = partial(plan.target.table, *plan.table.names[:-1])
+    table = partial(plan.target.table, *table_parts(plan.table))
     statements = replace(plan.statements, old=table(old), stage=table(stage))
     ranges = [Chunk(**chunk) for chunk in one.detail["ranges"]]
     return replace(plan, old=old, stage=stage, statements=statements, ranges=ranges, swap=one.detail["swap"])
@@ -187,24 +197,12 @@ def _ending(job: BootstrapJob, bootstrap: str) -> Iterator[None]:
 def _copy_and_verify(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, reader: Reader) -> None:
     """Copy what is not copied yet, until the copy equals one snapshot of the source. Raises BootstrapFailed if it does not."""
     made = _make_stage(job, plan, bootstrap)
+    began = reader.ask_side("source", lambda _, session: watermark.read_clock(session))
     for attempt in range(ATTEMPTS):
-        siblings: list[Connection] = []
-        try:
-            reader.end_snapshots()
-            reader.sides["source"].begin_snapshot()
-            siblings = _share_snapshot(job, plan, reader)
-            copying = _copying(job, plan, bootstrap, reader, siblings)
-            copied = bootstraps.list_ranges(job.store, bootstrap)
-            lost = files.damaged(job.files_of(bootstrap), copied) if plan.road == "files" else []
-            pending = [number for number in range(len(plan.ranges)) if number not in copied or number in lost]
-            copying.run(pending, loaded_before=not made or attempt > 0)
-        finally:
-            reader.close_siblings("source", siblings)
-        if plan.road == "files":
-            _load_files(job, plan, bootstrap)
+        copying = _copy_pending(job, plan, bootstrap, reader, loaded_before=not made or attempt > 0)
         job.step("verify")
         snapshot = copying.snapshot
-        report = verifying.verify(job, plan, reader)
+        report = verifying.verify(job, plan, reader, began)
         if report.verdict is Verdict.MATCH:
             return
         copied = bootstraps.list_ranges(job.store, bootstrap)
@@ -218,7 +216,41 @@ def _copy_and_verify(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, rea
             )
         log.info("ranges are copied again", extra={"action": "copied_again", "ranges": len(again)})
         bootstraps.forget_ranges(job.store, bootstrap, again)
-    raise BootstrapFailed(f"the source changed faster than it was copied; {plan.table.sql} is as it was: run it again to go on")
+    how = "" if plan.is_one_moment else ", without --spark, which reads all ranges in one snapshot, or with settle: in the audit"
+    raise BootstrapFailed(f"the source changed faster than it was copied; {plan.table.sql} is as it was: run it again to go on{how}")
+
+
+def _copy_pending(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, reader: Reader, *, loaded_before: bool) -> Copying:
+    """Copy the ranges that are not copied yet, and leave a snapshot of the source open to compare them with.
+
+    ``loaded_before`` says that rows of them may be in the copy.
+    """
+    reader.end_snapshots()
+    copying = _copying(job, plan, bootstrap, reader)
+    copied = bootstraps.list_ranges(job.store, bootstrap)
+    lost = files.damaged(job.files_of(bootstrap), copied) if plan.road != "direct" else []
+    pending = [number for number in range(len(plan.ranges)) if number not in copied or number in lost]
+    if plan.road == "executors":
+        spreading.copy(copying, pending, loaded_before=loaded_before)
+        return copying
+    copying.main.begin_snapshot()
+    siblings = _share_snapshot(job, plan, reader)
+    try:
+        copying.run(pending, siblings, loaded_before=loaded_before)
+    finally:
+        reader.close_siblings("source", siblings)
+    if plan.road == "files":
+        copying.target.wait_until_calm()
+        loading.load_from_here(job, plan, bootstrap)
+    return copying
+
+
+def drop_table(session: Session, table: str) -> None:
+    """Drop a table (its name as SQL text) if it is there. Raises EngineError."""
+    if isinstance(session, Committing):
+        session.drop_table(table)
+    else:
+        session.execute(fill(session.dialect.template("bootstrap_drop"), {"table": table}))
 
 
 def _make_stage(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
@@ -228,9 +260,12 @@ def _make_stage(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
         if is_there(session, plan.table, plan.stage):
             if known == plan.digest:
                 return False
-            session.execute(plan.statements.drop(plan.statements.stage))
+            drop_table(session, plan.statements.stage)
         bootstraps.forget_ranges(job.store, bootstrap, list(range(len(plan.ranges))))
-        session.execute(plan.statements.create(plan.statements.stage, whole=plan.swap == "by rename"))
+        if isinstance(session, Committing):
+            session.make_like(plan.statements.stage, plan.statements.target)
+        else:
+            session.execute(plan.statements.create(plan.statements.stage, whole=plan.swap == "by rename"))
     bootstraps.save_stage(job.store, bootstrap, "copying", {"digest": plan.digest})
     job.step("made")
     return True
@@ -252,28 +287,8 @@ def _share_snapshot(job: BootstrapJob, plan: BootstrapPlan, reader: Reader) -> l
     return []
 
 
-def _copying(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, reader: Reader, siblings: list[Connection]) -> Copying:
+def _copying(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, reader: Reader) -> Copying:
     def report(rows: int) -> None:
         reader.report("source", "copying", rows, plan.rows)
 
-    return Copying(job, plan, bootstrap, reader.sides["source"], siblings, uuid.uuid4().hex[:12], report)
-
-
-def _load_files(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
-    """Load all files of a copy, in one transaction of the target."""
-    ranges = bootstraps.list_ranges(job.store, bootstrap)
-    files.write_manifest(job.files_of(bootstrap), ranges)
-    paths = [str(path) for path in files.check(job.files_of(bootstrap)) if path.stat().st_size]
-    statements = plan.statements
-    native = {column.expression["target"]: column.native["target"] for column in plan.columns}
-    with job.open_writer() as session:
-        job.step("load")
-        try:
-            session.execute("BEGIN")
-            session.execute(statements.clear(statements.stage, Chunk()))
-            if paths:
-                session.load_files(statements.stage, native, paths)
-            session.execute("COMMIT")
-        except AuditorError as error:
-            session.execute("ROLLBACK")
-            raise target_failure(error, plan) from error
+    return Copying(job, plan, bootstrap, reader.sides["source"], reader.sides["target"], uuid.uuid4().hex[:12], report)

@@ -9,6 +9,7 @@ import sql_templates
 from auditor.errors import BootstrapRefused
 from auditor.repair.facts import TargetFacts
 from dialects import Session, Table
+from dialects.committing import Committing
 
 CARRIED = "owner, grants, comments, defaults, sequences, storage settings, replica identity, names of indexes and constraints"
 """What every table has that goes to the one that takes its name."""
@@ -30,7 +31,9 @@ class Dependents:
 
 
 def read_dependents(session: Session, table: Table) -> Dependents:
-    """Return what hangs on a described table."""
+    """Return what hangs on a described table; nothing on one that is files below a folder."""
+    if isinstance(session, Committing):
+        return Dependents([])
     literals = {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
     rows = session.query(sql_templates.fill(session.dialect.template("dependents"), literals))
     return Dependents([(str(kind), str(name)) for kind, name in rows])

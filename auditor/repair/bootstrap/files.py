@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,13 @@ def check_room(folder: Path, size: int) -> None:
         )
 
 
-def write(path: Path, batches: Iterable[Sequence[str]]) -> None:
+def write(path: Path, blocks: Iterable[bytes]) -> None:
     """Write lines to a file that only its owner may read, durably. Raises BootstrapFailed where the disk is full or cannot be written."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8", newline="") as file:
-            for batch in batches:
-                file.write("\n".join(batch) + "\n")
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+            for block in blocks:
+                file.write(block)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
@@ -50,12 +50,34 @@ def write(path: Path, batches: Iterable[Sequence[str]]) -> None:
         raise BootstrapFailed(f"{path} cannot be written: {error.strerror or error}; make room, then run it again to go on") from error
 
 
+def read(path: Path, seen: Callable[[bytes], object]) -> Iterator[bytes]:
+    """Yield the lines of a file in blocks; ``seen`` receives all its bytes. Raises BootstrapFailed where it cannot be read.
+
+    A line feed ends a line and stands in none: the formats that are loaded line by line write it otherwise.
+    """
+    rest = b""
+    try:
+        with path.open("rb") as file:
+            while block := file.read(BLOCK):
+                seen(block)
+                end = block.rfind(b"\n") + 1
+                if end:
+                    yield rest + block[:end]
+                    rest = block[end:]
+                else:
+                    rest += block
+    except OSError as error:
+        raise BootstrapFailed(f"{path} cannot be read: {error.strerror or error}; run it again to go on") from error
+    if rest:
+        raise BootstrapFailed(f"{path} was cut within a line; drop the copy with --drop-old, and run it again")
+
+
 def write_manifest(folder: Path, ranges: Mapping[int, Mapping[str, Any]]) -> None:
     """Write the manifest of all files. Raises BootstrapFailed as ``write`` does."""
     entries = [{key: ranges[number][key] for key in ("file", "rows", "bytes", "sha256")} for number in sorted(ranges)]
     path = folder / MANIFEST
     part = path.with_suffix(".part")
-    write(part, [[json.dumps({"files": entries}, indent=1)]])
+    write(part, [json.dumps({"files": entries}, indent=1).encode() + b"\n"])
     part.replace(path)
 
 

@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
+import dialects
 from auditor.config import Audit, ConnectionSettings, WriteSettings
 from auditor.connections.reader import OnProgress, Reader
+from auditor.connections.throttle import HOW_TO_CONTINUE
 from auditor.connections.writer import open_files_for_writing, open_patch_session, patching_dialect
-from auditor.errors import StatementCancelled
-from auditor.model import Chunk
+from auditor.errors import BootstrapRefused, DatabaseBusy, StatementCancelled
+from auditor.model import Chunk, Side
 from auditor.store import Store
 from dialects import Session
 
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
 WATCH = 0.2
 """Seconds between two looks at whether a bootstrap was stopped."""
+
+
+class RunTasks(Protocol):
+    """Runs a function on tasks in other processes, and yields its results as they come, in any order; closing it ends what still runs.
+
+    Raises AuditorError if a task was lost, and StatementCancelled once the bootstrap was stopped.
+    """
+
+    def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task], at_once: int | None) -> Generator[Result]:
+        """Run ``function``, of a module that these processes can import, on each task, ``at_once`` of them at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executors:
+    """Processes that can make a copy, on this host or on others."""
+
+    where: str
+    """What they are, for a person."""
+    config_file: str
+    """The configuration that they read."""
+    above: float
+    """Rows above which they make the copy."""
+    run: RunTasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +67,8 @@ class BootstrapJob:
     on_progress: OnProgress
     step: Callable[[str], None]
     """Called with the name of each step before it begins."""
+    executors: Executors | None = None
+    """What may make the copy in place of this process."""
 
     @property
     def target(self) -> ConnectionSettings:
@@ -48,6 +80,11 @@ class BootstrapJob:
         """Rows above which a copy takes its table's name, where the engine lets it carry what is bound to the table."""
         return (self.target.write or WriteSettings(url="")).rename_above
 
+    @property
+    def spread_above(self) -> float:
+        """Rows above which executors make the copy."""
+        return self.executors.above if self.executors else math.inf
+
     def files_of(self, bootstrap: str) -> Path:
         """Return the folder of a bootstrap's files."""
         return self.folder / f"auditor-bootstrap-{bootstrap}"
@@ -55,7 +92,11 @@ class BootstrapJob:
     @contextmanager
     def open_reader(self) -> Iterator[Reader]:
         """Yield a reader of both sides, the target by its writer, until the block ends; ``stopped`` ends its statements."""
-        name = self.audit.target.connection
+        name, source = self.audit.target.connection, self.audit.one_source("a bootstrap").connection
+        if (dialect := dialects.by_scheme(dialects.parse_url(self.target.url).scheme)).LINES is None:
+            raise BootstrapRefused(
+                f"tables of {dialect.name} cannot be copied anew by this command; copy {self.audit.target.table} by the engine's own means"
+            )
         patching_dialect(name, self.target)
         assert self.target.write
         found = dict(open_files_for_writing(self.connections, name))
@@ -63,9 +104,12 @@ class BootstrapJob:
         limits = self.target.limits.model_copy(update={"force": True})  # the copy's own table is read whole
         url = found[name].url if found[name].url != self.target.url else self.target.write.url
         found[written] = self.target.model_copy(update={"url": url, "limits": limits})
-        with Reader(self.name, {"source": self.audit.source.connection, "target": written}, found, self.on_progress).open() as reader:
-            with self._stopping(reader):
+        names: dict[Side, str] = {"source": source, "target": written}
+        try:
+            with Reader(self.name, names, found, self.on_progress).open() as reader, self._stopping(reader):
                 yield reader
+        except DatabaseBusy as error:
+            raise DatabaseBusy(f"{str(error).removesuffix(HOW_TO_CONTINUE)}run it again to go on when it is less busy") from error
 
     @contextmanager
     def open_writer(self, lock_timeout: float | None = None) -> Iterator[Session]:

@@ -22,6 +22,7 @@ from auditor.sql import render
 from auditor.sql.bootstraps import BootstrapStatements
 from auditor.sql.lines import read_lines
 from dialects import Dialect, Place, Session, Table
+from dialects.committing import Committing
 
 RANGE_ROWS = 200_000
 """Rows of one range, which is copied at once: what is lost if the process is killed."""
@@ -38,8 +39,11 @@ EVERYTHING = (Chunk(),)
 NAME_LENGTH = 40
 """Characters of a table's name that stand in the name of the table for its replaced rows, so that no engine finds that too long."""
 
-Swap = Literal["in place", "by rename"]
-Road = Literal["direct", "files"]
+PREVIOUS = "the version before"
+"""Where the replaced rows are of a table whose changes are commits."""
+
+Swap = Literal["in place", "by rename", "by commit"]
+Road = Literal["direct", "files", "executors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ class BootstrapPlan:
     line_bytes: int
     """About how long a row's line is."""
     road: Road
+    is_one_moment: bool
+    """Whether all ranges are read in one snapshot."""
     swap: Swap
     why: str
     """Why it is swapped in so."""
@@ -109,15 +115,13 @@ class BootstrapPlan:
         return read_lines(self.plan, list(self.columns), source, self.target, chunk)
 
 
-def plan_bootstrap(reader: Reader, name: str, audit: Audit, spans: Sequence[Chunk], now: dt.datetime, rename_above: int) -> BootstrapPlan:
+def plan_bootstrap(
+    reader: Reader, name: str, audit: Audit, spans: Sequence[Chunk], now: dt.datetime, rename_above: int, spread_above: float = math.inf
+) -> BootstrapPlan:
     """Return the plan of a bootstrap; nothing is written. Raises BootstrapRefused, ColumnRefused and errors of the tree."""
     tables = introspect.describe_tables(reader, audit)
     draft = planner.draft(name, audit, tables, "exact")
     dialect, table = tables["target"].dialect, tables["target"].table
-    if dialect.LINES is None:
-        raise BootstrapRefused(
-            f"tables of {dialect.name} cannot be copied anew by this command; copy {table.sql} by the engine's own means"
-        )
     if why := reader.session("target").why_no_files() if dialect.READS_FILES else "":
         raise BootstrapRefused(f"{table.sql} cannot be copied anew as it is: {why}")
     if tuple(spans) != EVERYTHING and not draft.has_integer_key:
@@ -129,13 +133,15 @@ def plan_bootstrap(reader: Reader, name: str, audit: Audit, spans: Sequence[Chun
     loaded = [column for column, its in zip(columns, written, strict=True) if its not in facts.named("generated")]
     has_null_key = tuple(spans) == EVERYTHING and "source" not in plan.columns[0].never_null
     rows, ranges = reader.ask_side("source", lambda _, session: _cut(plan, session, tables["source"].table.estimate, spans, has_null_key))
+    road = _choose_road(rows > spread_above, tables["source"].dialect, dialect)
+    commits = _is_committed(reader.session("target"), plan, table)
     stage = f"auditor_new_{hashlib.sha256('.'.join(table.names).encode()).hexdigest()[:16]}"
-    old = f"{table.names[-1][:NAME_LENGTH]}_old_{now:%Y%m%d_%H%M%S}"
+    old = PREVIOUS if commits else f"{table.names[-1][:NAME_LENGTH]}_old_{now:%Y%m%d_%H%M%S}"
     statements = BootstrapStatements(
         plan,
         dialect,
-        dialect.table(*table.names[:-1], stage),
-        dialect.table(*table.names[:-1], old),
+        dialect.table(*table_parts(table), stage),
+        dialect.table(*table_parts(table), old),
         [column.expression["target"] for column in loaded],
         overriding=bool(set(facts.named("identity")) & set(written)),
     )
@@ -143,6 +149,8 @@ def plan_bootstrap(reader: Reader, name: str, audit: Audit, spans: Sequence[Chun
     large = is_all and rows > rename_above and dialect.CARRIES_ON_RENAME
     bound = reader.ask_side("target", lambda _, session: read_bound(session, table)) if large else []
     swap, why = _choose_swap(dialect, dependents, tuple(spans) == EVERYTHING, is_filtered=not is_all, large=large, bound=bound)
+    if commits:
+        swap, why = "by commit", "one commit replaces the rows, and readers see the version before until then"
     sample = read_lines(plan, loaded, tables["source"].dialect, dialect, ranges[0])
     line_bytes = reader.ask_side("source", lambda _, session: _line_bytes(session, sample))
     return BootstrapPlan(
@@ -158,12 +166,34 @@ def plan_bootstrap(reader: Reader, name: str, audit: Audit, spans: Sequence[Chun
         ranges=ranges,
         rows=rows,
         line_bytes=line_bytes,
-        road="files" if dialect.READS_FILES else "direct",
+        road=road,
+        is_one_moment=road != "executors" or tables["source"].dialect.EXPORTS_SNAPSHOT,
         swap=swap,
         why=why,
         effects=_effects(swap, dialect, dependents, old),
         hides_values=any(column.masked for column in draft.columns),
     )
+
+
+def _is_committed(target: Session, plan: Plan, table: Table) -> bool:
+    """Return whether one commit replaces the rows. Raises BootstrapRefused where the audit's rows are no range of keys."""
+    commits = isinstance(target, Committing)
+    if commits and plan.sides["target"].where:
+        raise BootstrapRefused(
+            f"the audit compares only some rows of {table.sql}, which one commit cannot replace; copy a range with --keys"
+        )
+    return commits
+
+
+def _choose_road(is_spread: bool, source: Dialect, target: Dialect) -> Road:
+    """Return how rows travel. Raises BootstrapRefused where executors are to read what one process alone can."""
+    if not is_spread:
+        return "files" if target.READS_FILES else "direct"
+    if source.OPENS_FILES or source.TABLES_ARE_FILES:
+        raise BootstrapRefused(
+            f"tables of {source.name} are read by one process, not by executors of Spark; leave out --spark, and above: under write: spark:"
+        )
+    return "executors"
 
 
 def cut_ranges(whole: Chunk, rows: int, least: int | None, greatest: int | None, *, has_null_key: bool) -> list[Chunk]:
@@ -178,9 +208,15 @@ def cut_ranges(whole: Chunk, rows: int, least: int | None, greatest: int | None,
     return [*(Chunk(first, end) for first, end in pairwise(bounds)), *nulls]
 
 
+def table_parts(table: Table) -> tuple[str, ...]:
+    """Return what stands before a table's name in those of the tables beside it."""
+    return tuple(part for part in table.names[:-1] if part)
+
+
 def is_there(session: Session, table: Table, name: str) -> bool:
     """Return whether a table of this name stands beside the target's."""
-    return any(one.names[-1] == name for one in session.dialect.describe(session, Place((*table.names[-2:-1], name))))
+    place = Place((*table_parts(table)[-1:], name))
+    return any(one.names[-1] == name for one in session.dialect.describe(session, place))
 
 
 def _copied_plan(draft: Plan, audit: Audit, dialect: Dialect) -> tuple[Plan, list[ColumnPlan]]:
@@ -264,6 +300,11 @@ def _choose_swap(
 def _effects(swap: Swap, dialect: Dialect, dependents: Dependents, old: str) -> Sequence[str]:
     if swap == "by rename" and dialect.CARRIES_ON_RENAME:
         return describe_carried(dependents, old)
+    if swap == "by commit":
+        return [
+            f"the replaced rows stay in the files of {old} until VACUUM, or the keep of parquet://, removes them",
+            "the commit replaces what others write meanwhile",
+        ]
     if swap == "by rename":
         return [f"the old table stays as {old}; grants, views and routines go by its name, so they reach the new one"]
     found = [f"the replaced rows stay in {old}, without grants and defaults"]

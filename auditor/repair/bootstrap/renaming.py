@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sql_templates
 from auditor.errors import StatementRefused
-from auditor.repair.bootstrap.copying import target_failure
+from auditor.repair.bootstrap.loading import target_failure
 from auditor.repair.bootstrap.plan import BootstrapPlan
 from auditor.sql.changes import MarkStatements
 from dialects import Dialect, Session

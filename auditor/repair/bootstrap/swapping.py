@@ -7,13 +7,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from auditor.errors import AuditorError, BootstrapFailed, LockTimeout, SerializationConflict, StatementRefused
-from auditor.repair.bootstrap import renaming
-from auditor.repair.bootstrap.copying import target_failure
+from auditor.repair.bootstrap import committed, renaming
 from auditor.repair.bootstrap.job import BootstrapJob
+from auditor.repair.bootstrap.loading import target_failure
 from auditor.repair.bootstrap.plan import BootstrapPlan, is_there
 from auditor.repair.marks import prepare_marks, was_committed
 from auditor.sql.changes import MarkStatements
 from dialects import Session
+from dialects.committing import Committing
 from sql_templates import fill
 
 LOCK_SECONDS = 2.0
@@ -35,6 +36,12 @@ def swap(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
             _retry(job, lambda: _rename(job, session, plan))
             return
         marks = _marks(plan, bootstrap)
+        if isinstance(session, Committing):
+            job.check_stopped()
+            job.step("swap")
+            committed.replace_rows(session, plan, marks)
+            job.step("swapped")
+            return
         prepare_marks(session, marks)
         if plan.swap == "by rename":
             renaming.prepare_copy(session, plan)
@@ -53,6 +60,8 @@ def was_swapped(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
             _end_waiting(session, plan)
             return is_there(session, plan.table, plan.old)
         marks = _marks(plan, bootstrap)
+        if isinstance(session, Committing):
+            return committed.was_replaced(session, plan, marks)
         prepare_marks(session, marks)
         found: list[bool] = []
         _retry(job, lambda: found.append(was_committed(session, marks, EXCHANGE)))
@@ -64,6 +73,9 @@ def was_swapped(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
 def clean_up(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
     """Drop what an exchange has no more use for: the copy, and its mark. The replaced rows stay."""
     with job.open_writer(LOCK_SECONDS) as session:
+        if isinstance(session, Committing):
+            session.drop_table(plan.statements.stage)
+            return
         if plan.swap == "in place":
             _retry(job, lambda: session.execute(plan.statements.drop(plan.statements.stage)))
         if not plan.renames_at_once:

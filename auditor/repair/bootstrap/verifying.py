@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 
 from auditor.config import Audit, PerSide
 from auditor.connections.reader import Reader
-from auditor.errors import BootstrapFailed, StatementCancelled
+from auditor.connections.throttle import HOW_TO_CONTINUE
+from auditor.errors import BootstrapFailed, DatabaseBusy, StatementCancelled
 from auditor.model import SIDES, Chunk, Difference, Report, State, Verdict
+from auditor.planning import watermark
 from auditor.repair.bootstrap.job import BootstrapJob
-from auditor.repair.bootstrap.plan import BootstrapPlan, join_spans
+from auditor.repair.bootstrap.plan import BootstrapPlan, join_spans, table_parts
 from auditor.repair.proposal import unnamed
 from auditor.run import audit_run
 from auditor.sql import render
@@ -18,13 +21,28 @@ SHOWN = 3
 """Differences that a message names."""
 
 
-def verify(job: BootstrapJob, plan: BootstrapPlan, reader: Reader) -> Report:
-    """Return the report of the copy against the source's open snapshot. Raises BootstrapFailed if nothing could be compared."""
-    reader.alone["source"] = "it reads the snapshot that was copied"
-    report = audit_run.perform(plan.audit, copied_audit(job.audit, plan), job.connections, reader=reader).report
+MARGIN = 1.0
+"""Seconds between two readings of a clock, generously."""
+
+
+def verify(job: BootstrapJob, plan: BootstrapPlan, reader: Reader, began: dt.datetime) -> Report:
+    """Return the report of the copy against the source's open snapshot. Raises BootstrapFailed if nothing could be compared, DatabaseBusy.
+
+    Where ranges were read in snapshots of their own since the source's clock stood at ``began``, rows that were written since are left
+    out, if the audit says which (``settle``).
+    """
+    reader.alone["source"] = "it reads the snapshot that was copied" if plan.is_one_moment else "it reads one snapshot"
+    audit = copied_audit(job.audit, plan)
+    if job.audit.settle and not plan.is_one_moment:
+        clock = reader.ask_side("source", lambda _, session: watermark.read_clock(session))
+        lag = (clock - began).total_seconds() + (job.audit.settle.lag or 0.0) + MARGIN
+        audit = audit.model_copy(update={"settle": job.audit.settle.model_copy(update={"lag": lag, "heartbeat": None})})
+    report = audit_run.perform(plan.audit, audit, job.connections, reader=reader).report
     job.check_stopped()
     if report.state is State.CANCELLED:
         raise StatementCancelled
+    if busy := next((reason for reason in report.reasons if reason.endswith(HOW_TO_CONTINUE)), ""):
+        raise DatabaseBusy(busy)  # which says that the bootstrap goes on, where it is caught
     if report.verdict is Verdict.UNKNOWN:
         raise BootstrapFailed(f"the copy could not be compared with its source: {' '.join(report.reasons)}; run it again to go on")
     return report
@@ -33,7 +51,7 @@ def verify(job: BootstrapJob, plan: BootstrapPlan, reader: Reader) -> Report:
 def copied_audit(audit: Audit, plan: BootstrapPlan) -> Audit:
     """Return the audit of a copy: its columns are compared exactly, whatever the audit levels."""
     overrides = {name: one.model_copy(update=_without_levelling(one.kind)) for name, one in audit.columns.override.items()}
-    table = audit.target.model_copy(update={"table": _quoted([*plan.table.names[:-1], plan.stage]), "format": None})
+    table = audit.target.model_copy(update={"table": _quoted([*table_parts(plan.table), plan.stage]), "format": None})
     exact = {
         "target": table,
         "columns": audit.columns.model_copy(update={"override": overrides}),

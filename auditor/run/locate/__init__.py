@@ -15,8 +15,9 @@ unaccounted for, and nothing is equal because of it.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,12 +30,23 @@ from auditor.config import Limits
 from auditor.connections.reader import Reader
 from auditor.model import SIDES, Difference, Differences, Jaccard, Plan
 from auditor.run.locate import _decode, _list, _moved, _refine, _slices
-from auditor.run.locate._refine import clear_equal_by_now
+from auditor.run.locate._as_of import count_moved, explain_as_of
+from auditor.run.locate._lost import Lost, find_lost
+from auditor.run.locate._refine import clear_equal_by_now, plan_of_partitions
 from auditor.run.locate._work import Tally, Work
 from auditor.run.scan import scan
 from auditor.sql.render import WORD_BITS
 
-__all__ = ["Located", "clear_equal_by_now", "estimate_similarity", "locate_differences"]
+__all__ = [
+    "Located",
+    "Lost",
+    "clear_equal_by_now",
+    "estimate_similarity",
+    "find_lost",
+    "locate_as_of",
+    "locate_differences",
+    "plan_of_partitions",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +87,35 @@ def locate_differences(reader: Reader, plan: Plan, aligned: Aligned, limits: Lim
     rows = sum(int(aligned.sides[side].rows.sum()) for side in SIDES)
     differences = _conclude(work, rest)
     return Located(differences, tally.states, rows, aligned.skipped_rows, rest, tally.differing_rows, work.saw_one_snapshot)
+
+
+def locate_as_of(
+    reader: Reader, plan: Plan, whole: Aligned, unequal: Aligned, limits: Limits, again: Callable[[Sequence[int]], Aligned | None]
+) -> tuple[Located, int]:
+    """Return which rows of a target's snapshot differ from sums of its source as of where that stands, and how many had moved on.
+
+    ``unequal`` has the power sums of the partitions of ``whole`` that differ. ``again`` returns what differs of partitions (by id) as of a
+    later position, or None if there is no looking again: for those in which a row has changed in the source since.
+    """
+    work = Work(plan, unequal, limits, reader, math.inf, Tally(named=Sample(limits.max_differences)))
+    found, cleared, moved = explain_as_of(work), 0, 0
+    rest, left = found.rest, found.moved
+    while left and (later := again(sorted(left))) is not None:
+        moved = max(moved, _count_moved_rows(left))
+        work = dataclasses.replace(work, aligned=later)
+        seen = explain_as_of(work)
+        differ = {int(number) for number in later.partition}
+        cleared += sum(len(differences) for number, differences in left.items() if number not in differ)
+        rest, left = jaccard.merge(rest, seen.rest), seen.moved
+    moved = max(moved, _count_moved_rows(left))
+    count_moved(work, left)
+    differences = dataclasses.replace(_conclude(work, rest), cleared=cleared)
+    rows = sum(int(whole.sides[side].rows.sum()) for side in SIDES)
+    return Located(differences, work.tally.states, rows, whole.skipped_rows, rest, work.tally.differing_rows, True), moved
+
+
+def _count_moved_rows(left: Mapping[int, Sequence[Difference]]) -> int:
+    return sum(bool(one.looks) for differences in left.values() for one in differences)
 
 
 def _explain(work: Work) -> Unresolved:

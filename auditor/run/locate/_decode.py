@@ -22,12 +22,13 @@ def decode_positions(work: Work) -> dict[int, tuple[int, ...] | None]:
     if not len(chosen):
         return {}
     width = plan.partitioning.size if plan.partitioning.strategy == "range" else POSITIONS
-    decoded = syndromes.decode(_syndromes(aligned, chosen), plan.t, width)
+    decoded = syndromes.decode(syndromes_of(aligned, chosen), plan.t, width)
     null = aligned.partition[chosen] == NULL_PARTITION  # rows without a key have no position
     return {int(index): None if is_null else positions for index, positions, is_null in zip(chosen, decoded, null, strict=True)}
 
 
-def _syndromes(aligned: Aligned, chosen: Integers) -> Integers:
+def syndromes_of(aligned: Aligned, chosen: Integers) -> Integers:
+    """Return the power sums of partitions (by index), target minus source, (partitions, 2t) in 0 .. p - 1; both sides have them."""
     sums = []
     for side in SIDES:
         summaries, at = aligned.sides[side], aligned.row_index[side][chosen]
@@ -38,7 +39,7 @@ def _syndromes(aligned: Aligned, chosen: Integers) -> Integers:
 def has_syndromes(work: Work, index: int) -> bool:
     """Whether a partition's syndromes say that rows with a position differ."""
     aligned = work.aligned
-    return aligned.partition[index] != NULL_PARTITION and bool(_syndromes(aligned, np.array([index])).any())
+    return aligned.partition[index] != NULL_PARTITION and bool(syndromes_of(aligned, np.array([index])).any())
 
 
 def account_for(work: Work, decoded: Mapping[int, tuple[int, ...] | None]) -> list[int]:
@@ -47,7 +48,7 @@ def account_for(work: Work, decoded: Mapping[int, tuple[int, ...] | None]) -> li
     These are the ones that did not decode, and those whose rows do not account for the whole difference.
     """
     positions = {index: found for index, found in decoded.items() if found is not None}
-    rows = _fetch_positions(work, positions)
+    rows = fetch_positions(work, positions)
     left = [index for index, found in decoded.items() if found is None]
     for index in positions:
         if accounts_for(work.aligned, index, rows[index]):
@@ -65,7 +66,7 @@ def accounts_for(aligned: Aligned, index: int, rows: Mapping[Side, Sequence[Row]
     return accounting.accounts_for(rows, words, int(aligned.rows["target"][index]) - int(aligned.rows["source"][index]))
 
 
-def _fetch_positions(work: Work, positions: Mapping[int, Sequence[int]]) -> dict[int, dict[Side, list[Row]]]:
+def fetch_positions(work: Work, positions: Mapping[int, Sequence[int]]) -> dict[int, dict[Side, list[Row]]]:
     """Return both sides' rows at these positions of these partitions (by index)."""
     aligned, plan = work.aligned, work.plan
     if plan.partitioning.strategy == "range":

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from auditor.compare import ranges, sampling
 from auditor.compare.accounting import Row
 from auditor.compare.ranges import OneSidedRows
-from auditor.model import NULL_PARTITION, SIDES, Difference, Side
+from auditor.model import NULL_PARTITION, SIDES, Difference, Side, side_of
 from auditor.run.locate import _slices
 from auditor.run.locate._decode import accounts_for
 from auditor.run.locate._refine import restrict_plan
@@ -142,7 +142,7 @@ def _list_batch(work: Work, batch: Sequence[int]) -> list[OneSidedRows]:
     numbers = [int(work.aligned.partition[index]) for index in batch]
     expected = {side: sum(int(work.aligned.rows[side][index]) for index in batch) for side in SIDES}
     rows = work.reader.ask(
-        lambda side, session: list(work.fetcher(side, session).by_partition(numbers, texts=tolerant, expected=expected[side]))
+        lambda side, session: list(work.fetcher(side, session).by_partition(numbers, texts=tolerant, expected=expected[side_of(side)]))
     )
     grouped = group_by_partition(work, batch, rows)
     one_sided: list[OneSidedRows] = []
@@ -181,7 +181,7 @@ def _unaccounted(work: Work, rows: Mapping[int, Mapping[Side, Sequence[Row]]], e
 def with_columns(work: Work, named: Sequence[Difference]) -> list[Difference]:
     """Return named differences, those changed rows of lists that are to be shown with the columns that differ."""
     plan = work.plan
-    lacking = [one for one in named if one.kind == "changed" and not one.columns and None not in one.key.values()]
+    lacking = [one for one in named if one.kind == "changed" and not one.columns + one.looks and None not in one.key.values()]
     wanted = sampling.examples(lacking, MAX_WITH_COLUMNS)
     if not wanted or plan.is_tolerant:  # with tolerances, lists hold the columns
         return list(named)

@@ -71,23 +71,32 @@ def _is_scattered(aligned: Aligned, index: int) -> bool:
 
 def _plan_of(work: Work, numbers: Sequence[int]) -> Plan:
     """Return the plan that reads these partitions alone."""
-    sides = dict(work.plan.sides)
-    for side in SIDES:
-        conditions = partition_conditions(work.plan, side, work.reader.session(side).dialect, numbers, RANGES_PER_STATEMENT)
+    return _keyed(work.reader, work.plan, numbers)
+
+
+def _keyed(reader: Reader, plan: Plan, numbers: Sequence[int]) -> Plan:
+    sides = dict(plan.sides)
+    for side in plan.read_sides:
+        conditions = partition_conditions(plan, side, reader.session(side).dialect, numbers, RANGES_PER_STATEMENT)
         sides[side] = dataclasses.replace(sides[side], chunks=tuple(Chunk(within=condition) for condition in conditions))
-    return dataclasses.replace(work.plan, sides=sides)
+    return dataclasses.replace(plan, sides=sides)
 
 
 def restrict_plan(work: Work, numbers: Sequence[int]) -> Plan:
     """Return the plan that summarises these partitions once more; the whole plan if partitions are no key ranges."""
-    if work.plan.partitioning.strategy != "range":
-        return work.plan
+    return work.plan if work.plan.partitioning.strategy != "range" else plan_of_partitions(work.reader, work.plan, numbers)
+
+
+def plan_of_partitions(reader: Reader, plan: Plan, numbers: Sequence[int]) -> Plan:
+    """Return the plan that reads these partitions, that of NULL keys among them; where that is no range of keys, the whole plan."""
     keyed = [number for number in numbers if number != NULL_PARTITION]
-    plan = _plan_of(work, keyed)
     if len(keyed) == len(numbers):
+        return _keyed(reader, plan, keyed)
+    if plan.partitioning.strategy != "range":
         return plan
-    sides = {side: dataclasses.replace(here, chunks=(*here.chunks, Chunk(null_key=True))) for side, here in plan.sides.items()}
-    return dataclasses.replace(plan, sides=sides)
+    restricted = _keyed(reader, plan, keyed)
+    sides = {side: dataclasses.replace(here, chunks=(*here.chunks, Chunk(null_key=True))) for side, here in restricted.sides.items()}
+    return dataclasses.replace(restricted, sides=sides)
 
 
 def still_one_sided(work: Work, one_sided: Sequence[OneSidedRows]) -> tuple[list[OneSidedRows], list[int]]:
@@ -127,7 +136,7 @@ def _only(work: Work, numbers: Sequence[int]) -> Plan:
     """Return the plan that summarises these partitions once more: one of NULL keys, too, and those by hash or time in one statement."""
     if work.plan.partitioning.strategy == "range":
         return restrict_plan(work, numbers)
-    return work.plan if NULL_PARTITION in numbers else _plan_of(work, numbers)
+    return plan_of_partitions(work.reader, work.plan, numbers)
 
 
 def _divisor(how: Partitioning, wanted: int) -> int | None:

@@ -9,6 +9,9 @@ CREATE TABLE IF NOT EXISTS "dwh"."auditor_positions" (
 SELECT table_name, position, schema_id
 FROM "dwh"."auditor_positions"
 WHERE pipeline = 'shop';
+SELECT pipeline, table_name
+FROM "dwh"."auditor_positions"
+WHERE pipeline <> 'shop';
 CREATE TABLE "dwh"."orders" (
   "id" BIGINT,
   "name" VARCHAR,

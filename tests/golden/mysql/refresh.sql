@@ -1,6 +1,6 @@
 UPDATE chunks
 SET number = 3, body = 'body'
-WHERE bootstrap = 'bootstrap' AND attempt = 'attempt' AND number = 3 - 1;
+WHERE bootstrap = 'bootstrap' AND attempt = 'attempt' AND number = 7;
 CREATE TABLE IF NOT EXISTS chunks (
   bootstrap VARCHAR(64) NOT NULL,
   pipeline VARCHAR(255) NOT NULL,
@@ -41,4 +41,8 @@ FROM chunks
 WHERE bootstrap = 'bootstrap';
 CREATE TABLE refresh_0123 (
   id bigint NULL
-) ENGINE=BLACKHOLE
+) ENGINE=BLACKHOLE;
+SELECT CAST(id AS CHAR)
+FROM orders FORCE INDEX (PRIMARY)
+WHERE id >= 7 AND (id > 7 OR (id = 7 AND FALSE))
+LOCK IN SHARE MODE

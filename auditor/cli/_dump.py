@@ -1,0 +1,25 @@
+"""The command dump: write a dump of an audit's source, which stands in for it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+
+from auditor.cli._output import current_user, print_json, settings_and_store
+
+
+def dump(options: argparse.Namespace) -> int:
+    """Write the dump and print where it is, of which moment, and how many rows it has."""
+    from auditor import config
+    from auditor.service import dumps
+
+    with settings_and_store(options) as (configured, store):
+        folder, found = dumps.dump(configured, store, config.find_file(options.config), options.audit, options.master, current_user())
+    if options.format == "json":
+        print_json({"folder": str(folder), **dataclasses.asdict(found), "as_of": found.as_of.isoformat()})
+        return 0
+    where = f", at {found.position}" if found.position else f"; position: not known, because {found.why_unknown}"
+    print(f"dumped {found.rows:,} rows as of {found.as_of:%Y-%m-%d %H:%M:%S} UTC{where}")
+    print(f"  {folder}: {found.files:,} files by {found.connections} connections, {found.memory / 1e6:,.0f} MB of memory in the task")
+    print(f"  audit it: auditor run {options.audit}")
+    return 0

@@ -1,0 +1,128 @@
+"""The command ``auditor segments``: status, verify, copy and reset of segment audits, which ``auditor run`` runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from auditor.cli._options import add_format_option
+from auditor.cli._output import console, current_user, print_json, settings_and_store
+
+if TYPE_CHECKING:
+    from auditor.service.segment_audits import Overview
+
+
+def add_options(command: argparse.ArgumentParser, with_config: Callable[[argparse.ArgumentParser], argparse.ArgumentParser]) -> None:
+    """Add the actions of the command to its parser."""
+    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do")
+    about = {
+        "status": "show what both sides of a segment audit registered, and what is wrong between them",
+        "verify": "read the files of both sides anew, check them against manifest and register, and name the first event that differs",
+        "copy": "mend one side's segments from the other: copied, verified, then switched",
+        "reset": "forget the register of a segment audit; files and manifests stay",
+    }
+    added = {name: with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in about.items()}
+    for one in added.values():
+        one.add_argument("audit", metavar="AUDIT", help="name of the segment audit")
+    for name in ("status", "verify", "copy"):
+        add_format_option(added[name], "text", "json")
+    for name in ("verify", "copy"):
+        added[name].add_argument("--table", metavar="TABLE", help="of this table alone")
+    added["copy"].add_argument("--from", dest="side", metavar="SIDE", required=True, help="the side that is right: a pipeline, or anew")
+
+
+def segments(options: argparse.Namespace) -> int:
+    """Run the action that the options name."""
+    return {"status": _status, "verify": _verify, "copy": _copy, "reset": _reset}[options.action](options)
+
+
+def _status(options: argparse.Namespace) -> int:
+    from auditor.service import segment_audits
+
+    with settings_and_store(options) as (configured, store):
+        found = segment_audits.overview(configured, store, options.audit)
+        verdict, reasons, _ = segment_audits.conclude(configured, store, options.audit)
+    if options.format == "json":
+        print_json({**segment_audits.as_json(found), "verdict": verdict.value, "reasons": list(reasons)})
+    else:
+        console().print(_table(found))
+        for reason in reasons:
+            print(reason)
+    return verdict.exit_code
+
+
+def _table(found: Overview) -> object:
+    from rich.table import Table
+
+    from auditor.report import formatting
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("table", "side", "segments", "events", "up to", "behind"):
+        table.add_column(title, justify="right" if title in ("segments", "events") else "left")
+    for one in found.tables:
+        for number, side in enumerate(one.state.sides):
+            behind = formatting.duration(one.lags[number]) if one.lags[number] else ""
+            through = f"{side.ended:%Y-%m-%d %H:%M:%S}" if side.ended else ""
+            table.add_row(one.state.table, found.sides[number], f"{side.segments:,}", f"{side.rows:,}", through, behind)
+    return table
+
+
+def _verify(options: argparse.Namespace) -> int:
+    import dataclasses
+
+    from auditor.service import segment_audits, segment_files
+
+    with settings_and_store(options) as (configured, store):
+        sides = [side.name for side in segment_files.sides_of(configured, store, options.audit)]
+        found = list(segment_files.verify(configured, store, options.audit, options.table))
+    if options.format == "json":
+        listed = [
+            {
+                "table": one.table,
+                "files": one.files,
+                "problems": [{**dataclasses.asdict(problem), "first_difference": text or None} for problem, text in one.problems],
+                "findings": [
+                    {"kind": each.kind, "sentence": segment_audits.describe(each, sides), "first_difference": text or None}
+                    for each, text in one.findings
+                ],
+            }
+            for one in found
+        ]
+        print_json(listed)
+    else:
+        for one in found:
+            for problem, text in one.problems:
+                print(f"{problem.side}: {problem.sentence}" + (f"\n  {text}" if text else ""))
+            for each, text in one.findings:
+                print(segment_audits.describe(each, sides) + (f"\n  {text}" if text else ""))
+        wrong = sum(len(one.problems) for one in found)
+        print(f"{sum(one.files for one in found):,} files of {len(found)} {'table' if len(found) == 1 else 'tables'}: {wrong:,} are wrong")
+    return 1 if any(one.problems or one.findings for one in found) else 0
+
+
+def _copy(options: argparse.Namespace) -> int:
+    import dataclasses
+
+    from auditor.pipeline.poison import log_file
+    from auditor.service import segment_files
+
+    with settings_and_store(options) as (configured, store):
+        found = segment_files.copy(configured, store, options.audit, options.side, options.table, by=current_user())
+        bad = next(side.name for side in segment_files.sides_of(configured, store, options.audit) if side.name != options.side)
+        file = log_file(store, bad)
+        lines = list(segment_files.tell_copied(configured, found, options.side, bad, file))
+    if options.format == "json":
+        print_json([dataclasses.asdict(one) for one in found])
+    else:
+        print("\n".join([*lines, *([] if found else [f"nothing differs, and all files of {bad} hold what was hashed"])]))
+    return 1 if any(one.refused for one in found) else 0
+
+
+def _reset(options: argparse.Namespace) -> int:
+    from auditor.service import segment_files
+
+    with settings_and_store(options) as (configured, store):
+        segment_files.reset(configured, store, options.audit, by=current_user())
+    print(f"the register of {options.audit} is empty; the next run registers what both manifests list")
+    return 0

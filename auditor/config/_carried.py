@@ -1,0 +1,180 @@
+"""Which pipeline carries the table of an audit from its source to its target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import dialects
+from auditor.config._audit import Audit
+from auditor.config._connection import ConnectionSettings
+from auditor.config._pipeline import Pipeline
+from auditor.config._table import TableRef
+from auditor.errors import BadUrl
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """A pipeline that carries a table into a target."""
+
+    pipeline: str
+    table: str
+    """The table's name in the source."""
+    target: str
+    """The pipeline's name of the target."""
+    schema: str
+    """The target's schema."""
+
+
+def find_carriers(
+    read: TableRef, target: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
+) -> list[Carrier]:
+    """Return the pipelines and targets that bring a table of an audit's source to that of its target."""
+    source, into = read.place.parts, target.place.parts
+    if not source or not into:
+        return []
+    return [
+        Carrier(name, source[-1], chosen_name, chosen.schema_)
+        for name, pipeline in pipelines.items()
+        if pipeline.replicates(source[-1])
+        and _is_same(connections, pipeline.source.connection, read.connection)
+        and source[-2:-1] in ((), (_database(connections[pipeline.source.connection]),))
+        for chosen_name, chosen in pipeline.targets.items()
+        if _is_same(connections, chosen.connection, target.connection)
+        and into[-1].lower() == source[-1].lower()
+        and into[-2:-1] in ((), (chosen.schema_,))
+    ]
+
+
+def find_unalignable(
+    audits: Mapping[str, Audit], pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
+) -> list[tuple[tuple[str, ...], str]]:
+    """Return which audits cannot be aligned as they ask for: where that is written, and a sentence.
+
+    One whose pipeline reads another server is not among them: a failover leads the pipeline elsewhere, and must not leave a configuration
+    that is refused. Its runs say why they are not aligned.
+    """
+    return [
+        (("audits", name, "summaries" if audit.summaries else "align"), why)
+        for name, audit in audits.items()
+        if audit.align
+        and not any(_reads_elsewhere(audit, read, pipelines, connections) for read in audit.sources)
+        and (why := why_not_aligned(audit, pipelines, connections))
+    ]
+
+
+def why_not_aligned(audit: Audit, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
+    """Return why an audit cannot be aligned, as a sentence; '' if it can. Every shard of its source needs a pipeline of its own."""
+    if any(ref.connection not in connections for ref in (*audit.sources, audit.target)):
+        return ""  # reported by itself
+    carrying: dict[str, Carrier] = {}
+    for read in audit.sources:
+        found = find_carriers(read, audit.target, pipelines, connections)
+        if len(found) > 1:
+            names = ", ".join(f"{one.target} of {one.pipeline}" for one in found)
+            return f"several targets of pipelines may hold {read.table} ({names}); write the target's table with its schema"
+        if not found:
+            return _why_not_carried(audit, read, pipelines, connections)
+        carrying[read.label] = found[0]
+    [first, *_] = carrying.values()
+    if audit.summaries and (why := _why_not_summed_up(audit, first, pipelines[first.pipeline])):
+        return why
+    if why := _why_not_together(carrying):
+        return why
+    with suppress(BadUrl):  # reported when a run connects
+        dialect = dialects.by_scheme(dialects.parse_url(connections[audit.target.connection].url).scheme)
+        if dialect.WRITES_COMMITS:
+            written = f"{dialect.name} tables are written by commits of single tables, and audits of them are not aligned"
+            return f"{written}; remove {_setting(audit)}"
+    return ""
+
+
+def _setting(audit: Audit) -> str:
+    return "summaries: live" if audit.summaries else "align"
+
+
+def _why_not_summed_up(audit: Audit, carrier: Carrier, pipeline: Pipeline) -> str:
+    """Return why the stream does not tell each change of a row that the audit compares; '' if it does."""
+    carried = pipeline.columns_of(carrier.table).where
+    if carried is None or carried == audit.where:
+        return ""
+    return (
+        f"the pipeline {carrier.pipeline} carries only rows of {carrier.table} where {carried}, so its stream cannot keep the summaries of"
+        " other rows; write the same where in the audit, or remove summaries: live"
+    )
+
+
+def _why_not_together(carrying: Mapping[str, Carrier]) -> str:
+    """Return why the carriers of shards, by the shards' labels, do not fill one table, each with its own rows; '' if they do."""
+    (first, one), *others = carrying.items()
+    for label, other in others:
+        if other.schema != one.schema:
+            return (
+                f"{first} and {label} are carried into different schemas ({one.schema} by {one.pipeline}, {other.schema} by"
+                f" {other.pipeline}); write the target's table with its schema"
+            )
+    labels: dict[tuple[str, str], list[str]] = {}
+    for label, carrier in carrying.items():
+        labels.setdefault((carrier.pipeline, carrier.table), []).append(label)
+    for (pipeline, _), same in labels.items():
+        if len(same) > 1:
+            return f"{' and '.join(same)} are one table, which the pipeline {pipeline} carries; remove one of these shards"
+    return ""
+
+
+def _why_not_carried(audit: Audit, read: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
+    target = audit.target
+    if elsewhere := _reads_elsewhere(audit, read, pipelines, connections):
+        return elsewhere
+    if carrying := _replicating(audit, read, pipelines, connections):
+        found = f"the pipeline {carrying[0]} does not carry {read.table} into {target.table} of {target.connection}"
+        return f"{found}; name a table of its targets"
+    each = "; each shard needs one" if audit.shards else ""
+    return f"no pipeline carries {read.table} of {read.connection} into {target.table}{each}; add it to one, or remove {_setting(audit)}"
+
+
+def _reads_elsewhere(audit: Audit, read: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
+    """Return that every pipeline which replicates a table of this name reads another server than the audit; '' if one does not."""
+    carrying = _replicating(audit, read, pipelines, connections)
+    if not carrying or any(_is_same(connections, pipelines[name].source.connection, read.connection) for name in carrying):
+        return ""
+    by = pipelines[carrying[0]].source.connection
+    return (
+        f"the pipeline {carrying[0]} reads {read.table} by the connection {by}, which leads elsewhere than {read.connection};"
+        " audit the same server"
+    )
+
+
+def _replicating(
+    audit: Audit, read: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
+) -> list[str]:
+    """Return the pipelines that replicate a table of this name, without those that read another shard of the audit."""
+    parts, others = read.place.parts, [one.connection for one in audit.sources if one is not read]
+    return [
+        name
+        for name, one in pipelines.items()
+        if parts
+        and one.replicates(parts[-1])
+        and (
+            _is_same(connections, one.source.connection, read.connection)
+            or not any(_is_same(connections, one.source.connection, other) for other in others)
+        )
+    ]
+
+
+def _database(connection: ConnectionSettings) -> str:
+    """Return the name of the database that a connection leads to, whose tables a pipeline reads; '' if its URL is wrong."""
+    try:
+        return dialects.parse_url(connection.url).database
+    except BadUrl:  # reported by itself
+        return ""
+
+
+def _is_same(connections: Mapping[str, ConnectionSettings], one: str, other: str) -> bool:
+    if one == other:
+        return True
+    try:
+        return connections[one].database == connections[other].database
+    except (BadUrl, KeyError):  # reported by themselves
+        return False

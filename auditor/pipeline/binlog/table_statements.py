@@ -1,0 +1,135 @@
+"""Find statements that may change tables, and read them with what decides what they mean.
+
+https://dev.mysql.com/doc/dev/mysql-server/latest/classbinary__log_1_1Query__event.html
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+
+from auditor.errors import LogRefused, PositionLost
+from auditor.pipeline.binlog import event_types as types
+from auditor.pipeline.binlog.charsets import charset_of, decoder
+from auditor.pipeline.binlog.compression import transaction_events, uncompressed_event
+from auditor.pipeline.binlog.dump import Dump, Request, Source, other_server_id
+from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.binlog.statements import TABLE_STATEMENT
+from auditor.pipeline.binlog.transactions import SMALL_PAYLOAD, statement_span
+
+_QUERIES = (types.QUERY, types.MARIADB_QUERY_COMPRESSED)
+_FIRST_BYTES = frozenset(b"ACDRSacdrs/-# \t\r\n")
+"""What a statement that changes tables may begin with, comments among it."""
+
+FLAGS, SQL_MODE, AUTO_INCREMENT, CHARSET, TIME_ZONE, CATALOG = 0, 1, 3, 4, 5, 6
+"""Variables of a statement that are read, or stand before those."""
+_SIZES = {FLAGS: 4, SQL_MODE: 8, AUTO_INCREMENT: 4, CHARSET: 6}
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatement:
+    """A statement of a log, and the variables of its session that decide what it means."""
+
+    text: bytes
+    """In the character set of its client."""
+    database: str
+    """The default database."""
+    sql_mode: int = 0
+    charsets: tuple[int, int, int] | None = None
+    """Numbers of collations: of the client, of the connection, and the server's default. None if the log does not say."""
+    error: int = 0
+    """The number of the error that it ended with on the source; 0 for none."""
+
+    @property
+    def characters(self) -> str:
+        """The text."""
+        charset = charset_of(self.charsets[0]) if self.charsets else None
+        decode = decoder(charset) if charset else None
+        with suppress(UnicodeDecodeError):
+            return decode(self.text) if decode else self.text.decode()
+        return self.text.decode(errors="replace")
+
+
+def may_change_tables(kind: int, buffer: bytes, body: int, end: int) -> bool:
+    """Return whether an event, whose body lies in ``buffer[body:end]``, perhaps cut off, has a statement that may change tables."""
+    if kind == types.TRANSACTION_PAYLOAD:
+        return _is_in_payload(buffer[body:end])
+    if kind == types.MARIADB_QUERY_COMPRESSED:
+        return True  # it is long, and there are few
+    if kind != types.QUERY:
+        return False
+    text = statement_span(buffer, body)
+    return buffer[text] in _FIRST_BYTES and TABLE_STATEMENT.match(buffer, text, end) is not None
+
+
+def read_statements(source: Source, begin: Place, end: int) -> list[TableStatement]:
+    """Return the statements that may change tables of the transactions between two offsets of a file of the source's log.
+
+    Raises PositionLost, LogRefused, AccessDenied, ConnectionLost and Unreachable.
+    """
+    found: list[TableStatement] = []
+    checksum = 0
+    with closing(Dump(Request(source, begin, other_server_id(), blocking=False))) as dump:
+        for event, at, stop in dump.events():
+            _, kind, _, _, offset, _ = types.HEADER.unpack_from(event, at)
+            body, last = at + types.HEADER.size, stop - checksum
+            if kind == types.FORMAT:
+                checksum = types.checksum_bytes(event, stop)
+            elif kind == types.TRANSACTION_PAYLOAD:
+                found += _payload_statements(event[body:last], begin)
+            elif kind in _QUERIES:
+                found += _statement(kind, event, body, last)
+            if offset >= end and kind not in (types.FORMAT, types.ROTATE):
+                return found
+    raise PositionLost(f"the source's binary log ends before {Place(begin.file, end)}; bootstrap the tables again")
+
+
+def _statement(kind: int, event: bytes, body: int, stop: int) -> Iterator[TableStatement]:
+    text = statement_span(event, body)
+    sql = uncompressed_event(event[text:stop]) if kind == types.MARIADB_QUERY_COMPRESSED else event[text:stop]
+    if TABLE_STATEMENT.match(sql):
+        size, error = event[body + 8], int.from_bytes(event[body + 9 : body + 11], "little")
+        variables = _variables(event[body + 13 : text - 1 - size])
+        mode = struct.unpack("<Q", variables[SQL_MODE])[0] if SQL_MODE in variables else 0
+        charsets = struct.unpack("<HHH", variables[CHARSET]) if CHARSET in variables else None
+        yield TableStatement(sql, event[text - 1 - size : text - 1].decode(errors="replace"), mode, charsets, error)
+
+
+def _variables(data: bytes) -> dict[int, bytes]:
+    """Return the values of the variables up to the first one that is not known here."""
+    at, found = 0, {}
+    while at < len(data):
+        code = data[at]
+        size = _SIZES.get(code) or (1 + data[at + 1] if code in (TIME_ZONE, CATALOG) else 0)
+        if not size:
+            break
+        found[code] = data[at + 1 : at + 1 + size]
+        at += 1 + size
+    return found
+
+
+def _payload_statements(data: bytes, begin: Place) -> Iterator[TableStatement]:
+    try:
+        events = transaction_events(data)
+    except (ValueError, KeyError, IndexError, OSError) as error:
+        raise LogRefused(f"{begin}: a compressed transaction cannot be unpacked ({error}); report this") from error
+    at = 0
+    while at < len(events):
+        _, kind, _, size, _, _ = types.HEADER.unpack_from(events, at)
+        if kind == types.QUERY:
+            yield from _statement(kind, events, at + types.HEADER.size, at + size)
+        at += size
+
+
+def _is_in_payload(data: bytes) -> bool:
+    """Return whether a compressed transaction begins with a statement that may change tables; it stands behind BEGIN."""
+    try:
+        events = transaction_events(data, first=SMALL_PAYLOAD)
+        second = types.HEADER.unpack_from(events)[3]
+        _, kind, _, _, _, _ = types.HEADER.unpack_from(events, second)
+    except (ValueError, KeyError, IndexError, OSError, struct.error):
+        return False  # the scan says what is wrong with it
+    text = statement_span(events, second + types.HEADER.size) if kind == types.QUERY else 0
+    return bool(text) and TABLE_STATEMENT.match(events, text) is not None

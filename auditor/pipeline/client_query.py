@@ -1,0 +1,116 @@
+"""A streaming query that this process drives itself: it plans a batch, lets tasks write its parts, lists them, and plans the next one.
+
+For Spark Connect: there `foreachBatch` runs in a process of the server's host, which would need the store and its password, and the source
+would be planned there, too. Here nothing but tasks leaves this process. And for parts in S3, where Spark alone keeps no checkpoint. The
+store holds, in one transaction with a batch's parts, where the next one begins; a file beside the parts says where the one under way ends.
+So a batch is planned the same way again whatever ended it, and tasks that still run of an earlier attempt write the same files.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from auditor.errors import StagingFailed
+from auditor.pipeline.s3_folder import read_note, write_note
+from auditor.pipeline.staging import Staging
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSource
+
+PLANNED = "planned.json"
+"""The file that says where the last batch begins and ends."""
+
+STOP = 30.0
+"""Seconds that a batch under way has to end when the query is stopped; it is not listed then, and staged again."""
+
+
+class ClientQuery:
+    """The query; a run looks at it as at one of Spark."""
+
+    def __init__(
+        self,
+        events: type[DataSource],
+        options: Mapping[str, str],
+        staging: Staging,
+        run_tasks: Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]],
+        every: float,
+    ) -> None:
+        self._events, self._options, self._staging, self._run_tasks, self._every = events, dict(options), staging, run_tasks, every
+        self._stopped = threading.Event()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="query", daemon=True)
+        self.lastProgress: Mapping[str, Any] | None = None
+        """What the last batch was; None before there was one."""
+
+    def start(self) -> ClientQuery:
+        """Begin in a thread, and return the query."""
+        self._thread.start()
+        return self
+
+    @property
+    def isActive(self) -> bool:
+        """Whether it runs."""
+        return self._thread.is_alive()
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """What it does beside staging: nothing that a stop would have to wait for."""
+        return {"isTriggerActive": False}
+
+    def exception(self) -> Exception | None:
+        """Return the error that ended it; None if it runs, or was stopped."""
+        return self._error
+
+    def stop(self) -> None:
+        """End it after the batch under way."""
+        self._stopped.set()
+        self._thread.join(STOP)
+
+    def _run(self) -> None:
+        source: Any = self._events(self._options)
+        reader = source.streamReader(source.schema())
+        try:
+            offset, batch = json.loads(self._options["start"]) if "start" in self._options else reader.initialOffset(), 0
+            while not self._stopped.is_set():
+                end = self._planned(offset) or reader.latestOffset(offset, reader.getDefaultReadLimit())
+                if end == offset:
+                    self._stopped.wait(self._every)
+                    continue
+                self._plan(offset, end)
+                with self._staging.working:
+                    if self._staging.stopping() or self._stopped.is_set():
+                        return
+                    self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), batch, end)
+                offset, batch, self.lastProgress = end, batch + 1, {"batchId": batch}
+        except Exception as error:  # of the source, of Spark, or of the store; the run reports it
+            self._error = error
+        finally:
+            reader.stop()
+
+    def _planned(self, start: Any) -> Any:
+        """Return where the batch ends that was begun at this offset before; None if there is none. Raises StagingFailed."""
+        try:
+            planned = json.loads(read_note(self._staging.root, PLANNED) or "{}")
+        except (OSError, ValueError) as error:
+            raise StagingFailed(f"{self._staging.root}/{PLANNED} cannot be read: {error}; check the folder under staging: path") from error
+        return planned.get("end") if planned.get("start") == start else None
+
+    def _plan(self, start: Any, end: Any) -> None:
+        try:
+            write_note(self._staging.root, PLANNED, json.dumps({"start": start, "end": end}))
+        except OSError as error:
+            raise StagingFailed(f"the staging's folder {self._staging.root} cannot be written: {error}; correct staging: path") from error
+
+    def _entries(self, reader: Any, partitions: Sequence[Any]) -> list[Any]:
+        """Let a task write the parts of each partition, and return their entries."""
+        found = self._run_tasks(partial(read_and_write, reader, self._staging.writer()), partitions)
+        return [entry for entries in found for entry in entries]
+
+
+def read_and_write(reader: Any, write: Callable[[Any], Any], partition: Any) -> list[dict[str, str]]:
+    """Read a partition, write its parts, and return their entries; a task does this."""
+    return [entry for batch in write(reader.read(partition)) for entry in batch.to_pylist()]

@@ -1,0 +1,116 @@
+"""Write heartbeats into a database: a row with a serial number and the time.
+
+A reader of the database's log, or of a copy of the row, sees by it how far it has come: audits (`settle: {heartbeat: ...}`), and
+`auditor pipeline failover`, which finds a place in another server's log by it. See `auditor.pipeline.binlog.beats` for the reader.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import dialects
+import sql_templates
+from auditor.config import Settings
+from auditor.connections.writer import open_patch_session, patching_dialect, transaction
+from auditor.errors import AccessDenied, AuditorError, ConfigError
+from auditor.model import HEARTBEAT_TABLE, parse_time
+from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT
+from dialects import Session
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A heartbeat that was written."""
+
+    serial: int
+    at: dt.datetime
+
+
+@dataclass(slots=True)
+class HeartbeatWriter:
+    """Writes heartbeats by one session. Others may write into the same table: each heartbeat has a serial number of its own."""
+
+    session: Session
+    table: str
+    """As SQL text."""
+
+    def prepare(self) -> None:
+        """Make the table, if it is not there. Raises AccessDenied with what to grant, and EngineError."""
+        try:
+            self.session.execute(self._fill("heartbeat_create"))
+        except AccessDenied as error:
+            raise AccessDenied(f"{error}; run: GRANT CREATE, SELECT, INSERT, UPDATE ON {self.table} TO the user") from error
+
+    def write(self) -> Written:
+        """Write the next heartbeat and return it. Raises AccessDenied with what to grant, and EngineError."""
+        try:
+            with transaction(self.session):
+                self.session.execute(self._fill("heartbeat_write"))
+                [(serial, at)] = self.session.query(self._fill("heartbeat_read"))
+        except AccessDenied as error:
+            raise AccessDenied(f"{error}; run: GRANT SELECT, INSERT, UPDATE ON {self.table} TO the user") from error
+        return Written(int(serial), parse_time(str(at)))
+
+    def _fill(self, template: str) -> str:
+        return sql_templates.fill(self.session.dialect.template(template), {"table": self.table})
+
+
+@contextmanager
+def open_heartbeat(settings: Settings, connection: str) -> Iterator[HeartbeatWriter]:
+    """Yield a writer of heartbeats by a connection, whose table is there.
+
+    Raises ConfigError for a connection that may only read, and an engine that is no source of a log; EngineError.
+    """
+    if connection not in settings.connections:
+        raise ConfigError(f"there is no connection {connection!r}; connections: {', '.join(sorted(settings.connections)) or 'none'}")
+    chosen = settings.connections[connection]
+    dialect = patching_dialect(connection, chosen)
+    try:
+        dialect.template("heartbeat_write")
+    except LookupError:
+        raise ConfigError(
+            f"heartbeats are written into MySQL, MariaDB and PostgreSQL, and {connection!r} leads to {dialect.name}"
+        ) from None
+    assert chosen.write
+    schema = dialects.parse_url(chosen.write.url).database if dialect.name == "mysql" else ""
+    session = open_patch_session(connection, chosen)
+    try:
+        writer = HeartbeatWriter(session, dialect.table(*([schema] if schema else []), HEARTBEAT_TABLE))
+        writer.prepare()
+        yield writer
+    finally:
+        session.close()
+
+
+def run(settings: Settings, connection: str, every: float, stop: threading.Event) -> int:
+    """Write a heartbeat every so many seconds until ``stop`` is set, and return how many were written.
+
+    After an error that may pass, as of a server that is not reached, it goes on with growing waits. Raises ConfigError and AccessDenied,
+    and other errors that do not pass by themselves.
+    """
+    written, wait = 0, FIRST_WAIT
+    while not stop.is_set():
+        try:
+            with open_heartbeat(settings, connection) as writer:
+                while not stop.is_set():
+                    beat = writer.write()
+                    if not written or wait > FIRST_WAIT:
+                        extra = {"action": "heartbeat", "connection": connection, "serial": beat.serial}
+                        log.info("%s: heartbeat %d was written, and one follows every %g s", connection, beat.serial, every, extra=extra)
+                    written, wait = written + 1, FIRST_WAIT
+                    stop.wait(every)
+        except AuditorError as error:
+            if not error.retryable:
+                raise
+            wait = min(LONGEST_WAIT, 2 * wait)
+            extra = {"action": "heartbeat_delayed", "connection": connection, "again_in": wait}
+            log.warning("%s: no heartbeat was written; it is tried again: %s", connection, error, extra=extra)
+            stop.wait(wait)
+    return written

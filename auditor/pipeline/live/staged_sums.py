@@ -1,0 +1,180 @@
+"""What a task writes beside its parts: of each row before and after the events of a part its partition, position and hash.
+
+A file of sums belongs to one part and one epoch, and is named by both; a replay writes the same file again. It is written for every part
+that a task writes while it knows the epoch, also for one whose texts could not be computed: then it holds the reason.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from auditor.errors import AuditorError, LiveSummariesWrong, StagingFailed, StagingFull, ValueRefused
+from auditor.model import Part
+from auditor.pipeline.events import TableSchema
+from auditor.pipeline.live.images import Images, columns_of, hash_rows, no_images
+from auditor.pipeline.live.published import PublishedEpoch, published
+from auditor.pipeline.row_filter import RowFilter
+from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
+
+ADDING, REMOVING = pa.array(["insert", "update"]), pa.array(["delete", "update"])
+
+SHAPE, REFUSED = b"auditor.shape", b"auditor.refused"
+
+DIGEST_BYTES = 32
+"""Before the content of a file stands its SHA-256."""
+
+
+def sums_path(part: Part | str, epoch: str) -> str:
+    """Return the path of the sums of a part, given by itself or its path, for an epoch."""
+    return f"{part if isinstance(part, str) else part.path}.{epoch}.sums"
+
+
+@dataclass(slots=True)
+class _Epoch:
+    """What one task found for an epoch."""
+
+    about: PublishedEpoch
+    images: list[Images] = field(default_factory=list)
+    shapes: dict[str, str] = field(default_factory=dict)
+    """Digest of the compared columns by id of the schema; '' for a schema that lacks one."""
+    filters: dict[str, RowFilter | None] = field(default_factory=dict)
+    refused: str = ""
+
+
+class TaskSums:
+    """The sums of one task: it is given each batch of events before anything is left out of it, and writes files when parts are there."""
+
+    def __init__(self, root: str) -> None:
+        self._root = folder_at(root)
+        self._epochs = [_Epoch(one) for one in published(self._root)]
+
+    def take(self, schema: TableSchema, events: pa.RecordBatch) -> None:
+        """Take events of a table, all of one schema; notes and announcements among them are passed by."""
+        for epoch in self._epochs:
+            if epoch.about.table != f"{schema.database}.{schema.table}" or epoch.refused:
+                continue
+            try:
+                _take(epoch, schema, events)
+            except (AuditorError, pa.ArrowException, ValueError, OverflowError) as error:
+                epoch.refused = str(error) if isinstance(error, AuditorError) else f"an unexpected {type(error).__name__} in its texts"
+
+    def write(self, parts: Iterable[Part]) -> None:
+        """Write the sums of the parts that the task wrote. Raises StagingFailed."""
+        listed = [part for part in parts if part.rows]
+        for epoch in self._epochs:
+            images = _joined(epoch.images)
+            for part in listed:
+                if part.table != epoch.about.table:
+                    continue
+                chosen = None
+                if images is not None:
+                    chosen = images.chosen((images.position >= part.first) & (images.position <= part.last))
+                shapes = sorted(set(epoch.shapes.values()))
+                refused = epoch.refused or ("a compared column was changed in the midst of it" if len(shapes) > 1 else "")
+                content = _content(chosen if chosen is not None else no_images(epoch.about.plan), shapes[0] if shapes else "", refused)
+                _put(self._root, sums_path(part, epoch.about.id), content)
+
+
+def _take(epoch: _Epoch, schema: TableSchema, events: pa.RecordBatch) -> None:
+    plan, names = epoch.about.plan, [column.name for column in schema.columns]
+    missing = [column.name for column in plan.columns if column.name not in names]
+    if missing:
+        raise ValueRefused(f"the source's table no longer has the column {missing[0]}, which is compared")
+    indexes = [names.index(column.name) for column in plan.columns]
+    epoch.shapes[schema.id] = _shape(schema, indexes)
+    if schema.id not in epoch.filters:
+        epoch.filters[schema.id] = RowFilter(epoch.about.where, schema) if epoch.about.where else None
+    for image, kinds, sign in (("before", REMOVING, -1), ("after", ADDING, 1)):
+        chosen = events.filter(pc.is_in(events["kind"], kinds))
+        if not chosen.num_rows:
+            continue
+        position = chosen["position"].to_numpy(zero_copy_only=False)
+        if (condition := epoch.filters[schema.id]) is not None:
+            read = dict(zip(condition.indexes, columns_of(chosen[image], len(names), condition.indexes), strict=True))
+            passed = condition.select(read, chosen.num_rows)
+            chosen, position = chosen.filter(passed), position[passed.to_numpy(zero_copy_only=False)]
+        if not len(position):
+            continue
+        columns = columns_of(chosen[image], len(names), indexes)
+        partition, x, hashes = hash_rows(columns, plan)
+        epoch.images.append(Images(position, np.full(len(position), sign, np.int64), partition, x, hashes))
+
+
+def _shape(schema: TableSchema, indexes: list[int]) -> str:
+    text = "|".join(f"{schema.columns[index].name} {schema.columns[index].type} {schema.columns[index].charset}" for index in indexes)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _joined(some: list[Images]) -> Images | None:
+    if not some:
+        return None
+    names = ("position", "sign", "partition", "x", "hashes")
+    return Images(*(np.concatenate([getattr(one, name) for one in some]) for name in names))
+
+
+def _content(images: Images, shape: str, refused: str) -> bytes:
+    columns = {
+        name: pa.array(getattr(images, name), kind)
+        for name, kind in (("position", pa.int64()), ("sign", pa.int8()), ("partition", pa.int64()), ("x", pa.int64()))
+    }
+    columns |= {f"hash_{i}": pa.array(images.hashes[:, i], pa.int64()) for i in range(images.hashes.shape[1])}
+    table = pa.table(columns).replace_schema_metadata({SHAPE: shape, REFUSED: refused})
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(table)
+    content = sink.getvalue()
+    return hashlib.sha256(content).digest() + content
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSums:
+    """The sums of a part for an epoch."""
+
+    images: Images
+    shape: str
+    refused: str
+
+
+def read_sums(root: Folder, part: Part, epoch: str) -> StagedSums:
+    """Return the sums of a part for an epoch.
+
+    Raises LiveSummariesWrong if there are none, or they are damaged, and StagingFailed if they cannot be read.
+    """
+    path = sums_path(part, epoch)
+    try:
+        content = root.get(path) if isinstance(root, S3Folder) else (root / path).read_bytes()
+    except FileNotFoundError as error:
+        raise LiveSummariesWrong(f"events of {part.table} were staged without their sums, in {part.path}") from error
+    except OSError as error:
+        raise StagingFailed(f"the sums {root}/{path} cannot be read: {error.strerror or error}") from error
+    if hashlib.sha256(content[DIGEST_BYTES:]).digest() != content[:DIGEST_BYTES]:
+        raise LiveSummariesWrong(f"the sums {root}/{path} are damaged")
+    table = pa.ipc.open_file(pa.BufferReader(content[DIGEST_BYTES:])).read_all()
+    numbers = {name: table[name].to_numpy().astype(np.int64) for name in table.column_names}
+    hashes = np.column_stack([numbers.pop(name) for name in list(numbers) if name.startswith("hash_")])
+    metadata = table.schema.metadata
+    return StagedSums(Images(**numbers, hashes=hashes), metadata[SHAPE].decode(), metadata[REFUSED].decode())
+
+
+def _put(root: Folder, path: str, content: bytes) -> None:
+    try:
+        if isinstance(root, S3Folder):
+            root.put(path, content)
+            return
+        unfinished = Path(f"{root / path}.{os.getpid()}.new")
+        unfinished.write_bytes(content)
+        unfinished.replace(root / path)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StagingFull(f"the disk of the staging's folder {root} is full; free some space there") from error
+        raise StagingFailed(f"the staging's folder {root} cannot be written: {error.strerror or error}") from error

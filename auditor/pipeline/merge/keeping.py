@@ -1,0 +1,198 @@
+"""Add what a merge's events change to the sums of live summaries, in the transaction in which the target takes the events.
+
+Each transaction that moves a table's position adds a link to the sums of each epoch of the table, also one that merges no event: the sums
+end exactly where the target says that it stands, or the epoch has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from auditor.errors import LiveSummariesWrong, NoSuchObject
+from auditor.history.stored_plan import load_plan
+from auditor.model import LiveEpoch, Part, Plan, TableNote
+from auditor.pipeline.live.images import add_up, no_images
+from auditor.pipeline.live.publishing import publish
+from auditor.pipeline.live.staged_sums import read_sums
+from auditor.pipeline.merge.positions import Held, Where, describe
+from auditor.pipeline.s3_folder import folder_at
+from auditor.sql.filter import column_names, parse
+from auditor.sql.live_summaries import LiveSums, as_text, read_links
+from auditor.store import live_epochs, table_notes
+from auditor.summary import live
+from auditor.summary.live import Link
+from dialects import Session
+
+log = logging.getLogger(__name__)
+
+MOST_ROWS = 512
+"""Rows of links after which they are folded into one."""
+
+TIMES_BASE = 10
+"""How many times as long as the base the links of an epoch may be."""
+
+CHANGED = "a compared column of the source's table was changed"
+
+SHORT = 1 << 16
+"""Characters of links up to which they are not folded for their length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What a merge is about to add to the sums of a table's epochs."""
+
+    links: Sequence[tuple[LiveEpoch, Link]] = ()
+    """The epochs that go on, with what the merge adds."""
+    ended: Mapping[str, str] = field(default_factory=dict)
+    """Why epochs end, by id."""
+
+
+def prepare(session: Session, where: Where, table: str, held: Held, position: int, parts: Sequence[Part] = ()) -> Pending:
+    """Return what the events of these parts behind the held position, up to another one, change; before the merge's transaction.
+
+    Raises StoreError, StagingFailed and EngineError.
+    """
+    epochs = [one for one in _lasting(where, table) if one.state in ("scanning", "kept") and position > one.position]
+    if not epochs:
+        return Pending()
+    sums = LiveSums(session.dialect, where.schema)
+    try:
+        session.query(sums.sizes(epochs[0].id))
+    except NoSuchObject:
+        session.execute(sums.create())
+    links, ended = [], {}
+    for epoch in epochs:
+        try:
+            after = max(held.position, epoch.position)
+            _check_skipped(where, table, after, position)
+            links.append((epoch, _link(where, epoch, after, position, parts)))
+        except LiveSummariesWrong as error:
+            ended[epoch.id] = str(error)
+    return Pending(links, ended)
+
+
+def _check_skipped(where: Where, table: str, after: int, position: int) -> None:
+    """Raise LiveSummariesWrong if the stream lacks events that somebody let the table go on without."""
+    for note in table_notes.list_notes(where.store, where.pipeline, [table], kind="poison", after=after):
+        if note.skip and not note.target and note.position <= position:
+            raise LiveSummariesWrong(f"the stream goes on without events at {describe(note.position)}, which {note.skip.by} skipped")
+
+
+def _lasting(where: Where, table: str) -> list[LiveEpoch]:
+    found = live_epochs.list_epochs(where.store, pipeline=where.pipeline, lasting=True)
+    return [one for one in found if one.table == table and one.target == where.target]
+
+
+def _link(where: Where, epoch: LiveEpoch, after: int, position: int, parts: Sequence[Part]) -> Link:
+    plan, root = _plan(epoch), folder_at(where.root)
+    some, shapes = [], set()
+    for part in parts:
+        if part.last <= after or part.first > position:
+            continue
+        staged = read_sums(root, part, epoch.id)
+        if staged.refused:
+            raise LiveSummariesWrong(staged.refused)
+        shapes.add(staged.shape)
+        at = staged.images.position
+        some.append(staged.images.chosen((at > after) & (at <= position)))
+    if len(shapes) > 1:
+        raise LiveSummariesWrong(CHANGED)
+    sums = live.add([add_up(images, plan) for images in some or [no_images(plan)]])
+    return Link(epoch.id, epoch.layout, after, position, shapes.pop() if shapes else "", live.pack(sums))
+
+
+def _plan(epoch: LiveEpoch) -> Plan:
+    plan = load_plan(json.dumps(dict(epoch.plan)).encode())
+    if plan is None:
+        raise LiveSummariesWrong("the live summaries were begun by another version of the auditor")
+    return plan
+
+
+def add(session: Session, where: Where, pending: Pending) -> Mapping[str, str]:
+    """Add links in the merge's transaction; return why epochs end, by id, for `end` once it is committed.
+
+    An epoch whose sums do not end where the link begins lacks what a merge did that did not know of it.
+    """
+    sums, ended = LiveSums(session.dialect, where.schema), dict(pending.ended)
+    for epoch, link in pending.links:
+        try:
+            for statement in _statements(session, where, sums, epoch, link):
+                session.execute(statement)
+        except LiveSummariesWrong as error:
+            ended[epoch.id] = str(error)
+    for epoch_id in ended:
+        session.execute(sums.forget(epoch_id))
+    return ended
+
+
+def _statements(session: Session, where: Where, sums: LiveSums, epoch: LiveEpoch, link: Link) -> Sequence[str]:
+    """Return the statements that add a link, and fold those before it if they are many. Raises LiveSummariesWrong."""
+    rows, characters, last, shape = session.query(sums.sizes(epoch.id))[0]
+    at = epoch.position if last is None else int(last)
+    if at != link.previous:
+        raise LiveSummariesWrong(f"the target came to {describe(link.previous)} without the sums of what lies behind {describe(at)}")
+    if link.shape and shape and as_text(shape) != link.shape:
+        raise LiveSummariesWrong(CHANGED)
+    if last is None:  # the sums of the audit's earlier epochs are of no use to anybody
+        earlier = [one.id for one in live_epochs.list_epochs(where.store, audit=epoch.audit) if one.state == "ended"]
+        return [*([sums.forget(*earlier)] if earlier else []), *sums.write(link)]
+    if not _is_long(where, epoch, int(rows), int(characters)):
+        return sums.write(link)
+    plan = _plan(epoch)
+    about = {"words": plan.bits // 30 if plan.method == "exact" else 2, "powers": 2 * plan.t - 1 if plan.method == "exact" else 0}
+    links = read_links(epoch.id, session.query(sums.list(epoch.id)))
+    folded = live.fold(links, epoch=epoch.id, layout=epoch.layout, begin=epoch.position, **about)
+    return [sums.forget(epoch.id), *sums.write(folded), *sums.write(link)]
+
+
+def _is_long(where: Where, epoch: LiveEpoch, rows: int, characters: int) -> bool:
+    if rows > MOST_ROWS:
+        return True
+    return characters > SHORT and characters > TIMES_BASE * max(SHORT, live_epochs.base_size(where.store, epoch.id))
+
+
+def end(where: Where, ended: Mapping[str, str]) -> None:
+    """End epochs for these reasons, by id, and let tasks sum them up no longer. Raises StoreError and StagingFailed."""
+    for epoch, reason in ended.items():
+        live_epochs.end_epoch(where.store, epoch, reason)
+        log.warning("%s: live summaries ended: %s", where.pipeline, reason, extra={"action": "live_ended", "epoch": epoch})
+    if ended:
+        publish(where.store, where.pipeline, folder_at(where.root))
+
+
+def ended(pending: Pending, reason: str) -> Pending:
+    """Return what a transaction does to the sums of epochs that end with it for a reason."""
+    return Pending(ended={**{epoch.id: reason for epoch, _ in pending.links}, **pending.ended})
+
+
+def moved(where: Where, table: str) -> dict[str, str]:
+    """Return why the epochs of a table end, by id, that was renamed, or whose name another one has now. Raises StoreError."""
+    return {epoch.id: f"{table} was renamed in the source, or another table was to its name" for epoch in _lasting(where, table)}
+
+
+def ends_by(where: Where, table: str, changes: Sequence[TableNote]) -> dict[str, str]:
+    """Return why statements on a table end its epochs, by id: those after which rows have other values without an event."""
+    if not changes:
+        return {}
+    found: dict[str, str] = {}
+    for epoch in (one for one in _lasting(where, table) if one.state != "wanted"):
+        compared = _names(_plan(epoch)) | _filtered(epoch.where)
+        for op in [op for note in changes if note.position > epoch.position for op in note.body["ops"]]:
+            named = [str(op[name]) for name in ("column", "from", "to") if name in op]
+            if op["op"] == "swapped" or not named or compared & {name.lower() for name in named}:
+                about = f"{op['op']} {' to '.join(named)}".strip()
+                found[epoch.id] = f"a statement on the source changed the table: {about}"
+    return found
+
+
+def _names(plan: Plan) -> set[str]:
+    """Return the compared columns' names on both sides, in small letters."""
+    return {column.name.lower() for column in plan.columns} | {column.expression["target"].strip('`"[]').lower() for column in plan.columns}
+
+
+def _filtered(where: str) -> set[str]:
+    """Return the names of the columns that a filter reads, in small letters: they choose the rows, whether they are compared or not."""
+    return {name.lower() for name in column_names(parse(where))} if where else set()

@@ -1,0 +1,38 @@
+"""Which other pipelines fill a table of a target, so that none of them deletes rows that the others brought."""
+
+from __future__ import annotations
+
+from auditor.errors import TableShared
+from auditor.pipeline.merge import commits
+from auditor.pipeline.merge.positions import Where
+from auditor.sql.merge import Positions
+from auditor.store import parts
+from dialects import Session
+from dialects.committing import Committing
+
+
+def check_alone(session: Session, where: Where, table: str, what: str, way_on: str) -> None:
+    """Check that no other pipeline fills the target's table of that name.
+
+    Raises TableShared, which says ``what`` the stream would do to its rows and the ``way_on``, if one does.
+    """
+    if others := _others(session, where, table):
+        by = f"the pipeline{'s' if len(others) > 1 else ''} {' and '.join(others)}"
+        raise TableShared(
+            f"{table}: {what}, and the target's table is also filled by {by}, whose rows would go with it; {way_on}; or reset"
+            f" {' and '.join(others)}, if that no longer fills the table"
+        )
+
+
+def _others(session: Session, where: Where, table: str) -> list[str]:
+    """Return the names of the other pipelines of which the target holds this table, in order."""
+    name = table.partition(".")[2].lower()
+    if isinstance(session, Committing):
+        listed = [one for one in parts.list_pipelines(where.store) if one[0] != where.pipeline]
+    else:
+        found = session.query(Positions(session.dialect, where.schema, where.pipeline).list_others())
+        listed = [(str(pipeline), str(filled)) for pipeline, filled in found]
+    alike = [(pipeline, filled) for pipeline, filled in listed if filled.partition(".")[2].lower() == name]
+    if isinstance(session, Committing):
+        alike = [one for one in alike if commits.read_position(session, where.schema, *one)[0]]
+    return sorted({pipeline for pipeline, _ in alike})

@@ -1,0 +1,257 @@
+"""Write the events of a task as parts while they come, so that a transaction of any size takes no more memory than another.
+
+A part has all events of its table and schema that follow one another in the task: it ends where a transaction ends, so that no target ever
+shows half of one. What does not fit into memory goes into its file, a row group after the other.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from auditor.errors import StagingFailed, StagingFull
+from auditor.model import Part
+from auditor.pipeline.events import ARROW_SCHEMA
+from auditor.pipeline.s3_folder import Folder, S3Folder
+from auditor.pipeline.staged_parts import ENDING, FOLDER_MODE, ROWS_PER_GROUP, UNFINISHED, make_folder
+
+CONSTANT_COLUMNS = ["kind", "database", "table", "schema_id"]
+"""Columns with few values, which take next to no room in a part."""
+
+GROUP_BYTES = 16 << 20
+"""Bytes of a table's events that are written as a row group, even if these are fewer than its rows."""
+
+HELD_BYTES = 64 << 20
+"""Bytes of events of all tables of a task that are held in memory."""
+
+LEAST_BYTES = 256 << 10
+"""Bytes of a table's events below which no room is made by writing them."""
+
+MOST_OPEN = 100
+"""Parts of a task that are written side by side. Where one transaction fills more tables, the others' rows wait in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPart:
+    """A part that was written, and the JSON of its schema if its task announced it."""
+
+    part: Part
+    schema_json: str | None = None
+
+
+def write_parts(root: Folder, batches: Iterable[pa.RecordBatch]) -> list[WrittenPart]:
+    """Write events as parts below ``root``, and return these: for each table, in order, one for each stretch of one schema.
+
+    Each batch has events of one table, and lies behind the earlier ones of that table; the next one is asked for when there is room. If
+    that fails, no part is left half written. Raises StagingFull on a full disk, StagingFailed if the folder cannot be written.
+    """
+    tables: dict[tuple[str, str], _TableWriter] = {}
+    held = 0
+    try:
+        for batch in batches:
+            if batch.num_rows:
+                name = batch["database"][0].as_py(), batch["table"][0].as_py()
+                if name not in tables:
+                    tables[name] = _TableWriter(root, ".".join(name))
+                held += tables[name].take(batch)
+                held -= _make_room(tables[name], tables.values(), held)
+        return [written for _, table in sorted(tables.items()) for written in table.end()]
+    except BaseException:
+        for table in tables.values():
+            table.abandon()
+        raise
+
+
+def _make_room(table: _TableWriter, tables: Collection[_TableWriter], held: int) -> int:
+    """Write a row group of a table that has enough for one, or of those that have most where too much is held; return how many bytes."""
+    due = [table] if table.is_full else []
+    if held > HELD_BYTES:
+        due = sorted((one for one in tables if one.bytes >= LEAST_BYTES), key=lambda one: one.bytes, reverse=True)
+    written = 0
+    for one in due:
+        if one.is_open or sum(other.is_open for other in tables) < MOST_OPEN:
+            written += one.write_group()
+        if one is not table and held - written <= HELD_BYTES // 2:
+            break
+    return written
+
+
+class _TableWriter:
+    """The events of one table in a task: those that are held, and the part that is being written."""
+
+    def __init__(self, root: Folder, table: str) -> None:
+        self._root, self._table = root, table
+        self._held: list[pa.RecordBatch] = []
+        self._announced: dict[str, str] = {}
+        """The JSON of schemas, by id, of which no part was written yet."""
+        self._known: set[str] = set()
+        self._part: _UnfinishedPart | None = None
+        self._written: list[WrittenPart] = []
+        self._last = (-1, -1)
+        """Position and row of the last event that was written."""
+        self._rows = self.bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is enough for a row group."""
+        return self._rows >= ROWS_PER_GROUP or self.bytes >= GROUP_BYTES
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a part is being written."""
+        return self._part is not None
+
+    def take(self, batch: pa.RecordBatch) -> int:
+        """Hold a batch of events, and return how many bytes it has."""
+        is_schema = pc.equal(batch["kind"], "schema")
+        announced = batch.filter(is_schema)
+        for row in announced.select(["schema_id", "after"]).to_pylist():
+            if row["schema_id"] not in self._known:
+                self._known.add(row["schema_id"])
+                self._announced[row["schema_id"]] = row["after"][0]
+        self._time = pc.max(batch["time"]).as_py()
+        rows = batch.filter(pc.invert(is_schema)) if announced.num_rows else batch
+        if not rows.num_rows:
+            return 0
+        size: int = rows.nbytes
+        self._held.append(rows)
+        self._rows, self.bytes = self._rows + rows.num_rows, self.bytes + size
+        return size
+
+    def write_group(self) -> int:
+        """Write what is held, and return how many bytes that was. Raises StagingFull and StagingFailed."""
+        if not self._held:
+            return 0
+        events, size = pa.Table.from_batches(self._held).select(ARROW_SCHEMA.names), self.bytes
+        self._held, self._rows, self.bytes = [], 0, 0
+        events = events.sort_by([("position", "ascending"), ("row", "ascending")]).combine_chunks()
+        if _place(events, 0) <= self._last:
+            raise StagingFailed(f"the source gave events of {self._table} that lie before earlier ones; report this as a bug of the source")
+        self._last = _place(events, -1)
+        for stretch in _stretches(events):
+            schema_id = stretch["schema_id"][0].as_py()
+            if self._part and self._part.schema_id != schema_id:
+                self._finish()
+            if self._part is None:
+                self._part = _UnfinishedPart(self._root, self._table, schema_id, _place(stretch, 0)[0])
+            self._part.write(stretch)
+        return size
+
+    def end(self) -> list[WrittenPart]:
+        """Write the rest, and return the parts, and an empty one for each schema that was announced and has none."""
+        self.write_group()
+        self._finish()
+        empty = [WrittenPart(Part(self._table, 0, 0, 0, 0, name, "", self._time), body) for name, body in self._announced.items()]
+        return self._written + empty
+
+    def abandon(self) -> None:
+        """Delete the part that is being written."""
+        if self._part:
+            self._part.abandon()
+
+    def _finish(self) -> None:
+        if self._part:
+            part = self._part.finish()
+            self._part = None
+            self._written.append(WrittenPart(part, self._announced.pop(part.schema_id, None)))
+
+
+class _UnfinishedPart:
+    """A part that is being written: under another name, or for S3 in a file without one."""
+
+    def __init__(self, root: Folder, table: str, schema_id: str, first: int) -> None:
+        self.schema_id = schema_id
+        self._root, self._table, self._first = root, table, first
+        self._path = Path(quote(table, safe="."), f"{first:019d}{ENDING}")
+        self._last, self._rows = first, 0
+        self._unfinished: Path | None = None
+        with self._failures():
+            self._handle = self._open()
+            self._writer = pq.ParquetWriter(self._handle, ARROW_SCHEMA, compression="zstd", use_dictionary=CONSTANT_COLUMNS)
+
+    def _open(self) -> BinaryIO:
+        if isinstance(self._root, S3Folder):
+            return tempfile.TemporaryFile()
+        make_folder(self._root)
+        folder = (self._root / self._path).parent
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        # Another host may still write the same part for a task that counts as lost, in a process of the same number.
+        number, name = tempfile.mkstemp(UNFINISHED, f"{self._path.stem}.", folder)
+        self._unfinished = Path(name)
+        return os.fdopen(number, "wb")
+
+    def write(self, events: pa.Table) -> None:
+        """Write sorted events as a row group."""
+        with self._failures():
+            self._writer.write_table(events, row_group_size=events.num_rows)
+        self._rows, self._last, self._time = self._rows + events.num_rows, _place(events, -1)[0], events["time"][-1].as_py()
+
+    def finish(self) -> Part:
+        """Let the part take its place, and return it."""
+        with self._failures():
+            self._writer.close()
+            self._handle.flush()
+            size = self._handle.tell()
+            if isinstance(self._root, S3Folder):
+                self._handle.seek(0)
+                self._root.put(str(self._path), self._handle)
+            else:
+                os.fsync(self._handle.fileno())
+            self._handle.close()
+            if self._unfinished and isinstance(self._root, Path):
+                self._unfinished.replace(self._root / self._path)
+                _sync(self._unfinished.parent)
+        return Part(self._table, self._first, self._last, self._rows, size, self.schema_id, str(self._path), self._time)
+
+    def abandon(self) -> None:
+        """Delete what was written."""
+        self._writer.is_open = False  # else it writes its end when it is collected
+        with suppress(OSError):  # of a full disk, which was told
+            self._handle.close()
+        if self._unfinished:
+            self._unfinished.unlink(missing_ok=True)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Tell why the block cannot write."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                place = tempfile.gettempdir() if isinstance(self._root, S3Folder) else f"the staging's folder {self._root}"
+                raise StagingFull(f"the disk of {place} is full; free some space there") from error
+            raise StagingFailed(f"the staging's folder {self._root} cannot be written: {error.strerror or error}") from error
+
+
+def _place(events: pa.Table, index: int) -> tuple[int, int]:
+    return events["position"][index].as_py(), events["row"][index].as_py()
+
+
+def _stretches(rows: pa.Table) -> Iterator[pa.Table]:
+    """Yield the runs of equal schema ids of sorted events."""
+    ids = rows["schema_id"].combine_chunks()
+    ends = [*pc.indices_nonzero(pc.not_equal(ids[1:], ids[:-1])).to_pylist(), rows.num_rows - 1]
+    start = 0
+    for end in ends:
+        yield rows.slice(start, end + 1 - start)
+        start = end + 1
+
+
+def _sync(folder: Path) -> None:
+    """Let the names in a folder survive a power failure."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

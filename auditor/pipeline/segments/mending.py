@@ -1,0 +1,194 @@
+"""Mend the segments of one side of a segment audit from the other: copied, verified, and then switched in one transaction."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from auditor.config import Settings
+from auditor.errors import ConfigError, SegmentFailed
+from auditor.model import RegisteredSegment, Segment
+from auditor.pipeline.poison import place_text
+from auditor.pipeline.segments.checking import check_files, list_findings
+from auditor.pipeline.segments.registering import Registration, by_position, register_of, registrations_of
+from auditor.pipeline.segments.sides import Side, find_file, side_of
+from auditor.pipeline.segments.verifying import check_segment
+from auditor.store import Store, pipelines, segment_register, segments
+from auditor.store.segment_register import FIRST
+
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A stretch of a table that was copied from one side to the other, or why it was not."""
+
+    table: str
+    first: int
+    """Position of the first event."""
+    last: int
+    copied: tuple[str, ...] = ()
+    """Paths of the new files."""
+    replaced: tuple[str, ...] = ()
+    """Paths of the files that the manifest no longer lists; they stay until you delete them."""
+    refused: str = ""
+    """Why nothing was copied; empty if it was."""
+    targets: tuple[str, ...] = ()
+    """Targets of the mended pipeline that hold these events already, in their wrong form perhaps."""
+
+
+def mend(settings: Settings, store: Store, audit: str, good_name: str, table: str | None) -> list[Mended]:
+    """Copy what differs, is missing or damaged on the side that is not ``good_name`` from that side, and return each stretch.
+
+    Raises ConfigError for a side that cannot be mended so, SegmentFailed if a copy cannot be written, and StoreError.
+    """
+    register = register_of(settings, audit)
+    good = side_of(settings, audit, good_name)
+    bad = side_of(settings, audit, next(name for name in register.sides if name != good_name))
+    if register.by != "position":
+        raise ConfigError(
+            f"the sides of {audit} read different servers, so that positions in their files differ; copy the table anew instead:"
+            f" auditor pipeline bootstrap {bad.name} --table TABLE"
+        )
+    if bad.is_anew:
+        raise ConfigError(f"{bad.name} is the log as the last run read it, which is not mended; copy from it: --from {bad.name}")
+    found = []
+    for state in segment_register.list_tables(store, audit):
+        if table in (None, state.table, state.table.partition(".")[2]):
+            wrong = [(one.start, one.end) for one in list_findings(store, audit, state)]
+            wrong += [(one.start, one.end) for one in check_files(store, audit, bad, state.table)]
+            stretches = _Stretches(store, audit, state.table, good.name, bad.name)
+            found += [_Mending(settings, store, audit, good, bad, state.table).copy(*one) for one in stretches.widen(wrong)]
+    return found
+
+
+@dataclass(slots=True)
+class _Stretches:
+    """Widens stretches until they begin and end where segments of both sides do."""
+
+    store: Store
+    audit: str
+    table: str
+    good: str
+    bad: str
+
+    def widen(self, wrong: Iterable[tuple[Place, Place]]) -> list[tuple[list[RegisteredSegment], list[RegisteredSegment], Place, Place]]:
+        """Return the segments of the good and of the bad side in each stretch, and its bounds; stretches that touch are one."""
+        found: list[tuple[list[RegisteredSegment], list[RegisteredSegment], Place, Place]] = []
+        entries = {side: _all(self.store, self.audit, self.table, side) for side in (self.good, self.bad)}
+        for bounds in sorted(wrong):
+            start, end = bounds
+            if found and start <= found[-1][-1]:
+                if end <= found[-1][-1]:
+                    continue
+                start = found.pop()[2]
+            found.append(self._whole(entries, start, end))
+        return found
+
+    def _whole(
+        self, entries: Mapping[str, Sequence[RegisteredSegment]], start: Place, end: Place
+    ) -> tuple[list[RegisteredSegment], list[RegisteredSegment], Place, Place]:
+        while True:
+            good, bad = (_overlapping(entries[side], start, end) for side in (self.good, self.bad))
+            wider = min([start, *(one.start for one in [*good, *bad])]), max([end, *(one.end for one in [*good, *bad])])
+            if wider == (start, end):
+                return good, bad, start, end
+            start, end = wider
+
+
+@dataclass(frozen=True, slots=True)
+class _Mending:
+    settings: Settings
+    store: Store
+    audit: str
+    good: Side
+    bad: Side
+    table: str
+
+    def copy(self, good: Sequence[RegisteredSegment], bad: Sequence[RegisteredSegment], start: Place, end: Place) -> Mended:
+        """Copy the good side's segments of a stretch, and list them instead of the bad side's. Raises SegmentFailed and StoreError."""
+        named = Mended(self.table, start[0], end[0])
+        standing = [one for one in good if not one.doubled]
+        if refused := self._refuse(standing, bad, start, end):
+            return replace(named, refused=refused)
+        sources: list[Segment] = []
+        for entry in standing:
+            file = find_file(self.store, self.good, entry)
+            wrong = check_segment(self.good.folder, file) if file else "its manifest does not list it any more"
+            if file is None or wrong:
+                return replace(named, refused=f"the segment of {self.good.name} cannot be copied: {wrong}")
+            sources.append(file)
+        copies = [self._write(one) for one in sources]
+        registrations = [one for one in registrations_of(self.settings, self.bad.name) if one.register.by == "position"]
+        also = partial(_register, registrations, self.table, start, end, copies)
+        gone = segments.replace_listed(self.store, self.bad.listed_as, self.table, (start, end), copies, also)
+        paths = tuple(one.path for one in copies), tuple(one.path for one in gone)
+        return replace(named, copied=paths[0], replaced=paths[1], targets=tuple(self._targets(start[0])))
+
+    def _refuse(self, good: Sequence[RegisteredSegment], bad: Sequence[RegisteredSegment], start: Place, end: Place) -> str:
+        if not good:
+            back = f"copy from {self.bad.name} instead" if not self.good.is_anew else "look at it, and reset the pipeline if it is wrong"
+            return f"{self.good.name} has no segment there; {back}"
+        newest = segment_register.list_entries(self.store, self.audit, self.table, self.bad.name, newest=True, limit=1)
+        is_newest = any(one.start == newest[0].start for one in bad) if newest else False
+        if is_newest and [(one.start, one.end) for one in good] != [(one.start, one.end) for one in bad]:
+            return f"it is the newest of {self.bad.name}, and ends elsewhere; try again after its next segment"
+        return ""
+
+    def _write(self, one: Segment) -> Segment:
+        """Write a copy of a segment into the bad side's folder, under a new name, and verify it. Raises SegmentFailed."""
+        settings = self.bad.pipeline.segment
+        assert settings
+        path = f"{quote(one.table, safe='.')}/{one.first:019d}-{one.first_row}.{uuid.uuid4().hex[:8]}.{settings.format}"
+        copied = replace(one, path=path)
+        self.bad.folder.write(path, settings.format, self.good.folder.read(one.path).to_batches())
+        if wrong := check_segment(self.bad.folder, copied):
+            raise SegmentFailed(f"the copy is wrong, and the manifest stays as it was: {wrong}")
+        return copied
+
+    def _targets(self, first: int) -> list[str]:
+        merges = pipelines.list_merges(self.store, self.bad.name)
+        return [name for name, tables in merges.items() if self.table in tables and tables[self.table].position >= first]
+
+
+def _register(
+    registrations: Sequence[Registration], table: str, start: Place, end: Place, copies: Sequence[Segment], connection: Any
+) -> None:
+    for one in registrations:
+        entries = [by_position(copy) for copy in copies]
+        segment_register.replace_segments(connection, one.register.audit, one.side, table, start, end, entries)
+
+
+def _all(store: Store, audit: str, table: str, side: str) -> list[RegisteredSegment]:
+    found: list[RegisteredSegment] = []
+    after = FIRST
+    while page := segment_register.list_entries(store, audit, table, side, after=after):
+        found += page
+        after = page[-1].start
+    return found
+
+
+def _overlapping(entries: Sequence[RegisteredSegment], start: Place, end: Place) -> list[RegisteredSegment]:
+    return [one for one in entries if one.start <= end and one.end >= start]
+
+
+def repair_hint(settings: Settings, bad: str, target: str, table: str) -> str:
+    """Return the commands that mend a table of a pipeline's target that was built from wrong events."""
+    name = table.partition(".")[2]
+    chosen = settings.pipeline(bad).targets[target]
+    audits = [
+        audit
+        for audit, one in settings.audits.items()
+        if (one.target.connection, one.target.table) == (chosen.connection, f"{chosen.schema_}.{name}")
+    ]
+    audited = f"auditor run {audits[0]}, then auditor patch {audits[0]}; or " if audits else ""
+    return f"target {target} holds {table} as it was staged: {audited}auditor pipeline bootstrap {bad} --table {name}"
+
+
+def describe(one: Mended, file: str) -> str:
+    """Return where a stretch stands; ``file`` is any file of the log."""
+    return f"{one.table} {place_text(one.first, file)} to {place_text(one.last, file)}"

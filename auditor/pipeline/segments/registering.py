@@ -1,0 +1,123 @@
+"""Register the segments that a pipeline cuts with the segment audits that compare them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import dialects
+from auditor.config import ANEW, Settings
+from auditor.errors import ConfigError
+from auditor.model import ComparedBy, RegisteredSegment, Segment
+from auditor.pipeline.binlog.global_ids import GlobalId
+from auditor.store import Store, segment_register, segments
+from auditor.store.segment_register import Register
+
+log = logging.getLogger(__name__)
+
+PAGE = 500
+"""Segments of the manifest that are registered in one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A side of a segment audit."""
+
+    register: Register
+    side: str
+
+    def enter(self, connection: Any, ended: Iterable[Segment]) -> int:
+        """Register segments within a transaction of the store, and return how many are new; or record why they are not comparable."""
+        if self.register.by == "position":
+            return segment_register.enter(connection, self.register.audit, self.side, [by_position(one) for one in ended])
+        found: list[RegisteredSegment] = []
+        for one in ended:
+            entry = self._by_global_id(connection, one)
+            if isinstance(entry, str):
+                segment_register.refuse(connection, self.register.audit, entry)
+                return 0
+            found.append(entry)
+        return segment_register.enter(connection, self.register.audit, self.side, found)
+
+    def _by_global_id(self, connection: Any, one: Segment) -> RegisteredSegment | str:
+        """Return a segment whose places are numbers of global ids, or why it has none."""
+        if one.gtid is None or one.first_gtid is None:
+            return (
+                f"the two sides read different servers, and segments of {one.table} from {self.side} have no global ids; switch on"
+                f" gtid_mode there, or let both read one server, and then: auditor segments reset {self.register.audit}"
+            )
+        start, end = GlobalId.parse(one.first_gtid), GlobalId.parse(one.gtid)
+        sequence = segment_register.take_sequence(connection, self.register.audit, start.sequence)
+        if sequence and {start.sequence, end.sequence} != {sequence}:
+            return (
+                f"the two sides read different servers, and the global ids of {one.table} from {self.side} begin with {start.text}, others"
+                f" with {sequence}, so that they have no common order; once both sides read from the same servers again: auditor segments"
+                f" reset {self.register.audit}"
+            )
+        return _entry(one, (start.number, one.first_row), (end.number, one.last_row))
+
+
+def by_position(one: Segment) -> RegisteredSegment:
+    """Return a segment as it is registered where both sides read one server."""
+    return _entry(one, (one.first, one.first_row), (one.last, one.last_row))
+
+
+def _entry(one: Segment, start: tuple[int, int], end: tuple[int, int]) -> RegisteredSegment:
+    content: dict[str, Any] = {"rows": one.rows, "schema_id": one.schema_id, "sha256": one.sha256, "encoding": one.encoding}
+    log_places: dict[str, Any] = {"first": one.first, "last": one.last, "gtid": one.gtid, "began": one.began, "ended": one.ended}
+    return RegisteredSegment(table=one.table, start=start, end=end, **content, **log_places)
+
+
+def register_of(settings: Settings, audit: str) -> Register:
+    """Return the register of a segment audit. Raises UnknownAudit and BadUrl."""
+    found = settings.segment_audit(audit)
+    connections = [settings.pipeline(name).source.connection for name in found.pipelines]
+    servers = {_server(settings.connections[name].url) for name in connections}
+    by: ComparedBy = "position" if len(servers) == 1 else "gtid"
+    return Register(audit, found.sides, by)
+
+
+def registrations_of(settings: Settings, pipeline: str) -> tuple[Registration, ...]:
+    """Return the sides of segment audits that a pipeline is. Raises BadUrl."""
+    audits = sorted(name for name, one in settings.segments.items() if pipeline in one.pipelines)
+    return tuple(Registration(register_of(settings, name), pipeline) for name in audits)
+
+
+def read_anew(settings: Settings, audit: str) -> Registration:
+    """Return the side of a segment audit that is a log read anew. Raises UnknownAudit and BadUrl."""
+    return Registration(register_of(settings, audit), ANEW)
+
+
+def catch_up(store: Store, pipeline: str, registration: Registration) -> int:
+    """Register what a pipeline's manifest lists behind the last registered segment, and return how many. Raises ConfigError, StoreError."""
+    segment_register.open_register(store, registration.register)
+    entered = 0
+    for table in segments.last_places(store, pipeline):
+        after = (segment_register.last_end(store, registration.register.audit, registration.side, table), -1)
+        while page := segments.list_segments(store, pipeline, table, after, PAGE):
+            entered += store.write(partial(registration.enter, ended=page))
+            after = (page[-1].last, page[-1].last_row)
+    return entered
+
+
+def begin(store: Store, pipeline: str, registrations: Sequence[Registration]) -> tuple[Registration, ...]:
+    """Catch up with all registrations of a pipeline, and return those that take its segments. Raises StoreError."""
+    found = []
+    for one in registrations:
+        try:
+            catch_up(store, pipeline, one)
+            found.append(one)
+        except ConfigError as error:  # no audit keeps a pipeline from cutting
+            extra = {"action": "segments_not_registered", "pipeline": pipeline, "audit": one.register.audit}
+            log.warning("%s: its segments are not registered for %s: %s", pipeline, one.register.audit, error, extra=extra)
+    return tuple(found)
+
+
+def _server(url: str) -> tuple[Any, ...]:
+    """Return what two URLs have in common that lead to one server. Raises BadUrl."""
+    parsed = dialects.parse_url(url)
+    dialect = dialects.by_scheme(parsed.scheme)
+    return parsed.host, parsed.port or getattr(dialect, "DEFAULT_PORT", None), parsed.options.get("unix_socket")

@@ -1,0 +1,73 @@
+"""The two sides of a segment audit: whose manifest and which folder each one's segments are in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from auditor.config import ANEW, Pipeline, Settings
+from auditor.errors import ConfigError
+from auditor.model import RegisteredSegment, Segment
+from auditor.pipeline.segments.files import Folder
+from auditor.pipeline.segments.writer import folder_of
+from auditor.store import Store, parts, segments
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A side of a segment audit."""
+
+    name: str
+    listed_as: str
+    """The name under which the store lists its segments."""
+    pipeline: Pipeline
+    """Of a log that is read anew, that of the other side with a folder of its own."""
+    is_anew: bool = False
+
+    @property
+    def folder(self) -> Folder:
+        """Where its files are."""
+        return folder_of(self.pipeline)
+
+
+def side_of(settings: Settings, audit: str, name: str) -> Side:
+    """Return a side of a segment audit. Raises UnknownAudit, and ConfigError for a name that is none of the two."""
+    found = settings.segment_audit(audit)
+    if name not in found.sides:
+        raise ConfigError(f"{name!r} is no side of {audit}; its sides are {' and '.join(found.sides)}")
+    if name != ANEW:
+        return Side(name, name, settings.pipeline(name))
+    pipeline = settings.pipeline(found.pipelines[0])
+    assert pipeline.segment
+    root = f"{pipeline.staging.path}/{ANEW}-{audit}"
+    staging = pipeline.staging.model_copy(update={"path": root})
+    segment = pipeline.segment.model_copy(update={"path": None, "format": "parquet", "kms_key": None})
+    return Side(name, f"{audit}/{ANEW}", pipeline.model_copy(update={"staging": staging, "segment": segment}), is_anew=True)
+
+
+def list_files(store: Store, side: Side, table: str, first: int = 0, last: int | None = None) -> Iterator[Segment]:
+    """Yield the segments of a side's manifest that do not end before one position, nor start behind another. Raises StoreError."""
+    after = (first, -1)
+    while page := segments.list_segments(store, side.listed_as, table, after):
+        for one in page:
+            if last is not None and one.first > last:
+                return
+            yield one
+        after = (page[-1].last, page[-1].last_row)
+
+
+def find_file(store: Store, side: Side, entry: RegisteredSegment) -> Segment | None:
+    """Return what the manifest lists of a registered segment; None if nothing. Raises StoreError."""
+    return next((one for one in list_files(store, side, entry.table, entry.last, entry.last) if one.first == entry.first), None)
+
+
+def read_events(side: Side, found: list[Segment]) -> list[dict[str, Any]]:
+    """Return the events of segments, as rows. Raises SegmentFailed."""
+    return [row for one in found for row in side.folder.read(one.path).to_pylist()]
+
+
+def column_names(store: Store, side: Side, schema_id: str) -> list[str]:
+    """Return the names of the values of a side's events; none if their schema is not known any more. Raises StoreError."""
+    body = parts.get_schema(store, side.listed_as, schema_id)
+    return [column["name"] for column in body["columns"]] if isinstance(body, dict) and "columns" in body else []

@@ -1,0 +1,125 @@
+"""Read the files of segments anew: check them against what the manifest and the register say, and find the first event that differs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import pyarrow as pa
+
+from auditor.errors import SegmentFailed
+from auditor.model import Segment
+from auditor.pipeline.poison import place_text
+from auditor.pipeline.segments.event_text import VERSION, event_texts, text_bytes
+from auditor.pipeline.segments.files import Folder
+
+LENGTH = 60
+"""Characters of a value that are shown."""
+
+
+def digest_of(events: pa.Table) -> str:
+    """Return the SHA-256 of events, as a segment has it."""
+    found = hashlib.sha256()
+    for batch in events.to_batches():
+        found.update(text_bytes(event_texts(batch)))
+    return found.hexdigest()
+
+
+def check_segment(folder: Folder, segment: Segment) -> str:
+    """Return what is wrong with a segment's file; '' if it holds what was hashed, at the places that the manifest says."""
+    if segment.encoding != VERSION:
+        return f"its digest has version {segment.encoding}, and this release makes {VERSION}; it cannot be verified"
+    try:
+        events = folder.read(segment.path)
+    except SegmentFailed as error:
+        return str(error)
+    if digest_of(events) != segment.sha256:
+        return f"{folder.url}/{segment.path} does not hold the events that were hashed: it has {events.num_rows:,} of {segment.rows:,}"
+    return _check_places(folder, segment, events)
+
+
+def _check_places(folder: Folder, segment: Segment, events: pa.Table) -> str:
+    """Return what is wrong with that of a file's events that is not hashed, because it differs between servers."""
+    listed = events.select(["database", "table", "schema_id", "position", "row", "time"]).to_pydict()
+    names = {f"{database}.{table}" for database, table in zip(listed["database"], listed["table"], strict=True)}
+    places = list(zip(listed["position"], listed["row"], strict=True))
+    wrong = [
+        *(["tables"] if names != {segment.table} else []),
+        *(["schema ids"] if set(listed["schema_id"]) != {segment.schema_id} else []),
+        *(["positions"] if places != sorted(places) or (places[0], places[-1]) != _bounds(segment) else []),
+        *(["times"] if (listed["time"][0], listed["time"][-1]) != (segment.began, segment.ended) else []),
+    ]
+    return f"{folder.url}/{segment.path} has other {' and '.join(wrong)} than the manifest says" if wrong else ""
+
+
+def _bounds(segment: Segment) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (segment.first, segment.first_row), (segment.last, segment.last_row)
+
+
+@dataclass(frozen=True, slots=True)
+class EventDifference:
+    """The first event in which two sides differ."""
+
+    number: int
+    """Its number in the segments' stretch, from 1."""
+    place: str
+    """File and position of the log, row within the transaction, and global id."""
+    sentences: tuple[str, ...]
+    """What differs, for each side in its order."""
+
+
+def find_first_difference(
+    names: tuple[str, str], sides: tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], columns: Sequence[str]
+) -> EventDifference | None:
+    """Return the first event that differs between two sides' events of one table, down to the column; None if there is none.
+
+    ``columns`` are the names of the values; an event is a row of `events.ARROW_SCHEMA`.
+    """
+    known = [{_identity(event) for event in some} for some in sides]
+    for number, (one, other) in enumerate(zip_longest(*sides), 1):
+        if one is not None and (other is None or _identity(one) not in known[1]):
+            return EventDifference(number, _place(one), (f"{names[1]} lacks this {one['kind']}, which {names[0]} has",))
+        if one is None or _identity(other) not in known[0]:
+            return EventDifference(number, _place(other), (f"{names[0]} lacks this {other['kind']}, which {names[1]} has",))
+        if sentences := _compare(names, one, other, columns):
+            return EventDifference(number, _place(one), tuple(sentences))
+    return None
+
+
+def _identity(event: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return what an event has in common on all servers; without global ids, on one."""
+    return event["gtid"] or event["position"], event["row"]
+
+
+def _compare(names: tuple[str, str], one: Mapping[str, Any], other: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
+    sentences = []
+    for field, said in (("gtid", "transaction"), ("row", "row of the transaction"), ("kind", "kind"), ("schema_id", "schema")):
+        if one[field] != other[field]:
+            sentences.append(f"{said}: {_text(one[field])} in {names[0]}, {_text(other[field])} in {names[1]}")
+    if sentences:  # other events: to compare their columns would say nothing
+        return sentences
+    for image in ("before", "after"):
+        values = zip_longest(one[image] or [], other[image] or [], fillvalue=None)
+        if (one[image] is None) != (other[image] is None):
+            sentences.append(f"the row {image}: only {names[0 if other[image] is None else 1]} has it")
+            continue
+        for index, (mine, its) in enumerate(values):
+            if mine != its:
+                column = columns[index] if index < len(columns) else f"number {index + 1}"
+                sentences.append(f"column {column}, {image}: {_text(mine)} in {names[0]}, {_text(its)} in {names[1]}")
+    return sentences
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= LENGTH else f"{text[: LENGTH - 1]}…"
+
+
+def _place(event: Mapping[str, Any]) -> str:
+    gtid = f", {event['gtid']}" if event["gtid"] else ""
+    return f"{place_text(event['position'])} row {event['row']}{gtid}"

@@ -1,0 +1,192 @@
+"""Compare a target, read in one snapshot that says where it stands, with the stream's sums of the source as of there.
+
+The signatures of all partitions are read first, and the power sums of those that differ, in the same snapshot. Rows are then fetched by
+key from both sides. A row that has changed in the source meanwhile is looked at again, once the pipeline has merged past that change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from auditor.compare import patterns, verdict
+from auditor.compare.comparator import Aligned, align, compare
+from auditor.compare.readable import with_readable_keys
+from auditor.config import Audit
+from auditor.connections.reader import Reader
+from auditor.errors import LiveSummariesUnusable
+from auditor.model import NULL_PARTITION, Plan, Prescan, Side, Verdict
+from auditor.planning import introspect, planner
+from auditor.planning.columns import Endpoint
+from auditor.run.aligning import Aligning
+from auditor.run.chunk_check import check_chunks
+from auditor.run.findings import Findings
+from auditor.run.living import Living
+from auditor.run.locate import estimate_similarity, locate_as_of, plan_of_partitions
+from auditor.run.scan import scan_side
+from auditor.sql import render
+from auditor.summary import arrays
+from auditor.summary.arrays import Summaries
+
+LOOKS = 3
+"""How often partitions in which rows keep changing in the source are looked at again."""
+
+MOST_AGAIN = 0.2
+"""The share of partitions beyond which all are read by the method once more, instead of those that differ."""
+
+WHOLE_SIGNATURE = 60
+"""Bits of the signature of a method that is cheaper than exact."""
+
+AGAIN = "more rows differ there than live summaries name; a scan of the source names them: auditor run {audit} --rescan"
+
+
+def plan_target(audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan) -> Plan:
+    """Return the plan by which the target is read, under a draft that has the partitions of an epoch. Only the target is asked."""
+    bounds = reader.ask_side("target", lambda side, session: introspect.read_bounds(draft, side, session, audit.partition.rows))
+    pinned = pin_partitions(audit, draft)
+    plan = planner.finish(draft, pinned, tables, {"source": bounds, "target": bounds})
+    signed = Prescan(used=False, why="the signatures of all partitions are compared with the stream's")
+    plan = replace(plan, partitioning=draft.partitioning, salt=draft.salt, prescan=signed)
+    return check_chunks(reader, plan, ("target",))
+
+
+def pin_partitions(audit: Audit, plan: Plan) -> Audit:
+    """Return the audit with the partitions of a plan."""
+    how = plan.partitioning
+    settings = {"strategy": how.strategy, "size": how.size or None, "buckets": how.buckets or None}
+    return audit.model_copy(update={"partition": audit.partition.model_copy(update=settings)})
+
+
+def compare_live(audit: Audit, reader: Reader, plan: Plan, living: Living, aligning: Aligning) -> Findings:
+    """Return what differs between the target and the stream's sums of the source.
+
+    Raises LiveSummariesWrong if the sums cannot be believed, LiveSummariesUnusable if the target does not say where it stands, and errors
+    of the tree.
+    """
+    looker, broken = _Looker(reader, plan, living), reader.snapshots_broken
+    looker.open()
+    aligning.let_go()
+    aligned = looker.read_all()
+    findings = Findings(aligned, compare(aligned, allow_empty=audit.allow_empty, label=plan.label))
+    moved = 0
+    if plan.method == "exact":
+        unequal = looker.read_again(aligned)
+        located, moved = locate_as_of(reader, plan, aligned, unequal, audit.limits, looker.look_later)
+        differences = located.differences
+        if differences.partitions["estimated"]:
+            differences = replace(differences, why=AGAIN.format(audit=plan.audit))
+        described = patterns.describe(plan, differences, min(findings.comparison.rows.values()))
+        findings.differences, findings.states = with_readable_keys(described, plan), located.states
+        findings.jaccard = located.similarity()
+    else:
+        findings.jaccard = estimate_similarity(plan, aligned)
+    if reader.snapshots_broken != broken or reader.unshared:
+        raise LiveSummariesUnusable("the target's snapshot was lost while the table was read; run the audit again")
+    findings.verdict, findings.reasons = verdict.conclude(findings.comparison, findings.differences, findings.jaccard, audit.threshold)
+    reader.end_snapshots()
+    living.note_compared(looker.first, moved)
+    findings.reasons = (*_claim(findings.verdict, living), *findings.reasons, *looker.later)
+    return findings
+
+
+def _claim(found: Verdict, living: Living) -> tuple[str, ...]:
+    """Return what a match says: that the target equals the stream, and no more."""
+    if found is not Verdict.MATCH or living.check is None:
+        return ()
+    return (f"the target equals the stream as of {living.check.place}; the source itself was not read",)
+
+
+@dataclass(slots=True)
+class _Looker:
+    """Reads the target, and the sums as of where it stands."""
+
+    reader: Reader
+    plan: Plan
+    living: Living
+    position: int = 0
+    first: int = 0
+    """Where the target stood at the first look."""
+    looks: int = 0
+    later: tuple[str, ...] = ()
+    """What became of rows that had changed in the source since, as a sentence; empty if there were none."""
+    source: Summaries = field(init=False)
+
+    def open(self) -> None:
+        """Open a snapshot of the target, and read the sums as of where it stands."""
+        epoch, sums = self.living.epoch, self.living.sums
+        assert epoch is not None
+        target = self.reader.sides["target"]
+        self.position = target.begin_snapshot_by(lambda session: sums.open(session, epoch))
+        self.first = self.first or self.position
+        self.source = _with_keys(self.plan, target.run(lambda session: sums.read(session, epoch, self.position)))
+
+    def read_all(self) -> Aligned:
+        """Return all partitions, by their signatures where the method computes more."""
+        cheap = self._cheap()
+        target = self._read(cheap)
+        return align(_project(self.source, cheap), target)
+
+    def read_again(self, aligned: Aligned) -> Aligned:
+        """Return those partitions that differ, by the method."""
+        numbers = aligned.partition[aligned.unequal]
+        on_target = aligned.partition[aligned.unequal & aligned.present["target"]]
+        if self._cheap() is self.plan or not len(numbers):
+            return aligned.select(aligned.unequal)
+        whole = len(on_target) > MOST_AGAIN * len(aligned.partition)
+        plan = self.plan if whole else plan_of_partitions(self.reader, self.plan, on_target.tolist())
+        return self._of(numbers.tolist(), self._read(plan) if len(on_target) else arrays.read([], render.result_columns(self.plan)))
+
+    def look_later(self, numbers: Sequence[int]) -> Aligned | None:
+        """Return what differs of partitions as of a later position, past what the source has now; None if it is not reached."""
+        if self.looks >= LOOKS:
+            return None
+        self.looks += 1
+        self.reader.report_both("waiting for the pipeline to merge what has changed since")
+        target = self.reader.sides["target"]
+        target.end_snapshot()
+        with target.released() if target.session.dialect.OPENS_FILES else nullcontext():
+            why = self.living.sums.pass_end()
+        if why:
+            self.later = (f"rows that have changed in the source since were not looked at again: {why}",)
+            return None
+        self.open()
+        place = self.living.sums.place_of(self.position)
+        self.later = (f"partitions in which rows had changed in the source since were looked at again as of {place}",)
+        found = self._of(numbers, self._read(plan_of_partitions(self.reader, self.plan, numbers)))
+        return found.select(found.unequal)
+
+    def _of(self, numbers: Sequence[int], target: Summaries) -> Aligned:
+        return align(_only(self.source, numbers), _only(target, numbers))
+
+    def _cheap(self) -> Plan:
+        if self.plan.method != "exact" or self.plan.bits > WHOLE_SIGNATURE:
+            return self.plan
+        return replace(self.plan, method="signature", t=0)
+
+    def _read(self, plan: Plan) -> Summaries:
+        """Return the target's summaries, all of them read in the snapshot that says where it stands."""
+        return scan_side(self.reader, replace(plan, aligned=self.living.sums.place_of(self.position)), "target")
+
+
+def _project(sums: Summaries, plan: Plan) -> Summaries:
+    """Return sums with what a scan by a plan has of them."""
+    return sums if plan.method == "exact" else replace(sums, syndromes=np.zeros((len(sums), 0), np.int64))
+
+
+def _only(sums: Summaries, numbers: Sequence[int]) -> Summaries:
+    chosen = np.isin(sums.partition, np.array(numbers, np.int64))
+    return Summaries(**{name: getattr(sums, name)[chosen] for name in Summaries.__slots__})
+
+
+def _with_keys(plan: Plan, sums: Summaries) -> Summaries:
+    """Return sums with the limits of their partitions, where these are ranges, for the least and greatest keys, which nobody knows."""
+    if plan.partitioning.strategy != "range":
+        return sums
+    least, greatest = sums.least.copy(), sums.greatest.copy()
+    for index, number in enumerate(sums.partition.tolist()):
+        if number != NULL_PARTITION:
+            least[index], greatest[index] = number * plan.partitioning.size, (number + 1) * plan.partitioning.size - 1
+    return replace(sums, least=least, greatest=greatest)

@@ -1,0 +1,31 @@
+"""How a run of an audit with ``align`` asks the pipeline that carries its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from auditor.config import Audit, Settings, find_carriers, why_not_aligned
+from auditor.model import Side
+from auditor.run.aligning import TableHold
+
+if TYPE_CHECKING:
+    from auditor.store import Store
+
+
+def find_holds(settings: Settings, store: Store, audit: Audit) -> Mapping[Side, TableHold] | str:
+    """Return how the pipelines of an audit's table, or of each shard, are asked to hold it, or why they cannot be."""
+    if not audit.align:
+        return ""
+    if why := why_not_aligned(audit, settings.pipelines, settings.connections):
+        return why
+    from auditor.pipeline.stream_hold import StreamHold  # which loads what only pipelines need
+    from dialects.url import parse_url
+
+    found: dict[Side, TableHold] = {}
+    for side, read in audit.places.items():
+        if side != "target":
+            [carrier] = find_carriers(read, audit.target, settings.pipelines, settings.connections)
+            database = parse_url(settings.connections[read.connection].url).database
+            found[side] = StreamHold(settings, store, carrier.pipeline, carrier.target, f"{database}.{carrier.table}", carrier.schema)
+    return found

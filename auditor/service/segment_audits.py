@@ -1,0 +1,326 @@
+"""Segment audits: run them, and say how their two sides stand.
+
+A run registers what is not registered yet, reads the log anew where a side is that, and concludes from the register: a mismatch where the
+sides differ, unknown where one is awaited for longer than the limit, or where nothing was compared.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from auditor import telemetry
+from auditor.config import ANEW, SegmentAudit, Settings
+from auditor.errors import AuditorError
+from auditor.history import fingerprint
+from auditor.history.handover import Outcome
+from auditor.history.standing import Standing, derive_standing
+from auditor.model import Report, State, Verdict
+from auditor.report import formatting, listing
+from auditor.service import cron
+from auditor.store import Store, audit_state, events, queue, runs, segment_register
+
+if TYPE_CHECKING:
+    from auditor.compare.segment_findings import Finding
+    from auditor.history.checkpoint import StoreCheckpoint
+    from auditor.report.listing import ListedAudit
+    from auditor.store.queue import Enqueued
+    from auditor.store.segment_register import TableState
+
+MOST_TOLD = 20
+"""Findings that a report tells one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableComparison:
+    """What was compared of a table, and what is wrong."""
+
+    state: TableState
+    findings: Sequence[Finding]
+    lags: tuple[float, float]
+    """Seconds since each side is awaited for the first segment that the other one has; 0 if it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A segment audit and what it stands at."""
+
+    name: str
+    audit: SegmentAudit
+    sides: tuple[str, str]
+    tables: Sequence[TableComparison]
+    refused: str
+    """Why segments are not comparable; empty if they are."""
+    standing: Standing
+    paused: bool
+
+    @property
+    def lag(self) -> float:
+        """Return the seconds since the slower side is awaited; 0 if none is."""
+        return max((seconds for one in self.tables for seconds in one.lags), default=0.0)
+
+
+def definition_of(settings: Settings, name: str) -> dict[str, Any]:
+    """Return a segment audit as it is stored with its runs. Raises UnknownAudit."""
+    return {"segments": settings.segment_audit(name).model_dump(mode="json", exclude_defaults=True)}
+
+
+def compare(settings: Settings, store: Store, name: str) -> tuple[list[TableComparison], str]:
+    """Return what the register says of each table, and why it refuses segments, if it does. Raises UnknownAudit and StoreError."""
+    from auditor.pipeline.segments.checking import list_findings
+
+    settings.segment_audit(name)
+    now = _now()
+    found = []
+    for state in segment_register.list_tables(store, name):
+        # The first side's segments that wait are what the second one lacks.
+        lags = [max(0.0, (now - side.waiting_since).total_seconds()) if side.waiting_since else 0.0 for side in state.sides]
+        found.append(TableComparison(state, list_findings(store, name, state), (lags[1], lags[0])))
+    return found, segment_register.get_refusal(store, name)
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+def overview(settings: Settings, store: Store, name: str) -> Overview:
+    """Return a segment audit and what it stands at. Raises UnknownAudit and StoreError."""
+    audit = settings.segment_audit(name)
+    tables, refused = compare(settings, store, name)
+    states = audit_state.get_states(store)
+    paused = audit_state.is_paused(states, name)
+    kept = runs.list_latest_runs(store, name).get(name, [])
+    settings_hash = fingerprint.hash_settings(definition_of(settings, name))
+    state = states.get(name, audit_state.AuditState())
+    standing = derive_standing(kept, dt.datetime.now(dt.UTC), audit, settings_hash, state=state, paused=paused)
+    sides = segment_register.list_sides(store, name) or audit.sides
+    return Overview(name, audit, (sides[0], sides[1]), tables, refused, standing, paused)
+
+
+def list_listed(settings: Settings, store: Store) -> list[ListedAudit]:
+    """Return all segment audits as lists of audits have them. Raises StoreError."""
+    return [
+        listing.listed(one.name, f"segments: {one.sides[0]}", f"segments: {one.sides[1]}", one.standing, next_due(one), one.paused)
+        for one in (overview(settings, store, name) for name in settings.segments)
+    ]
+
+
+def next_due(one: Overview) -> dt.datetime | None:
+    """Return when a segment audit is due next; None if it never is."""
+    schedule = one.audit.schedule
+    return next(iter(cron.next_times(schedule, dt.datetime.now(dt.UTC), 1, one.name)), None) if schedule and not one.paused else None
+
+
+def run(settings: Settings, store: Store, name: str, *, reason: str = "", requested_by: str = "") -> Report:
+    """Run a segment audit, store the run and record the event. Raises UnknownAudit, AlreadyRunning and StoreError."""
+    from auditor.history.checkpoint import StoreCheckpoint
+    from auditor.service.running import save_outcome
+
+    run_id, definition = uuid.uuid4().hex, definition_of(settings, name)
+    runs.start_run(store, run=run_id, audit=name, definition=definition, method=None, reason=reason, requested_by=requested_by)
+    events.record_event(store, who=requested_by, what="run requested", subject=run_id, detail={"audit": name, "reason": reason})
+    return execute(settings, name, StoreCheckpoint(store, run_id), reason, save_outcome)
+
+
+def execute(settings: Settings, name: str, checkpoint: StoreCheckpoint, reason: str, save: Callable[[Store, Outcome, Any], None]) -> Report:
+    """Execute a run that has begun, and store how it ended with ``save``. Raises UnknownAudit and StoreError."""
+    about = {"run": checkpoint.run, "audit": name}
+    with telemetry.log_context(**about), telemetry.span("run", **about):
+        report = replace(_perform(settings, name, checkpoint), reason=reason)
+        save(checkpoint.store, Outcome(report), settings.keep)
+    return report
+
+
+def _perform(settings: Settings, name: str, checkpoint: StoreCheckpoint) -> Report:
+    began, at = time.monotonic(), dt.datetime.now(dt.UTC)
+    stop = threading.Event()
+    state, code = State.DONE, 0
+    verdict, through = Verdict.UNKNOWN, None
+    reasons: tuple[str, ...] = ("the run was cancelled",)
+    try:
+        with checkpoint.keep_alive(stop.set, lambda _: (0, 0)):
+            _register(settings, checkpoint.store, name, stop)
+        if stop.is_set():
+            state = State.CANCELLED
+        else:
+            verdict, reasons, through = conclude(settings, checkpoint.store, name)
+            _prune(settings, checkpoint.store, name, at)
+    except AuditorError as error:
+        state, reasons, code = State.FAILED, (str(error),), error.exit_code
+    return Report(
+        audit=name, run=checkpoint.run, state=state, verdict=verdict, reasons=reasons, seconds=time.monotonic() - began,
+        exit_code=code or verdict.exit_code, began=at, verified_through=through,
+    )  # fmt: skip
+
+
+def _register(settings: Settings, store: Store, name: str, stop: threading.Event) -> None:
+    """Register what both sides have. Raises ConfigError, SegmentFailed, EngineError and StoreError."""
+    from auditor.pipeline.segments.registering import Registration, catch_up, register_of
+    from auditor.pipeline.segments.sides import side_of
+
+    register = register_of(settings, name)
+    for side in register.sides:
+        if side == ANEW:
+            from auditor.pipeline.segments.rereading import read_stream  # which imports PySpark
+
+            read_stream(settings, store, name, side_of(settings, name, side), stop)
+        else:
+            catch_up(store, side, Registration(register, side))
+
+
+def _prune(settings: Settings, store: Store, name: str, at: dt.datetime) -> None:
+    if settings.keep.days is not None:
+        segment_register.prune(store, name, at - dt.timedelta(days=settings.keep.days))
+
+
+def conclude(settings: Settings, store: Store, name: str) -> tuple[Verdict, tuple[str, ...], dt.datetime | None]:
+    """Return the verdict of a segment audit as its register is now, sentences that explain it, and up to when all tables are equal.
+
+    Raises UnknownAudit and StoreError.
+    """
+    audit = settings.segment_audit(name)
+    tables, refused = compare(settings, store, name)
+    sides = segment_register.list_sides(store, name) or audit.sides
+    wrong = [sentence for one in tables for finding in one.findings for sentence in [describe(finding, sides)]]
+    unknown = [refused] if refused else []
+    unknown += [sentence for one in tables for sentence in _unknown(one, sides, audit.max_lag)]
+    compared = [one.state for one in tables if one.state.matches]
+    if not tables and not refused:
+        unknown.append(f"neither {' nor '.join(sides)} has a finished segment yet")
+    elif not compared and not unknown:
+        unknown.append("no two segments are equal yet, so nothing was verified")
+    rows, count = sum(one.matched_rows for one in compared), sum(one.matches for one in compared)
+    equal = f"{count:,} segments with {rows:,} events of {len(compared)} {'table' if len(compared) == 1 else 'tables'} are equal"
+    moments = [one.state.matched_through for one in tables]
+    through = min(at for at in moments if at) if moments and all(moments) else None
+    if wrong:
+        more = [f"and {len(wrong) - MOST_TOLD:,} more"] if len(wrong) > MOST_TOLD else []
+        return Verdict.MISMATCH, (*wrong[:MOST_TOLD], *more, *unknown, equal), None
+    if unknown:
+        return Verdict.UNKNOWN, (*unknown, *([equal] if compared else []), *_awaited(tables, sides, audit.max_lag)), None
+    return Verdict.MATCH, (equal, *_awaited(tables, sides, audit.max_lag)), through
+
+
+def _unknown(one: TableComparison, sides: Sequence[str], limit: float) -> Iterable[str]:
+    """Yield why nothing can be said of a table, or of its end."""
+    table = one.state.table
+    for number, seconds in enumerate(one.lags):
+        if seconds > limit:
+            waiting = one.state.sides[1 - number].waiting
+            yield (
+                f"{table}: {sides[number]} is behind: {formatting.duration(seconds)} ago {sides[1 - number]} had a segment that it still"
+                f" lacks ({waiting:,} by now), and max_lag is {formatting.duration(limit)}"
+            )
+    if one.state.compared_from is None and not any(seconds for seconds in one.lags):
+        yield f"{table}: the two sides have no segment that begins at the same place yet, so nothing was compared"
+
+
+def _awaited(tables: Sequence[TableComparison], sides: Sequence[str], limit: float) -> Iterable[str]:
+    """Yield which side is awaited within the limit."""
+    for number in (0, 1):
+        behind = [one for one in tables if 0 < one.lags[number] <= limit]
+        if behind:
+            longest = max(one.lags[number] for one in behind)
+            names = ", ".join(one.state.table for one in behind[:3]) + (f" and {len(behind) - 3} more" if len(behind) > 3 else "")
+            yield f"{sides[number]} is awaited for {names}, since {formatting.duration(longest)}"
+
+
+def describe(finding: Finding, sides: Sequence[str]) -> str:
+    """Return what is wrong in a stretch, with its positions."""
+    counts = [len(some) for some in finding.segments]
+    where = f"{finding.table}, {place_range(finding)}"
+    match finding.kind:
+        case "missing":
+            other = finding.segments[1 - finding.side]
+            return f"{where}: {sides[finding.side]} lacks {_segments(len(other))} with {finding.rows:,} events (start mismatch)"
+        case "doubled":
+            return f"{where}: {sides[finding.side]} has the stretch twice, with {finding.rows:,} events the second time (doubled)"
+        case "altered":
+            return f"{where}: other events in {sides[0]} and {sides[1]} ({_contents(finding, sides)}) (content mismatch)"
+    return f"{where}: {sides[0]} has {_segments(counts[0])} and {sides[1]} {_segments(counts[1])}, with other bounds (end mismatch)"
+
+
+def place_range(finding: Finding) -> str:
+    """Return from where to where a finding goes, as positions of the log."""
+    from auditor.pipeline.poison import place_text
+
+    entries = [one for some in finding.segments for one in some]
+    return f"{place_text(min(one.first for one in entries))} to {place_text(max(one.last for one in entries))}"
+
+
+def _segments(count: int) -> str:
+    return f"{count:,} {'segment' if count == 1 else 'segments'}"
+
+
+def _contents(finding: Finding, sides: Sequence[str]) -> str:
+    rows = [some[0].rows for some in finding.segments]
+    return f"{rows[0]:,} and {rows[1]:,}" if rows[0] != rows[1] else f"{rows[0]:,} in both"
+
+
+def request_run(
+    settings: Settings, store: Store, name: str, *, reason: str = "", requested_by: str = "", idempotency: str | None = None
+) -> Enqueued:
+    """Enqueue a run of a segment audit, and record the event if it is new. Raises UnknownAudit, QueueFull and StoreError."""
+    values = run_values(settings, name)
+    more: dict[str, Any] = {"reason": reason, "requested_by": requested_by, "max_pending": settings.service.queue}
+    found = queue.enqueue_run(store, **values, **more, idempotency_key=idempotency)
+    if found.how == "new":
+        events.record_event(store, who=requested_by, what="run requested", subject=found.run, detail={"audit": name, "reason": reason})
+    return found
+
+
+def run_values(settings: Settings, name: str) -> dict[str, Any]:
+    """Return what the queue stores about a new run of a segment audit. Raises UnknownAudit."""
+    return {"run": uuid.uuid4().hex, "audit": name, "definition": definition_of(settings, name), "method": None}
+
+
+def as_json(one: Overview) -> dict[str, Any]:
+    """Return how the sides of a segment audit stand, as JSON values."""
+    return {
+        "audit": one.name,
+        "sides": list(one.sides),
+        "max_lag": one.audit.max_lag,
+        "lag_seconds": one.lag,
+        "status": one.standing.status,
+        "refused": one.refused,
+        "paused": one.paused,
+        "run": one.standing.run.run if one.standing.run else None,
+        "verified_through": _iso(one.standing.verified_through),
+        "tables": [_table_json(each, one.sides) for each in one.tables],
+    }
+
+
+def _table_json(one: TableComparison, sides: Sequence[str]) -> dict[str, Any]:
+    states = zip(sides, one.state.sides, one.lags, strict=True)
+    return {
+        "table": one.state.table,
+        "matches": one.state.matches,
+        "matched_events": one.state.matched_rows,
+        "matched_through": _iso(one.state.matched_through),
+        "is_compared": one.state.compared_from is not None,
+        "sides": {
+            name: {"segments": state.segments, "events": state.rows, "through": _iso(state.ended), "lag_seconds": lag}
+            for name, state, lag in states
+        },
+        "findings": [
+            {
+                "kind": each.kind,
+                "side": sides[each.side] if each.kind in ("missing", "doubled") else None,
+                "sentence": describe(each, sides),
+            }
+            for each in one.findings
+        ],
+    }
+
+
+def _wrong_side(finding: Finding, sides: Sequence[str]) -> str | None:
+    return sides[finding.side] if finding.kind in ("missing", "doubled") else None
+
+
+def _iso(at: dt.datetime | None) -> str | None:
+    return at.isoformat() if at else None

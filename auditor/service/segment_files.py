@@ -1,0 +1,137 @@
+"""What people ask of the files of segment audits: verify them, mend one side from the other, and forget a register."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from auditor.config import ANEW, Settings
+from auditor.errors import ConfigError, SegmentFailed
+from auditor.store import Store, events, segment_register
+
+if TYPE_CHECKING:
+    from auditor.compare.segment_findings import Finding
+    from auditor.pipeline.segments.checking import FileProblem
+    from auditor.pipeline.segments.mending import Mended
+    from auditor.pipeline.segments.sides import Side
+    from auditor.pipeline.segments.verifying import EventDifference
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What `verify` found of one table."""
+
+    table: str
+    files: int
+    """Files that were read."""
+    problems: tuple[tuple[FileProblem, str], ...]
+    """What is wrong with files, each with the first event that differs from the other side's, where that is known; else ''."""
+    findings: tuple[tuple[Finding, str], ...]
+    """What is wrong between the two sides, each with the first event that differs, or why that is not known; '' where a side has none."""
+
+
+def verify(settings: Settings, store: Store, audit: str, table: str | None = None) -> Iterator[Verified]:
+    """Read the files of both sides anew, and yield what is wrong with them and between them, table by table.
+
+    Raises UnknownAudit, ConfigError for a table without segments, and StoreError.
+    """
+    from auditor.pipeline.segments.checking import check_files, list_findings
+    from auditor.pipeline.segments.sides import list_files
+
+    sides = sides_of(settings, store, audit)
+    found = segment_register.list_tables(store, audit)
+    chosen = [one for one in found if table in (None, one.table, one.table.partition(".")[2])]
+    if table and not chosen:
+        raise ConfigError(f"{audit} has no segments of {table!r}; it has of {', '.join(one.table for one in found) or 'no table yet'}")
+    for state in chosen:
+        problems = [problem for side in sides for problem in check_files(store, audit, side, state.table)]
+        files = sum(1 for side in sides if not side.is_anew for _ in list_files(store, side, state.table))
+        told = [(one, _first_difference(store, sides, one)) for one in list_findings(store, audit, state)]
+        damaged = [(one, _first_damage(store, sides, audit, one)) for one in problems]
+        yield Verified(state.table, files, tuple(damaged), tuple(told))
+
+
+def sides_of(settings: Settings, store: Store, audit: str) -> tuple[Side, Side]:
+    """Return the sides of a segment audit in the order of its register. Raises UnknownAudit."""
+    from auditor.pipeline.segments.sides import side_of
+
+    names = segment_register.list_sides(store, audit) or settings.segment_audit(audit).sides
+    return side_of(settings, audit, names[0]), side_of(settings, audit, names[1])
+
+
+def _first_difference(store: Store, sides: tuple[Side, Side], finding: Finding) -> str:
+    from auditor.pipeline.segments.checking import first_difference
+
+    if not all(finding.segments):
+        return ""
+    try:
+        found = first_difference(store, sides, finding)
+    except SegmentFailed as error:
+        return f"the first event that differs is not known: {error}"
+    if found is None:
+        return "both files hold the same events"
+    return _tell(found)
+
+
+def _first_damage(store: Store, sides: tuple[Side, Side], audit: str, problem: FileProblem) -> str:
+    """Return the first event in which a damaged file differs from the other side's; '' if it cannot be read, or has no counterpart."""
+    from auditor.compare.segment_findings import Finding
+    from auditor.pipeline.segments.checking import first_difference
+
+    before = (problem.start[0], problem.start[1] - 1)
+    listed = [segment_register.list_entries(store, audit, problem.table, side.name, after=before, limit=1) for side in sides]
+    pairs = [tuple(one for one in some if (one.start, one.end) == (problem.start, problem.end)) for some in listed]
+    if not all(pairs):
+        return ""
+    try:
+        found = first_difference(store, sides, Finding("altered", problem.table, 0, problem.start, problem.end, (pairs[0], pairs[1])))
+    except SegmentFailed:  # the problem says why
+        return ""
+    return _tell(found) if found else ""
+
+
+def _tell(found: EventDifference) -> str:
+    return f"event {found.number:,}, at {found.place}: {'; '.join(found.sentences)}"
+
+
+def copy(settings: Settings, store: Store, audit: str, good: str, table: str | None, *, by: str) -> list[Mended]:
+    """Mend the other side's segments from those of ``good``, and record the event.
+
+    Raises UnknownAudit, ConfigError, SegmentFailed and StoreError.
+    """
+    from auditor.pipeline.segments.mending import mend
+
+    found = mend(settings, store, audit, good, table)
+    for one in found:
+        if not one.refused:
+            detail = {"audit": audit, "from": good, "table": one.table, "first": one.first, "last": one.last, "files": list(one.copied)}
+            events.record_event(store, who=by, what="segments copied", subject=audit, detail=detail)
+    return found
+
+
+def reset(settings: Settings, store: Store, audit: str, *, by: str) -> None:
+    """Forget the register of a segment audit, and what it read anew; record the event. Raises UnknownAudit and StoreError."""
+    sides = settings.segment_audit(audit).sides
+    segment_register.forget(store, audit)
+    if ANEW in sides:
+        from auditor.pipeline.segments.rereading import forget
+        from auditor.pipeline.segments.sides import side_of
+
+        forget(store, side_of(settings, audit, ANEW))
+    events.record_event(store, who=by, what="segments reset", subject=audit)
+
+
+def tell_copied(settings: Settings, found: Sequence[Mended], good: str, bad: str, file: str) -> Iterator[str]:
+    """Yield what was copied, or why not, and the targets that were built from what was wrong; ``file`` is any file of the log."""
+    from auditor.pipeline.segments.mending import describe, repair_hint
+
+    for one in found:
+        if one.refused:
+            yield f"{describe(one, file)}: not copied: {one.refused}"
+            continue
+        yield f"{describe(one, file)}: copied from {good} into {bad}, and verified: {', '.join(one.copied)}"
+        if one.replaced:
+            yield f"  no longer listed, and yours to delete: {', '.join(one.replaced)}"
+    for target, table in sorted({(target, one.table) for one in found for target in one.targets}):
+        yield repair_hint(settings, bad, target, table)

@@ -1,0 +1,107 @@
+"""Holds: an audit lets the loader of a target bring one table up to a position that it names, and no further, for a moment.
+
+======== ================================================================= ==========
+state    meaning                                                           set by
+======== ================================================================= ==========
+intent   the audit wants the table to stand still                          the audit
+frozen   the loader merges nothing more of it                              the loader
+wanted   the audit has read the source at ``position``                     the audit
+held     the target holds the table exactly up to there, and says so       the loader
+failed   it cannot; ``reason`` says why                                    the loader
+======== ================================================================= ==========
+
+The audit ends a hold by deleting it. One that is not ended, because its process died, ends by itself at ``until``, by the store's clock.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, select, update
+
+from auditor.store._hold_schema import holds
+from auditor.store._store import Store, database_time
+
+HoldState = Literal["intent", "frozen", "wanted", "held", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A hold of a target's table."""
+
+    table: str
+    holder: str
+    state: HoldState
+    position: int | None = None
+    """Up to which position the table is wanted; None until that is known."""
+    reason: str = ""
+    """Why it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldKey:
+    """Whose hold, and of what."""
+
+    pipeline: str
+    target: str
+    table: str
+    holder: str
+
+
+def take_hold(store: Store, key: HoldKey, seconds: float) -> bool:
+    """Ask for a hold that ends by itself after so many seconds; False while another holder has the table. Raises StoreError."""
+
+    def work(connection: Connection) -> bool:
+        at, same = database_time(connection), _table(key.pipeline, key.target, key.table)
+        found = connection.execute(select(holds).where(same)).one_or_none()
+        if found is not None and found.until > at and found.holder != key.holder:
+            return False
+        connection.execute(delete(holds).where(same))
+        names = {"pipeline": key.pipeline, "target": key.target, "table_name": key.table, "holder": key.holder}
+        connection.execute(insert(holds).values(**names, state="intent", reason="", until=at + dt.timedelta(seconds=seconds)))
+        return True
+
+    return store.write(work)
+
+
+def get_hold(store: Store, key: HoldKey) -> Hold | None:
+    """Return a hold; None if it has ended. Raises StoreError."""
+    same = and_(_table(key.pipeline, key.target, key.table), holds.c.holder == key.holder)
+    with store.reading() as connection:
+        row = connection.execute(select(holds).where(same)).one_or_none()
+        return _hold(row) if row is not None and row.until > database_time(connection) else None
+
+
+def list_holds(store: Store, pipeline: str, target: str) -> dict[str, Hold]:
+    """Return the holds of a target that have not ended, by table. Raises StoreError."""
+    with store.reading() as connection:
+        rows = connection.execute(select(holds).where(holds.c.pipeline == pipeline, holds.c.target == target)).all()
+        at = database_time(connection) if rows else None
+    return {row.table_name: _hold(row) for row in rows if at is not None and row.until > at}
+
+
+def set_state(store: Store, key: HoldKey, state: HoldState, *, position: int | None = None, reason: str = "") -> bool:
+    """Set the state of a hold, and its position unless that is None; False if it has ended. Raises StoreError."""
+    values: dict[str, Any] = {"state": state, "reason": reason} | ({} if position is None else {"position": position})
+
+    def work(connection: Connection) -> bool:
+        same = and_(_table(key.pipeline, key.target, key.table), holds.c.holder == key.holder, holds.c.until > database_time(connection))
+        return bool(connection.execute(update(holds).where(same).values(**values)).rowcount)
+
+    return store.write(work)
+
+
+def end_hold(store: Store, key: HoldKey) -> None:
+    """End a hold; does nothing if it has ended, or another holder has the table. Raises StoreError."""
+    same = and_(_table(key.pipeline, key.target, key.table), holds.c.holder == key.holder)
+    store.write(lambda connection: connection.execute(delete(holds).where(same)) and None)
+
+
+def _table(pipeline: str, target: str, table: str) -> ColumnElement[bool]:
+    return and_(holds.c.pipeline == pipeline, holds.c.target == target, holds.c.table_name == table)
+
+
+def _hold(row: Row[Any]) -> Hold:
+    return Hold(row.table_name, row.holder, row.state, row.position, row.reason)

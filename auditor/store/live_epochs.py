@@ -1,0 +1,171 @@
+"""Epochs of live summaries: under which plan a stream keeps an audit's summaries of its source, since where, and why no longer.
+
+======== ============================================================================ ===========================
+state    meaning                                                                      set by
+======== ============================================================================ ===========================
+wanted   the pipeline's tasks shall sum up what they stage of the table               `begin_epoch`
+scanning a snapshot of the source is open at the epoch's place, behind which nothing  `place_epoch`
+         was staged without its sums
+kept     the scan is done, and its summaries are the base                             `keep_epoch`
+ended    for a reason that is a sentence                                              `end_epoch`
+======== ============================================================================ ===========================
+
+An audit has one epoch at most that has not ended.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, func, insert, select, update
+
+from auditor.errors import LiveSummariesWrong
+from auditor.model import LiveEpoch
+from auditor.store._live_schema import live_epochs
+from auditor.store._store import Store, database_time
+
+COLUMNS = [column for column in live_epochs.c if column.name not in ("base", "base_check", "asked")]
+"""What is read of an epoch; its base may have megabytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochSubject:
+    """Of what an epoch holds the summaries."""
+
+    audit: str
+    pipeline: str
+    target: str
+    table: str
+    """The table as the stream calls it, ``database.table``."""
+
+
+def begin_epoch(
+    store: Store, subject: EpochSubject, *, fingerprint: str, layout: str, plan: Mapping[str, Any], where: str = ""
+) -> LiveEpoch:
+    """Begin an epoch in the state wanted, and end the one that the audit has; return it.
+
+    ``where`` is the audit's filter in the portable language. Raises StoreError.
+    """
+    id_ = secrets.token_hex(8)
+    about = {"audit": subject.audit, "pipeline": subject.pipeline, "target": subject.target, "table_name": subject.table}
+    settings = {"fingerprint": fingerprint, "layout": layout, "plan": dict(plan), "condition": where, "state": "wanted", "base_check": ""}
+    nowhere = {"position": 0, "place": "", "proved_position": 0, "proved_place": "", "reason": ""}
+
+    def work(connection: Connection) -> None:
+        now = database_time(connection)
+        over = {"state": "ended", "ended": now, "reason": "the audit began its live summaries anew", "base": None}
+        connection.execute(update(live_epochs).where(live_epochs.c.audit == subject.audit, live_epochs.c.state != "ended").values(**over))
+        connection.execute(insert(live_epochs).values(epoch=id_, asked=now, **about, **settings, **nowhere))
+
+    store.write(work)
+    found = get_epoch(store, id_)
+    assert found is not None
+    return found
+
+
+def get_epoch(store: Store, epoch: str) -> LiveEpoch | None:
+    """Return an epoch; None if there is none of this id. Raises StoreError."""
+    with store.reading() as connection:
+        row = connection.execute(select(*COLUMNS).where(live_epochs.c.epoch == epoch)).one_or_none()
+    return None if row is None else _epoch(row)
+
+
+def current_epoch(store: Store, audit: str) -> LiveEpoch | None:
+    """Return the epoch of an audit that has not ended, whatever its state; None if there is none. Raises StoreError."""
+    found = list_epochs(store, audit=audit, lasting=True)
+    return found[0] if found else None
+
+
+def list_epochs(store: Store, *, audit: str | None = None, pipeline: str | None = None, lasting: bool = False) -> list[LiveEpoch]:
+    """Return the epochs of an audit, a pipeline or all, the newest first; ``lasting``: those that have not ended. Raises StoreError."""
+    wanted = [live_epochs.c.audit == audit] if audit is not None else []
+    wanted += [live_epochs.c.pipeline == pipeline] if pipeline is not None else []
+    wanted += [live_epochs.c.state != "ended"] if lasting else []
+    with store.reading() as connection:
+        rows = connection.execute(select(*COLUMNS).where(*wanted).order_by(live_epochs.c.asked.desc(), live_epochs.c.epoch)).all()
+    return [_epoch(row) for row in rows]
+
+
+def place_epoch(store: Store, epoch: str, *, position: int, place: str, at: dt.datetime) -> bool:
+    """Say at which place a snapshot of the source is open; the epoch is scanning then. False if it is no longer wanted.
+
+    It must be called before a target may merge beyond the place. ``at`` is the source's clock there. Raises StoreError.
+    """
+    values = {"state": "scanning", "position": position, "place": place, "began": at}
+    return _change(store, epoch, "wanted", values)
+
+
+def keep_epoch(store: Store, epoch: str, base: bytes) -> bool:
+    """Store the summaries of the scan at the epoch's place, and say that it is kept; False if it has ended meanwhile.
+
+    ``base`` is what `auditor.summary.codec.pack_summaries` makes of them. Raises StoreError.
+    """
+    found = get_epoch(store, epoch)
+    if found is None or found.state != "scanning":
+        return False
+    proved = {"proved_position": found.position, "proved_place": found.place, "proved": found.began}
+    return _change(store, epoch, "scanning", {"state": "kept", "base": base, "base_check": _check(found, base), **proved})
+
+
+def prove_epoch(store: Store, epoch: str, *, position: int, place: str, at: dt.datetime, base: bytes | None = None) -> bool:
+    """Say that the sums equalled a scan of the source at a place; False if the epoch is not kept.
+
+    ``base`` is the new base where they did not, by which they do: the old one plus what the scan has and the sums lack. Raises StoreError.
+    """
+    found = get_epoch(store, epoch)
+    if found is None or found.state != "kept":
+        return False
+    corrected = {} if base is None else {"base": base, "base_check": _check(found, base)}
+    return _change(store, epoch, "kept", {"proved_position": position, "proved_place": place, "proved": at, **corrected})
+
+
+def end_epoch(store: Store, epoch: str, reason: str) -> bool:
+    """End an epoch for a reason, a sentence; False if it had ended, for the reason that it keeps. Raises StoreError."""
+
+    def work(connection: Connection) -> bool:
+        same = and_(live_epochs.c.epoch == epoch, live_epochs.c.state != "ended")
+        over = {"state": "ended", "ended": database_time(connection), "reason": reason, "base": None, "base_check": ""}
+        return bool(connection.execute(update(live_epochs).where(same).values(**over)).rowcount)
+
+    return store.write(work)
+
+
+def get_base(store: Store, epoch: str) -> bytes:
+    """Return the summaries of the scan with which an epoch began, as `auditor.summary.codec.unpack_summaries` reads them.
+
+    Raises LiveSummariesWrong if they are not those that were stored, or the epoch is not kept, and StoreError.
+    """
+    found = get_epoch(store, epoch)
+    with store.reading() as connection:
+        row = connection.execute(select(live_epochs.c.base, live_epochs.c.base_check).where(live_epochs.c.epoch == epoch)).one_or_none()
+    if found is None or row is None or row.base is None:
+        raise LiveSummariesWrong(f"the epoch {epoch} of live summaries has no base: {found.reason if found else 'it is unknown'}")
+    base = bytes(row.base)
+    if _check(found, base) != row.base_check:
+        raise LiveSummariesWrong(f"the base of the live summaries of {found.audit} is not what was stored; they have to begin anew")
+    return base
+
+
+def base_size(store: Store, epoch: str) -> int:
+    """Return how many bytes the base of an epoch has; 0 if it has none yet. Raises StoreError."""
+    with store.reading() as connection:
+        return int(connection.execute(select(func.length(live_epochs.c.base)).where(live_epochs.c.epoch == epoch)).scalar() or 0)
+
+
+def _check(epoch: LiveEpoch, base: bytes) -> str:
+    return hashlib.sha256(f"{epoch.id}|{epoch.layout}|{epoch.position}|".encode() + base).hexdigest()
+
+
+def _change(store: Store, epoch: str, state: str, values: Mapping[str, Any]) -> bool:
+    same = and_(live_epochs.c.epoch == epoch, live_epochs.c.state == state)
+    return store.write(lambda connection: bool(connection.execute(update(live_epochs).where(same).values(**values)).rowcount))
+
+
+def _epoch(row: Row[Any]) -> LiveEpoch:
+    values = dict(row._mapping)
+    return LiveEpoch(id=values.pop("epoch"), table=values.pop("table_name"), where=values.pop("condition"), **values)

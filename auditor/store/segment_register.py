@@ -1,0 +1,368 @@
+"""Registers of segment audits: what two writers of one stream cut, compared in the transaction in which it is registered.
+
+Each segment is compared with the first one of the other side whose start is not before its own, whichever side came first: who registers
+one judges it, and again those of the other side of which it is the first now. Both lock the register first, so that none is missed, and
+what is registered again changes nothing. A verdict depends on the segments alone, not on the order in which the sides came.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, func, insert, or_, select, update
+
+from auditor.errors import ConfigError
+from auditor.model import ComparedBy, RegisteredSegment, SegmentVerdict, compare_segment
+from auditor.store._segment_schema import registered_segments, segment_registers
+from auditor.store._store import Store, database_time
+
+Place = tuple[int, int]
+
+FIRST: Place = (-1, -1)
+"""A place before all others."""
+
+_START = (registered_segments.c.start_at, registered_segments.c.start_row)
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """The register of a segment audit."""
+
+    audit: str
+    sides: tuple[str, str]
+    by: ComparedBy
+
+
+def open_register(store: Store, register: Register) -> None:
+    """Create a register, unless there is one. Raises ConfigError if that has other sides, or compares otherwise; and StoreError."""
+
+    def work(connection: Connection) -> Row[Any]:
+        found = connection.execute(_header(register.audit)).one_or_none()
+        if found is None:
+            values = {"audit": register.audit, "sides": list(register.sides), "compared_by": register.by, "refused": ""}
+            connection.execute(insert(segment_registers).values(values))
+            found = connection.execute(_header(register.audit)).one()
+        return found
+
+    found = store.write(work)
+    if set(found.sides) != set(register.sides) or found.compared_by != register.by:
+        raise ConfigError(
+            f"the register of {register.audit} compares {' with '.join(found.sides)} by {found.compared_by}, and its settings"
+            f" {' with '.join(register.sides)} by {register.by}; forget it with: auditor segments reset {register.audit}"
+        )
+
+
+def enter(connection: Connection, audit: str, side: str, entries: Iterable[RegisteredSegment]) -> int:
+    """Register segments of one side within a transaction, judge them, and return how many of them are new.
+
+    Does nothing for a register that was not opened, that refuses segments, or that has no such side.
+    """
+    header = connection.execute(_header(audit).with_for_update()).one_or_none()
+    if header is None or header.refused or side not in header.sides:
+        return 0
+    at = database_time(connection)
+    number = header.sides.index(side)
+    return sum([_enter(connection, _Side(audit, one.table, number), replace(one, registered=at)) for one in entries])
+
+
+def refuse(connection: Connection, audit: str, sentence: str) -> None:
+    """Record why segments of a register are not comparable; from then on it takes no more."""
+    connection.execute(update(segment_registers).where(segment_registers.c.audit == audit).values(refused=sentence))
+
+
+def take_sequence(connection: Connection, audit: str, sequence: str) -> str:
+    """Return the sequence that the register's global ids belong to; ``sequence``, if there was none. '' without a register."""
+    header = connection.execute(_header(audit).with_for_update()).one_or_none()
+    if header is None:
+        return ""
+    if header.sequence is None:
+        connection.execute(update(segment_registers).where(segment_registers.c.audit == audit).values(sequence=sequence))
+    return header.sequence or sequence
+
+
+def replace_segments(
+    connection: Connection, audit: str, side: str, table: str, first: Place, last: Place, entries: Sequence[RegisteredSegment]
+) -> None:
+    """Register segments of a side instead of those that start from one place to another, both inclusive."""
+    header = connection.execute(_header(audit).with_for_update()).one()
+    own = _Side(audit, table, header.sides.index(side))
+    within = and_(own.every, _not_before(first), ~_after(last))
+    connection.execute(delete(registered_segments).where(within))
+    _judge(connection, own.other, _start_before(connection, own, first), last)
+    at = database_time(connection)
+    for one in entries:
+        _enter(connection, own, replace(one, registered=at))
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The segments of one side of a table in a register."""
+
+    audit: str
+    table: str
+    number: int
+
+    @property
+    def other(self) -> _Side:
+        """The other side of the table."""
+        return _Side(self.audit, self.table, 1 - self.number)
+
+    @property
+    def every(self) -> ColumnElement[bool]:
+        """The condition on its rows."""
+        found = registered_segments.c
+        return and_(found.audit == self.audit, found.table_name == self.table, found.side == self.number)
+
+    @property
+    def standing(self) -> ColumnElement[bool]:
+        """The condition on its rows without doubled segments."""
+        return and_(self.every, registered_segments.c.doubled == 0)
+
+
+def _enter(connection: Connection, own: _Side, one: RegisteredSegment) -> bool:
+    before = _first(connection, select(registered_segments).where(own.standing, ~_after(one.end)), newest=True)
+    if before and before.end >= one.start:  # those that stand do not overlap, so that this is the only one that can
+        return _enter_doubled(connection, own, one, before)
+    other = _first(connection, select(registered_segments).where(own.other.standing, _not_before(one.start)))
+    verdict, place = compare_segment(one, other)
+    connection.execute(insert(registered_segments).values(_values(own, replace(one, verdict=verdict, other=place))))
+    # Those of the other side between this segment's start and that of the one before it now have this one as the first behind them.
+    between = and_(own.other.standing, _after(_start_before(connection, own, one.start)), ~_not_before(one.start))
+    connection.execute(update(registered_segments).where(between).values(verdict="start mismatch", **_other(one.start)))
+    if other and other.start == one.start:
+        verdict, place = compare_segment(other, one)
+        same = and_(own.other.standing, *_at(one.start))
+        connection.execute(update(registered_segments).where(same).values(verdict=verdict, **_other(place)))
+    return True
+
+
+def _enter_doubled(connection: Connection, own: _Side, one: RegisteredSegment, before: RegisteredSegment) -> bool:
+    starts = and_(own.every, *_at(one.start))
+    known = [_segment(row) for row in connection.execute(select(registered_segments).where(starts))]
+    if any((each.end, each.content) == (one.end, one.content) for each in known):
+        return False
+    doubled = replace(one, verdict="doubled", other=before.start, doubled=1 + max((each.doubled for each in known), default=0))
+    connection.execute(insert(registered_segments).values(_values(own, doubled)))
+    return True
+
+
+def _start_before(connection: Connection, own: _Side, place: Place) -> Place:
+    """Return where the last segment of a side starts that does so before a place."""
+    earlier = select(registered_segments).where(own.standing, ~_not_before(place))
+    found = _first(connection, earlier, newest=True)
+    return found.start if found else FIRST
+
+
+def _judge(connection: Connection, judged: _Side, after: Place, through: Place) -> None:
+    """Judge again a side's segments that start behind one place and not behind another."""
+    wanted = select(registered_segments).where(judged.standing, _after(after), ~_after(through)).order_by(*_START)
+    for one in [_segment(row) for row in connection.execute(wanted)]:
+        other = _first(connection, select(registered_segments).where(judged.other.standing, _not_before(one.start)))
+        verdict, place = compare_segment(one, other)
+        if (verdict, place) != (one.verdict, one.other):
+            same = and_(judged.standing, *_at(one.start))
+            connection.execute(update(registered_segments).where(same).values(verdict=verdict, **_other(place)))
+
+
+@dataclass(frozen=True, slots=True)
+class SideState:
+    """What a side registered of a table."""
+
+    segments: int = 0
+    """Those that stand, without doubled ones."""
+    rows: int = 0
+    ended: dt.datetime | None = None
+    """When the source committed its last event."""
+    waiting: int = 0
+    """Segments that the other side is awaited for."""
+    waiting_since: dt.datetime | None = None
+    """When the first of these was registered."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """What both sides registered of a table."""
+
+    table: str
+    sides: tuple[SideState, SideState]
+    """In the order of the register's sides."""
+    compared_from: Place | None
+    """The first place at which a segment of both sides starts; what is before it is not judged. None if there is none yet."""
+    matched_through: dt.datetime | None
+    """When the source committed the last event of the last pair of equal segments before any other verdict; None if there is none."""
+    matches: int
+    """Pairs of equal segments."""
+    matched_rows: int
+
+
+def get_refusal(store: Store, audit: str) -> str:
+    """Return why segments of a register are not comparable; '' if they are. Raises StoreError."""
+    with store.reading() as connection:
+        found = connection.execute(_header(audit)).one_or_none()
+    return found.refused if found else ""
+
+
+def list_sides(store: Store, audit: str) -> tuple[str, ...]:
+    """Return the names of a register's sides in its order; none without a register. Raises StoreError."""
+    with store.reading() as connection:
+        found = connection.execute(_header(audit)).one_or_none()
+    return tuple(found.sides) if found else ()
+
+
+def list_tables(store: Store, audit: str) -> list[TableState]:
+    """Return what both sides registered of each table, by its name. Raises StoreError."""
+    found = registered_segments.c
+    sums = (func.count(), func.sum(found.row_count), func.max(found.ended), func.min(found.registered))
+    grouped = select(found.table_name, found.side, found.verdict, *sums).where(found.audit == audit, found.doubled == 0)
+    with store.reading() as connection:
+        rows = connection.execute(grouped.group_by(found.table_name, found.side, found.verdict)).all()
+        tables = sorted({row[0] for row in rows})
+        return [_table_state(connection, audit, table, [tuple(row)[1:] for row in rows if row[0] == table]) for table in tables]
+
+
+def _table_state(connection: Connection, audit: str, table: str, rows: Sequence[tuple[Any, ...]]) -> TableState:
+    sides = []
+    for number in (0, 1):
+        own = [row for row in rows if row[0] == number]
+        waits = next((row for row in own if row[1] == "behind"), None)
+        ended = max((row[4] for row in own), default=None)
+        counts = sum(row[2] for row in own), sum(int(row[3]) for row in own)
+        sides.append(SideState(*counts, ended, waits[2] if waits else 0, waits[5] if waits else None))
+    side = _Side(audit, table, 0)
+    meeting = registered_segments.c.verdict.in_(("match", "end mismatch", "content mismatch"))
+    first = _first(connection, select(registered_segments).where(side.standing, meeting))
+    matched = next((row for row in rows if row[0] == 0 and row[1] == "match"), None)
+    through = _matched_through(connection, side, first.start) if first else None
+    counts = (matched[2], int(matched[3])) if matched else (0, 0)
+    return TableState(table, (sides[0], sides[1]), first.start if first else None, through, *counts)
+
+
+def _matched_through(connection: Connection, side: _Side, start: Place) -> dt.datetime | None:
+    of_table = and_(registered_segments.c.audit == side.audit, registered_segments.c.table_name == side.table)
+    wrong = select(registered_segments).where(of_table, registered_segments.c.verdict != "match", _not_before(start))
+    until = _first(connection, wrong)
+    earlier = [~_not_before(until.start)] if until else []
+    matching = select(registered_segments).where(side.standing, registered_segments.c.verdict == "match", _not_before(start), *earlier)
+    last = _first(connection, matching, newest=True)
+    return last.ended if last else None
+
+
+def list_entries(
+    store: Store,
+    audit: str,
+    table: str,
+    side: str,
+    *,
+    after: Place = FIRST,
+    verdicts: Sequence[SegmentVerdict] = (),
+    newest: bool = False,
+    limit: int = 1000,
+) -> list[RegisteredSegment]:
+    """Return a side's first segments of a table that start behind a place, in order, doubled ones too; or the newest ones, newest first.
+
+    With ``verdicts`` only those with one of them. Raises StoreError.
+    """
+    sides = list_sides(store, audit)
+    if side not in sides:
+        return []
+    wanted = select(registered_segments).where(_Side(audit, table, sides.index(side)).every, _after(after))
+    if verdicts:
+        wanted = wanted.where(registered_segments.c.verdict.in_(verdicts))
+    order = (*_START, registered_segments.c.doubled)
+    wanted = wanted.order_by(*(one.desc() for one in order)) if newest else wanted.order_by(*order)
+    with store.reading() as connection:
+        return [_segment(row) for row in connection.execute(wanted.limit(limit))]
+
+
+def last_end(store: Store, audit: str, side: str, table: str) -> int:
+    """Return the position at which the last segment that a side registered of a table ends; 0 if there is none. Raises StoreError."""
+    sides = list_sides(store, audit)
+    if side not in sides:
+        return 0
+    own = _Side(audit, table, sides.index(side)).every
+    with store.reading() as connection:
+        return connection.execute(select(func.max(registered_segments.c.last_position)).where(own)).scalar() or 0
+
+
+def prune(store: Store, audit: str, before: dt.datetime) -> int:
+    """Delete equal segments that were registered before a moment, but for the last of each table; return how many. Raises StoreError."""
+
+    def work(connection: Connection) -> int:
+        tables = connection.execute(select(registered_segments.c.table_name).where(registered_segments.c.audit == audit).distinct())
+        deleted = 0
+        for table, number in [(table, number) for table in tables.scalars().all() for number in (0, 1)]:
+            matching = and_(_Side(audit, table, number).standing, registered_segments.c.verdict == "match")
+            if last := _first(connection, select(registered_segments).where(matching), newest=True):
+                old = and_(matching, registered_segments.c.registered < before, ~_not_before(last.start))
+                deleted += connection.execute(delete(registered_segments).where(old)).rowcount
+        return deleted
+
+    return store.write(work)
+
+
+def forget(store: Store, audit: str) -> None:
+    """Delete a register. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        connection.execute(delete(registered_segments).where(registered_segments.c.audit == audit))
+        connection.execute(delete(segment_registers).where(segment_registers.c.audit == audit))
+
+    store.write(work)
+
+
+def _header(audit: str) -> Select[Any]:
+    return select(segment_registers).where(segment_registers.c.audit == audit)
+
+
+def _first(connection: Connection, wanted: Select[Any], newest: bool = False) -> RegisteredSegment | None:
+    order = [column.desc() for column in _START] if newest else list(_START)
+    row = connection.execute(wanted.order_by(*order).limit(1)).one_or_none()
+    return _segment(row) if row else None
+
+
+def _at(place: Place) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return _START[0] == place[0], _START[1] == place[1]
+
+
+def _not_before(place: Place) -> ColumnElement[bool]:
+    return or_(_START[0] > place[0], and_(_START[0] == place[0], _START[1] >= place[1]))
+
+
+def _after(place: Place) -> ColumnElement[bool]:
+    return or_(_START[0] > place[0], and_(_START[0] == place[0], _START[1] > place[1]))
+
+
+def _other(place: Place | None) -> dict[str, int | None]:
+    return {"other_at": place[0] if place else None, "other_row": place[1] if place else None}
+
+
+def _values(own: _Side, one: RegisteredSegment) -> dict[str, Any]:
+    about = {"audit": own.audit, "table_name": own.table, "side": own.number, "doubled": one.doubled}
+    places = {"start_at": one.start[0], "start_row": one.start[1], "end_at": one.end[0], "end_row": one.end[1]}
+    content = {"row_count": one.rows, "schema_id": one.schema_id, "sha256": one.sha256, "encoding": one.encoding}
+    log = {"first_position": one.first, "last_position": one.last, "gtid": one.gtid, "began": one.began, "ended": one.ended}
+    return {**about, **places, **content, **log, "registered": one.registered, "verdict": one.verdict, **_other(one.other)}
+
+
+def _segment(row: Row[Any]) -> RegisteredSegment:
+    return RegisteredSegment(
+        table=row.table_name,
+        start=(row.start_at, row.start_row),
+        end=(row.end_at, row.end_row),
+        rows=row.row_count,
+        schema_id=row.schema_id,
+        sha256=row.sha256,
+        encoding=row.encoding,
+        first=row.first_position,
+        last=row.last_position,
+        gtid=row.gtid,
+        began=row.began,
+        ended=row.ended,
+        registered=row.registered,
+        verdict=row.verdict,
+        other=None if row.other_at is None else (row.other_at, row.other_row),
+        doubled=row.doubled,
+    )

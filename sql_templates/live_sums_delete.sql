@@ -1,0 +1,3 @@
+-- Deletes the sums of epochs.
+DELETE FROM ${sums}
+WHERE epoch IN (${epochs})

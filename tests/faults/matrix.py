@@ -1,0 +1,99 @@
+"""Run the matrix, and write what was found as the tables of docs/faults.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from auditor.service import segment_audits
+from tests.faults.damage import find_damage
+from tests.faults.delivery import running
+from tests.faults.faults import FAULTS
+from tests.faults.methods import AUDITS, METHODS, ORDER, SCANS, Found, begin_live
+from tests.faults.world import SEGMENTS, World
+from tests.live import LiveEngine
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "faults.md"
+RESULTS = ROOT / "build" / "faults.json"
+"""What the last run of each fault found, so that a run of some of them renews their rows of the page."""
+
+BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What was found of one fault."""
+
+    damage: str
+    """What all rows of both tables, compared in plain Python, show to be wrong in the target; '' if nothing is."""
+    found: Mapping[str, Found]
+    """By method."""
+
+
+def measure(fault: str, folder: Path, empty_store: Path, source: LiveEngine, into: str, name: str) -> Row:
+    """Inject a fault into a pipeline of its own under load, and let all methods look."""
+    with closing(World(folder, empty_store, source, into, name, list(SCANS.values()))) as world:
+        world.fill()
+        segment_audits.run(world.settings, world.store, SEGMENTS)  # it begins to read the log before the fault
+        with running(world):
+            begin_live(world)
+            FAULTS[fault].inject(world)
+            assert bool(world.hits) == (fault != "no fault"), f"{fault} took place {world.hits} times"
+            found = {method: METHODS[method](world) for method in ORDER}
+            return Row(find_damage(world), {method: found[method] for method in METHODS})
+
+
+def check(fault: str, row: Row) -> Iterable[str]:
+    """Yield every false word: an alarm where nothing is wrong, and none where something is that is not explained."""
+    for method, found in row.found.items():
+        if method in AUDITS and found.caught and not row.damage:
+            yield f"{fault}: {method} raises an alarm, and the target is right: {found.sentence}"
+        if method != "pipeline" and row.damage and not found.caught and method not in FAULTS[fault].unseen:
+            yield f"{fault}: {method} raises no alarm, and the target has {row.damage}: {found.sentence}"
+        if fault == "no fault" and found.caught:
+            yield f"{fault}: {method} raises an alarm: {found.sentence}"
+        if found.caught and method in FAULTS[fault].unseen:
+            yield f"{fault}: {method} does raise an alarm, and the matrix explains why it does not: {found.sentence}"
+
+
+def render(rows: Mapping[str, Row]) -> str:
+    """Return the tables in Markdown."""
+    head = ["fault", "where", "wrong in the target", *METHODS]
+    lines = [head, ["---"] * len(head)]
+    for fault, row in rows.items():
+        cells = [f"{found.seconds:.1f} s" if found.caught else "–" for found in row.found.values()]
+        lines.append([fault, FAULTS[fault].place, row.damage or "nothing", *cells])
+    told = [part for fault, row in rows.items() for part in ("", f"### {fault[0].upper()}{fault[1:]}", "", *_sentences(fault, row))]
+    return "\n".join(["", *(f"| {' | '.join(line)} |" for line in lines), "", "## What they said", *told, ""])
+
+
+def _sentences(fault: str, row: Row) -> Iterable[str]:
+    for method, found in row.found.items():
+        if found.sentence:
+            yield f"- {method}: `{found.sentence.replace('`', chr(39))}`"
+        if not found.caught and method in FAULTS[fault].unseen:
+            yield f"- {method} does not see it: {FAULTS[fault].unseen[method]}"
+
+
+def keep(fault: str, row: Row) -> None:
+    """Keep what was found of a fault until its next run."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    RESULTS.write_text(json.dumps({**kept, fault: asdict(row)}, ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def write() -> None:
+    """Write what is kept into the page's tables, if every fault has been run."""
+    kept = json.loads(RESULTS.read_text(encoding="utf-8"))
+    if lacking := [fault for fault in FAULTS if fault not in kept]:
+        print(f"{PAGE} is not written, because these faults have not been run here: {', '.join(lacking)}")
+        return
+    found = {fault: kept[fault] for fault in FAULTS}
+    rows = {fault: Row(one["damage"], {method: Found(**one["found"][method]) for method in METHODS}) for fault, one in found.items()}
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}{render(rows)}\n{END}{after}", encoding="utf-8")

@@ -1,0 +1,58 @@
+"""Create the tables of new stores as the first one of their kind got them, without reading the migrations again.
+
+Hundreds of tests begin with an empty store, and reading the migrations is most of the tenth of a second that one takes. The first
+store of each database goes through all of them, and so does each one in a process that a test starts, and in the tests of migrations.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, event
+
+from auditor.store import _migrate
+from auditor.store._schema import HEAD
+
+upgrade_by_steps = _migrate._upgrade
+
+_known: dict[str, list[tuple[str, Any]]] = {}
+"""What the first migration of a new store ran, by database, with what the driver got as parameters."""
+
+_READS = ("SELECT", "SHOW", "DESCRIBE", "PRAGMA", "EXPLAIN")
+
+
+def copy_new_stores(patch: pytest.MonkeyPatch) -> None:
+    """Let `open_store` create the tables of an empty store from what it ran for the first."""
+    patch.setattr(_migrate, "_upgrade", _upgrade)
+
+
+def _upgrade(connection: Connection, version: str | None, name: str) -> None:
+    if version is not None or vars(_migrate)["HEAD"] != HEAD:  # a test migrates to an older version
+        upgrade_by_steps(connection, version, name)
+        return
+    kind = f"{connection.dialect.name} {getattr(connection.dialect, 'is_mariadb', '')}"
+    if kind not in _known:
+        _known[kind] = _upgrade_and_note(connection, name)
+        return
+    for statement, parameters in _known[kind]:
+        connection.exec_driver_sql(statement, parameters)
+
+
+def _upgrade_and_note(connection: Connection, name: str) -> list[tuple[str, Any]]:
+    noted: list[tuple[str, Any]] = []
+
+    def note(_connection: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
+        if not statement.lstrip().upper().startswith(_READS):
+            noted.append((statement, parameters))
+
+    event.listen(connection, "before_cursor_execute", note)
+    try:
+        upgrade_by_steps(connection, None, name)
+    finally:
+        event.remove(connection, "before_cursor_execute", note)
+    driver = connection.connection.driver_connection
+    if isinstance(driver, sqlite3.Connection):  # it copies a table for most changes: its tables as they have become are fewer statements
+        return [(line, ()) for line in driver.iterdump() if line not in ("BEGIN TRANSACTION;", "COMMIT;")]
+    return noted

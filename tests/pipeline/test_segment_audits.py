@@ -1,0 +1,360 @@
+"""Segment audits: two writers of one stream in Parquet and CSV are compared, damaged in many ways, told what is wrong, and mended."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import re
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from auditor.config import Settings, validate_settings
+from auditor.errors import ConfigError
+from auditor.model import Report, Segment, Verdict
+from auditor.pipeline.part_writer import write_parts
+from auditor.pipeline.segments.registering import registrations_of
+from auditor.pipeline.segments.sides import side_of
+from auditor.pipeline.segments.writer import folder_of, open_writer
+from auditor.service import notify, segment_audits, segment_files
+from auditor.service.segment_files import Verified
+from auditor.store import Store, open_store, parts, pipelines, runs, segments
+from tests.live import Engines
+from tests.pipeline.test_segments import Events, stage, stream
+from tests.pipeline_events import announce, batch, insert, table, update
+from tests.servers import s3
+
+MYSQL, REPLICA = "mysql://a@db1:3306/shop", "mysql://a@db2:3306/shop"
+ORDERS = table(id="bigint", item="varchar(40) null")
+SIDES = ("shop", "eu")
+
+
+def settings_in(root: Path, *, replica: bool = False, **audit: Any) -> Settings:
+    """Two pipelines of one stream, of which one writes CSV, and an audit of both."""
+
+    def pipeline(name: str, **segment: Any) -> dict[str, Any]:
+        return {
+            "source": {"connection": "replica" if replica and name == "eu" else "mysql", "tables": ["*"]},
+            "staging": {"path": str(root / name)},
+            "segment": {"rows": 4, "age": "1h", **segment},
+            "targets": {"wh": {"connection": "duck", "schema": "main"}},
+        }
+
+    duck = f"duckdb:///{root}/x.duckdb"
+    return validate_settings(
+        {
+            "connections": {"mysql": {"url": MYSQL}, "replica": {"url": REPLICA}, "duck": {"url": duck, "write": {"url": duck}}},
+            "audits": {},
+            "pipelines": {"shop": pipeline("shop"), "eu": pipeline("eu", format="csv", path=str(root / "csv"))},
+            "segments": {"zones": {"pipelines": SIDES, **audit}},
+            "store": {"url": f"sqlite:///{root}/auditor.db"},
+        }
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(open_store(f"sqlite:///{tmp_path}/auditor.db")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def s3_folder(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A folder of S3 of the test's own."""
+    values = {"ENDPOINT_URL": engines.companion("s3", s3.start).url, "ACCESS_KEY_ID": "tests", "SECRET_ACCESS_KEY": "tests"}
+    for name, value in {**values, "DEFAULT_REGION": "us-east-1"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    bucket = f"segments-{uuid.uuid4().hex[:12]}"
+    boto3.client("s3").create_bucket(Bucket=bucket)
+    return f"s3://{bucket}/eu"
+
+
+def transactions(count: int, *, every: int = 10) -> list[Events]:
+    """Transactions of one table with two rows each, a second apart for each position."""
+    return [insert(ORDERS, every * number, [str(2 * number), "a"], [str(2 * number + 1), f"item {number}"]) for number in range(1, count)]
+
+
+def stage_all(settings: Settings, store: Store, name: str, found: Sequence[Events]) -> None:
+    """Stage transactions for a pipeline, and cut them."""
+    root = Path(settings.pipeline(name).staging.path)
+    written = write_parts(root, [batch(announce(ORDERS, 1), *found)])
+    schemas = {ORDERS.id: {"columns": [{"name": "id"}, {"name": "item"}]}}
+    parts.record_batch(store, name, [one.part for one in written if one.part.rows], schemas, {"file": "binlog.000007", "position": 4})
+    writer = open_writer(store, name, settings.pipeline(name), registrations_of(settings, name))
+    while writer.step():
+        pass
+
+
+def run(settings: Settings, store: Store) -> Report:
+    return segment_audits.run(settings, store, "zones", requested_by="ada")
+
+
+def verify(settings: Settings, store: Store) -> Verified:
+    [found] = segment_files.verify(settings, store, "zones")
+    return found
+
+
+def first_file(settings: Settings, store: Store, name: str, number: int = 0) -> tuple[Path, Segment]:
+    listed = segments.list_segments(store, name, "shop.orders")[number]
+    return Path(folder_of(settings.pipeline(name)).url) / listed.path, listed
+
+
+def test_writers_of_other_formats_and_batches_match(store: Store, tmp_path: Path) -> None:
+    """Each registers as it cuts, so that a run finds everything compared already; its result is kept like that of any run."""
+    settings = settings_in(tmp_path)
+    found = stream(7, 60)
+    for name, seed in (("shop", 1), ("eu", 2)):
+        writer = open_writer(store, name, settings.pipeline(name), registrations_of(settings, name))
+        for _ in stage(store, Path(settings.pipeline(name).staging.path), name, found, random.Random(seed)):
+            while writer.step():
+                pass
+    report = run(settings, store)
+    assert (report.verdict, report.exit_code) == (Verdict.MATCH, 0) and report.reasons[0].endswith("of 2 tables are equal")
+    shown = segment_audits.overview(settings, store, "zones")
+    assert all(one.state.matches > 3 and not one.findings for one in shown.tables)
+    assert shown.standing.status == "match" and shown.standing.verified_through == report.verified_through is not None
+    assert runs.get_run(store, report.run).verdict is Verdict.MATCH
+    found_files = list(segment_files.verify(settings, store, "zones"))
+    assert [(one.problems, one.findings) for one in found_files] == [((), ())] * 2 and sum(one.files for one in found_files) > 20
+
+
+def test_an_audit_that_came_later_catches_up(store: Store, tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    silent = settings.model_copy(update={"segments": {}})
+    for name in SIDES:
+        stage_all(silent, store, name, transactions(20))
+    assert run(settings, store).verdict is Verdict.MATCH
+    [one] = segment_audits.overview(settings, store, "zones").tables
+    assert one.state.matches == len(segments.list_segments(store, "shop", "shop.orders"))
+    assert segment_audits.compare(settings, store, "zones")[0][0].state == one.state and run(settings, store).verdict is Verdict.MATCH
+
+
+def test_the_slower_side_is_awaited_up_to_the_limit(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = settings_in(tmp_path, max_lag="5m")
+    assert run(settings, store).reasons == ("neither shop nor eu has a finished segment yet",)
+    stage_all(settings, store, "shop", transactions(20))
+    alone = run(settings, store)
+    assert (alone.verdict, alone.reasons[0]) == (Verdict.UNKNOWN, "no two segments are equal yet, so nothing was verified")
+    stage_all(settings, store, "eu", transactions(12))
+    report = run(settings, store)
+    assert report.verdict is Verdict.MATCH and "eu is awaited for shop.orders" in report.reasons[1]
+    monkeypatch.setattr(segment_audits, "_now", lambda: dt.datetime.now(dt.UTC) + dt.timedelta(minutes=6))
+    late = run(settings, store)
+    assert (late.verdict, late.exit_code) == (Verdict.UNKNOWN, 3)
+    said = r"shop.orders: eu is behind: 6 min .* shop had a segment that it still lacks \(4 by now\), and max_lag is 5 min"
+    assert re.match(said, late.reasons[0])
+    assert notify.run_message(late, "unknown").title == "zones: UNKNOWN"
+
+
+DAMAGES: dict[str, tuple[Callable[[list[Events]], list[Events]], str, str]] = {
+    "lost event": (lambda found: [*found[:4], found[4][:1], *found[5:]], "mismatch", "lacks this"),
+    "altered value": (
+        lambda found: [*found[:4], [found[4][0], {**found[4][1], "after": ["11", "ITEM 5"]}], *found[5:]],
+        "content mismatch",
+        "column item, after: 'item 5' in shop, 'ITEM 5' in eu",
+    ),
+    "another kind": (
+        lambda found: [*found[:4], update(ORDERS, 50, (["10", "z"], ["10", "a"]), (["11", "z"], ["11", "item 5"])), *found[5:]],
+        "content mismatch",
+        "kind: 'insert' in shop, 'update' in eu",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "damage", ["altered value", *(pytest.param(one, marks=pytest.mark.slow) for one in ("lost event", "another kind"))]
+)
+def test_what_differs_is_named_down_to_the_column_and_mended(store: Store, tmp_path: Path, damage: str) -> None:
+    change, verdict, sentence = DAMAGES[damage]
+    settings = settings_in(tmp_path)
+    stage_all(settings, store, "shop", transactions(30))
+    stage_all(settings, store, "eu", change(transactions(30)))
+    report = run(settings, store)
+    assert (report.verdict, report.exit_code) == (Verdict.MISMATCH, 1) and verdict in report.reasons[0] and "000" in report.reasons[0]
+    [(_, text), *_] = verify(settings, store).findings
+    assert sentence in text
+    pipelines.report_merge(store, "eu", "wh", "shop.orders", position=10_000, state="merged")
+    found = segment_files.copy(settings, store, "zones", "shop", None, by="ada")
+    assert found and all(one.copied and not one.refused for one in found)
+    told = list(segment_files.tell_copied(settings, found, "shop", "eu", "binlog.000007"))
+    assert told[-1] == "target wh holds shop.orders as it was staged: auditor pipeline bootstrap eu --table orders"
+    assert run(settings, store).verdict is Verdict.MATCH
+    assert (verify(settings, store).problems, verify(settings, store).findings) == ((), ())
+    assert segment_files.copy(settings, store, "zones", "shop", None, by="ada") == []
+
+
+def test_a_lost_segment_and_one_from_nowhere(store: Store, tmp_path: Path) -> None:
+    """What the good side lacks is not taken from the other one."""
+    settings = settings_in(tmp_path)
+    for name in SIDES:
+        stage_all(settings, store, name, transactions(30))
+    path, listed = first_file(settings, store, "eu", 3)
+    segments.replace_listed(store, "eu", "shop.orders", ((listed.first, 0), (listed.first, 9)), [], lambda _: None)
+    segment_files.reset(settings, store, "zones", by="ada")
+    report = run(settings, store)
+    assert f"eu lacks 1 segment with {listed.rows} events (start mismatch)" in report.reasons[0]
+    [refused] = segment_files.copy(settings, store, "zones", "eu", None, by="ada")
+    assert refused.refused == "eu has no segment there; copy from shop instead"
+    [mended] = segment_files.copy(settings, store, "zones", "shop", None, by="ada")
+    assert mended.copied and path.with_suffix(".csv").exists() and run(settings, store).verdict is Verdict.MATCH
+
+
+def _rot(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def _edit(path: Path) -> None:
+    """Change a value of the second event, as an editor or a notebook would."""
+    if path.suffix == ".csv":
+        path.write_text(path.read_text().replace("item 5", "item !", 1))
+    else:
+        read = pq.read_table(path).to_pylist()
+        read[1]["after"][1] = "item !"
+        pq.write_table(pa.Table.from_pylist(read, schema=pq.read_schema(path)), path)
+
+
+def _move(path: Path) -> None:
+    """Change what no digest holds: a position."""
+    if path.suffix == ".csv":
+        path.write_text(path.read_text().replace('"80",', '"81",'))
+    else:
+        read = pq.read_table(path).to_pylist()
+        read[-1]["position"] += 1
+        pq.write_table(pa.Table.from_pylist(read, schema=pq.read_schema(path)), path)
+
+
+DAMAGE_TO_FILES: dict[Callable[[Path], None], str] = {
+    _rot: "",
+    _truncate: "",
+    _edit: "does not hold the events that were hashed: it has 4 of 4",
+    _move: "has other positions than the manifest says",
+    Path.unlink: "is missing; check that",
+}
+
+
+@pytest.mark.parametrize("name", ["eu", pytest.param("shop", marks=pytest.mark.slow)])  # CSV, and Parquet
+def test_damaged_files_are_found_and_mended(store: Store, tmp_path: Path, name: str) -> None:
+    settings = settings_in(tmp_path)
+    for one in SIDES:
+        stage_all(settings, store, one, transactions(14))
+    damaged = [first_file(settings, store, name, number)[0] for number in range(len(DAMAGE_TO_FILES))]
+    for path, damage in zip(damaged, DAMAGE_TO_FILES, strict=True):
+        damage(path)
+    assert run(settings, store).verdict is Verdict.MATCH, "what was registered is equal"
+    found = verify(settings, store)
+    for (problem, _), path, sentence in zip(found.problems, damaged, DAMAGE_TO_FILES.values(), strict=True):
+        assert problem.side == name and str(path) in problem.sentence and sentence in problem.sentence
+    assert any("event 2, at 000000:50 row 1, 0-1-50: column item, after: 'item" in text for _, text in found.problems)
+    good = next(one for one in SIDES if one != name)
+    mended = segment_files.copy(settings, store, "zones", good, None, by="ada")
+    assert len(mended) == len(damaged) and all(one.copied and not one.refused for one in mended)
+    assert verify(settings, store).problems == () and run(settings, store).verdict is Verdict.MATCH
+
+
+def test_a_manifest_that_was_edited_is_found(store: Store, tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    for one in SIDES:
+        stage_all(settings, store, one, transactions(12))
+    _, listed = first_file(settings, store, "eu")
+    bounds = ((listed.first, listed.first_row), (listed.first, listed.first_row))
+    segments.replace_listed(store, "eu", "shop.orders", bounds, [replace(listed, sha256="0" * 64)], lambda _: None)
+    [(problem, _)] = verify(settings, store).problems
+    assert "the manifest lists 4 events with the digest 000000000000" in problem.sentence and problem.sentence.endswith("were registered")
+    segments.replace_listed(store, "eu", "shop.orders", bounds, [], lambda _: None)
+    [(problem, _)] = verify(settings, store).problems
+    assert problem.sentence == "it was registered, and the manifest does not list it any more"
+
+
+def test_both_sides_damaged_are_not_mended(store: Store, tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    for one in SIDES:
+        stage_all(settings, store, one, transactions(12))
+        _truncate(first_file(settings, store, one)[0])
+    [found] = segment_files.copy(settings, store, "zones", "shop", None, by="ada")
+    assert found.refused.startswith("the segment of shop cannot be copied: ") and not found.copied
+
+
+def test_files_on_s3_are_verified_and_mended(store: Store, tmp_path: Path, s3_folder: str) -> None:
+    settings = settings_in(tmp_path)
+    there = settings.pipeline("eu").model_copy(update={"segment": settings.pipeline("eu").segment.model_copy(update={"path": s3_folder})})  # type: ignore[union-attr]
+    settings = settings.model_copy(update={"pipelines": {**settings.pipelines, "eu": there}})
+    for one in SIDES:
+        stage_all(settings, store, one, transactions(12))
+    assert verify(settings, store).problems == ()
+    _, listed = first_file(settings, store, "eu")
+    bucket, _, prefix = s3_folder.removeprefix("s3://").partition("/")
+    key = f"{prefix}/{listed.path}"
+    body = boto3.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+    boto3.client("s3").put_object(Bucket=bucket, Key=key, Body=body.replace(b"item 1", b"item !"))
+    found = verify(settings, store)
+    [(problem, text)] = found.problems
+    assert problem.sentence.startswith(f"{s3_folder}/shop.orders/")
+    assert "column item, after: 'item 1' in shop, 'item !' in eu" in text
+    [mended] = segment_files.copy(settings, store, "zones", "shop", None, by="ada")
+    assert mended.copied and verify(settings, store).problems == ()
+
+
+def test_writers_of_other_servers_compare_by_global_id_or_are_refused(store: Store, tmp_path: Path) -> None:
+    """The replica's log has other positions; positions in files of one are not those of the other, so that they are not copied."""
+    settings = settings_in(tmp_path, replica=True)
+    stage_all(settings, store, "shop", transactions(20))
+    shifted = [[{**one, "position": int(str(one["position"])) + 777} for one in events] for events in transactions(20)]
+    stage_all(settings, store, "eu", shifted)
+    assert run(settings, store).verdict is Verdict.MATCH
+    with pytest.raises(ConfigError, match="the sides of zones read different servers, so that positions in their files differ"):
+        segment_files.copy(settings, store, "zones", "shop", None, by="ada")
+    other = [[{**one, "gtid": str(one["gtid"]).replace("0-1-", "5-1-")} for one in events] for events in transactions(60)[30:]]
+    stage_all(settings, store, "eu", [[{**one, "position": int(str(one["position"])) + 2000} for one in events] for events in other])
+    report = run(settings, store)
+    assert report.verdict is Verdict.UNKNOWN and "so that they have no common order" in report.reasons[0]
+    segment_files.reset(settings, store, "zones", by="ada")
+    none = settings_in(tmp_path / "none", replica=True)
+    with closing(open_store(f"sqlite:///{tmp_path}/none.db")) as another:
+        stage_all(none, another, "shop", [[{**one, "gtid": None} for one in events] for events in transactions(20)])
+        assert "segments of shop.orders from shop have no global ids" in run(none, another).reasons[0]
+
+
+def test_sides_are_fixed_until_a_reset(store: Store, tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    for one in SIDES:
+        stage_all(settings, store, one, transactions(12))
+    assert run(settings, store).verdict is Verdict.MATCH
+    moved = run(settings_in(tmp_path, replica=True), store)
+    assert moved.exit_code == 2 and "by gtid; forget it with: auditor segments reset zones" in moved.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"segments": {"z": {"pipelines": ["shop", "shop"]}}}, "'shop' cannot be compared with itself"),
+        ({"segments": {"z": {"pipelines": ["shop", "nope"]}}}, "there is no pipeline 'nope'"),
+        ({"eu": {"segment": None}}, "the pipeline 'eu' keeps no segments; add segment: {} to it"),
+        ({"eu": {"segment": {"rows": 5}}}, "'shop' and 'eu' cut at other places; give both the same segment: rows"),
+        ({"eu": {"columns": {"orders": {"exclude": ["item"]}}}}, "'shop' and 'eu' have other columns"),
+    ],
+    ids=["itself", "unknown", "none kept", "cut otherwise", "other columns"],
+)
+def test_what_cannot_be_compared_is_refused(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
+    values = settings_in(tmp_path).model_dump(mode="json", by_alias=True, exclude_unset=True)
+    values["pipelines"]["eu"] |= change.pop("eu", {})
+    with pytest.raises(ConfigError, match=sentence):
+        validate_settings({**values, **change})
+
+
+def test_sides_have_names(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'us' is no side of zones; its sides are shop and eu"):
+        side_of(settings_in(tmp_path), "zones", "us")

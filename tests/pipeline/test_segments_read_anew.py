@@ -1,0 +1,104 @@
+"""A pipeline's segments against its source's log, read anew: what was lost or changed between the log and the staged files is found."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from auditor import config
+from auditor.errors import PositionLost
+from auditor.model import State, Verdict
+from auditor.pipeline.segments.registering import registrations_of
+from auditor.pipeline.segments.writer import open_writer
+from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
+from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
+from auditor.pipeline.staged_parts import make_folder
+from auditor.service import segment_audits, segment_files
+from auditor.store import Store, open_store, parts, pipelines, salt
+from tests.binlog import LiveLog
+from tests.live import LiveEngine, engine_params
+
+pytestmark = pytest.mark.alone  # it reads where the log ends
+
+
+MARIADB = pytest.param("mariadb", id="mariadb", marks=[pytest.mark.mariadb, pytest.mark.slow])
+
+
+@pytest.mark.parametrize("engine", [*engine_params("mysql"), MARIADB], indirect=True)
+def test_the_log_read_anew_is_the_other_side(engine: LiveEngine, tmp_path: Path) -> None:
+    log = LiveLog(engine.url)
+    log.run("DROP TABLE IF EXISTS anew", "CREATE TABLE anew (id int PRIMARY KEY, t varchar(30), secret varchar(30))", "FLUSH BINARY LOGS")
+    path = tmp_path / "auditor.yaml"
+    path.write_text(
+        f"connections:\n  shop: {{url: '{log.url}'}}\n  duck: {{url: 'duckdb:///x.duckdb', write: {{url: 'duckdb:///x.duckdb'}}}}\n"
+        f"audits: {{}}\npipelines:\n  shop:\n    source: {{connection: shop, tables: [anew]}}\n    columns: {{anew: {{mask: [secret]}}}}\n"
+        f"    staging: {{path: '{tmp_path}/staging'}}\n    segment: {{rows: 3, age: 1h}}\n"
+        "    targets: {duck: {connection: duck, schema: main}}\nsegments:\n  log: {pipelines: [shop]}\n"
+    )
+    settings = config.load(path)
+    assert settings.store
+    with closing(open_store(settings.store.url)) as store:
+        assert segment_audits.run(settings, store, "log").reasons == (
+            "pipeline shop has read nothing yet; start it, and run the audit again",
+        )
+        end = _write_and_stage(log, settings, path, store, range(10), "latest")
+        first = segment_audits.run(settings, store, "log")
+        assert first.verdict is Verdict.MATCH and first.reasons[0].startswith("3 segments with 9 events"), first.reasons
+        kept = list((tmp_path / "staging/anew-log/segments").glob("*/*"))
+        assert kept == [], "files that equal the other side's are not kept"
+        _write_and_stage(log, settings, path, store, range(10, 30), json.dumps(end), damage=True)
+        second = segment_audits.run(settings, store, "log")
+        assert second.verdict is Verdict.MISMATCH, second.reasons
+        [verified] = segment_files.verify(settings, store, "log")
+        assert "column t, after: 'DAMAGED' in shop, 'row 20' in anew" in verified.findings[0][1]
+        [mended] = segment_files.copy(settings, store, "log", "anew", None, by="ada")
+        assert mended.copied and segment_audits.run(settings, store, "log").verdict is Verdict.MATCH
+        segment_files.reset(settings, store, "log", by="ada")
+        assert segment_audits.run(settings, store, "log").verdict is Verdict.MATCH, "the file in which the pipeline stands is read again"
+        log.run("FLUSH BINARY LOGS")
+        log.run(f"PURGE BINARY LOGS TO '{log.end().file}'")
+        gone = segment_audits.run(settings, store, "log")
+        assert (gone.state, gone.exit_code) == (State.FAILED, PositionLost.exit_code)
+        assert "so what shop staged since is not compared: position binlog." in gone.reasons[0]
+        assert gone.reasons[0].endswith("; begin anew where shop stands now: auditor segments reset log")
+
+
+def _write_and_stage(log: LiveLog, settings: Any, path: Path, store: Store, keys: range, start: str, damage: bool = False) -> Any:
+    """Write rows, stage them as the pipeline does, without Spark, and cut them; return where the log ended."""
+    options = {"config": str(path), "connection": "shop", "tables": "anew", "start": start}
+    reader: Any = MySQLBinlog(options).streamReader(EVENT_TYPE)
+    begin = reader.initialOffset()
+    for key in keys:
+        log.run(f"INSERT INTO anew VALUES ({key}, 'row {key}', 'secret {key}')")
+    end = reader.latestOffset(begin, None)
+    root = Path(settings.pipeline("shop").staging.path)
+    make_folder(root)
+    rules = TableRules(settings.pipeline("shop"), salt.get_salt(store))
+    ranges = reader.partitions(begin, end)
+    rows = [row for one in ranges for batch in stage_task(str(root), rules, reader.read(one)) for row in batch.to_pylist()]
+    reader.stop()
+    found, _ = read_entries(rows)
+    schemas = {one.part.schema_id: json.loads(one.schema_json) for one in found if one.schema_json}
+    listed = [one.part for one in found if one.part.rows]
+    parts.record_batch(store, "shop", listed, schemas, end)
+    if damage:
+        _damage(root / listed[0].path)
+    writer = open_writer(store, "shop", settings.pipeline("shop"), registrations_of(settings, "shop"))
+    while writer.step():
+        pass
+    assert pipelines.get_pipeline(store, "shop").source_offset == end
+    return end
+
+
+def _damage(part: Path) -> None:
+    """Change a value on the way from the log to the segments."""
+    events = pq.read_table(part)
+    rows = events.to_pylist()
+    [hit] = [row for row in rows if row["after"][1] == "row 20"]
+    hit["after"][1] = "DAMAGED"
+    pq.write_table(type(events).from_pylist(rows, schema=events.schema), part)

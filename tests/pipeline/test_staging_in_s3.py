@@ -1,0 +1,108 @@
+"""Parts in S3: written, read, swept and deleted as those in a folder, by a pipeline whose driver plans the batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from auditor import config
+from auditor.cli import main
+from auditor.errors import PartDamaged, StagingFailed
+from auditor.pipeline import retention
+from auditor.pipeline.s3_folder import S3Folder, folder_at, read_note, write_note
+from auditor.pipeline.staged_parts import make_folder, read_part, sweep
+from auditor.pipeline.watch import disk_room
+from auditor.store import parts
+from tests.live import Engines
+from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline_events import announce, batch, insert, table
+from tests.servers import s3
+
+ORDERS = table(id="bigint", item="varchar(40) null")
+BUCKET = "staging"
+
+
+def environment_of(endpoint: str) -> dict[str, str]:
+    """The environment of a process that uses a server's S3."""
+    keys = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests"}
+    return {**keys, "AWS_ENDPOINT_URL": endpoint, "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+@pytest.fixture
+def bucket(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An empty bucket that the environment leads to; yields its endpoint."""
+    endpoint = engines.companion("s3", s3.start).url
+    for name, value in environment_of(endpoint).items():
+        monkeypatch.setenv(name, value)
+    _forget_client()
+    client = boto3.client("s3")
+    client.create_bucket(Bucket=BUCKET)
+    yield endpoint
+    folder = S3Folder(f"s3://{BUCKET}")
+    folder.delete(list(folder.names()))
+    client.delete_bucket(Bucket=BUCKET)
+    _forget_client()
+
+
+def _forget_client() -> None:
+    from auditor.pipeline import s3_folder
+
+    s3_folder._client.cache_clear()
+
+
+@pytest.fixture
+def road(bucket: str, tmp_path: Path, empty_store: Path) -> Iterator[Road]:
+    made = Road(tmp_path, f"duckdb:///{tmp_path}/warehouse.duckdb", empty_store)
+    text = made.config_file.read_text().replace(f"{tmp_path}/staging", f"s3://{BUCKET}/shop/")
+    made.config_file.write_text(text)
+    made.settings = config.load(made.config_file)
+    made.root = folder_at(made.settings.pipeline(PIPELINE).staging.path)  # type: ignore[assignment]
+    yield made
+    made.close()
+
+
+def folder_of(road: Road) -> S3Folder:
+    folder: Any = road.root
+    assert isinstance(folder, S3Folder)
+    return folder
+
+
+def test_parts_in_s3_are_merged_swept_and_deleted(road: Road) -> None:
+    folder = folder_of(road)
+    assert str(folder) == f"s3://{BUCKET}/shop" and disk_room(folder, 0) is None
+    make_folder(folder)
+    [part] = road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"], ["2", "b"])))
+    road.stage_task(batch(announce(ORDERS, 11), insert(ORDERS, 20, ["3", "c"])))
+    assert road.loader().merge_all() == 3 and road.rows() == [(1, "a"), (2, "b"), (3, "c")]
+    folder.put("shop.orders/0000000000000000005.parquet", b"of a batch that was never listed")
+    folder.put("segments/shop.orders/1.parquet", b"a segment")
+    write_note(folder, "planned.json", "{}")
+    assert sweep(folder, parts.list_paths(road.store, PIPELINE)) == ["shop.orders/0000000000000000005.parquet"]
+    assert read_note(folder, "planned.json") == "{}" and read_note(folder, "other") is None
+    folder.put(part.path, folder.get("shop.orders/" + part.path.rpartition("/")[2]))
+    pipeline = road.settings.pipeline(PIPELINE)
+    object.__setattr__(pipeline.staging, "keep", 0.0)
+    assert retention.prune(road.store, PIPELINE, pipeline, folder) == 2
+    assert sorted(folder.names()) == ["planned.json", "segments/shop.orders/1.parquet"]
+    with pytest.raises(StagingFailed, match=rf"the part s3://{BUCKET}/shop/{part.path} is missing; check that this process reaches"):
+        list(read_part(folder, part, 0))
+
+
+def test_a_part_of_another_batch_is_noticed_and_a_reset_deletes_all(road: Road) -> None:
+    [part] = road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"], ["2", "b"])))
+    [other] = road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 30, ["1", "a"])))
+    folder = folder_of(road)
+    folder.put(part.path, folder.get(other.path))
+    with pytest.raises(PartDamaged, match="has 1 rows, and 2 in the manifest"):
+        list(read_part(folder, part, 0))
+    assert main(["pipeline", "reset", PIPELINE, "--name-again", PIPELINE, "--config", str(road.config_file)]) == 0
+    assert list(folder.names()) == []
+
+
+def test_a_bucket_that_is_not_there_is_named(bucket: str) -> None:
+    with pytest.raises(StagingFailed, match=r"the staging's folder s3://nowhere/shop cannot be created: .*404.*; create it, or correct"):
+        make_folder(folder_at("s3://nowhere/shop"))
