@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 import dialects
 from auditor.config import ConnectionSettings
-from auditor.errors import AuditorError, BadUrl, ConfigError, MayOnlyRead
+from auditor.errors import AuditorError, BadUrl, ConfigError, MayOnlyRead, StatementRefused
 from dialects import Dialect, Session
 
 
@@ -103,3 +103,14 @@ def transaction(session: Session) -> Iterator[None]:
             session.execute("ROLLBACK")
         raise
     session.execute("COMMIT")
+
+
+def create_table(session: Session, statement: str) -> None:
+    """Run a CREATE TABLE IF NOT EXISTS. Raises EngineError.
+
+    PostgreSQL refuses one of two that make the same table at once, in spite of IF NOT EXISTS; on the second attempt it is there.
+    """
+    try:
+        session.execute(statement)
+    except StatementRefused:
+        session.execute(statement)

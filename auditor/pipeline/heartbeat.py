@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import dialects
 import sql_templates
 from auditor.config import Settings
-from auditor.connections.writer import open_patch_session, patching_dialect, transaction
+from auditor.connections.writer import create_table, open_patch_session, patching_dialect, transaction
 from auditor.errors import AccessDenied, AuditorError, ConfigError
 from auditor.model import HEARTBEAT_TABLE, parse_time
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT
@@ -44,7 +44,7 @@ class HeartbeatWriter:
     def prepare(self) -> None:
         """Make the table, if it is not there. Raises AccessDenied with what to grant, and EngineError."""
         try:
-            self.session.execute(self._fill("heartbeat_create"))
+            create_table(self.session, self._fill("heartbeat_create"))
         except AccessDenied as error:
             raise AccessDenied(f"{error}; run: GRANT CREATE, SELECT, INSERT, UPDATE ON {self.table} TO the user") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from auditor.connections.writer import create_table
 from auditor.errors import AccessDenied, AuditorError, ConnectionLost, EngineError, LockTimeout, PatchRefused, StatementRefused
 from auditor.sql.changes import MarkStatements
 from dialects import Session
@@ -22,7 +23,7 @@ def prepare_marks(session: Session, marks: MarkStatements) -> None:
     else:
         return
     try:
-        session.execute(marks.create())
+        create_table(session, marks.create())
     except (AccessDenied, StatementRefused) as error:
         raise PatchRefused(
             f"the user of write: url may not make the table in which patches are marked ({error}); have an administrator run:\n"

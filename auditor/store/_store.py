@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Connection, Engine, bindparam, create_engine, event, exc, func, select, type_coerce
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_fixed
 
-from auditor.errors import StoreUnavailable
+from auditor.errors import StoreError, StoreUnavailable
 from auditor.store import _migrate
 from auditor.store._errors import is_write_conflict, translate_errors
 from auditor.store._types import Moment
@@ -58,7 +58,7 @@ class Store:
         On SQLite the block is one transaction, because statements outside of one are slower. On servers it has none: each statement
         sees what was committed before it even within a transaction (READ COMMITTED), and BEGIN and COMMIT would cost two round trips.
         """
-        with translate_errors(self.name):
+        with self._translate_errors():
             if shared := getattr(self._shared, "connection", None):
                 yield shared
                 return
@@ -80,15 +80,29 @@ class Store:
 
         ``work`` may run several times, so it must have no effects outside of the transaction.
         """
-        with translate_errors(self.name):
+        with self._translate_errors():
             result: Result = _retry_conflicts(self._write_once, work)
         return result
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        """Raise a StoreError in place of a driver's error in the block; one that says so, where SQLite's file was deleted or replaced."""
+        try:
+            with translate_errors(self.name):
+                yield
+        except StoreError as error:
+            self._check_file(error)  # a new connection makes an empty file, which lacks every table
+            raise
+
+    def _check_file(self, cause: StoreError | None = None) -> None:
+        """Raise StoreUnavailable if SQLite's file is no longer the one that was opened."""
+        if _file_inode(self.engine) != self._inode:
+            raise StoreUnavailable(f"store {self.name}: its file was deleted or replaced while in use; restart this process") from cause
 
     def _write_once(self, work: Callable[[Connection], Result]) -> Result:
         with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
             result = work(connection)
-        if _file_inode(self.engine) != self._inode:  # the transaction went to a file that no longer has a name, and will be lost
-            raise StoreUnavailable(f"store {self.name}: its file was deleted or replaced while in use; restart this process")
+        self._check_file()  # else the transaction went to a file that no longer has a name, and will be lost
         return result
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,21 @@ def settings_of(url: str) -> Settings:
 def drop(engine: LiveEngine) -> None:
     with open_writable(engine) as session:
         session.execute(f"DROP TABLE IF EXISTS {HEARTBEAT_TABLE}")
+
+
+@on_sources
+def test_writers_that_make_the_table_at_once_all_find_it(engine: LiveEngine) -> None:
+    def beat() -> int:
+        with heartbeat.open_heartbeat(settings_of(engine.url), "here") as writer:
+            together.wait()
+            writer.prepare()
+            return writer.write().serial
+
+    drop(engine)
+    together = threading.Barrier(4, action=lambda: drop(engine))
+    with ThreadPoolExecutor(4) as pool:
+        serials = [future.result() for future in [pool.submit(beat) for _ in range(4)]]
+    assert sorted(serials) == [1, 2, 3, 4]
 
 
 @on_sources

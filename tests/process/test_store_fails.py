@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from auditor import service
 from auditor.cli import main
 from auditor.config import Settings
+from auditor.errors import StoreUnavailable
 from auditor.model import Progress, Report, Verdict
 from auditor.planning import planner
 from auditor.store import Store, _url, open_store, runs
@@ -104,6 +105,14 @@ def test_report_of_a_rolling_audit_survives_a_deleted_store_file(tables: Path, s
             path.unlink()
 
     assert_reported_as_not_stored(run_with_failure(tables, store, delete, rolling={"per_run": "50%"}), "deleted or replaced")
+
+
+def test_reading_by_a_new_connection_says_that_the_file_was_deleted(tables: Path, store: Store) -> None:
+    for path in tables.glob("store.db*"):
+        path.unlink()
+    store.engine.dispose()
+    with pytest.raises(StoreUnavailable, match="deleted or replaced"), store.reading() as connection:
+        connection.execute(sa.text("SELECT count(*) FROM auditor_standing"))
 
 
 def test_report_survives_a_store_locked_by_another_process(tables: Path, store: Store) -> None:

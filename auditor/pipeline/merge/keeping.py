@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from auditor.connections.writer import create_table
 from auditor.errors import LiveSummariesWrong, NoSuchObject
 from auditor.history.stored_plan import load_plan
 from auditor.model import LiveEpoch, Part, Plan, TableNote
@@ -62,7 +63,7 @@ def prepare(session: Session, where: Where, table: str, held: Held, position: in
     try:
         session.query(sums.sizes(epochs[0].id))
     except NoSuchObject:
-        session.execute(sums.create())
+        create_table(session, sums.create())
     links, ended = [], {}
     for epoch in epochs:
         try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow.compute as pc
 
 from auditor.config import TargetKeys
+from auditor.connections.writer import create_table
 from auditor.errors import MergeFailed, NoSuchObject, PartsGone
 from auditor.model import Part
 from auditor.pipeline.events import Position, TableSchema
@@ -61,10 +62,10 @@ def read_positions(session: Session, where: Where) -> dict[str, Held]:
         return read(session, positions)
     except NoSuchObject:
         try:
-            session.execute(positions.create())
+            create_table(session, positions.create())
         except NoSuchObject:
             session.execute(f"CREATE SCHEMA {session.dialect.quote(where.schema)}")
-            session.execute(positions.create())
+            create_table(session, positions.create())
     return read(session, positions)
 
 
