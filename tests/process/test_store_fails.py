@@ -108,11 +108,11 @@ def test_report_of_a_rolling_audit_survives_a_deleted_store_file(tables: Path, s
 
 
 def test_reading_by_a_new_connection_says_that_the_file_was_deleted(tables: Path, store: Store) -> None:
-    for path in tables.glob("store.db*"):
-        path.unlink()
-    store.engine.dispose()
-    with pytest.raises(StoreUnavailable, match="deleted or replaced"), store.reading() as connection:
-        connection.execute(sa.text("SELECT count(*) FROM auditor_standing"))
+    with store.engine.connect():  # which keeps the file's inode from being used again
+        for path in tables.glob("store.db*"):
+            path.unlink()
+        with pytest.raises(StoreUnavailable, match="deleted or replaced"), store.reading() as connection:
+            connection.execute(sa.text("SELECT count(*) FROM auditor_standing"))
 
 
 def test_report_survives_a_store_locked_by_another_process(tables: Path, store: Store) -> None:
