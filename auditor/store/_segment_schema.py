@@ -46,9 +46,11 @@ segment_progress = Table(
     Column("pipeline", name(), primary_key=True),
     Column("through", number(), nullable=False),
     Column("clock", number(), nullable=False),
+    Column("replaced", Integer(), nullable=False, server_default="0"),
     **MYSQL,
 )
-"""Up to which position a pipeline's events were cut, and the latest commit until there, in microseconds since 1970."""
+"""Up to which position a pipeline's events were cut, the latest commit until there, in microseconds since 1970, and how often segments were
+replaced, by which their writer notices it."""
 
 segment_registers = Table(
     "auditor_segment_registers",

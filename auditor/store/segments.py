@@ -22,6 +22,8 @@ class Cut:
     """The latest commit, in microseconds since 1970."""
     free: Mapping[str, int] = field(default_factory=dict)
     """By table, up to which position all its events are in segments that ended."""
+    replaced: int = 0
+    """How often segments of the pipeline were replaced."""
 
 
 def get_cut(store: Store, pipeline: str) -> Cut:
@@ -30,18 +32,22 @@ def get_cut(store: Store, pipeline: str) -> Cut:
     with store.reading() as connection:
         row = connection.execute(select(segment_progress).where(segment_progress.c.pipeline == pipeline)).one_or_none()
         free = {one.table_name: one.free_through for one in connection.execute(tables)}
-    return Cut(row.through, row.clock, free) if row else Cut()
+    return Cut(row.through, row.clock, free, row.replaced) if row else Cut()
 
 
 def record_cut(
     store: Store, pipeline: str, ended: Sequence[Segment], cut: Cut, also: Sequence[Callable[[Connection, Sequence[Segment]], object]] = ()
-) -> None:
+) -> bool:
     """List segments that ended, and how far the stream was cut with them; ``also`` is done with them in this one transaction.
 
+    Does nothing and returns False if segments of the pipeline were replaced since the cut before, so that the next ones begin elsewhere.
     Raises StoreError.
     """
 
-    def work(connection: Connection) -> None:
+    def work(connection: Connection) -> bool:
+        known = select(segment_progress.c.replaced).where(segment_progress.c.pipeline == pipeline).with_for_update()
+        if (connection.execute(known).scalar_one_or_none() or 0) != cut.replaced:
+            return False
         for one in ended:
             same = and_(_of(pipeline, one.table), segments.c.last_position == one.last, segments.c.last_row == one.last_row)
             connection.execute(delete(segments).where(same))
@@ -51,8 +57,9 @@ def record_cut(
             _replace(connection, segmented_tables, {"pipeline": pipeline, "table_name": table}, {"free_through": position})
         for one_more in also:
             one_more(connection, ended)
+        return True
 
-    store.write(work)
+    return store.write(work)
 
 
 def replace_listed(
@@ -65,7 +72,7 @@ def replace_listed(
 ) -> list[Segment]:
     """List segments instead of those of a table that start from one place to another, both inclusive, and return these.
 
-    ``also`` is done in the same transaction. Raises StoreError.
+    ``also`` is done in the same transaction. The pipeline's writer goes on behind the last segment that is listed then. Raises StoreError.
     """
     (first, first_row), (last, last_row) = within
     begins = or_(segments.c.first_position > first, and_(segments.c.first_position == first, segments.c.first_row >= first_row))
@@ -73,6 +80,8 @@ def replace_listed(
     chosen = and_(_of(pipeline, table), begins, ends)
 
     def work(connection: Connection) -> list[Segment]:
+        once_more = {"replaced": segment_progress.c.replaced + 1}
+        connection.execute(update(segment_progress).where(segment_progress.c.pipeline == pipeline).values(once_more))
         gone = [_segment(row) for row in connection.execute(select(segments).where(chosen))]
         connection.execute(delete(segments).where(chosen))
         for one in instead:

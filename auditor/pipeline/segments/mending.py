@@ -113,7 +113,7 @@ class _Mending:
         """Copy the good side's segments of a stretch, and list them instead of the bad side's. Raises SegmentFailed and StoreError."""
         named = Mended(self.table, start[0], end[0])
         standing = [one for one in good if not one.doubled]
-        if refused := self._refuse(standing, bad, start, end):
+        if refused := self._refuse(standing, bad):
             return replace(named, refused=refused)
         sources: list[Segment] = []
         for entry in standing:
@@ -129,14 +129,13 @@ class _Mending:
         paths = tuple(one.path for one in copies), tuple(one.path for one in gone)
         return replace(named, copied=paths[0], replaced=paths[1], targets=tuple(self._targets(start[0])))
 
-    def _refuse(self, good: Sequence[RegisteredSegment], bad: Sequence[RegisteredSegment], start: Place, end: Place) -> str:
+    def _refuse(self, good: Sequence[RegisteredSegment], bad: Sequence[RegisteredSegment]) -> str:
         if not good:
             back = f"copy from {self.bad.name} instead" if not self.good.is_anew else "look at it, and reset the pipeline if it is wrong"
             return f"{self.good.name} has no segment there; {back}"
-        newest = segment_register.list_entries(self.store, self.audit, self.table, self.bad.name, newest=True, limit=1)
-        is_newest = any(one.start == newest[0].start for one in bad) if newest else False
-        if is_newest and [(one.start, one.end) for one in good] != [(one.start, one.end) for one in bad]:
-            return f"it is the newest of {self.bad.name}, and ends elsewhere; try again after its next segment"
+        behind = _all(self.store, self.audit, self.table, self.good.name, after=good[-1].start)
+        if bad and good[-1].end < bad[-1].end and all(one.doubled for one in behind):
+            return f"{self.bad.name} has events behind the last segment of {self.good.name}; try again after that one's next segment"
         return ""
 
     def _write(self, one: Segment) -> Segment:
@@ -163,9 +162,8 @@ def _register(
         segment_register.replace_segments(connection, one.register.audit, one.side, table, start, end, entries)
 
 
-def _all(store: Store, audit: str, table: str, side: str) -> list[RegisteredSegment]:
+def _all(store: Store, audit: str, table: str, side: str, after: Place = FIRST) -> list[RegisteredSegment]:
     found: list[RegisteredSegment] = []
-    after = FIRST
     while page := segment_register.list_entries(store, audit, table, side, after=after):
         found += page
         after = page[-1].start

@@ -72,7 +72,8 @@ class SegmentWriter:
         """Cut the next events that were staged, and return whether there were any.
 
         All events up to a position that was staged are listed, because a batch is listed at once: so all tables are cut up to the same
-        position. Raises SegmentFailed, StagingFailed and StoreError; nothing is listed then, and the step can be repeated.
+        position. Where segments were replaced meanwhile, nothing is listed, and the next step goes on behind them. Raises SegmentFailed,
+        StagingFailed and StoreError; nothing is listed then, and the step can be repeated.
         """
         before = self._cut or self._begin()
         staged = pipelines.get_pipeline(self.store, self.pipeline).staged_through or 0
@@ -84,11 +85,15 @@ class SegmentWriter:
         try:
             for table, listed in sorted(found.items()):
                 ended += [self._join(table, *places) for places in self._count(self._tables[table], listed, ticks, through)]
-            cut = Cut(through, clock, {name: _free(state, through) for name, state in self._tables.items()})
-            segments.record_cut(self.store, self.pipeline, ended, cut, [one.enter for one in self._registered])
+            free = {name: _free(state, through) for name, state in self._tables.items()}
+            cut = Cut(through, clock, free, before.replaced)
+            recorded = segments.record_cut(self.store, self.pipeline, ended, cut, [one.enter for one in self._registered])
         except BaseException:
             self._cut = None  # what was counted is read again
             raise
+        if not recorded:
+            self._cut = None
+            return True
         self._cut = cut
         if ended:
             rows, size = sum(one.rows for one in ended), sum(one.bytes for one in ended)
