@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
+
+import pymysql
 
 from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.dump import Request, Source, log_status
@@ -51,6 +54,19 @@ class LiveLog:
     def end(self) -> Place:
         with closing(mysql.connect(self.url)) as connection:
             return log_status(connection).end
+
+    def purge(self) -> None:
+        """Begin a file of the log, and delete all before it. Readers are ended: a server keeps the files that it believes to be read."""
+        self.run("FLUSH BINARY LOGS")
+        file = self.end().file
+        deadline = time.monotonic() + 20
+        while self.run("SHOW BINARY LOGS")[0][0] != file:
+            assert time.monotonic() < deadline, "the server keeps the files"
+            for (number,) in self.run("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"):
+                with suppress(pymysql.MySQLError):  # gone already
+                    self.run(f"KILL {number}")
+            self.run(f"PURGE BINARY LOGS TO '{file}'")
+            time.sleep(0.05)
 
     def scan(self, start: Place, until: Place | None = None) -> list[LogRange]:
         return self.marked(Mark(start), until)[0]

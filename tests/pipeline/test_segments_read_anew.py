@@ -60,8 +60,7 @@ def test_the_log_read_anew_is_the_other_side(engine: LiveEngine, tmp_path: Path)
         assert mended.copied and segment_audits.run(settings, store, "log").verdict is Verdict.MATCH
         segment_files.reset(settings, store, "log", by="ada")
         assert segment_audits.run(settings, store, "log").verdict is Verdict.MATCH, "the file in which the pipeline stands is read again"
-        log.run("FLUSH BINARY LOGS")
-        log.run(f"PURGE BINARY LOGS TO '{log.end().file}'")
+        log.purge()
         gone = segment_audits.run(settings, store, "log")
         assert (gone.state, gone.exit_code) == (State.FAILED, PositionLost.exit_code)
         assert "so what shop staged since is not compared: position binlog." in gone.reasons[0]
