@@ -63,6 +63,8 @@ class Projection:
             raise ColumnRefused(f"{table}: two columns would be named {twice!r}; rename or exclude one of them")
         self.schema = TableSchema(schema.database, schema.table, columns, tuple(rename.get(name, name) for name in schema.key))
         """The table's columns as parts and targets have them."""
+        self.leaves_out = self._filter is not None or self._is_key_masked
+        """Whether it leaves out events: rows outside the filter, and bounds of digests."""
         self._changes_rows = len(self._kept) < self._width or bool(self._masked)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from auditor.errors import StagingFailed, StagingFull
 from auditor.model import Part
+from auditor.pipeline.event_count import Tally
 from auditor.pipeline.events import ARROW_SCHEMA
 from auditor.pipeline.s3_folder import Folder, S3Folder
 from auditor.pipeline.staged_parts import ENDING, FOLDER_MODE, ROWS_PER_GROUP, UNFINISHED, make_folder
@@ -48,6 +49,8 @@ class WrittenPart:
 
     part: Part
     schema_json: str | None = None
+    tally: Tally = field(default_factory=Tally)
+    """The events that went into its file."""
 
 
 def write_parts(root: Folder, batches: Iterable[pa.RecordBatch]) -> list[WrittenPart]:
@@ -162,9 +165,9 @@ class _TableWriter:
 
     def _finish(self) -> None:
         if self._part:
-            part = self._part.finish()
+            part, tally = self._part.finish(), self._part.tally
             self._part = None
-            self._written.append(WrittenPart(part, self._announced.pop(part.schema_id, None)))
+            self._written.append(WrittenPart(part, self._announced.pop(part.schema_id, None), tally))
 
 
 class _UnfinishedPart:
@@ -174,7 +177,7 @@ class _UnfinishedPart:
         self.schema_id = schema_id
         self._root, self._table, self._first = root, table, first
         self._path = Path(quote(table, safe="."), f"{first:019d}{ENDING}")
-        self._last, self._rows = first, 0
+        self._last, self.tally = first, Tally()
         self._unfinished: Path | None = None
         with self._failures():
             self._handle = self._open()
@@ -195,7 +198,8 @@ class _UnfinishedPart:
         """Write sorted events as a row group."""
         with self._failures():
             self._writer.write_table(events, row_group_size=events.num_rows)
-        self._rows, self._last, self._time = self._rows + events.num_rows, _place(events, -1)[0], events["time"][-1].as_py()
+        self.tally.add(events)
+        self._last, self._time = _place(events, -1)[0], events["time"][-1].as_py()
 
     def finish(self) -> Part:
         """Let the part take its place, and return it."""
@@ -212,7 +216,7 @@ class _UnfinishedPart:
             if self._unfinished and isinstance(self._root, Path):
                 self._unfinished.replace(self._root / self._path)
                 _sync(self._unfinished.parent)
-        return Part(self._table, self._first, self._last, self._rows, size, self.schema_id, str(self._path), self._time)
+        return Part(self._table, self._first, self._last, self.tally.events, size, self.schema_id, str(self._path), self._time)
 
     def abandon(self) -> None:
         """Delete what was written."""

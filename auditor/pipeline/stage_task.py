@@ -20,6 +20,7 @@ from auditor.config import Pipeline
 from auditor.errors import AuditorError, BadExpression, ColumnRefused, StagingFailed, ValueRefused
 from auditor.model import Part, TableNote
 from auditor.pipeline.columns import Projection, Rules
+from auditor.pipeline.event_count import EventCount, Tally
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.live.staged_sums import TaskSums
 from auditor.pipeline.part_writer import WrittenPart, write_parts
@@ -40,18 +41,29 @@ def stage_task(root: str, rules: TableRules, batches: Iterable[pa.RecordBatch]) 
     """
     try:
         notes: list[TableNote] = []
-        sums = TaskSums(root)
-        written = write_parts(folder_at(root), _project(batches, rules, notes, sums))
+        sums, count = TaskSums(root), EventCount()
+        written = write_parts(folder_at(root), _project(batches, rules, notes, sums, count))
+        count.check(_by_table(written))
         sums.write(one.part for one in written)
         yield _entries([_to_json(one) for one in written], [_note_json(one) for one in notes], "")
     except AuditorError as error:
         yield _entries([], [], f"{type(error).__name__}: {error}")
 
 
-def _project(batches: Iterable[pa.RecordBatch], rules: TableRules, notes: list[TableNote], sums: TaskSums) -> Iterator[pa.RecordBatch]:
+def _by_table(written: Iterable[WrittenPart]) -> dict[str, Tally]:
+    found: dict[str, Tally] = {}
+    for one in written:
+        found.setdefault(one.part.table, Tally()).add_up(one.tally)
+    return found
+
+
+def _project(
+    batches: Iterable[pa.RecordBatch], rules: TableRules, notes: list[TableNote], sums: TaskSums, count: EventCount
+) -> Iterator[pa.RecordBatch]:
     """Yield the projected events, each batch of one table, of batches that announce each schema before its rows; append notes on tables.
 
-    Each batch is projected before the next one is decoded. Events that cannot be projected are noted. Raises StagingFailed.
+    What is decoded is summed up, and what is to be written is counted. Each batch is projected before the next one is decoded. Events that
+    cannot be projected are noted. Raises StagingFailed.
     """
     projections: dict[str, Projection | AuditorError] = {}
     schemas: dict[str, TableSchema] = {}
@@ -74,6 +86,8 @@ def _project(batches: Iterable[pa.RecordBatch], rules: TableRules, notes: list[T
                 continue
             projected, refused = _apply(projection, chosen)
             notes += refused
+            table = f"{schemas[schema_id].database}.{schemas[schema_id].table}"
+            count.take(table, chosen, projected, sum(note.events for note in refused), projection.leaves_out)
             yield from projected
 
 

@@ -43,6 +43,8 @@ def on_the_way(mangle: Callable[[Events], Events], *statements: str) -> Callable
         world.mangle = mangle
         world.strike(*(one.format(table=world.table) for one in statements))
         world.mangle = None
+        if world.is_stopped:  # as a supervisor starts it again, and the fault is gone
+            world.go_on()
 
     return inject
 

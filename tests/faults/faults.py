@@ -33,7 +33,6 @@ TIMES = {"counts": "of times it compares the least, the greatest, and how many a
 LENGTHS = {"counts": "of texts it compares the number of characters, and how many are NULL"}
 FLOATS = {"counts": "of floating-point numbers it compares the least, the greatest, and how many are NULL"}
 IN_TARGET = {"segment audit": "it compares what was staged with the log, and does not look into the target"}
-NOT_SUMMED = {"live summaries": "its sums are written beside parts, and what comes into no part is in none; a rescan sees it"}
 DECODED = {"live summaries": "its sums are of the events as they were decoded, and so is the target; a rescan sees it"}
 NOT_LOGGED = {"live summaries": "the stream that keeps its sums does not have it; a rescan sees it"}
 IN_NEITHER = {"segment audit": "both of its sides come from the log", **NOT_LOGGED}
@@ -43,7 +42,7 @@ DECODING, STAGING, FILES, MERGE, TARGET, LOG = "decoding", "between decoding and
 FAULTS: dict[str, Fault] = {
     "no fault": Fault("nowhere", places.nothing),
     "value decoded wrongly": Fault(DECODING, in_value("item", str.upper, in_decoding), {**LENGTHS, **DECODED}),
-    "dropped batch": Fault(STAGING, places.in_lull(on_the_way(events.drop, UPDATE, DELETE, INSERT)), NOT_SUMMED),
+    "dropped batch": Fault(STAGING, places.in_lull(on_the_way(events.drop, UPDATE, DELETE, INSERT))),
     "doubled batch": Fault(STAGING, on_the_way(events.double, UPDATE, DELETE, INSERT)),
     "reordered events": Fault(STAGING, on_the_way(events.reorder, UPDATE, UPDATE.replace("12.345", "13"))),
     "lost delete": Fault(STAGING, on_the_way(events.lose, AROUND[0], DELETE, AROUND[1])),

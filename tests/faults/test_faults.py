@@ -37,12 +37,14 @@ def test_an_alarm_is_raised_where_something_is_wrong(engines: Engines, tmp_path:
         world.fill(100)
         found = {}
         with running(world):
-            for fault in ("no fault", "lost delete"):
+            for fault in ("lost delete", "truncated text"):
                 FAULTS[fault].inject(world)
                 row = matrix.Row(find_damage(world), {"exact aligned": METHODS["exact aligned"](world)})
                 assert list(matrix.check(fault, row)) == []
                 found[fault] = row.damage, row.found["exact aligned"].caught
-    assert found == {"no fault": ("", False), "lost delete": ("1 extra", True)} and world.hits == 1
+        told = METHODS["pipeline"](world)
+    assert found == {"lost delete": ("", False), "truncated text": ("1 changed", True)} and world.hits > 1
+    assert told.caught and "came into parts; nothing of this batch was staged" in told.sentence, "the lost event is staged again"
 
 
 @pytest.fixture(scope="module")

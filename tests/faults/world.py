@@ -166,6 +166,12 @@ class World(LiveRoad):
             f"{end} did not arrive within {PATIENCE} s; {self.failures} {self.said} {pipelines.list_merges(self.store, PIPELINE)}"
         )
 
+    def go_on(self) -> None:
+        """Let what had stopped the pipeline be over, and wait until the target holds what the log has now."""
+        with self.staging:
+            self.is_stopped = False
+        self.arrived(self.log.end())
+
     def is_cut(self) -> bool:
         """Return whether the segment has ended that holds the last event of the fault."""
         last = segments.last_places(self.store, PIPELINE).get(f"{self.database}.{self.table}", (0, 0))
