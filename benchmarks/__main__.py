@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import copies, cost, data, duel, load, measurements, mending, process, ratios, road, stream
+from benchmarks import copies, cost, data, duel, live, load, measurements, mending, process, ratios, road, stream
 from benchmarks.auditor_tool import Auditor, AuditorWithoutPrescan
 from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
@@ -19,7 +19,7 @@ from benchmarks.rivals import DATA_DIFF, RELADIFF, DataValidation, Pair, TableSy
 from benchmarks.servers import Servers, open_servers
 from tests.servers._process import Unavailable
 
-PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream", "road", "repair")
+PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream", "road", "live", "repair")
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")
 DIRECTORY = Path(__file__).parent
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = Results(
         process.describe_machine(), calls=[f"{when}, {process.load_average()}: `{command}`; {measured}, up to {repeat} runs each"]
     )
-    tools = _available_tools(options.tools, results) if set(parts) - {"cost", "ratios", "load", "stream", "road", "repair"} else []
+    tools = _available_tools(options.tools, results) if set(parts) - {"cost", "ratios", "load", "stream", "road", "live", "repair"} else []
     results.tools = {tool.name: tool.about for tool in tools}
     with tempfile.TemporaryDirectory(prefix="auditor-bench-") as scratch, open_servers() as servers:
         directory = Path(scratch)
@@ -67,6 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "road" in parts:
                 for engine in _chosen(road.ENGINES, options):
                     results.roads += road.measure(servers, engine, rows, options.scenarios)
+            if "live" in parts:
+                for pair in live.PAIRS:
+                    if not options.engines or pair.partition("-")[0] in options.engines:
+                        results.lives.append(live.measure(servers, pair, rows, repeat))
             if "repair" in parts:
                 _run_repair(results, servers, sizes["repair"], rows, repeat)
         finally:
@@ -197,7 +201,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--tools", nargs="+", metavar="NAME", help="only tools whose name starts with one of these")
     parser.add_argument(
-        "--engines", nargs="+", choices=cost.ENGINES, help="only these engines in parts cost, ratios, stream and road (default: all)"
+        "--engines", nargs="+", choices=cost.ENGINES, help="only these engines in parts cost, ratios, stream, road and live (default: all)"
     )
     parser.add_argument(
         "--output",

@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.copies import Copy
 from benchmarks.cost import Cost
 from benchmarks.duel import Row
+from benchmarks.live import LiveCost
 from benchmarks.load import Load
 from benchmarks.mending import Mended
 from benchmarks.ratios import Ratios
@@ -46,6 +47,7 @@ def merge(results: Results, directory: Path) -> Results:
         threads=rows("threads"),
         streams=list({stream.engine: stream for stream in (*before.streams, *results.streams)}.values()),
         roads=list({(road.engine, road.targets): road for road in (*before.roads, *results.roads)}.values()),
+        lives=list({(one.pair, one.rows): one for one in (*before.lives, *results.lives)}.values()),
         copies=list({(one.target, one.road, one.rows): one for one in (*before.copies, *results.copies)}.values()),
         mended=list({(one.tool, one.table): one for one in (*before.mended, *results.mended)}.values()),
         loads=list({(load.pair, load.rows, load.store, load.pause): load for load in (*before.loads, *results.loads)}.values()),
@@ -61,6 +63,7 @@ def read(directory: Path) -> Results:
     results.streams = [Stream(**stream) for stream in values.get("streams", ())]
     results.roads = [Road(**road) for road in values.get("roads", ())]
     results.loads = [Load(**load) for load in values.get("loads", ())]
+    results.lives = [LiveCost(**one) for one in values.get("lives", ())]
     results.copies = [Copy(**one) for one in values.get("copies", ())]
     results.mended = [Mended(**one) for one in values.get("mended", ())]
     for part in ("duels", "growth", "threads"):

@@ -198,9 +198,10 @@ class AuditRun:
         draft = replace(build.draft_plan(self.name, self.audit, self.reader, tables, method, None), snapshot="whole")
         if chosen := living.choose(draft, self.reader.stopped):
             try:
-                self.plan = live_run.plan_target(self.audit, self.reader, tables, chosen)
+                self.plan = live_run.plan_target(self.audit, self.reader, tables, chosen, self.earlier.unequal_shares)
                 self.checkpoint.save_plan(self.plan, self.schema)
                 self.findings = live_run.compare_live(self.audit, self.reader, self.plan, living, self.aligning)
+                self.prescan_note = self.findings.prescan
                 self.reader.ask_each(self._check_columns)
                 return
             except LiveSummariesWrong as error:

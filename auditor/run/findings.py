@@ -25,6 +25,8 @@ class Findings:
     states: Mapping[int, str] = field(default_factory=dict)
     """How each unequal partition, by id, was settled."""
     measures: tuple[Measure, ...] = ()
+    prescan: str = ""
+    """What a pre-scan found, as a sentence; empty if there was none."""
     verdict: Verdict = Verdict.UNKNOWN
     reasons: tuple[str, ...] = ()
 

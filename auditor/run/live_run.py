@@ -1,7 +1,8 @@
 """Compare a target, read in one snapshot that says where it stands, with the stream's sums of the source as of there.
 
-The signatures of all partitions are read first, and the power sums of those that differ, in the same snapshot. Rows are then fetched by
-key from both sides. A row that has changed in the source meanwhile is looked at again, once the pipeline has merged past that change.
+The signatures of all partitions, or of stretches of them, are read first, and the power sums of those that differ, in the same snapshot.
+Rows are then fetched by key from both sides. A row that has changed in the source meanwhile is looked at again, once the pipeline has
+merged past that change.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from auditor.compare.readable import with_readable_keys
 from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.errors import LiveSummariesUnusable
-from auditor.model import NULL_PARTITION, Plan, Prescan, Side, Verdict
+from auditor.model import NULL_PARTITION, Plan, Side, Verdict
 from auditor.planning import introspect, planner
 from auditor.planning.columns import Endpoint
+from auditor.planning.prescan import decide
 from auditor.run.aligning import Aligning
 from auditor.run.chunk_check import check_chunks
 from auditor.run.findings import Findings
+from auditor.run.live_prescan import read_stretches, select
 from auditor.run.living import Living
 from auditor.run.locate import estimate_similarity, locate_as_of, plan_of_partitions
+from auditor.run.prescan import ReadResult
 from auditor.run.scan import scan_side
 from auditor.sql import render
 from auditor.summary import arrays
@@ -42,14 +46,19 @@ WHOLE_SIGNATURE = 60
 
 AGAIN = "more rows differ there than live summaries name; a scan of the source names them: auditor run {audit} --rescan"
 
+TOLERATED = "the rows that differ may all be within their tolerances, which only a look at each tells: auditor run {audit} --rescan"
 
-def plan_target(audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan) -> Plan:
-    """Return the plan by which the target is read, under a draft that has the partitions of an epoch. Only the target is asked."""
+
+def plan_target(audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan, unequal_shares: Sequence[float] = ()) -> Plan:
+    """Return the plan by which the target is read, under a draft that has the partitions of an epoch. Only the target is asked.
+
+    ``unequal_shares`` are the shares of partitions that differed in earlier runs, which decide on a pre-scan.
+    """
     bounds = reader.ask_side("target", lambda side, session: introspect.read_bounds(draft, side, session, audit.partition.rows))
     pinned = pin_partitions(audit, draft)
     plan = planner.finish(draft, pinned, tables, {"source": bounds, "target": bounds})
-    signed = Prescan(used=False, why="the signatures of all partitions are compared with the stream's")
-    plan = replace(plan, partitioning=draft.partitioning, salt=draft.salt, prescan=signed)
+    plan = replace(plan, partitioning=draft.partitioning, salt=draft.salt)
+    plan = replace(plan, prescan=decide(plan, audit, unequal_shares))
     return check_chunks(reader, plan, ("target",))
 
 
@@ -69,8 +78,9 @@ def compare_live(audit: Audit, reader: Reader, plan: Plan, living: Living, align
     looker, broken = _Looker(reader, plan, living), reader.snapshots_broken
     looker.open()
     aligning.let_go()
-    aligned = looker.read_all()
-    findings = Findings(aligned, compare(aligned, allow_empty=audit.allow_empty, label=plan.label))
+    found = looker.read_all()
+    aligned = found.aligned
+    findings = Findings(aligned, compare(aligned, allow_empty=audit.allow_empty, label=plan.label), prescan=found.note)
     moved = 0
     if plan.method == "exact":
         unequal = looker.read_again(aligned)
@@ -85,11 +95,22 @@ def compare_live(audit: Audit, reader: Reader, plan: Plan, living: Living, align
         findings.jaccard = estimate_similarity(plan, aligned)
     if reader.snapshots_broken != broken or reader.unshared:
         raise LiveSummariesUnusable("the target's snapshot was lost while the table was read; run the audit again")
-    findings.verdict, findings.reasons = verdict.conclude(findings.comparison, findings.differences, findings.jaccard, audit.threshold)
+    known = findings.comparison, findings.differences, findings.jaccard
+    findings.verdict, findings.reasons = found.doubt(*verdict.conclude(*known, audit.threshold))
+    _doubt_tolerated(plan, findings)
     reader.end_snapshots()
     living.note_compared(looker.first, moved)
     findings.reasons = (*_claim(findings.verdict, living), *findings.reasons, *looker.later)
     return findings
+
+
+def _doubt_tolerated(plan: Plan, findings: Findings) -> None:
+    """Claim no difference where all rows that differ were only counted: they may deviate within the tolerances."""
+    found, aligned = findings.differences, findings.aligned
+    if findings.verdict is not Verdict.MISMATCH or not plan.is_tolerant or found is None or found.missing or found.extra or found.changed:
+        return
+    if bool((aligned.rows["source"] == aligned.rows["target"]).all()):
+        findings.verdict, findings.reasons = Verdict.UNKNOWN, (*findings.reasons, TOLERATED.format(audit=plan.audit))
 
 
 def _claim(found: Verdict, living: Living) -> tuple[str, ...]:
@@ -123,17 +144,19 @@ class _Looker:
         self.first = self.first or self.position
         self.source = _with_keys(self.plan, target.run(lambda session: sums.read(session, epoch, self.position)))
 
-    def read_all(self) -> Aligned:
-        """Return all partitions, by their signatures where the method computes more."""
+    def read_all(self) -> ReadResult:
+        """Return all partitions: from stretches where the plan says so, else by their signatures where the method computes more."""
+        if self.plan.prescan and self.plan.prescan.used:
+            return read_stretches(self.reader, self.plan, _project(self.source, self.plan), self._read)
         cheap = self._cheap()
-        target = self._read(cheap)
-        return align(_project(self.source, cheap), target)
+        return ReadResult(align(_project(self.source, cheap), self._read(cheap)))
 
     def read_again(self, aligned: Aligned) -> Aligned:
         """Return those partitions that differ, by the method."""
         numbers = aligned.partition[aligned.unequal]
         on_target = aligned.partition[aligned.unequal & aligned.present["target"]]
-        if self._cheap() is self.plan or not len(numbers):
+        by_method = self.plan.prescan is not None and self.plan.prescan.used  # what differs was read so behind the stretches
+        if by_method or self._cheap() is self.plan or not len(numbers):
             return aligned.select(aligned.unequal)
         whole = len(on_target) > MOST_AGAIN * len(aligned.partition)
         plan = self.plan if whole else plan_of_partitions(self.reader, self.plan, on_target.tolist())
@@ -177,8 +200,7 @@ def _project(sums: Summaries, plan: Plan) -> Summaries:
 
 
 def _only(sums: Summaries, numbers: Sequence[int]) -> Summaries:
-    chosen = np.isin(sums.partition, np.array(numbers, np.int64))
-    return Summaries(**{name: getattr(sums, name)[chosen] for name in Summaries.__slots__})
+    return select(sums, np.isin(sums.partition, np.array(numbers, np.int64)))
 
 
 def _with_keys(plan: Plan, sums: Summaries) -> Summaries:

@@ -71,16 +71,16 @@ def read(reader: Reader, plan: Plan, checkpoint: Checkpoint) -> ReadResult:
         )
         seen = scan(reader, plan_of_stretches(plan), stage)
         equal = seen.equal & ~_find_touched(plan, seen.partition.tolist(), stage.skip)
-        rest = _plan_of_rest(reader, plan, seen, equal, saved)
+        rest = plan_of_rest(reader, plan, seen, equal, saved)
         left_rows = {side: int(seen.rows[side][~equal].sum()) for side in SIDES} if plan.partitioning.strategy == "range" else {}
         by_method = Stage(saved=saved, rows=left_rows, save=checkpoint.save_chunk, siblings=siblings)
         again = scan(reader, rest, by_method) if rest else None
     aligned = _join(plan, seen.select(equal) if again is None or plan.partitioning.strategy == "range" else None, again)
     is_resumed = bool(any(stage.saved.values()) or stage.skip)
     aligned = replace(aligned, shard_rows={} if stage.skip else seen.shard_rows)
-    contradicted = 0 if again is None or is_resumed or not reader.saw_one_snapshot else _count_contradicted(plan, seen, again)
+    contradicted = 0 if again is None or is_resumed or not reader.saw_one_snapshot else count_contradicted(plan, seen, again)
     assumed = stretches.partitions_of(seen.select(equal), plan)[0].tolist() if plan.partitioning.strategy == "range" else ()
-    return ReadResult(aligned, _note(plan, seen, equal), tuple(assumed), contradicted)
+    return ReadResult(aligned, describe(plan, seen, equal), tuple(assumed), contradicted)
 
 
 def _find_touched(plan: Plan, numbers: Sequence[int], chunks: Sequence[Chunk]) -> Flags:
@@ -93,22 +93,23 @@ def _overlaps(plan: Plan, number: int, chunk: Chunk) -> bool:
         return True
     if number == NULL_PARTITION:
         return chunk.null_key
-    width = _keys_of_stretch(plan)
+    width = keys_of_stretch(plan)
     return Chunk(number * width, (number + 1) * width).overlaps(chunk)
 
 
-def _keys_of_stretch(plan: Plan) -> int:
+def keys_of_stretch(plan: Plan) -> int:
+    """Return how many keys a stretch of key ranges has."""
     return plan.partitioning.size * (plan.prescan.partitions if plan.prescan else 1)
 
 
-def _plan_of_rest(reader: Reader, plan: Plan, seen: Aligned, equal: Flags, saved: SavedChunks) -> Plan | None:
+def plan_of_rest(reader: Reader, plan: Plan, seen: Aligned, equal: Flags, saved: SavedChunks) -> Plan | None:
     """Return the plan that reads what is not known to be equal; None if nothing is left."""
     left = {int(number) for number in seen.partition[~equal]}
     skipped = [chunk for found in saved.values() for chunk, _ in found]
     if any(chunk.null_key for chunk in skipped):
         left.add(NULL_PARTITION)
     if skipped and plan.least is not None and plan.greatest is not None:
-        width = _keys_of_stretch(plan)
+        width = keys_of_stretch(plan)
         grid = range(plan.least // width, plan.greatest // width + 1)
         left |= {number for number, touched in zip(grid, _find_touched(plan, grid, skipped), strict=True) if touched}
     if not left and not skipped:
@@ -129,7 +130,7 @@ def _plan_of_rest(reader: Reader, plan: Plan, seen: Aligned, equal: Flags, saved
 
 def _key_spans(plan: Plan, numbers: Sequence[int]) -> list[tuple[int, int]]:
     """Return the keys of stretches as ranges, first (inclusive) to end (exclusive), without partitions that the run does not read."""
-    size, partitions = plan.partitioning.size, _keys_of_stretch(plan) // plan.partitioning.size
+    size, partitions = plan.partitioning.size, keys_of_stretch(plan) // plan.partitioning.size
     spans = [(first * partitions, (last + 1) * partitions) for first, last in consecutive_ranges(numbers)]
     if plan.partition_ranges:
         spans = [(max(a, c), min(b, d)) for a, b in spans for c, d in plan.partition_ranges if max(a, c) < min(b, d)]
@@ -166,16 +167,17 @@ def _join(plan: Plan, equal: Aligned | None, again: Aligned | None) -> Aligned:
     return align(sides["source"], sides["target"])
 
 
-def _count_contradicted(plan: Plan, seen: Aligned, again: Aligned) -> int:
+def count_contradicted(plan: Plan, seen: Aligned, again: Aligned) -> int:
     """Return how many stretches differ although none of their partitions does."""
     if plan.partitioning.strategy != "range":
         return int(bool(again.equal.all()))
-    partitions = _keys_of_stretch(plan) // plan.partitioning.size
+    partitions = keys_of_stretch(plan) // plan.partitioning.size
     parents = np.where(again.partition == NULL_PARTITION, NULL_PARTITION, again.partition // partitions)
     return int((~np.isin(seen.partition[~seen.equal], parents[~again.equal])).sum())
 
 
-def _note(plan: Plan, seen: Aligned, equal: Flags) -> str:
+def describe(plan: Plan, seen: Aligned, equal: Flags) -> str:
+    """Return what a pre-scan found, as a sentence; empty if there are no rows."""
     count, left = len(equal), int((~equal).sum())
     if not count:
         return ""

@@ -90,6 +90,15 @@ def add(parts: Sequence[Summaries]) -> Summaries:
     return replace(found, syndromes=found.syndromes % P)
 
 
+def unite(sums: Summaries, ids: Integers) -> Summaries:
+    """Return signatures of unions of partitions; ``ids`` are the unions' numbers, (n,) int64."""
+    united, place = np.unique(ids, return_inverse=True)
+    rows, words = np.zeros(len(united), np.int64), np.zeros((len(united), sums.words.shape[1]), np.int64)
+    np.add.at(rows, place, sums.rows)
+    np.add.at(words, place, sums.words)
+    return of(united, rows, words, np.zeros((len(united), 0), np.int64))
+
+
 def minus(sums: Summaries) -> Summaries:
     """Return what takes these sums away."""
     return of(sums.partition, -sums.rows, -sums.words, -sums.syndromes)

@@ -28,11 +28,11 @@ class AlignedRoad(LiveRoad):
 
     def __init__(
         self, folder: Path, source: LiveEngine, table: str, into: str = "", schema: str = "shop", more: str = "", name: str = PIPELINE,
-        store: str = "",
+        store: str = "", columns: str = "{}",
     ) -> None:  # fmt: skip
         sides = f"source: {{connection: source, table: {table}}}, target: {{connection: warehouse, table: {schema}.{table}}}"
         audits = f"{{{AUDIT}: {{{sides}, align: pipeline{', ' * bool(more)}{more}}}}}"
-        super().__init__(folder, source, table, into=into, schema=schema, audits=audits, name=name, store=store)
+        super().__init__(folder, source, table, columns, into=into, schema=schema, audits=audits, name=name, store=store)
         self.table, self.schema, self.log = table, schema, LiveLog(source.url)
 
     def fill(self, rows: int, first: int = 0) -> None:
