@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from auditor.service import segment_audits
@@ -18,9 +17,6 @@ from tests.live import LiveEngine
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "faults.md"
-RESULTS = ROOT / "build" / "faults.json"
-"""What the last run of each fault found, so that a run of some of them renews their rows of the page."""
-
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 
 
@@ -60,15 +56,20 @@ def check(fault: str, row: Row) -> Iterable[str]:
             yield f"{fault}: {method} does raise an alarm, and the matrix explains why it does not: {found.sentence}"
 
 
-def render(rows: Mapping[str, Row]) -> str:
-    """Return the tables in Markdown."""
-    head = ["fault", "where", "wrong in the target", *METHODS]
-    lines = [head, ["---"] * len(head)]
+def render(rows: Mapping[str, Row], before: str) -> str:
+    """Return the tables in Markdown: of these faults what was found now, of others what the tables ``before`` say."""
+    table, *told = before.split("\n### ")
+    lines = {line.strip("| ").split(" | ")[0]: line for line in table.splitlines() if line.startswith("|")}
+    sections = {one.partition("\n")[0].lower(): f"### {one.rstrip()}" for one in told}
     for fault, row in rows.items():
         cells = [f"{found.seconds:.1f} s" if found.caught else "–" for found in row.found.values()]
-        lines.append([fault, FAULTS[fault].place, row.damage or "nothing", *cells])
-    told = [part for fault, row in rows.items() for part in ("", f"### {fault[0].upper()}{fault[1:]}", "", *_sentences(fault, row))]
-    return "\n".join(["", *(f"| {' | '.join(line)} |" for line in lines), "", "## What they said", *told, ""])
+        lines[fault] = f"| {' | '.join([fault, FAULTS[fault].place, row.damage or 'nothing', *cells])} |"
+        sections[fault.lower()] = "\n".join([f"### {fault[0].upper()}{fault[1:]}", "", *_sentences(fault, row)])
+    head = ["fault", "where", "wrong in the target", *METHODS]
+    known = [fault for fault in FAULTS if fault in lines]
+    rules = [f"| {' | '.join(one)} |" for one in (head, ["---"] * len(head))]
+    said = [part for fault in known for part in ("", sections[fault.lower()])]
+    return "\n".join(["", *rules, *(lines[fault] for fault in known), "", "## What they said", *said, ""])
 
 
 def _sentences(fault: str, row: Row) -> Iterable[str]:
@@ -79,21 +80,8 @@ def _sentences(fault: str, row: Row) -> Iterable[str]:
             yield f"- {method} does not see it: {FAULTS[fault].unseen[method]}"
 
 
-def keep(fault: str, row: Row) -> None:
-    """Keep what was found of a fault until its next run."""
-    RESULTS.parent.mkdir(exist_ok=True)
-    kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps({**kept, fault: asdict(row)}, ensure_ascii=False, indent=1), encoding="utf-8")
-
-
-def write() -> None:
-    """Write what is kept into the page's tables, if every fault has been run."""
-    kept = json.loads(RESULTS.read_text(encoding="utf-8"))
-    if lacking := [fault for fault in FAULTS if fault not in kept]:
-        print(f"{PAGE} is not written, because these faults have not been run here: {', '.join(lacking)}")
-        return
-    found = {fault: kept[fault] for fault in FAULTS}
-    rows = {fault: Row(one["damage"], {method: Found(**one["found"][method]) for method in METHODS}) for fault, one in found.items()}
+def write(rows: Mapping[str, Row]) -> None:
+    """Write what was found of some faults into the page's tables; the others stay as they are."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}{render(rows)}\n{END}{after}", encoding="utf-8")
+    measured, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}{render(rows, measured)}\n{END}{after}", encoding="utf-8")

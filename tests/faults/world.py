@@ -147,17 +147,18 @@ class World(LiveRoad):
     def arrived(self, end: Place) -> bool:
         """Wait until the target holds what the log has up to a place; return False if the pipeline stopped before it."""
         deadline = time.monotonic() + PATIENCE
-        name = f"{self.database}.{self.table}"
+        name, wanted = f"{self.database}.{self.table}", 0  # what is staged later need not be merged, however fast the load is
         while time.monotonic() < deadline and not self.failures:
             offset = pipelines.get_pipeline(self.store, PIPELINE).source_offset
             if Place(offset["file"], offset["position"]).order >= end.order:
                 staged = parts.list_tables(self.store, PIPELINE)[name].staged_through
+                wanted = wanted or staged
                 self.fault_at = self.fault_at or staged
                 merged = pipelines.list_merges(self.store, PIPELINE)["wh"][name]
                 if merged.state == "stopped":
                     self.report(f"the table is stopped: {merged.reason}")
                     return False
-                if merged.position >= staged:
+                if merged.position >= wanted:
                     return True
             elif self.is_stopped:
                 return False
