@@ -79,7 +79,11 @@ pipelines:
         """Stage everything that the log has by now, by tasks of so many bytes of it."""
         begin = pipelines.get_pipeline(self.store, self.name).source_offset
         refreshes = refreshes_of(self.settings, self.name)
-        options = {"config": str(self.config_file), "connection": "source", "tables": ",".join(self.pipeline.source.tables)}
+        options = {
+            "config": str(self.config_file),
+            "connection": self.pipeline.source.connection,
+            "tables": ",".join(self.pipeline.source.tables),
+        }
         options |= {"refreshes": f"{refreshes.schema}/{refreshes.pipeline}", "range_bytes": str(range_bytes), "notes": str(self.notes)}
         reader: Any = MySQLBinlog({**options, "start": json.dumps(begin)}).streamReader(EVENT_TYPE)
         reader.prepareForTriggerAvailableNow()
