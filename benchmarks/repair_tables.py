@@ -18,10 +18,11 @@ the cores. Medians.
 """
 MENDED_NOTES = f"""\
 MariaDB to MariaDB, {DIFFERENCES:,} differences: 80 % of them changed rows, 10 % missing, 10 % extra. Seconds are from the beginning of
-the search to the last commit, the auditor's with its journal and the reading back of each batch; "process" has the loading of the
-program too, which for {OTHER} is what its `--version` takes. The auditor's audit has `prescan: false`, as rows differ
-all over the table. Locked rows are those that one transaction held at most, looked at in a run before. "Wrong" are rows that are not, to
-the bit, as in the source afterwards. The auditor's second audit of the keys is not among the seconds. Tools take turns; medians.
+the search, once the program and its libraries are loaded, to the last commit, the auditor's with its journal and the reading back of
+each batch; "process" has that loading too, which for {OTHER} is what its `--version` takes. The auditor's audit has
+`prescan: false`, as rows differ all over the table. Locked rows are those that one transaction held at most, looked at in a run before.
+"Wrong" are rows that are not, to the bit, as in the source afterwards. The auditor's second audit of the keys is not among the seconds.
+Tools take turns; medians.
 """
 COPY_HEAD = ["target", "rows", "road", "copy, s", "rows/s", "of the dump", "compared, s", "whole, s", "memory", "result", "load"]
 MENDED_HEAD = ["rows have", "tool", "seconds", "times as fast", "parts, s", "process, s", "locked: target", "source", "wrong", "load"]

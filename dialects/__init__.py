@@ -55,6 +55,9 @@ __all__ = [
 GROUP = "auditor.dialects"
 """The entry-point group of dialects."""
 
+NAMED_OTHERWISE = {"mariadb": "mysql", "parquet": "delta", "parquet+s3": "delta"}
+"""Engines of URL schemes that do not begin with the engine's name: asked first, so that no other has to be loaded."""
+
 
 @cache
 def _installed() -> dict[str, list[EntryPoint]]:
@@ -106,7 +109,8 @@ def by_scheme(scheme: str) -> Dialect:
     Raises BadUrl if there is none, and EngineBroken if there may be one in a package that cannot be loaded.
     """
     broken: list[EngineBroken] = []
-    for name in sorted(names(), key=lambda name: not scheme.startswith(name)):  # an engine named like the scheme first: loads few others
+    likely = NAMED_OTHERWISE.get(scheme, scheme)
+    for name in sorted(names(), key=lambda name: not likely.startswith(name)):  # an engine named like the scheme first: loads few others
         try:
             dialect = get(name)
         except EngineBroken as error:

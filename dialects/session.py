@@ -267,7 +267,7 @@ class DriverSession(Session):
 
 def text_length(rows: list[tuple[Any, ...]]) -> int:
     """Return the number of characters of all values: the size of a result if the kernel does not count the socket's bytes."""
-    return sum(len(str(value)) for row in rows for value in row)
+    return sum(len(value if isinstance(value, str) else str(value)) for row in rows for value in row)
 
 
 def fetch_through_cursor(cursor: Any, sql: str, rows_at_once: int = BATCH_ROWS) -> Iterator[list[tuple[Any, ...]]]:

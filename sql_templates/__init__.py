@@ -8,8 +8,8 @@ The files beside this one are common to all engines. An engine's own are in a pa
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence, Set
+from functools import cache, lru_cache
 from importlib.resources import files
 
 _HOLE = re.compile(r"\$\{(\w+)\}")
@@ -56,9 +56,15 @@ def fill(template: str, fragments: Mapping[str, str]) -> str:
 
     Lines that are empty after that are dropped. Raises ValueError if a hole has no fragment or a fragment has no hole.
     """
-    names = holes(template)
-    if names != set(fragments):
+    names, lines = _parse(template)
+    if names != fragments.keys():
         raise ValueError(f"unfilled: {sorted(names - set(fragments))}; unused: {sorted(set(fragments) - names)}")
     # Works on the template's lines, because a line break in a fragment may be part of a literal.
-    filled = (_HOLE.sub(lambda hole: fragments[hole.group(1)], line).rstrip() for line in body(template).split("\n"))
+    filled = ("".join([fragments[part] if at % 2 else part for at, part in enumerate(parts)]).rstrip() for parts in lines)
     return "\n".join(line for line in filled if line)
+
+
+@lru_cache(256)
+def _parse(template: str) -> tuple[Set[str], list[list[str]]]:
+    """Return the names of a template's holes, and each line of its body as texts and names of holes in turns."""
+    return holes(template), [_HOLE.split(line) for line in body(template).split("\n")]

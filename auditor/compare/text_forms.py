@@ -59,6 +59,8 @@ def _one_blank(text: str) -> str:
 
 
 def _without_controls(text: str) -> str:
+    if text.isprintable():  # most are, and then have none
+        return text
     return "".join(c for c in text if unicodedata.category(c) not in ("Cc", "Cf"))
 
 

@@ -37,6 +37,11 @@ NO_SPILL_FACTOR = 4
 COUNTS_ROWS = 1 << 20
 """Least aim of rows per partition for the method counts, if its partitions have no configured size: its summaries are large."""
 
+FINER_FROM, FINER_PARTITIONS = 1 << 16, 512
+"""Rows from which the method exact cuts a table into at least this many partitions, unless rows of a partition are configured: 1 % of
+differing rows is then named from one scan. A second scan of a smaller table costs nothing that anybody notices, and of a table with as many
+partitions of the usual size the summaries would become large."""
+
 SALTED_METHODS = frozenset({"signature", "exact"})
 """Methods whose row text may begin with a salt."""
 
@@ -47,7 +52,7 @@ MAX_KEYS_PER_ROW = 64
 """Most possible keys per row for range partitions; sparser keys get hash partitions."""
 
 SIZE_MULTIPLE = 32
-"""Sizes of large range partitions are multiples of this, so that a second scan can divide them evenly."""
+"""Sizes of large range partitions, and of those that are cut finer, are multiples of this, so that a second scan can divide them evenly."""
 
 MAX_RANGE_KEYS = 2**31 - SIZE_MULTIPLE
 """Most keys of a range partition, so that positions stay below p = 2^31 - 1."""
@@ -190,9 +195,8 @@ def _partitioning(plan: Plan, audit: Audit, bounds: Mapping[Side, Bounds]) -> Pa
     settings = audit.partition
     if plan.method == "counts" and not (settings.strategy or settings.size or settings.buckets or settings.column):
         return Partitioning(strategy="whole", why="the method counts measures the whole table")
-    aim = max(settings.rows, COUNTS_ROWS) if plan.method == "counts" else settings.rows
     rows = max(_count_rows(bounds).values())
-    aim = max(aim, math.ceil(rows / settings.limit))
+    aim = max(_aim(plan, audit, rows), math.ceil(rows / settings.limit))
     if settings.strategy == "time" or (settings.column and settings.strategy is None):
         return _time_partitioning(plan, audit)
     buckets = settings.buckets or max(1, min(settings.limit, math.ceil(rows / aim)))
@@ -217,8 +221,20 @@ def _partitioning(plan: Plan, audit: Audit, bounds: Mapping[Side, Bounds]) -> Pa
         size = max(size, math.ceil(span / settings.limit))
         if SIZE_MULTIPLE**2 < size < MAX_RANGE_KEYS:
             size = math.ceil(size / SIZE_MULTIPLE) * SIZE_MULTIPLE
+        elif aim < settings.rows:  # cut finer, with room below the limit
+            size -= size % SIZE_MULTIPLE
         return Partitioning(strategy="range", size=max(2, size), why=f"an integer key, {_span_text(span, rows)}")
     return Partitioning(strategy="hash", buckets=buckets, why=f"the key is sparse: {_span_text(span, rows)}")
+
+
+def _aim(plan: Plan, audit: Audit, rows: int) -> int:
+    """Return how many rows a partition should hold, of a table of so many: a power of two where the table is cut finer than usual."""
+    configured = audit.partition.rows
+    if plan.method == "counts":
+        return max(configured, COUNTS_ROWS)
+    if plan.method != "exact" or rows < FINER_FROM or "rows" in audit.partition.model_fields_set:
+        return configured
+    return min(configured, 1 << (rows // FINER_PARTITIONS).bit_length() - 1)
 
 
 def _span_text(span: int, rows: int) -> str:

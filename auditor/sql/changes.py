@@ -40,6 +40,8 @@ class RowStatements:
     """Why columns, by their names, cannot be written."""
     _digests: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     """SQL of a row's digest, once it was made: it is the same for every row."""
+    _templates: dict[str, tuple[str, set[str]]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The templates that were filled, with the names of their holes."""
 
     def insert(self, new: Texts) -> str:
         """Return the statement that inserts a row. Raises ValueRefused."""
@@ -100,9 +102,12 @@ class RowStatements:
 
     def _fill(self, template: str, **fragments: str) -> str:
         # Not parsed: each has other literals, and to parse one takes longer than to run it.
-        text = self.dialect.template(template)
+        if template not in self._templates:
+            text = self.dialect.template(template)
+            self._templates[template] = text, sql_templates.holes(text)
+        text, holes = self._templates[template]
         known = {**fragments, "target": self.plan.sides["target"].table}
-        return sql_templates.fill(text, {name: known[name] for name in sql_templates.holes(text)})
+        return sql_templates.fill(text, {name: known[name] for name in holes})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 
@@ -61,3 +63,14 @@ def test_two_engines_of_one_name_are_refused_and_the_same_one_twice_is_not(insta
 def test_an_unknown_scheme_lists_the_known_ones() -> None:
     with pytest.raises(BadUrl, match=r"unknown engine in URL oracle://; use one of .*duckdb, mariadb, mysql, .*postgres, postgresql"):
         dialects.by_scheme("oracle")
+
+
+def test_an_engine_is_found_without_loading_others() -> None:
+    asked = "import sys, dialects; dialects.by_scheme('mariadb'); print(*sorted(one for one in sys.modules if one.startswith('dialects.')))"
+    loaded = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True).stdout.split()
+    assert "dialects.mysql" in loaded
+    assert not {"dialects.delta", "dialects.duckdb", "dialects.postgres", "dialects.spark"} & set(loaded)
+
+
+def test_schemes_that_are_named_otherwise_are_those_of_their_engines() -> None:
+    assert {scheme: dialects.by_scheme(scheme).name for scheme in dialects.NAMED_OTHERWISE} == dialects.NAMED_OTHERWISE

@@ -37,7 +37,7 @@ def audit_damaged(tmp_path: Path) -> Any:
 
 @pytest.mark.parametrize("key", ["i", "'k' || i"], ids=["range", "hash"])
 def test_partitions_with_many_differences_are_refined(audit_damaged: Any, key: str) -> None:
-    report = audit_damaged("i % 200 = 7", key, limits={"max_rows_listed": 0})
+    report = audit_damaged("i % 200 = 7", key, limits={"max_rows_listed": 0}, partition={"rows": 3072})
     assert report.differences is not None and report.jaccard, report.reasons
     assert report.differences.partitions["refined"] == report.comparison.unequal
     changed = ROWS // 200
@@ -47,6 +47,14 @@ def test_partitions_with_many_differences_are_refined(audit_damaged: Any, key: s
     else:  # some refined partitions still had too many differences, and listing is disabled
         assert report.differences.changed > 0.5 * changed
         assert report.jaccard.least <= (ROWS - changed) / (ROWS + changed) <= report.jaccard.most
+
+
+def test_a_percent_of_scattered_differences_is_nearly_all_named_from_one_scan(audit_damaged: Any) -> None:
+    report = audit_damaged("i % 100 = 7")
+    found = report.differences
+    assert found is not None and found.exact, report.reasons
+    assert (found.changed, len(found.named)) == (ROWS // 100, ROWS // 100)
+    assert found.partitions["refined"] == found.partitions["listed"] == 0 and found.partitions["accounted"] == report.comparison.unequal
 
 
 def test_rewritten_partitions_are_listed_within_the_limits(audit_damaged: Any) -> None:
@@ -63,7 +71,8 @@ def test_some_rows_of_completely_different_tables_are_named(audit_damaged: Any) 
     degrees of freedom, divided by 76. What is above the truth, which is all rows, is cut by the hard bound. Of random salts (the test
     has a fixed one) one in ten leads to less than 0.8 of the truth, and one in five hundred to less than 0.6.
     """
-    equal, different = audit_damaged("false"), audit_damaged("true", limits={"max_differences": 5000})
+    rows = {"rows": 3072}
+    equal, different = audit_damaged("false", partition=rows), audit_damaged("true", limits={"max_differences": 5000}, partition=rows)
     assert different.verdict is Verdict.MISMATCH
     found = different.differences
     assert found and different.jaccard and len(found.named) == min(found.changed, 5000)

@@ -327,6 +327,25 @@ def test_invalid_partition_settings_are_rejected(native: str, partition: dict[st
         finish_plan(native, Bounds(10, 1, 10), partition=partition)
 
 
+@pytest.mark.parametrize(
+    ("rows", "settings", "size"),
+    [
+        (65_535, {"method": "exact"}, 3072),
+        (65_536, {"method": "exact"}, 128),
+        (100_000, {"method": "exact"}, 128),
+        (1_000_000, {"method": "exact"}, 1024),
+        (2_097_152, {"method": "exact"}, 3072),
+        (100_000, {"method": "exact", "partition": {"rows": 3072}}, 3072),
+        (100_000, {"method": "signature"}, 3072),
+    ],
+)
+def test_the_method_exact_cuts_tables_of_middle_size_finer(rows: int, settings: dict[str, Any], size: int) -> None:
+    assert finish_plan("bigint", Bounds(rows, 1, rows), **settings).partitioning.size == size
+    assert finish_plan("bigint", Bounds(rows, 1, rows + 100), **settings).partitioning.size in (size, size + 32)  # a multiple of 32
+    buckets = finish_plan("varchar(20)", Bounds(rows), **settings).partitioning.buckets
+    assert buckets == -(-rows // size)
+
+
 def test_partition_column_cannot_have_null_as() -> None:
     rule = {"override": {"id": {"null_as": "0"}}}
     assert finish_plan("bigint", Bounds(10, 1, 10), columns=rule).partitioning.strategy == "hash"

@@ -152,7 +152,7 @@ def within_refined(again: Aligned, work: Work, refined: Sequence[int], finer: Pl
     parents = again.partition // (coarse.size // fine.size) if coarse.strategy == "range" else again.partition % coarse.buckets
     wanted = work.aligned.partition[list(refined)]
     inside = (again.partition != NULL_PARTITION) & np.isin(parents, wanted)
-    equal = len(wanted) - len(np.unique(parents[inside & ~again.equal]))
+    equal = len(wanted) - len(set(parents[inside & ~again.equal].tolist()))
     if work.saw_one_snapshot:
         work.tally.unaccounted += equal
     else:
