@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,12 +13,12 @@ from auditor.pipeline.merge.load import close_sessions
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.service import running
 from tests.binlog import LiveLog
+from tests.forking import ROOT, Forked
 from tests.live import LiveEngine
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE
 
 AUDIT = "aligned"
-ROOT = Path(__file__).parents[2]
 
 
 class AlignedRoad(LiveRoad):
@@ -91,9 +89,9 @@ class AlignedRoad(LiveRoad):
                     str(self.root.parent / f"writes{number}"),
                     str(first),
                 ]
-                process = subprocess.Popen([sys.executable, "-m", "tests.pipeline.paced_writer", *about], cwd=ROOT, stdin=subprocess.PIPE)
+                process = Forked("tests.pipeline.paced_writer", about, ROOT)
+                held.callback(process.close)
                 held.callback(process.wait, 60)
-                assert process.stdin
                 held.callback(process.stdin.close)
             yield
 

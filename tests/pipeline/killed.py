@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from tests.forking import ROOT, Forked
 
 
 class Killed:
     """The process, as seen by the test."""
 
     def __init__(self, config_file: Path, schema: str) -> None:
-        command = [sys.executable, "-m", "tests.pipeline.killed", str(config_file), schema]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = Forked("tests.pipeline.killed", [str(config_file), schema], ROOT)
 
     def merge_until(self, step: str) -> str:
         """Merge in a process that is killed when it reaches this step; return ``killed``, or how it ended otherwise."""

@@ -18,8 +18,9 @@ import pytest
 
 from auditor.store import pipelines, target_migrations
 from tests.binlog import LiveLog
+from tests.forking import ROOT
 from tests.live import LiveEngine
-from tests.pipeline.killed import ROOT, Killed
+from tests.pipeline.killed import Killed
 from tests.pipeline.road import PIPELINE, Road
 from tests.servers import mysql
 

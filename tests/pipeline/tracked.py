@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -26,9 +25,9 @@ from auditor.pipeline.tracker.follower import Follower
 from auditor.pipeline.watch import source_of
 from auditor.store import Store, open_store
 from tests.binlog import Event, LiveLog
+from tests.forking import ROOT, Forked
 from tests.servers import mysql
 
-ROOT = Path(__file__).parents[2]
 PIPELINE = "shop"
 METADATA = {"mysql": "MINIMAL", "mariadb": "NO_LOG"}
 """The default of binlog_row_metadata of each kind of server."""
@@ -133,8 +132,7 @@ class Killed:
     """The process that forks children which die, as seen by the test."""
 
     def __init__(self, tracked: TrackedLog) -> None:
-        command = [sys.executable, "-m", "tests.pipeline.tracked", str(tracked.config_file), tracked.tables]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = Forked("tests.pipeline.tracked", [str(tracked.config_file), tracked.tables], ROOT)
 
     def plan_until(self, start: dict[str, Any], end: dict[str, Any], step: str, time: int = 1) -> str:
         """Plan a batch in a process that is killed when it reaches this step for the nth time; return ``killed``, or how it ended."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+from tests.forking import ROOT, Forked
 from tests.repair.damaged import Damaged
 from tests.repair.small import Small
 
@@ -37,11 +37,10 @@ def kill(
     file = folder / "order.json"
     order = {"settings": settings, "store": both.store.name, "step": step, "nth": nth, "delay": delay, "audit": audit, "by_spark": by_spark}
     file.write_text(json.dumps(order))
-    ended = subprocess.run(
-        [sys.executable, "-m", "tests.repair.bootstrap_killed", str(file)], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
-    return ended.returncode
+    process = Forked("tests.repair.bootstrap_killed", [str(file)], ROOT, stderr=True)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode in (0, -signal.SIGKILL), errors
+    return process.returncode
 
 
 def main(order: dict[str, Any]) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+from tests.forking import ROOT, Forked
 from tests.repair.damaged import Damaged
 from tests.repair.small import Small
 
@@ -35,11 +35,10 @@ def kill(both: Damaged | Small, folder: Path, *, run: str = "", undo: str = "", 
     order |= {"undo": undo, "step": step, "nth": nth, "delay": delay}
     file = folder / "order.json"
     file.write_text(json.dumps(order))
-    ended = subprocess.run(
-        [sys.executable, "-m", "tests.repair.killed", str(file)], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
-    return ended.returncode
+    process = Forked("tests.repair.killed", [str(file)], ROOT, stderr=True)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode in (0, -signal.SIGKILL), errors
+    return process.returncode
 
 
 def main(order: dict[str, Any]) -> None:
