@@ -106,9 +106,12 @@ class LivePair:
     target: LiveEngine
 
 
-def engine_params(*names: str) -> list[ParameterSet]:
-    """Parameters for the fixture `engine`: these engines, or all; each test is marked with the engine's name."""
-    return [pytest.param(name, id=name, marks=getattr(pytest.mark, name)) for name in names or _names()]
+def engine_params(*names: str, slow: Sequence[str] = ()) -> list[ParameterSet]:
+    """Parameters for the fixture `engine`: these engines, or all; each test is marked with the engine's name.
+
+    A normal run leaves out those of ``slow``.
+    """
+    return [pytest.param(name, id=name, marks=_marks(name, is_slow=name in slow)) for name in names or _names()]
 
 
 def and_delta() -> list[ParameterSet]:
@@ -118,8 +121,11 @@ def and_delta() -> list[ParameterSet]:
 
 def quick_on(*names: str) -> list[ParameterSet]:
     """Parameters for the fixture `engine`: all engines, of which a normal run takes these alone."""
-    slow = {name: [] if name in names else [pytest.mark.slow] for name in _names()}
-    return [pytest.param(name, id=name, marks=[getattr(pytest.mark, name), *marks]) for name, marks in slow.items()]
+    return engine_params(slow=[name for name in _names() if name not in names])
+
+
+def _marks(engine: str, *, is_slow: bool) -> list[pytest.MarkDecorator]:
+    return [getattr(pytest.mark, engine), *([pytest.mark.slow] if is_slow else [])]
 
 
 def pair_params(*names: str) -> list[ParameterSet]:
@@ -133,6 +139,16 @@ def pair_params(*names: str) -> list[ParameterSet]:
     near = {(one, ring[(index + 1) % len(ring)]) for index, one in enumerate(ring)}
     near |= {(chosen[index - 1], name) for index, name in enumerate(chosen) if name in ONLY_TARGETS}
     return [_pair(source, target, *([] if (source, target) in near else [pytest.mark.slow])) for source in chosen for target in chosen]
+
+
+def each_once() -> list[ParameterSet]:
+    """Parameters for the fixture `pair`: all ordered pairs, of which a normal run takes every second one of the ring.
+
+    So each engine stands in one of them, as the source or as the target: for tests of what an audit does with what its sides answered,
+    where other tests prove on the whole ring that any two engines answer alike.
+    """
+    near = set(zip(_names()[::2], _names()[1::2], strict=True))
+    return [_pair(one, other, *([] if (one, other) in near else [pytest.mark.slow])) for one in _names() for other in _names()]
 
 
 def chosen_pairs(*pairs: str) -> list[ParameterSet]:

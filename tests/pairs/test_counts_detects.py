@@ -17,7 +17,7 @@ from auditor.run import distributions
 from dialects import Kind, Session
 from tests import tables
 from tests.engines.test_counts_sql import open_plan, read_summaries
-from tests.live import LiveEngine, LivePair, quick_on
+from tests.live import LiveEngine, LivePair, each_once, quick_on
 
 COLUMNS = [("id", Kind("integer")), ("status", Kind("text")), ("price", Kind("decimal", 10, 2)), ("weight", Kind("float64")),
            ("at", Kind("timestamp", scale=6)), ("day", Kind("date"))]  # fmt: skip
@@ -134,8 +134,9 @@ def test_histogram_detects_a_shift_that_measures_miss(engine: LiveEngine) -> Non
     assert sum(int(one.target or 0) - int(one.source or 0) for one in found[2]) == 0
 
 
+@pytest.mark.parametrize("engine", quick_on("mysql", "duckdb"), indirect=True)
 def test_allow_tolerates_deviations_up_to_their_limits(engine: LiveEngine) -> None:
-    """The same measures, read once, with several limits."""
+    """The same measures, read once, with several limits, which are decided after each engine's measures were read."""
     both = make_deviating_tables(engine)
     with open_plan(both, audit("spread_same", "spread_deviating")) as (plan, sides):
         aligned = align(*(read_summaries(plan, side, sides[side]) for side in SIDES))
@@ -175,6 +176,7 @@ def test_allow_tolerates_other_classes_and_histograms(engine: LiveEngine) -> Non
     assert any(" class " in name for name in names_not_allowed(found))
 
 
+@pytest.mark.slow_on("spark")
 def test_time_partitions_report_the_day_of_a_change(engine: LiveEngine) -> None:
     ensure_table(engine, "spread_same", ROWS)
     tables.make(engine, "spread_changed", COLUMNS, [*ROWS[:13], row(13, price=Decimal("-0.01")), *ROWS[14:36]])
@@ -185,6 +187,7 @@ def test_time_partitions_report_the_day_of_a_change(engine: LiveEngine) -> None:
     assert {(one.label, one.name) for one in found} == {("1969-12-31", "price sum"), ("1969-12-31", "price min"), ("1970-01-01", "rows")}
 
 
+@pytest.mark.parametrize("pair", each_once(), indirect=True)
 def test_only_the_most_frequent_classes_are_compared(pair: LivePair) -> None:
     """Rows are counted on both sides for the source's most frequent classes, whatever their rank in the target."""
     columns = COLUMNS[:2]
@@ -242,7 +245,7 @@ def test_histograms_of_extreme_values_are_equal(pair: LivePair) -> None:
             assert len(shares) == {"one": 1, "none_": 0}.get(column.name, 9), (column.name, shares)
 
 
-@pytest.mark.slow_on("spark")
+@pytest.mark.parametrize("engine", quick_on("mysql", "duckdb"), indirect=True)
 @pytest.mark.parametrize("allow_empty", [True, False])
 def test_empty_tables_match_only_if_allowed(engine: LiveEngine, allow_empty: bool) -> None:
     tables.make(engine, "spread_empty", COLUMNS, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import uuid
 from collections import defaultdict
@@ -26,11 +27,14 @@ from auditor.summary import arrays, key_number
 from auditor.summary.field import P
 from dialects import Kind, Session
 from tests import tables
-from tests.live import ONLY_TARGETS, LiveEngine, LivePair, pair_params
+from tests.live import ONLY_TARGETS, LiveEngine, LivePair, each_once, pair_params
 from tests.pairs import test_published_example as example
 
 COLUMNS = [("label", Kind("text")), ("price", Kind("decimal", 12, 2)), ("seen", Kind("timestamp", scale=6))]
 Row = tuple[Any, ...]
+
+
+on_each_once = pytest.mark.parametrize("pair", each_once(), indirect=True)
 
 
 def random_values(generator: random.Random, number: int) -> Row:
@@ -131,6 +135,7 @@ def test_every_difference_is_named(pair: LivePair, case: Case) -> None:
         assert [c.name for c in one.columns] == (["label"] if one.kind == "changed" else [])
 
 
+@on_each_once
 def test_every_row_of_a_key_counts_against_the_threshold(pair: LivePair) -> None:
     """Rows of one key, or of none, are one difference, and as many differing rows as there are."""
     columns = [("id", Kind("integer")), *COLUMNS]
@@ -152,6 +157,7 @@ def test_every_row_of_a_key_counts_against_the_threshold(pair: LivePair) -> None
         assert conclude(report.comparison, report.differences, report.jaccard, Threshold(rows=rows))[0] is expected
 
 
+@pytest.mark.slow_on("spark")  # whose source here is that of another pair, too
 def test_chunked_reads_include_rows_whose_computed_key_is_null(pair: LivePair, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CHUNK_ROWS", "COLUMN_CHUNK_ROWS"):
         monkeypatch.setattr(planner, name, 100)
@@ -178,6 +184,7 @@ def test_null_equals_the_text_of_null_as(engine: LiveEngine) -> None:
     assert [(one.kind, one.key) for one in report.differences.named] == [("changed", {"id": "3"})]
 
 
+@on_each_once
 def test_contiguous_missing_rows_are_reported_as_ranges(pair: LivePair) -> None:
     columns = [("id", Kind("integer")), *COLUMNS]
     generator = random.Random(5)
@@ -221,9 +228,16 @@ def test_too_many_differences_to_name_are_named_in_part(pair: LivePair, partitio
     assert any("of about" in reason for reason in report.reasons), report.reasons
 
 
-@pytest.mark.parametrize("bits", [60, 120])
-@pytest.mark.parametrize("t", [3, pytest.param(1, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow), 16])
-@pytest.mark.parametrize("strategy", ["range", "hash", "time"])
+QUICK_SUMMARIES = {("range", 3, 60), ("range", 16, 120), ("hash", 3, 120), ("hash", 16, 60), ("time", 3, 120), ("time", 16, 60)}
+"""A normal run has every combination of any two of strategy, t and bits."""
+
+SUMMARIES = [
+    pytest.param(*one, marks=[] if one in QUICK_SUMMARIES else [pytest.mark.slow])
+    for one in itertools.product(("range", "hash", "time"), (1, 3, 5, 16), (60, 120))
+]
+
+
+@pytest.mark.parametrize(("strategy", "t", "bits"), SUMMARIES)
 def test_summaries_equal_the_oracle(engine: LiveEngine, strategy: str, t: int, bits: int) -> None:
     """Words, syndromes, positions and partitions are the same integers as in plain Python, with a salt."""
     rows = oracle_rows()
@@ -305,6 +319,7 @@ def oracle(plan: Plan, rows: list[Row]) -> dict[int, tuple[int, list[int], list[
     return result
 
 
+@on_each_once
 @pytest.mark.alone  # installs MD5() for the whole server
 def test_worked_example_has_its_exact_similarity(pair: LivePair) -> None:
     """Two of 32 rows differ: the similarity is exactly 30/34, reported next to the published estimate from four minhashes."""

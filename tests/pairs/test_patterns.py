@@ -17,7 +17,7 @@ from auditor.model import Verdict
 from auditor.report import render
 from dialects import Kind
 from tests import tables
-from tests.live import LiveEngine, LivePair
+from tests.live import LiveEngine, LivePair, each_once
 
 ROWS = 3000
 SIZES = {"shifted_day": 300, "lost_batch": 200, "duplicated_batch": 100, "late_rows": 50}
@@ -62,6 +62,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow_on("spark")
+@pytest.mark.parametrize("pair", each_once(), indirect=True)
 def test_the_pattern_of_each_fault_of_the_demo_is_told(pair: LivePair, directory: Path) -> None:
     whole, table, faults = damaged_flights()
     ends = load_once(pair.source, "patterns_whole", whole, "id", directory), load_once(pair.target, "patterns_copy", table, None, directory)
@@ -93,6 +94,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.parametrize("pair", each_once(), indirect=True)
 def test_texts_that_look_the_same_are_shown_with_the_reason(pair: LivePair) -> None:
     columns = [("id", Kind("integer")), ("name", Kind("text")), ("secret", Kind("text"))]
     names = [tables.shared_table(pair.source, columns, [(n, a, a) for n, (a, _, _) in enumerate(TEXTS)])]

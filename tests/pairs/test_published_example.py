@@ -23,7 +23,7 @@ from auditor.summary.minhash import row_minhashes
 from dialects import HashAlgorithm, Kind, Session
 from tests import tables
 from tests.audits import compare_summaries, open_plan, read_summaries, summary_statement
-from tests.live import LiveEngine, LivePair
+from tests.live import LiveEngine, LivePair, quick_on
 
 WORDS = [
     "ALPHA", "BRAVO", "CHARLIE", "DELTA", "ECHO", "FOXTROT", "GOLF", "HOTEL", "INDIA", "JULIET", "KILO", "LIMA", "MIKE",
@@ -175,6 +175,7 @@ def test_every_pair_reproduces_the_published_numbers(pair: LivePair) -> None:
             assert compare_summaries(equal["source"], equal["target"]).verdict == Verdict.MATCH, method
 
 
+@pytest.mark.slow_on("spark")  # the test above has each method's statements there, and those of the exact method whole runs
 @pytest.mark.parametrize("method", METHODS)
 def test_whole_run_distinguishes_equal_from_unequal_tables(engine: LiveEngine, method: Method) -> None:
     ensure_tables(engine)
@@ -187,8 +188,12 @@ def test_whole_run_distinguishes_equal_from_unequal_tables(engine: LiveEngine, m
 
 
 @pytest.mark.alone
+@pytest.mark.parametrize("engine", quick_on("mysql", "duckdb"), indirect=True)
 def test_published_encoding_without_md5_is_refused_by_the_plan(engine: LiveEngine) -> None:
-    """Planning detects a server without MD5() and raises an error that says what to do."""
+    """Planning detects a server without MD5() and raises an error that says what to do.
+
+    Without --slow on MySQL, which lacks it, and on one engine that has it, as the test of every pair finds of the others.
+    """
     ensure_tables(engine)
     pair = LivePair(engine, engine)
     if lacks_md5(engine):

@@ -22,7 +22,18 @@ COLUMNS = [("id", Kind("integer")), ("v", Kind("text")), ("moved", Kind("timesta
 LONG_AGO = dt.datetime(2026, 1, 1)
 OLD = dict.fromkeys(range(500), ("v", LONG_AGO))
 SETTLE: dict[str, Any] = {"settle": {"column": "moved", "lag": "1m"}}
-on_chunked_sources = pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "mariadb-mariadb", "postgres-redshift"), indirect=True)
+BOTH: dict[str, Any] = {**SETTLE, "recheck": {"times": 1, "wait": "1ms"}}
+MANNERS: dict[str, dict[str, Any]] = {"plain": {}, "settle": SETTLE, "both": BOTH, "pre-scan": {**SETTLE, "prescan": True}}
+METHODS = {"signature": "signature", "minhash": "minhash"}
+
+
+def on_chunked_sources(values: Mapping[str, Any], **quick: str) -> list[Any]:
+    """Return three pairs with each of these values; a normal run has those of ``quick``, by the source's engine."""
+    return [
+        pytest.param(*one.values, value, id=f"{one.id}-{name}", marks=[*one.marks, *([] if name == chosen else [pytest.mark.slow])])
+        for one, chosen in zip(chosen_pairs("mysql-postgres", "mariadb-mariadb", "postgres-redshift"), quick.values(), strict=True)
+        for name, value in values.items()
+    ]
 
 
 class Saved(NoCheckpoint):
@@ -70,11 +81,8 @@ def perform(pair: LivePair, checkpoint: NoCheckpoint, plan: Plan | None = None, 
     return audit_run.perform("later", audit, connections, checkpoint=checkpoint, earlier=EarlierRuns(plan=plan)).report
 
 
-@on_chunked_sources
 @pytest.mark.parametrize(
-    "more",
-    [{}, pytest.param(SETTLE, marks=pytest.mark.slow), {**SETTLE, "recheck": {"times": 1, "wait": "1ms"}}, {**SETTLE, "prescan": True}],
-    ids=["plain", "settle", "both", "pre-scan"],
+    ("pair", "more"), on_chunked_sources(MANNERS, mysql="plain", mariadb="both", postgres="pre-scan"), indirect=["pair"]
 )
 @pytest.mark.parametrize("first", SIDES)
 def test_resume_days_later_names_the_damage_alone(
@@ -107,8 +115,9 @@ def test_resume_days_later_names_the_damage_alone(
     assert report.verdict is Verdict.MISMATCH, report.reasons
 
 
-@on_chunked_sources
-@pytest.mark.parametrize("method", ["signature", "minhash"])
+@pytest.mark.parametrize(
+    ("pair", "method"), on_chunked_sources(METHODS, mysql="signature", mariadb="minhash", postgres="signature"), indirect=["pair"]
+)
 def test_resume_days_later_counts_the_damaged_partition_alone(pair: LivePair, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a method that names no rows, what differs is summarised once more: one side was read before the break, the other after it."""
     monkeypatch.setattr(planner, "CHUNK_ROWS", 100)

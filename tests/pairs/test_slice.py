@@ -75,8 +75,18 @@ def make_rows(keys: Sequence[int], missing: Sequence[int], changed: Sequence[int
     return source, target
 
 
-@some_pairs
-@pytest.mark.parametrize("method", ["exact", "signature", "minhash", "counts"])
+def pairs_and_methods() -> list[Any]:
+    """Return each of the pairs with each method; a normal run has the exact method on all, and each other one on one of them."""
+    quick = {"mysql-postgres": "signature", "duckdb-duckdb": "minhash", "mariadb-redshift": "counts"}
+    params = []
+    for one, quick_beside in zip(chosen_pairs(*quick), quick.values(), strict=True):
+        for method in ("exact", "signature", "minhash", "counts"):
+            marks = [*one.marks, *([] if method in ("exact", quick_beside) else [pytest.mark.slow])]
+            params.append(pytest.param(*one.values, method, id=f"{one.id}-{method}", marks=marks))
+    return params
+
+
+@pytest.mark.parametrize(("pair", "method"), pairs_and_methods(), indirect=["pair"])
 def test_only_differences_inside_the_slice_are_found(pair: LivePair, method: str) -> None:
     """There are differences at each bound, one key outside each bound, and far away."""
     inside = {("missing", 1000), ("changed", 2000), ("extra", 1500)}
@@ -163,8 +173,18 @@ def test_slice_needs_a_key_of_one_integer_column(pair: LivePair) -> None:
         run_slice(pair, audit(["n", "name"]), keys={"from": 1, "to": 2})
 
 
-@some_pairs
-@pytest.mark.parametrize("more", [{"partition": {"strategy": "time", "column": "seen"}}, {"settle": {"column": "seen", "lag": "1h"}}])
+SETTLED = [
+    pytest.param(*one.values, {"settle": {"column": "seen", "lag": "1h"}}, id=f"{one.id}-settled", marks=[*one.marks, *more])
+    for name, more in {"mysql-postgres": [], "duckdb-duckdb": [pytest.mark.slow], "mariadb-redshift": [pytest.mark.slow]}.items()
+    for one in chosen_pairs(name)
+]
+BY_TIME = [
+    pytest.param(*one.values, {"partition": {"strategy": "time", "column": "seen"}}, id=f"{one.id}-by time", marks=one.marks)
+    for one in chosen_pairs("mysql-postgres", "duckdb-duckdb", "mariadb-redshift")
+]
+
+
+@pytest.mark.parametrize(("pair", "more"), [*SETTLED, *BY_TIME], indirect=["pair"])
 def test_time_slice_includes_its_start_and_excludes_its_end(pair: LivePair, more: dict[str, Any]) -> None:
     """A time slice includes its start and excludes its end, for any partitioning; rows without a time are in no slice."""
     day, second = dt.datetime(2024, 3, 1), dt.timedelta(seconds=1)
@@ -194,18 +214,18 @@ def open_plan(pair: LivePair, audit: Audit, **overrides: Any) -> AbstractContext
 
 
 @on_pairs("mysql-postgres", "postgres-mariadb")
-@pytest.mark.parametrize("keys", [{"from": 9000, "to": 9500}, {"from": 39_500}, {"from": 39_500, "to": 2**64 - 1}, {"from": -9, "to": 400}])
-def test_slice_is_read_through_the_index_of_the_key(pair: LivePair, keys: dict[str, int]) -> None:
+def test_slice_is_read_through_the_index_of_the_key(pair: LivePair) -> None:
     rows = [(number, f"row {number}") for number in range(40_000)]
     make_tables(pair, [("id", INTEGER), ("v", TEXT)], rows, rows)
     for engine, table in ((pair.source, "section_source"), (pair.target, "section_target")):
         tables.execute(engine, f"ANALYZE {'' if engine.dialect == 'postgres' else 'TABLE '}{table}")
-    with open_plan(pair, audit(), keys=keys) as (plan, sides):
-        assert plan.slice and plan.span <= 501
-        for side in SIDES:
-            estimate = sides[side].dialect.estimate_scan(sides[side], render.summary(plan, side, sides[side].dialect, Chunk()))
-            assert estimate and not estimate.full_scan, (side, estimate)
-            assert estimate.rows < 5000, (side, estimate)
+    for keys in ({"from": 9000, "to": 9500}, {"from": 39_500}, {"from": 39_500, "to": 2**64 - 1}, {"from": -9, "to": 400}):
+        with open_plan(pair, audit(), keys=keys) as (plan, sides):
+            assert plan.slice and plan.span <= 501
+            for side in SIDES:
+                estimate = sides[side].dialect.estimate_scan(sides[side], render.summary(plan, side, sides[side].dialect, Chunk()))
+                assert estimate and not estimate.full_scan, (side, keys, estimate)
+                assert estimate.rows < 5000, (side, keys, estimate)
 
 
 HOSTILE = ["1 OR 1=1", "0); DROP TABLE section_source; --", "' OR ''='", 1.5, True, 2**64, -(2**63) - 1, [1], {"a": 1}]

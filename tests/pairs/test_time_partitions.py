@@ -12,7 +12,7 @@ from auditor.model import SIDES, Report, Verdict
 from auditor.run.audit_run import run
 from dialects import Kind
 from tests import tables
-from tests.live import LivePair
+from tests.live import LivePair, each_once
 
 TIMESTAMP, ZONED = Kind("timestamp", scale=6), Kind("timestamptz", scale=6)
 COLUMNS = [
@@ -55,6 +55,7 @@ def run_audit(pair: LivePair, target: str, columns: tuple[str, str], unit: str) 
     return run("times", audit, {side: ConnectionSettings(url=getattr(pair, side).url) for side in SIDES})
 
 
+@pytest.mark.parametrize("pair", each_once(), indirect=True)
 def test_equal_times_fall_into_the_same_partition(pair: LivePair, request: pytest.FixtureRequest) -> None:
     """Equal tables match; in damaged tables exactly the lost row and the changed row differ.
 
@@ -80,6 +81,7 @@ def test_equal_times_fall_into_the_same_partition(pair: LivePair, request: pytes
 
 
 @pytest.mark.slow_on("spark")
+@pytest.mark.parametrize("pair", each_once(), indirect=True)
 def test_row_whose_time_changed_is_named_once(pair: LivePair) -> None:
     """Among rows of the same days, alone in its day, in a day that one side lacks, by listing and decoding, with a recheck and without."""
     columns = [("id", Kind("integer")), ("at", TIMESTAMP), ("n", Kind("decimal", 8, 2)), ("v", Kind("text"))]
