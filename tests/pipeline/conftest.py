@@ -18,13 +18,20 @@ from tests.servers.redshift import StandIn
 
 _numbers = itertools.count()
 
-EVERY = engine_params("postgres", "duckdb", "redshift", "mysql", "mariadb")
+ENGINES = ("postgres", "duckdb", "redshift", "mysql", "mariadb")
+EVERY = engine_params(*ENGINES)
 """Each engine that a pipeline loads in transactions."""
 
 QUICK = ("postgres", "duckdb")
 SLOW = [pytest.param(*param.values, id=param.id, marks=[*param.marks, pytest.mark.slow]) for param in EVERY if param.id not in QUICK]
 TARGETS = [*engine_params(*QUICK), *SLOW]
 """The same, of which a normal run takes two."""
+
+
+def quick_on_target(name: str) -> pytest.MarkDecorator:
+    """Run a test on each of them, in a normal run on this one alone: for what a pipeline does before a target is asked anything."""
+    return pytest.mark.parametrize("engine", engine_params(*ENGINES, slow=[one for one in ENGINES if one != name]), indirect=True)
+
 
 COMMITTED = [*engine_params("delta"), pytest.param("parquet", id="parquet", marks=[pytest.mark.parquet, pytest.mark.slow])]
 """Those that are loaded by commits, of which a normal run takes one."""

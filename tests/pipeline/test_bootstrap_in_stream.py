@@ -44,6 +44,18 @@ pytestmark = pytest.mark.alone  # places in the log are compared, and the log is
 ROWS = 3000
 
 
+WITH_TABLES, WITH_ONE_TABLE = "with tables", "with one table"
+"""Whether bootstraps may make their own tables on the source, or have one table alone."""
+
+MADE = [
+    pytest.param(*one.values, made, id=f"{one.id}-{made}", marks=[*one.marks, *([] if is_quick else [pytest.mark.slow])])
+    for made, quick in ((WITH_TABLES, "mysql"), (WITH_ONE_TABLE, "mariadb"))
+    for one in engine_params("mysql", "mariadb")
+    for is_quick in (one.id == quick,)
+]
+"""Either way on each engine; a normal run has each way on one of them, for what a way writes is the same on both."""
+
+
 @pytest.fixture(params=engine_params("mysql", "mariadb"))
 def engine(request: pytest.FixtureRequest, engines: object) -> LiveEngine:
     found: LiveEngine = engines.live(request.param)  # type: ignore[attr-defined]
@@ -83,10 +95,10 @@ def both(road: LiveRoad, engine: LiveEngine, table: str = "boot_orders") -> tupl
     return tables.query(engine, f"SELECT * FROM {table} ORDER BY 1"), road.query(f"SELECT * FROM shop.{table} ORDER BY 1")
 
 
-@pytest.mark.parametrize("made", ["with tables", "with one table"])
+@pytest.mark.parametrize(("engine", "made"), MADE, indirect=["engine"])
 def test_a_table_is_copied_while_it_is_written_to(road: LiveRoad, engine: LiveEngine, made: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk_writer, "MOST_CHARACTERS", 20_000)  # so that a chunk is written in several pieces
-    if made == "with one table":
+    if made == WITH_ONE_TABLE:
         allow_one_table(road, engine)
         assert "has auditor_refresh.chunks alone, so rows travel" in dict(find_obstacles(road.settings, PIPELINE, []))["bootstraps"]
     log, done = fill(engine), threading.Event()
@@ -113,7 +125,7 @@ def test_a_table_is_copied_while_it_is_written_to(road: LiveRoad, engine: LiveEn
     road.merge()
     source, target = both(road, engine)
     assert target == source
-    if made == "with one table":
+    if made == WITH_ONE_TABLE:
         assert log.run("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'auditor_refresh'") == [(1,)]
     # What the target has wrong is mended, and what the source lacks goes.
     road.execute("UPDATE shop.boot_orders SET item = 'damaged' WHERE id % 7 = 0", "DELETE FROM shop.boot_orders WHERE id % 5 = 0")
@@ -123,6 +135,7 @@ def test_a_table_is_copied_while_it_is_written_to(road: LiveRoad, engine: LiveEn
     assert both(road, engine)[1] == source
 
 
+@pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", slow=["mysql"]), indirect=True)
 def test_a_range_and_a_list_of_keys(road: LiveRoad, engine: LiveEngine) -> None:
     log = fill(engine, 50)
     bootstrap(road)
@@ -139,10 +152,10 @@ def test_a_range_and_a_list_of_keys(road: LiveRoad, engine: LiveEngine) -> None:
     assert len(target) == len(source)
 
 
-@pytest.mark.parametrize("tables_", ["with tables", "with one table"])
+@pytest.mark.parametrize(("engine", "made"), MADE, indirect=["engine"])
 @pytest.mark.parametrize("kinds", sorted(KINDS))
-def test_rows_of_every_type_are_read_as_they_were_inserted(engine: LiveEngine, road: LiveRoad, kinds: str, tables_: str) -> None:
-    if tables_ == "with one table":
+def test_rows_of_every_type_are_read_as_they_were_inserted(engine: LiveEngine, road: LiveRoad, kinds: str, made: str) -> None:
+    if made == WITH_ONE_TABLE:
         allow_one_table(road, engine)
     log, samples = LiveLog(engine.url), every_sample(engine.name, kinds)
     columns = ", ".join(f"c{number} {sample.type}" for number, sample in enumerate(samples))
@@ -198,9 +211,9 @@ def bootstrap_by(road: LiveRoad, table: str, rows: int) -> Refresh:
         return bootstrap(road, table=table)
 
 
-@pytest.mark.parametrize("made", ["with tables", "with one table"])
+@pytest.mark.parametrize(("engine", "made"), MADE, indirect=["engine"])
 def test_one_that_was_stopped_goes_on_and_an_older_process_is_fenced_off(road: LiveRoad, engine: LiveEngine, made: str) -> None:
-    if made == "with one table":
+    if made == WITH_ONE_TABLE:
         allow_one_table(road, engine)
     log = fill(engine)
     asked = refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.boot_orders", ALL, "ops")
@@ -282,6 +295,7 @@ def test_what_is_refused(road: LiveRoad, engine: LiveEngine) -> None:
         service.request(road.settings, road.store, PIPELINE)
 
 
+@pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", slow=["mariadb"]), indirect=True)
 def test_requests_say_what_is_wrong_with_them(road: LiveRoad, engine: LiveEngine, tmp_path: Path) -> None:
     log = LiveLog(engine.url)
     log.run("DROP TABLE IF EXISTS boot_words, boot_types, boot_pairs, boot_bytes, boot_keyless")
@@ -314,6 +328,7 @@ def test_requests_say_what_is_wrong_with_them(road: LiveRoad, engine: LiveEngine
     assert service.wait_until_arrived(road.settings, road.store, PIPELINE, [done], threading.Event(), most=0) == ""
 
 
+@pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", slow=["mysql"]), indirect=True)
 def test_two_writers_of_segments_agree_on_chunks(road: LiveRoad, engine: LiveEngine, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

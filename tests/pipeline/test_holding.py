@@ -15,6 +15,7 @@ from auditor.run.placed_snapshot import NotAligned
 from auditor.store import holds, parts, pipelines
 from auditor.store.holds import HoldKey
 from tests.live import engine_params
+from tests.pipeline.conftest import quick_on_target
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, note, table
 
@@ -80,6 +81,7 @@ def test_a_table_is_held_within_a_part_and_goes_on_afterwards(road: Road) -> Non
     assert [row[0] for row in road.rows()] == [10, 20, 30, 40, 50]
 
 
+@quick_on_target("postgres")
 def test_a_position_at_which_no_row_came_is_stated_too(road: Road) -> None:
     stage_orders(road, 10, first=True)
     with loading(road):
@@ -93,6 +95,7 @@ def test_a_position_at_which_no_row_came_is_stated_too(road: Road) -> None:
     assert [row[0] for row in road.rows()] == [10, 600]
 
 
+@quick_on_target("postgres")
 def test_what_emptied_the_table_later_waits_for_the_end_of_the_hold(road: Road) -> None:
     stage_orders(road, 10, first=True)
     with loading(road):
@@ -107,6 +110,7 @@ def test_what_emptied_the_table_later_waits_for_the_end_of_the_hold(road: Road) 
     assert road.rows() == []
 
 
+@quick_on_target("duckdb")
 def test_a_hold_does_not_pass_a_column_that_got_another_name(road: Road) -> None:
     if not road.dialect.CHANGES_TABLES:
         pytest.skip("a pipeline renames no columns there")
@@ -126,6 +130,7 @@ def test_a_hold_does_not_pass_a_column_that_got_another_name(road: Road) -> None
     assert road.rows() == [(10, "x"), (30, "y")], "the values of older rows are kept under the new name"
 
 
+@quick_on_target("postgres")
 def test_a_hold_whose_audit_died_ends_by_itself(road: Road) -> None:
     stage_orders(road, 10, first=True)
     with loading(road):
@@ -136,6 +141,7 @@ def test_a_hold_whose_audit_died_ends_by_itself(road: Road) -> None:
         until(lambda: merged_through(road) == 20)
 
 
+@quick_on_target("duckdb")
 def test_a_loader_that_always_has_more_to_merge_answers(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_merge, "MOST_ROWS", 1)
     stage_orders(road, 10, first=True)

@@ -12,6 +12,7 @@ from auditor.service import pipelines as service
 from auditor.service import skipped_events
 from auditor.service.pipeline_status import status
 from auditor.store import pipelines
+from tests.pipeline.conftest import quick_on_target
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, note, table, update
 
@@ -39,6 +40,7 @@ def skip(road: Road, name: str, place: str) -> None:
     service.skip(road.settings, road.store, PIPELINE, name, place, "an empty row", by="ann")
 
 
+@quick_on_target("duckdb")
 def test_what_cannot_be_decoded_stops_its_table_until_it_is_skipped(road: Road) -> None:
     now = [0.0]
     loader = road.loader(clock=lambda: now[0])
@@ -66,6 +68,7 @@ def test_what_cannot_be_decoded_stops_its_table_until_it_is_skipped(road: Road) 
     assert (skipped["events"], skipped["skipped_by"], skipped["skip_reason"]) == (2, "ann", "an empty row")
 
 
+@quick_on_target("postgres")
 def test_a_replayed_batch_leaves_what_was_skipped(road: Road) -> None:
     poison = note("poison", "orders", 20, {"stage": "decoding", "reason": REASON}, events=1)
     changes = batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]), poison)
@@ -75,6 +78,7 @@ def test_a_replayed_batch_leaves_what_was_skipped(road: Road) -> None:
     assert stopped(road) == []
 
 
+@quick_on_target("postgres")
 def test_rows_on_which_the_filter_fails_stop_their_table_alone(road: Road) -> None:
     rows = [["1", "1999-01-01"], ["2", "2024-00-10"], ["3", "2021-01-01"], ["4", "1998-01-01"]]
     events = [insert(GUESTS, 10 * number, row) for number, row in enumerate(rows, 1)]
@@ -89,6 +93,7 @@ def test_rows_on_which_the_filter_fails_stop_their_table_alone(road: Road) -> No
     assert [row[0] for row in road.rows("guests")] == [1, 4]
 
 
+@quick_on_target("duckdb")
 def test_a_rule_that_no_longer_fits_stops_its_table_alone(road: Road) -> None:
     ageless = table("guests", id="int", name="text null")
     [found] = road.stage_task(batch(announce(ageless, 1), insert(ageless, 10, ["1", "a"], ["2", "b"])), healthy(25))
@@ -135,6 +140,7 @@ def test_a_target_that_was_altered_goes_on_by_itself(road: Road) -> None:
     assert road.rows("t") == [(3, "long"), (4, "d")] and stopped(road) == []
 
 
+@quick_on_target("postgres")
 def test_audits_of_the_table_say_what_was_skipped(road: Road) -> None:
     sides = {
         "source": {"connection": "source", "table": "orders"},
