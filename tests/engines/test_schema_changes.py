@@ -17,7 +17,7 @@ from tests.live import LiveEngine, engine_params
 from tests.tables import execute, query
 
 ROWS = 3000
-on_servers = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "postgres", "redshift"), indirect=True)
+on_servers = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "postgres", "redshift", slow=["mariadb"]), indirect=True)
 
 ALTER = {
     "mysql": "ALTER TABLE drift_{side} MODIFY n {type}",
