@@ -18,7 +18,7 @@ NOTES = """\
 Seconds of the auditor with its default settings and no history, and of the fastest other tool that compares across engines and was
 right; "times as fast" is their ratio, below 1.0 the row is lost. "Without pre-scan" is the same ratio of a run after runs that found
 differences. The tools of Percona's toolkit compare servers of one family by a CRC32 of each row; their ratio stands beside. "Load" is
-the machine's load average when the scenario began.
+the machine's load average when the scenario began, where it was recorded.
 """
 
 
@@ -51,7 +51,7 @@ def _line(rows: Sequence[Row]) -> list[str]:
         _ratio(best, ours),
         _ratio(best, without) if without else "",
         f"{percona.tool} {_ratio(percona, ours)}" if percona else "",
-        f"{ours.load:.1f}",
+        f"{ours.load:.1f}" if ours.load else "",
     ]
 
 

@@ -23,7 +23,7 @@ def environment() -> Environment:
         loader=PackageLoader("auditor", "report"), autoescape=True, undefined=StrictUndefined, finalize=_make_visible, trim_blocks=False
     )
     environment.filters |= {
-        "capitalized": lambda text: text[:1].upper() + text[1:],
+        "capitalized": capitalized,
         "counts_by_kind": formatting.counts_by_kind,
         "deviation": formatting.deviation,
         "disallowed_first": disallowed_first,
@@ -50,6 +50,11 @@ def environment() -> Environment:
     }
     environment.globals["sides_to_show"] = formatting.sides
     return environment
+
+
+def capitalized(text: str) -> str:
+    """Begin a sentence with a capital, unless it begins with the name of a table or column, which has another meaning then."""
+    return text if re.match(r"\w*[._]\w", text) else text[:1].upper() + text[1:]
 
 
 def disallowed_first(measures: Iterable[Measure]) -> list[Measure]:

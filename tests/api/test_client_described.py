@@ -12,6 +12,7 @@ import pytest
 from auditor.client import Client, bootstrap_types, lag_types, pipeline_types, segment_types, types
 from auditor.report import difference_rows
 from tests.api.conftest import Service
+from tests.documents import ROOT
 
 TYPES: dict[str, Any] = {
     "AuditListItem": types.Audit,
@@ -100,6 +101,24 @@ class Recorder:
         query = "&".join(f"{name}={value}" for name, value in parameters.items())
         self.requests.append(("get", f"{path}?{query}", None))
         return iter(())
+
+
+class Calls:
+    """Passes calls on to a client, and notes which requests each of its methods makes."""
+
+    def __init__(self, client: Client, recorder: Recorder) -> None:
+        self.client, self.recorder = client, recorder
+        self.made: dict[str, list[tuple[str, str, Any]]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            before = len(self.recorder.requests)
+            try:
+                return getattr(self.client, name)(*arguments, **options)
+            finally:
+                self.made.setdefault(name, []).extend(self.recorder.requests[before:])
+
+        return call
 
 
 ENDS = {side: {"connection": side, "table": "t"} for side in ("source", "target")}
@@ -195,6 +214,21 @@ def test_every_request_is_described_and_every_operation_has_a_method(description
             assert set(body) <= properties, url
     everything = {(method, path) for path, operations in description["paths"].items() for method in operations}
     assert everything - seen == NOT_IN_CLIENT
+
+
+def test_page_of_the_client_names_each_method_under_its_scope(description: dict[str, Any]) -> None:
+    client = Client("http://recorded")
+    recorder: Any = Recorder()
+    client._service = recorder
+    calls: Any = Calls(client, recorder)
+    call_all(calls)
+    scopes: dict[str, set[str]] = {}
+    for name, requests in calls.made.items():
+        scope = {operation(description, method, urlsplit(f"/api/v1{url}").path)[1]["x-scope"] for method, url, _ in requests}
+        scopes.setdefault(min(scope, default="read"), set()).add(name)  # what follows a run asks for it when it is iterated
+    scopes["read"].add("wait")  # it asks for the run until that has ended
+    lines = re.findall(r"^\| (`.*`) \| `(\w+)` \|$", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {scope: set(re.findall(r"`(\w+)`", names)) for names, scope in lines} == scopes
 
 
 @pytest.mark.parametrize("name", sorted(TYPES))

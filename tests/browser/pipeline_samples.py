@@ -10,7 +10,7 @@ from auditor.config import Settings
 from auditor.model import Part, Segment, TableNote
 from auditor.pipeline.binlog.beats import Beat, Trail
 from auditor.service.pipeline_notices import look_at_pipelines
-from auditor.store import Store, lags, parts, pipelines, refreshes, segments, table_notes, target_migrations
+from auditor.store import Store, lags, live_epochs, parts, pipelines, refreshes, segments, table_notes, target_migrations
 from auditor.store.lags import Lag
 from auditor.store.target_migrations import TargetMigration
 
@@ -48,6 +48,7 @@ def create(settings: Settings, store: Store, now: dt.datetime) -> None:
     _merge(store, now)
     _notes(store, now)
     _bootstraps(store)
+    _live_summaries(store, now)
     _history(store, now)
     pipelines.set_progress(store, "crm", _progress(now, 90_000_000, 7200))
     pipelines.set_paused(store, "crm", True, by="ada")
@@ -129,6 +130,22 @@ def _notes(store: Store, now: dt.datetime) -> None:
     target_migrations.record_migration(
         store, "shop", TargetMigration("warehouse", "shop.payments", place - 100, "5b", "5c", added, said, state="applied")
     )
+
+
+def _live_summaries(store: Store, now: dt.datetime) -> None:
+    """Summaries that are kept and were proved since, those that a statement ended, and those that await their scan."""
+
+    def begun(audit: str, table: str) -> str:
+        subject = live_epochs.EpochSubject(audit, "shop", "warehouse", table)
+        return live_epochs.begin_epoch(store, subject, fingerprint="f", layout="1", plan={}).id
+
+    for audit, table, ago in (("orders", "shop.orders", 5), ("customers", "shop.customers", 3)):
+        epoch = begun(audit, table)
+        live_epochs.place_epoch(store, epoch, position=4100, place="binlog.000041:4100", at=now - dt.timedelta(days=ago))
+        live_epochs.keep_epoch(store, epoch, b"base")
+        live_epochs.prove_epoch(store, epoch, position=61_000, place="binlog.000041:61000", at=now - dt.timedelta(hours=ago))
+    live_epochs.end_epoch(store, epoch, "shop.customers was emptied at binlog.000041:70120, which sends no event for each row")
+    begun("payments by the hour", TABLES[4])
 
 
 def _history(store: Store, now: dt.datetime) -> None:
