@@ -116,3 +116,9 @@ def test_families_of_measures(kind: str, native: str, family: str) -> None:
     column = replace(NOTE, kind=Kind(kind), native={"source": Kind(native), "target": Kind(native)})
     assert measures.family(column) == family
     assert measures.family(replace(column, null_as="-")) == "text"
+
+
+def test_times_beside_texts_are_measured_as_texts() -> None:
+    column = replace(NOTE, kind=Kind("time"), native={"source": Kind("time"), "target": Kind("text")})
+    assert measures.family(column) == "text"
+    assert measures.family(replace(column, kind=Kind("text"), native={"source": Kind("time"), "target": Kind("time")})) == "text"

@@ -29,7 +29,7 @@ TYPES: Mapping[str, tuple[str, str]] = {
     "made": ("datetime(6)", "timestamp without time zone"), "moved": ("datetime(6)", "date"),
     "fine": ("datetime(6)", "timestamp(0) without time zone"), "coarse": ("datetime", "timestamp(6) without time zone"),
     "clock": ("time", "time without time zone"), "doc": ("json", "jsonb"), "raw": ("blob", "bytea"), "mixed": ("int", "text"),
-    "year": ("year", "smallint"), "flag": ("bit(1)", "boolean"),
+    "whole": ("decimal(37,0)", "numeric(37,0)"), "year": ("year", "smallint"), "flag": ("bit(1)", "boolean"),
 }  # fmt: skip
 """Columns of a table on MySQL and on PostgreSQL."""
 
@@ -167,6 +167,8 @@ def test_a_filter_that_cannot_be_used_says_what_to_write(text: str, words: str) 
         ("year = 24", "(`year` + 0) = 24", '"year" = 24'),
         ("n + 1 > id", "(CAST(`n` AS DECIMAL(10,0)) + CAST(1 AS DECIMAL(1,0))) > CAST(`id` AS DECIMAL(19,0))",
          '(CAST("n" AS NUMERIC(10,0)) + CAST(1 AS NUMERIC(1,0))) > CAST("id" AS NUMERIC(19,0))'),
+        ("whole + 1 > 0", "(CAST(`whole` AS DECIMAL(37,0)) + CAST(1 AS DECIMAL(1,0))) > 0",
+         '(CAST("whole" AS NUMERIC(37,0)) + CAST(1 AS NUMERIC(1,0))) > 0'),
         ("weight > 0.1", "(`weight` + 0e0) > 0.1e0", "CAST(\"weight\" AS DOUBLE PRECISION) > CAST('0.1' AS DOUBLE PRECISION)"),
         ("active", "`active` <> 0", '"active"'),
         ("active = FALSE", "NOT (`active` <> 0)", 'NOT ("active")'),

@@ -67,6 +67,18 @@ def test_similarity_is_exact_if_all_rows_are_known() -> None:
     assert found.least == found.most == 30 / 34
 
 
+def test_interval_by_minhash_is_as_wide_as_its_variance() -> None:
+    """Of 100 and 100 rows that share half of 16 minhashes, D = rows (1 - f) / (1 + f), and dD/df = -2 rows / (1 + f)^2."""
+    one = np.array([100])
+    rest = Unresolved(np.array([[2 * 10**10, -2 * 10**10]]), one, one, np.array([0]), np.array([0.5]), 16, 32)
+    found = jaccard.similarity(200, 0, rest)
+    differing, deviation = 200 / 3, 2 * 200 / 1.5**2 * math.sqrt(0.25 / 16)
+    assert found
+    for value, count in ((found.score.value, 0.0), (found.score.lower, jaccard.Z), (found.score.upper, -jaccard.Z)):
+        rows = differing + count * deviation
+        assert value == pytest.approx((200 - rows) / (200 + rows), rel=1e-9)
+
+
 def test_uncompared_rows_widen_the_bounds() -> None:
     found = jaccard.similarity(200, 0, no_unresolved(), unknown=20)
     assert found

@@ -103,7 +103,9 @@ def test_sums_that_no_rows_have_are_refused() -> None:
     base, about = sums(1, 5), {"epoch": "e", "layout": "range 4", "begin": 10, "place": 20}
     gone, worse, rest = (live.pack(live.minus(one)) for one in (sums(1, 5), sums(2, 5), sums(1, 4)))
     assert len(live.apply(base, [Link("e", "range 4", 10, 20, "", gone)], **about)) == 0  # type: ignore[arg-type]
-    for body in (worse, rest):
+    words = live.pack(live.minus(live.of(np.array([3]), np.array([1]), np.array([[4, 1]]), np.array([[5]]))))
+    powers = live.pack(live.minus(live.of(np.array([3]), np.array([1]), np.array([[5, 1]]), np.array([[4]]))))
+    for body in (worse, rest, words, powers):
         with pytest.raises(LiveSummariesWrong, match="sums that no rows have"):
             live.apply(base, [Link("e", "range 4", 10, 20, "", body)], **about)  # type: ignore[arg-type]
     for body in ("?", "AAAA", live.pack(live.of(np.array([3]), np.array([1]), np.array([[1]]), np.array([[1]])))):
