@@ -56,3 +56,10 @@ def test_map_has_no_similarity_where_one_side_lacks_the_partition() -> None:
     aligned = comparator.align(summaries(5, 7, 9), summaries(5, 8))
     found = partition_map.build(aligned, {})
     np.testing.assert_array_equal(found.similarity, np.array([1.0, np.nan, 0.0], np.float32))
+
+
+@pytest.mark.parametrize(("source", "target"), [("4", "6"), ("6", "4")])
+def test_measures_that_differ_are_named(source: str, target: str) -> None:
+    sides = [replace(summaries(5), measures=np.array([["7", one]], np.object_)) for one in (source, target)]
+    (one,) = comparator.compare(comparator.align(*sides), measures=["price max", "price sum"]).divergent
+    assert one.measures == (f"price sum: {source} in the source, {target} in the target",)
