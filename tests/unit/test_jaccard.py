@@ -46,6 +46,14 @@ def coverage(tables: int, k: int, words: int, bits: int) -> tuple[float, dict[st
 def test_interval_covers_the_true_similarity(k: int, words: int, bits: int) -> None:
     share, by_pattern = coverage(600, k, words, bits)
     assert share >= 0.94, by_pattern
+    assert max(width for _, width, _ in by_pattern.values()) < 0.25, "an interval that covers everything says nothing"
+
+
+def test_rows_on_one_side_have_the_parity_of_the_counts() -> None:
+    """Of 10 and 11 rows at least 2 are known to be on one side only, so 3 are."""
+    source, target, known = (np.array([rows]) for rows in (10, 11, 2))
+    found = jaccard.similarity(21, 0, Unresolved(np.zeros((1, 2), np.int64), source, target, known, np.array([np.nan]), 0, 30))
+    assert found and found.most == pytest.approx((21 - 3) / (21 + 3))
 
 
 @pytest.mark.slow
