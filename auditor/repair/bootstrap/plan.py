@@ -24,7 +24,7 @@ from auditor.sql.lines import read_lines
 from dialects import Dialect, Place, Session, Table
 from dialects.committing import Committing
 
-RANGE_ROWS = 200_000
+RANGE_ROWS = 250_000
 """Rows of one range, which is copied at once: what is lost if the process is killed."""
 
 COUNTED_ROWS = 1 << 18
