@@ -67,8 +67,8 @@ def test_sums_equal_full_scans_at_each_place(road: SummingRoad) -> None:
     ("road", "rounds", "transactions"),
     [
         pytest.param(*MARIADB_POSTGRES.values, 2, 25, marks=MARIADB_POSTGRES.marks, id="mariadb-postgres"),
-        pytest.param(*MARIADB_POSTGRES.values, 10, 20_000, marks=[*MARIADB_POSTGRES.marks, pytest.mark.slow], id="mariadb-postgres-many"),
-        pytest.param(*MYSQL_DUCKDB.values, 10, 20_000, marks=[*MYSQL_DUCKDB.marks, pytest.mark.slow], id="mysql-duckdb-many"),
+        pytest.param(*MARIADB_POSTGRES.values, 12, 25_000, marks=[*MARIADB_POSTGRES.marks, pytest.mark.slow], id="mariadb-postgres-many"),
+        pytest.param(*MYSQL_DUCKDB.values, 12, 25_000, marks=[*MYSQL_DUCKDB.marks, pytest.mark.slow], id="mysql-duckdb-many"),
     ],
     indirect=["road"],
 )
