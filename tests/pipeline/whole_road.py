@@ -35,6 +35,7 @@ class WholeRoad:
         more: str = "",
         staging: str = "",
         tracker: str = "",
+        audits: str = "{}",
     ) -> None:
         """``more`` are further lines of the pipeline's definition; its parts are in a folder, unless ``staging`` says where."""
         self.source, self.schema = source, schema
@@ -46,7 +47,7 @@ connections:
   source: {{url: "{source.url}", write: {{url: "{source.url}"}}}}
   pg: {{url: "{postgres.url}", write: {{url: "{postgres.url}"}}}}
   duck: {{url: "{duckdb}", write: {{url: "{duckdb}"}}}}
-audits: {{}}
+audits: {audits}
 pipelines:
   {PIPELINE}:
     source: {{connection: source, tables: [{", ".join(tables)}]}}
