@@ -49,6 +49,7 @@ def road(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> It
     made.close()
 
 
+@pytest.mark.clock  # the loader, the writer and the run are three processes, and a hold has a time limit
 @pytest.mark.parametrize("road", [MARIADB_POSTGRES, MYSQL_DUCKDB, MYSQL_MARIADB, MARIADB_MYSQL], indirect=True)
 def test_a_table_that_is_written_to_is_compared_at_one_position(road: AlignedRoad) -> None:
     with road.delivering(), road.written_to(KEYS, 100):
