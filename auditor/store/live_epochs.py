@@ -54,13 +54,13 @@ def begin_epoch(
     id_ = secrets.token_hex(8)
     about = {"audit": subject.audit, "pipeline": subject.pipeline, "target": subject.target, "table_name": subject.table}
     settings = {"fingerprint": fingerprint, "layout": layout, "plan": dict(plan), "condition": where, "state": "wanted", "base_check": ""}
-    nowhere = {"position": 0, "place": "", "proved_position": 0, "proved_place": "", "reason": ""}
+    unplaced = {"position": 0, "place": "", "proved_position": 0, "proved_place": "", "reason": ""}
 
     def work(connection: Connection) -> None:
         now = database_time(connection)
         over = {"state": "ended", "ended": now, "reason": "the audit began its live summaries anew", "base": None}
         connection.execute(update(live_epochs).where(live_epochs.c.audit == subject.audit, live_epochs.c.state != "ended").values(**over))
-        connection.execute(insert(live_epochs).values(epoch=id_, asked=now, **about, **settings, **nowhere))
+        connection.execute(insert(live_epochs).values(epoch=id_, asked=now, **about, **settings, **unplaced))
 
     store.write(work)
     found = get_epoch(store, id_)

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
 
+from auditor.errors import SegmentFailed
 from auditor.model import Segment
 from auditor.store._segment_schema import segment_progress, segmented_tables, segments
 from auditor.store._store import Store
@@ -72,7 +73,10 @@ def replace_listed(
 ) -> list[Segment]:
     """List segments instead of those of a table that start from one place to another, both inclusive, and return these.
 
-    ``also`` is done in the same transaction. The pipeline's writer goes on behind the last segment that is listed then. Raises StoreError.
+    ``also`` is done in the same transaction. The pipeline's writer goes on behind the last segment that is listed then.
+
+    Raises SegmentFailed if a segment that would go reaches behind the stretch, as one that the writer has ended meanwhile: its last events
+    would be in no segment, and their parts may be deleted. Raises StoreError.
     """
     (first, first_row), (last, last_row) = within
     begins = or_(segments.c.first_position > first, and_(segments.c.first_position == first, segments.c.first_row >= first_row))
@@ -83,6 +87,8 @@ def replace_listed(
         once_more = {"replaced": segment_progress.c.replaced + 1}
         connection.execute(update(segment_progress).where(segment_progress.c.pipeline == pipeline).values(once_more))
         gone = [_segment(row) for row in connection.execute(select(segments).where(chosen))]
+        if any((one.last, one.last_row) > (last, last_row) for one in gone):
+            raise SegmentFailed(f"{pipeline} ended a segment of {table} meanwhile, and nothing was replaced; run the command again")
         connection.execute(delete(segments).where(chosen))
         for one in instead:
             connection.execute(insert(segments).values(_values(pipeline, one)))

@@ -1,4 +1,4 @@
-"""What becomes of events between decoding and staging: they are lost, doubled, moved, or their values changed."""
+"""Faults of events between decoding and staging: these are lost, doubled or moved, or their values are changed."""
 
 from __future__ import annotations
 

@@ -56,11 +56,11 @@ class World(LiveRoad):
             folder, source, name, into=into, schema=name, audits=f"{{{audits}}}\nsegments: {{{SEGMENTS}: {{pipelines: [{PIPELINE}]}}}}"
         )
         self.misread: Callable[[Events], Events] | None = None
-        """What becomes of the events while they are decoded."""
+        """Changes events while they are decoded."""
         self.mangle: Callable[[Events], Events] | None = None
-        """What becomes of the events between decoding and staging."""
+        """Changes events between decoding and staging."""
         self.tamper: Callable[[Path], bool] | None = None
-        """What becomes of a staged file before it is listed; returns whether it did something."""
+        """Changes a staged file before it is listed; returns whether it did."""
         self.crash_at = ""
         """The step at which the loader crashes once."""
         self.hits = 0

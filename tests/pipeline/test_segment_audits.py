@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from auditor.config import Settings, validate_settings
-from auditor.errors import ConfigError
+from auditor.errors import ConfigError, SegmentFailed
 from auditor.model import Report, Segment, Verdict
 from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.segments.registering import registrations_of
@@ -227,13 +227,24 @@ def test_segments_that_end_elsewhere_are_mended_and_their_writer_goes_on_behind_
     assert (verify(settings, store).problems, verify(settings, store).findings) == ((), ())
 
 
+def test_a_segment_that_ended_while_copies_were_written_is_not_lost(store: Store, tmp_path: Path) -> None:
+    """It begins in the stretch, and reaches behind it."""
+    settings = settings_in(tmp_path)
+    stage_all(settings, store, "eu", transactions(30))
+    listed = segments.list_segments(store, "eu", "shop.orders")
+    stretch = (listed[2].first, listed[2].first_row), (listed[3].last, listed[3].last_row - 1)
+    with pytest.raises(SegmentFailed, match=r"eu ended a segment of .* meanwhile, and nothing was replaced; run the command again"):
+        segments.replace_listed(store, "eu", "shop.orders", stretch, listed[2:3], lambda _: None)
+    assert segments.list_segments(store, "eu", "shop.orders") == listed and segments.get_cut(store, "eu").replaced == 0
+
+
 def test_a_lost_segment_and_one_from_nowhere(store: Store, tmp_path: Path) -> None:
     """What the good side lacks is not taken from the other one."""
     settings = settings_in(tmp_path)
     for name in SIDES:
         stage_all(settings, store, name, transactions(30))
     path, listed = first_file(settings, store, "eu", 3)
-    segments.replace_listed(store, "eu", "shop.orders", ((listed.first, 0), (listed.first, 9)), [], lambda _: None)
+    segments.replace_listed(store, "eu", "shop.orders", ((listed.first, 0), (listed.last, 9)), [], lambda _: None)
     segment_files.reset(settings, store, "zones", by="ada")
     report = run(settings, store)
     assert f"eu lacks 1 segment with {listed.rows} events (start mismatch)" in report.reasons[0]
@@ -306,7 +317,7 @@ def test_a_manifest_that_was_edited_is_found(store: Store, tmp_path: Path) -> No
     for one in SIDES:
         stage_all(settings, store, one, transactions(12))
     _, listed = first_file(settings, store, "eu")
-    bounds = ((listed.first, listed.first_row), (listed.first, listed.first_row))
+    bounds = ((listed.first, listed.first_row), (listed.last, listed.last_row))
     segments.replace_listed(store, "eu", "shop.orders", bounds, [replace(listed, sha256="0" * 64)], lambda _: None)
     [(problem, _)] = verify(settings, store).problems
     assert "the manifest lists 4 events with the digest 000000000000" in problem.sentence and problem.sentence.endswith("were registered")

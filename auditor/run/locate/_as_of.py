@@ -2,8 +2,8 @@
 
 Positions that differ are decoded from the sums; their rows are fetched from the target's snapshot, and from the source as it is now. The
 symbol of the source's row as of the position follows from the target's and from the decoded difference, so that a row that has changed
-in the source since is told from one that has not: its difference stands, but its columns cannot be compared. Such a partition is looked
-at again as of a later position.
+in the source since then is recognised: it differs, but its columns cannot be compared. Such a partition is looked at again as of a later
+position.
 """
 
 from __future__ import annotations
