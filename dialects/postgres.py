@@ -260,8 +260,9 @@ class Postgres(Dialect):
     def row_word(self, text: str, algorithm: HashAlgorithm) -> str:
         if algorithm == "md5":
             return super().row_word(text, algorithm)
+        # A text as it is sent to a client, whose encoding is pinned to UTF8: CONVERT_TO would also verify every character again.
         # Encoding eight bytes is faster than 32; the cast drops the last four of the 64 bits.
-        return f"CAST(CAST('x' || ENCODE(SUBSTR(SHA256(CONVERT_TO({text}, 'UTF8')), 1, 8), 'hex') AS BIT(60)) AS BIGINT)"
+        return f"CAST(CAST('x' || ENCODE(SUBSTR(SHA256(TEXTSEND({text})), 1, 8), 'hex') AS BIT(60)) AS BIGINT)"
 
     def uuid_number(self, c: str) -> str:
         # Reading bytes takes a third of the time of reading hexadecimal digits.
@@ -325,11 +326,11 @@ class Postgres(Dialect):
             "SET bytea_output TO 'hex'",
             "SET standard_conforming_strings TO on",
             "SET extra_float_digits TO 1",
-            # Compiling expressions saves more time than it takes on every chunk of a scan; optimizing and inlining them does not.
+            # Compiling expressions saves more time than it takes on every chunk of a scan, optimizing them on large ones, inlining on none.
             "SET jit TO on",
             "SET jit_above_cost TO 50000",
             "SET jit_inline_above_cost TO -1",
-            "SET jit_optimize_above_cost TO -1",
+            "SET jit_optimize_above_cost TO 200000",
             f"SET lock_timeout TO {max(1, round(lock_timeout * 1000))}",
             f"SET statement_timeout TO {max(1, round(statement_timeout * 1000))}",
         ]
