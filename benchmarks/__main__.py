@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     if not options.engines or pair.partition("-")[0] in options.engines:
                         results.lives.append(live.measure(servers, pair, rows, repeat))
             if "repair" in parts:
-                _run_repair(results, servers, sizes["repair"], rows, repeat)
+                _run_repair(results, servers, sizes["repair"], rows, repeat, options.scenarios)
         finally:
             results.servers = servers.versions()
             _write(results, output)
@@ -176,10 +176,14 @@ def _run_load(results: Results, servers: Servers, pair: str, rows: int, repeat: 
         results.missing["load"] = str(reason)
 
 
-def _run_repair(results: Results, servers: Servers, sizes: Sequence[int], rows: int, repeat: int) -> None:
-    for mended in mending.measure(servers, sizes[0], repeat):
-        results.mended += mended
-    for copied in copies.measure(servers, rows, min(repeat, 3), tuple(sizes[1:])):
+def _run_repair(results: Results, servers: Servers, sizes: Sequence[int], rows: int, repeat: int, words: Sequence[str]) -> None:
+    """Measure patches, copies of ``rows`` rows, and the memory of copies of as many as the other sizes say."""
+    chosen = {name for name in ("patches", "copies", "memory") if not words or any(word in name for word in words)}
+    if "patches" in chosen:
+        for mended in mending.measure(servers, sizes[0], repeat):
+            results.mended += mended
+    counts = [size for size in dict.fromkeys(sizes[1:]) if ("copies" if size == rows else "memory") in chosen]
+    for copied in copies.measure(servers, rows, min(repeat, 3), counts):
         results.copies += copied
 
 
@@ -197,7 +201,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[],
         metavar="WORD",
-        help="only scenarios, or targets in part road, whose name contains one of these words",
+        help="only scenarios whose name contains one of these words; targets in part road; in part repair of patches, copies and memory",
     )
     parser.add_argument("--tools", nargs="+", metavar="NAME", help="only tools whose name starts with one of these")
     parser.add_argument(

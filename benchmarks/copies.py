@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,14 +77,17 @@ class Copy:
     why: str = ""
 
 
-def measure(servers: Servers, rows: int, repeat: int, sizes: tuple[int, ...]) -> Iterator[list[Copy]]:
-    """Measure all roads with ``rows`` rows, and the memory of ours with as many as ``sizes`` say; yield what was found of each target."""
+def measure(servers: Servers, rows: int, repeat: int, sizes: Sequence[int]) -> Iterator[list[Copy]]:
+    """Measure the roads with as many rows as each of the sizes: all targets with ``rows``, else the memory into the first of them.
+
+    Yields what was found of each target.
+    """
     try:
         source = servers["mysql"].url
     except Unavailable as reason:
         yield [Copy(target, DIRECT, rows, why=str(reason)) for target in TARGETS]
         return
-    for size in dict.fromkeys((*sizes, rows)):
+    for size in sizes:
         fill_source(source, size)
         for target in TARGETS if size == rows else TARGETS[:1]:
             print(f"repair: {size:,} rows into {target}", file=sys.stderr, flush=True)
