@@ -16,9 +16,10 @@ from auditor.errors import LiveSummariesWrong
 from auditor.pipeline.live.published import published
 from auditor.pipeline.merge import keeping
 from auditor.run.live_source import read_live
-from auditor.store import live_epochs
+from auditor.store import live_epochs, parts
 from tests.live import Engines
 from tests.pipeline.live_summing import LAYOUTS, SummingRoad, statements
+from tests.pipeline.road import PIPELINE
 
 pytestmark = [pytest.mark.alone]
 TABLE, KEYS = "summed", 300
@@ -64,15 +65,17 @@ def test_sums_equal_full_scans_at_each_place(road: SummingRoad) -> None:
 
 
 @pytest.mark.parametrize(
-    ("road", "rounds", "transactions"),
+    ("road", "rounds", "transactions", "least"),
     [
-        pytest.param(*MARIADB_POSTGRES.values, 2, 25, marks=MARIADB_POSTGRES.marks, id="mariadb-postgres"),
-        pytest.param(*MARIADB_POSTGRES.values, 12, 25_000, marks=[*MARIADB_POSTGRES.marks, pytest.mark.slow], id="mariadb-postgres-many"),
-        pytest.param(*MYSQL_DUCKDB.values, 12, 25_000, marks=[*MYSQL_DUCKDB.marks, pytest.mark.slow], id="mysql-duckdb-many"),
+        pytest.param(*MARIADB_POSTGRES.values, 2, 25, 50, marks=MARIADB_POSTGRES.marks, id="mariadb-postgres"),
+        *(
+            pytest.param(*one.values, 12, 25_000, 1_000_000, marks=[*one.marks, pytest.mark.slow], id=f"{one.id}-many")
+            for one in (MARIADB_POSTGRES, MYSQL_DUCKDB)
+        ),
     ],
     indirect=["road"],
 )
-def test_killed_loaders_lose_and_double_nothing(road: SummingRoad, rounds: int, transactions: int) -> None:
+def test_killed_loaders_lose_and_double_nothing(road: SummingRoad, rounds: int, transactions: int, least: int) -> None:
     road.begin(LAYOUTS[1:])
     drawn, kills = random.Random(rounds), 0
     for seed in range(rounds):
@@ -80,7 +83,9 @@ def test_killed_loaders_lose_and_double_nothing(road: SummingRoad, rounds: int, 
         road.stage(range_bytes=8192 if transactions < 100 else 1 << 20)
         kills += road.merge_with_kills(drawn)
         assert road.check() > 20
-    assert kills >= rounds and road.reasons() == set()
+    events = sum(part.rows for part in parts.list_parts(road.store, PIPELINE, f"{road.database}.{TABLE}", 0, limit=100_000))
+    print(f"{events:,} events, {kills} kills")
+    assert events >= least and kills >= rounds * 5 / 3 and road.reasons() == set()
 
 
 @ON_MARIADB
