@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -14,6 +15,7 @@ import numpy as np
 import dialects
 from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.model import Chunk, LiveEpoch, Partitioning, Plan
+from auditor.pipeline.bootstrap.carrier import Carrier
 from auditor.pipeline.live.publishing import publish
 from auditor.pipeline.merge.loader import Loader
 from auditor.planning import live as live_plans
@@ -21,8 +23,9 @@ from auditor.run.live_source import read_live, read_position
 from auditor.service import planning
 from auditor.sql import render
 from auditor.sql.merge import Positions
-from auditor.store import live_epochs, parts
+from auditor.store import live_epochs, parts, refreshes
 from auditor.store.live_epochs import EpochSubject
+from auditor.store.refreshes import Asked
 from auditor.summary import arrays, codec
 from auditor.summary.arrays import Summaries
 from tests.binlog import LiveLog
@@ -143,6 +146,14 @@ class SummingRoad(LiveRoad):
             except Killed:
                 kills += 1
         return kills
+
+    def refresh(self) -> int:
+        """Write all rows of the table into the log anew, as a bootstrap in the stream does, and return how many."""
+        asked = refreshes.request_refresh(self.store, PIPELINE, f"{self.database}.{self.table}", Asked(), "ops")
+        Carrier(self.settings, self.store, PIPELINE, threading.Event()).carry_out()
+        done = refreshes.get_refresh(self.store, asked.refresh)
+        assert done.state == "done", done.reason
+        return int(done.progress["rows"])
 
     def _holds(self, position: int) -> bool:
         with closing(dialects.connect(self.settings.connections["warehouse"].url)) as session:

@@ -80,9 +80,11 @@ def test_killed_loaders_lose_and_double_nothing(road: SummingRoad, rounds: int, 
     drawn, kills = random.Random(rounds), 0
     for seed in range(rounds):
         write(road, seed, transactions)
+        refreshed = road.refresh()
+        road.log.run(f"ALTER TABLE {TABLE} ADD COLUMN more_{seed} int DEFAULT 5", f"UPDATE {TABLE} SET more_{seed} = id WHERE id < 40")
         road.stage(range_bytes=8192 if transactions < 100 else 1 << 20)
         kills += road.merge_with_kills(drawn)
-        assert road.check() > 20
+        assert road.check() > 20 and refreshed > 20
     events = sum(part.rows for part in parts.list_parts(road.store, PIPELINE, f"{road.database}.{TABLE}", 0, limit=100_000))
     print(f"{events:,} events, {kills} kills")
     assert events >= least and kills >= rounds * 5 / 3 and road.reasons() == set()
