@@ -25,7 +25,7 @@ from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.staged_parts import read_part
 from auditor.pipeline.watch import source_of
 from auditor.run.placed_snapshot import NotAligned
-from auditor.store import Store, holds, parts, pipelines, table_notes
+from auditor.store import Store, holds, leases, parts, pipelines, table_notes
 from auditor.store.holds import Hold, HoldKey, HoldState
 
 T = TypeVar("T")
@@ -63,6 +63,8 @@ class StreamHold:
             raise NotAligned(f"the pipeline {self.pipeline} is paused; let it go on with: auditor pipeline unpause {self.pipeline}")
         if self.table not in parts.list_tables(self.store, self.pipeline):
             raise NotAligned(f"the pipeline {self.pipeline} has staged nothing of {self.table} yet")
+        if not leases.is_held(self.store, f"{self.pipeline}/{self.target}"):
+            raise NotAligned(f"no process loads the target {self.target}; start one with: auditor pipeline run {self.pipeline}")
         busy = f"another run holds {self.table} in the target {self.target}; run the audit again later"
         self._await(lambda: holds.take_hold(self.store, self._key, LEASE) or None, ANSWER, busy)
         silent = (

@@ -38,6 +38,12 @@ def take_lease(store: Store, source: str, holder: str, owner: Owner, seconds: fl
         raise SourceTaken(f"it is taken by {taken}; stop that process, or wait until its lease is over")
 
 
+def is_held(store: Store, source: str) -> bool:
+    """Return whether a process has the lease of ``source``, or died before it gave it back. Raises StoreError."""
+    with store.reading() as database:
+        return database.execute(select(leases.c.holder).where(leases.c.source == source)).one_or_none() is not None
+
+
 def release_lease(store: Store, source: str, holder: str) -> None:
     """Give a lease back; does nothing if another holder has it. Raises StoreError."""
     held = (leases.c.source == source) & (leases.c.holder == holder)

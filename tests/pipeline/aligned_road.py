@@ -16,7 +16,7 @@ from tests.binlog import LiveLog
 from tests.forking import ROOT, Forked
 from tests.live import LiveEngine
 from tests.pipeline.live_road import LiveRoad
-from tests.pipeline.road import PIPELINE
+from tests.pipeline.road import PIPELINE, leased
 
 AUDIT = "aligned"
 
@@ -67,6 +67,7 @@ class AlignedRoad(LiveRoad):
             load = LoaderProcess(str(self.config_file), self.name, "wh").run
         threads = [threading.Thread(target=guarded, args=(work,)) for work in (stage, partial(load, 0.0, stopped, staged, paused))]
         with ExitStack() as held:
+            held.enter_context(leased(self.store, self.name))
             for thread in threads:
                 held.callback(thread.join)
             held.callback(stopped.set)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,21 @@ from auditor.pipeline.merge.target_table import NO_KEYS, TargetTable, examine
 from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.pipeline.staging import Staging
-from auditor.store import Store, open_store, parts
+from auditor.store import Store, leases, open_store, parts, runs
 from dialects import Dialect
 
 PIPELINE = "shop"
+
+
+@contextmanager
+def leased(store: Store, pipeline: str = PIPELINE, target: str = "wh") -> Iterator[None]:
+    """Hold the lease of a target for the block, as a process does that loads it."""
+    lease, holder = f"{pipeline}/{target}", secrets.token_hex(16)
+    leases.take_lease(store, lease, holder, runs.this_process(), 600)
+    try:
+        yield
+    finally:
+        leases.release_lease(store, lease, holder)
 
 
 class Road:

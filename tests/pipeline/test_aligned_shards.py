@@ -20,6 +20,7 @@ from auditor.service import running
 from auditor.store import holds
 from tests.live import Engines
 from tests.pipeline.aligned_road import AUDIT, AlignedRoad
+from tests.pipeline.road import leased
 
 pytestmark = [pytest.mark.alone, pytest.mark.mysql, pytest.mark.mariadb]
 TABLE, KEYS, SECOND, LOST = "sharded_orders", 1000, 100_000, 900_000
@@ -108,7 +109,9 @@ def test_a_shard_that_is_not_there_is_named_and_no_table_stands_still_afterwards
     eu, us = shards.roads
     monkeypatch.setattr(stream_hold, "ANSWER", 0.5)
     with eu.delivering():
-        silent = shards.audit()
+        assert shards.audit().not_aligned == "no process loads the target wh; start one with: auditor pipeline run us"
+        with leased(us.store, "us"):
+            silent = shards.audit()
         assert silent.verdict is Verdict.MATCH and silent.aligned is None and silent.not_aligned.endswith("auditor pipeline status us")
         assert [one.aligned for one in silent.shards] == [None, None]
         assert [holds.list_holds(eu.store, name, "wh") for name in ("eu", "us")] == [{}, {}]

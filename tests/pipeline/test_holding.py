@@ -16,7 +16,7 @@ from auditor.store import holds, parts, pipelines
 from auditor.store.holds import HoldKey
 from tests.live import engine_params
 from tests.pipeline.conftest import quick_on_target
-from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline.road import PIPELINE, Road, leased
 from tests.pipeline_events import announce, batch, insert, note, table
 
 ORDERS, ITEMS = table(id="bigint", item="varchar(40) null"), table("items", id="bigint")
@@ -39,12 +39,13 @@ def loading(road: Road) -> Iterator[None]:
     """Run the loader in a thread for the block."""
     stopped, staged, paused = threading.Event(), threading.Event(), threading.Event()
     thread = threading.Thread(target=road.loader().run, args=(0.0, stopped, staged, paused))
-    thread.start()
-    try:
-        yield
-    finally:
-        stopped.set()
-        thread.join()
+    with leased(road.store):
+        thread.start()
+        try:
+            yield
+        finally:
+            stopped.set()
+            thread.join()
 
 
 def until(reached: Callable[[], bool]) -> None:
@@ -175,9 +176,12 @@ def test_why_a_table_is_not_held(road: Road, monkeypatch: pytest.MonkeyPatch) ->
     hold = hold_of(road)
     assert refuse(hold.freeze) == "the pipeline shop has staged nothing of shop.orders yet"
     stage_orders(road, 10, first=True)
+    nobody = "no process loads the target wh; start one with: auditor pipeline run shop"
+    assert refuse(hold.freeze) == nobody and not holds.list_holds(road.store, PIPELINE, "wh")
     silent = "the loader of the target wh did not answer within 0.1 s; see whether the pipeline runs with: auditor pipeline status shop"
-    assert refuse(hold.freeze) == silent
-    assert refuse(hold_of(road).freeze) == "another run holds shop.orders in the target wh; run the audit again later"
+    with leased(road.store):
+        assert refuse(hold.freeze) == silent
+        assert refuse(hold_of(road).freeze) == "another run holds shop.orders in the target wh; run the audit again later"
     hold.release()
     pipelines.set_paused(road.store, PIPELINE, True)
     assert refuse(hold.freeze) == "the pipeline shop is paused; let it go on with: auditor pipeline unpause shop"
