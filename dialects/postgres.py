@@ -260,9 +260,11 @@ class Postgres(Dialect):
     def row_word(self, text: str, algorithm: HashAlgorithm) -> str:
         if algorithm == "md5":
             return super().row_word(text, algorithm)
-        # A text as it is sent to a client, whose encoding is pinned to UTF8: CONVERT_TO would also verify every character again.
+        # A text as it is sent to a client, whose encoding is pinned to UTF8: CONVERT_TO would verify every character again. A parallel
+        # worker sends in the database's encoding, whatever its session's is: ParallelWorkerMain() in parallel.c.
+        data = f"TEXTSEND({text})" if self.database_encoding == "UTF8" else self.utf8(text)
         # Encoding eight bytes is faster than 32; the cast drops the last four of the 64 bits.
-        return f"CAST(CAST('x' || ENCODE(SUBSTR(SHA256(TEXTSEND({text})), 1, 8), 'hex') AS BIT(60)) AS BIGINT)"
+        return f"CAST(CAST('x' || ENCODE(SUBSTR(SHA256({data}), 1, 8), 'hex') AS BIT(60)) AS BIGINT)"
 
     def uuid_number(self, c: str) -> str:
         # Reading bytes takes a third of the time of reading hexadecimal digits.

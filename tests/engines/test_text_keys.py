@@ -15,6 +15,7 @@ from auditor.model import Report, Verdict
 from auditor.run import audit_run
 from dialects import Kind
 from tests import tables
+from tests.engines.test_parallel_workers import CHEAP
 from tests.live import Engines, LiveEngine, engine_params
 from tests.servers import postgres
 
@@ -110,6 +111,23 @@ def test_database_in_any_encoding_is_compared_by_its_characters(database: tuple[
         folded = f"SELECT {session.dialect.lower('k')} FROM {quoted} ORDER BY v"
         assert [row[0] for row in session.query(folded)] == [canonical.fold_case(key, "lower") for key in keys]
     assert_named(audit_keys(ConnectionSettings(url=url), duckdb_target, quoted.strip('"')), keys)
+
+
+@pytest.mark.parametrize("database", ["LATIN1", "UTF8"], indirect=True)
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+def test_parallel_workers_hash_the_same_characters(database: tuple[str, str]) -> None:
+    """Their client's encoding is the database's, whatever that of their session is."""
+    words = ["été", "ÿ", "plain"]
+    with closing(dialects.connect(database[1])) as session:
+        session.execute("CREATE TABLE words (w TEXT)")
+        session.execute(f"INSERT INTO words VALUES {', '.join(f'({session.dialect.string_literal(word)})' for word in words)}")
+        workers = ("SET max_parallel_workers_per_gather TO 2", "SET parallel_leader_participation TO off", *CHEAP)
+        for setting in ("ALTER TABLE words SET (parallel_workers = 2)", *workers):
+            session.execute(setting)
+        summed = f"SELECT CAST(SUM({session.dialect.row_word('w', 'sha256')}) AS TEXT) FROM words"
+        plan = "\n".join(str(row[0]) for row in session.query(f"EXPLAIN (ANALYZE) {summed}"))
+        assert "Workers Launched: 2" in plan, plan
+        assert session.query(summed) == [(str(sum(canonical.word(canonical.row_hash(word), 1, 15) for word in words)),)]
 
 
 @pytest.mark.parametrize("database", ["SQL_ASCII"], indirect=True)
