@@ -16,7 +16,7 @@ from auditor.config import Settings
 from auditor.service import scheduler, workers
 from auditor.store import Store, audit_state, open_store, tokens
 from tests.api.conftest import make_client
-from tests.pipeline.test_segment_audits import SIDES, settings_in, stage_all, transactions
+from tests.pipeline.two_writers import SIDES, settings_in, stage_all, transactions
 
 AUDIT = "/api/v1/segments/zones"
 

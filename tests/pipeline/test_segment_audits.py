@@ -1,4 +1,4 @@
-"""Segment audits: two writers of one stream in Parquet and CSV are compared, damaged in many ways, told what is wrong, and mended."""
+"""Segment audits: two writers of one stream in Parquet and CSV are compared, told what is wrong, and mended."""
 
 from __future__ import annotations
 
@@ -6,58 +6,27 @@ import datetime as dt
 import random
 import re
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import boto3
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from auditor.config import Settings, validate_settings
+from auditor.config import validate_settings
 from auditor.errors import ConfigError, SegmentFailed
-from auditor.model import Report, Segment, Verdict
-from auditor.pipeline.part_writer import write_parts
+from auditor.model import Verdict
 from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.sides import side_of
-from auditor.pipeline.segments.writer import SegmentWriter, folder_of, open_writer
+from auditor.pipeline.segments.writer import open_writer
 from auditor.service import notify, segment_audits, segment_files
-from auditor.service.segment_files import Verified
-from auditor.store import Store, open_store, parts, pipelines, runs, segments
+from auditor.store import Store, open_store, pipelines, runs, segments
 from tests.live import Engines
 from tests.pipeline.test_segments import Events, stage, stream
-from tests.pipeline_events import announce, batch, insert, table, update
+from tests.pipeline.two_writers import ORDERS, SIDES, first_file, run, settings_in, stage_all, transactions, verify
+from tests.pipeline_events import update
 from tests.servers import s3
-
-MYSQL, REPLICA = "mysql://a@db1:3306/shop", "mysql://a@db2:3306/shop"
-ORDERS = table(id="bigint", item="varchar(40) null")
-SIDES = ("shop", "eu")
-
-
-def settings_in(root: Path, *, replica: bool = False, **audit: Any) -> Settings:
-    """Two pipelines of one stream, of which one writes CSV, and an audit of both."""
-
-    def pipeline(name: str, **segment: Any) -> dict[str, Any]:
-        return {
-            "source": {"connection": "replica" if replica and name == "eu" else "mysql", "tables": ["*"]},
-            "staging": {"path": str(root / name)},
-            "segment": {"rows": 4, "age": "1h", **segment},
-            "targets": {"wh": {"connection": "duck", "schema": "main"}},
-        }
-
-    duck = f"duckdb:///{root}/x.duckdb"
-    return validate_settings(
-        {
-            "connections": {"mysql": {"url": MYSQL}, "replica": {"url": REPLICA}, "duck": {"url": duck, "write": {"url": duck}}},
-            "audits": {},
-            "pipelines": {"shop": pipeline("shop"), "eu": pipeline("eu", format="csv", path=str(root / "csv"))},
-            "segments": {"zones": {"pipelines": SIDES, **audit}},
-            "store": {"url": f"sqlite:///{root}/auditor.db"},
-        }
-    )
 
 
 @pytest.fixture
@@ -75,37 +44,6 @@ def s3_folder(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> str:
     bucket = f"segments-{uuid.uuid4().hex[:12]}"
     boto3.client("s3").create_bucket(Bucket=bucket)
     return f"s3://{bucket}/eu"
-
-
-def transactions(count: int, *, every: int = 10) -> list[Events]:
-    """Transactions of one table with two rows each, a second apart for each position."""
-    return [insert(ORDERS, every * number, [str(2 * number), "a"], [str(2 * number + 1), f"item {number}"]) for number in range(1, count)]
-
-
-def stage_all(settings: Settings, store: Store, name: str, found: Sequence[Events], writer: SegmentWriter | None = None) -> SegmentWriter:
-    """Stage transactions for a pipeline, cut them by its writer, or by a new one, and return that."""
-    root = Path(settings.pipeline(name).staging.path)
-    written = write_parts(root, [batch(announce(ORDERS, 1), *found)])
-    schemas = {ORDERS.id: {"columns": [{"name": "id"}, {"name": "item"}]}}
-    parts.record_batch(store, name, [one.part for one in written if one.part.rows], schemas, {"file": "binlog.000007", "position": 4})
-    writer = writer or open_writer(store, name, settings.pipeline(name), registrations_of(settings, name))
-    while writer.step():
-        pass
-    return writer
-
-
-def run(settings: Settings, store: Store) -> Report:
-    return segment_audits.run(settings, store, "zones", requested_by="ada")
-
-
-def verify(settings: Settings, store: Store) -> Verified:
-    [found] = segment_files.verify(settings, store, "zones")
-    return found
-
-
-def first_file(settings: Settings, store: Store, name: str, number: int = 0) -> tuple[Path, Segment]:
-    listed = segments.list_segments(store, name, "shop.orders")[number]
-    return Path(folder_of(settings.pipeline(name)).url) / listed.path, listed
 
 
 def test_writers_of_other_formats_and_batches_match(store: Store, tmp_path: Path) -> None:
@@ -252,87 +190,6 @@ def test_a_lost_segment_and_one_from_nowhere(store: Store, tmp_path: Path) -> No
     assert refused.refused == "eu has no segment there; copy from shop instead"
     [mended] = segment_files.copy(settings, store, "zones", "shop", None, by="ada")
     assert mended.copied and path.with_suffix(".csv").exists() and run(settings, store).verdict is Verdict.MATCH
-
-
-def _rot(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    path.write_bytes(data)
-
-
-def _truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-40])
-
-
-def _edit(path: Path) -> None:
-    """Change a value of the second event, as an editor or a notebook would."""
-    if path.suffix == ".csv":
-        path.write_text(path.read_text().replace("item 5", "item !", 1))
-    else:
-        read = pq.read_table(path).to_pylist()
-        read[1]["after"][1] = "item !"
-        pq.write_table(pa.Table.from_pylist(read, schema=pq.read_schema(path)), path)
-
-
-def _move(path: Path) -> None:
-    """Change what no digest holds: a position."""
-    if path.suffix == ".csv":
-        path.write_text(path.read_text().replace('"80",', '"81",'))
-    else:
-        read = pq.read_table(path).to_pylist()
-        read[-1]["position"] += 1
-        pq.write_table(pa.Table.from_pylist(read, schema=pq.read_schema(path)), path)
-
-
-DAMAGE_TO_FILES: dict[Callable[[Path], None], str] = {
-    _rot: "",
-    _truncate: "",
-    _edit: "does not hold the events that were hashed: it has 4 of 4",
-    _move: "has other positions than the manifest says",
-    Path.unlink: "is missing; check that",
-}
-
-
-@pytest.mark.parametrize("name", ["eu", pytest.param("shop", marks=pytest.mark.slow)])  # CSV, and Parquet
-def test_damaged_files_are_found_and_mended(store: Store, tmp_path: Path, name: str) -> None:
-    settings = settings_in(tmp_path)
-    for one in SIDES:
-        stage_all(settings, store, one, transactions(14))
-    damaged = [first_file(settings, store, name, number)[0] for number in range(len(DAMAGE_TO_FILES))]
-    for path, damage in zip(damaged, DAMAGE_TO_FILES, strict=True):
-        damage(path)
-    assert run(settings, store).verdict is Verdict.MATCH, "what was registered is equal"
-    found = verify(settings, store)
-    for (problem, _), path, sentence in zip(found.problems, damaged, DAMAGE_TO_FILES.values(), strict=True):
-        assert problem.side == name and str(path) in problem.sentence and sentence in problem.sentence
-    assert any("event 2, at 000000:50 row 1, 0-1-50: column item, after: 'item" in text for _, text in found.problems)
-    good = next(one for one in SIDES if one != name)
-    mended = segment_files.copy(settings, store, "zones", good, None, by="ada")
-    assert len(mended) == len(damaged) and all(one.copied and not one.refused for one in mended)
-    assert verify(settings, store).problems == () and run(settings, store).verdict is Verdict.MATCH
-
-
-def test_a_manifest_that_was_edited_is_found(store: Store, tmp_path: Path) -> None:
-    settings = settings_in(tmp_path)
-    for one in SIDES:
-        stage_all(settings, store, one, transactions(12))
-    _, listed = first_file(settings, store, "eu")
-    bounds = ((listed.first, listed.first_row), (listed.last, listed.last_row))
-    segments.replace_listed(store, "eu", "shop.orders", bounds, [replace(listed, sha256="0" * 64)], lambda _: None)
-    [(problem, _)] = verify(settings, store).problems
-    assert "the manifest lists 4 events with the digest 000000000000" in problem.sentence and problem.sentence.endswith("were registered")
-    segments.replace_listed(store, "eu", "shop.orders", bounds, [], lambda _: None)
-    [(problem, _)] = verify(settings, store).problems
-    assert problem.sentence == "it was registered, and the manifest does not list it any more"
-
-
-def test_both_sides_damaged_are_not_mended(store: Store, tmp_path: Path) -> None:
-    settings = settings_in(tmp_path)
-    for one in SIDES:
-        stage_all(settings, store, one, transactions(12))
-        _truncate(first_file(settings, store, one)[0])
-    [found] = segment_files.copy(settings, store, "zones", "shop", None, by="ada")
-    assert found.refused.startswith("the segment of shop cannot be copied: ") and not found.copied
 
 
 def test_files_on_s3_are_verified_and_mended(store: Store, tmp_path: Path, s3_folder: str) -> None:

@@ -15,7 +15,7 @@ from auditor.cli import main
 from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.writer import folder_of, open_writer
 from auditor.store import open_store, parts, pipelines, segments
-from tests.pipeline.test_segment_audits import ORDERS, stage_all, transactions
+from tests.pipeline.two_writers import ORDERS, stage_all, transactions
 from tests.unit.test_docs import blocks, commands
 
 CONFIGURATION = """
