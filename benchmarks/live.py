@@ -36,7 +36,7 @@ CHANGED = 1000
 EVENTS = 20_000
 """Row events that the pipeline carries in each turn, with live summaries and without them."""
 
-STAGED = 1.0
+STAGE_EVERY = 1.0
 """Seconds from one look at the log to the next while an audit runs."""
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -135,7 +135,7 @@ def _compare_audits(road: _Carried, found: LiveCost, repeat: int) -> None:
         found.cpu[audit], found.seconds[audit] = {side: [] for side in meters}, []
     for turn in range(repeat + 1):
         for audit, name in ((LIVE, AUDIT), (FULL, FULL)):
-            with road.delivering(STAGED):
+            with road.delivering(STAGE_EVERY):
                 if why := road.arrive():
                     raise RuntimeError(why)
                 before, began = {side: meter() for side, meter in meters.items()}, time.monotonic()

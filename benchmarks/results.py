@@ -71,7 +71,8 @@ Beside it, mysql-replication with an upsert for each row and a commit for each t
 """
 LIVE_NOTES = f"""\
 An audit by `method: exact` of a table of ten columns in which nothing differs, with `summaries: live` and without, both with a pre-scan
-where the audit decides on one after runs that matched. They take turns; before that the pipeline brought a change of one row in {CHANGED}.
+where the audit decides on one after runs that matched. They take turns
+while the pipeline runs, which brought a change of one row in {CHANGED} before.
 CPU seconds are those of the servers' processes; DuckDB is a part of the auditor's own process, and counts there. A live audit is to take
 less than half of both servers' CPU seconds, and to be no slower. "Events per CPU second" are of {EVENTS:,} updates that a pipeline in one
 process, without Spark, reads, stages and merges.

@@ -39,9 +39,10 @@ def take_lease(store: Store, source: str, holder: str, owner: Owner, seconds: fl
 
 
 def is_held(store: Store, source: str) -> bool:
-    """Return whether a process has the lease of ``source``, or died before it gave it back. Raises StoreError."""
+    """Return whether a process has the lease of ``source``: one that died has it until it runs out. Raises StoreError."""
     with store.reading() as database:
-        return database.execute(select(leases.c.holder).where(leases.c.source == source)).one_or_none() is not None
+        held = (leases.c.source == source) & (leases.c.until > database_time(database))
+        return database.execute(select(leases.c.holder).where(held)).one_or_none() is not None
 
 
 def release_lease(store: Store, source: str, holder: str) -> None:

@@ -10,6 +10,7 @@ from auditor.errors import AuditorError
 from auditor.pipeline.merge.load import close_sessions
 from auditor.pipeline.merge.loader import Loader
 from tests.faults.world import LOOK, Crashed, World
+from tests.pipeline.road import leased
 
 
 @contextmanager
@@ -18,15 +19,16 @@ def running(world: World) -> Iterator[None]:
     stopped = threading.Event()
     world.loader.step = world.step
     threads = [world.load, *(threading.Thread(target=_guarded(world, work, stopped)) for work in (_stage, _load))]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stopped.set()
-        world.load.stop()
+    with leased(world.store):
         for thread in threads:
-            thread.join()
+            thread.start()
+        try:
+            yield
+        finally:
+            stopped.set()
+            world.load.stop()
+            for thread in threads:
+                thread.join()
     assert not world.failures, world.failures
 
 

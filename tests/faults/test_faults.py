@@ -41,6 +41,7 @@ def test_an_alarm_is_raised_where_something_is_wrong(engines: Engines, tmp_path:
                 FAULTS[fault].inject(world)
                 row = matrix.Row(find_damage(world), {"exact aligned": METHODS["exact aligned"](world)})
                 assert list(matrix.check(fault, row)) == []
+                assert "not aligned" not in row.found["exact aligned"].sentence
                 found[fault] = row.damage, row.found["exact aligned"].caught
         told = METHODS["pipeline"](world)
     assert found == {"lost delete": ("", False), "truncated text": ("1 changed", True)} and world.hits > 1

@@ -84,8 +84,10 @@ def test_reports_of_targets_are_added_up(store: Store, pipeline: str) -> None:
 
 def test_a_lease_is_held_by_one(store: Store, pipeline: str) -> None:
     source = pipeline
+    assert not leases.is_held(store, source)
     leases.take_lease(store, source, "a", ONE, 60)
     leases.take_lease(store, source, "a", ONE, 60)
+    assert leases.is_held(store, source)
     with pytest.raises(SourceTaken, match=r"it is taken by process 1 on one until \d\d:\d\d:\d\d UTC; stop that process"):
         leases.take_lease(store, source, "b", OTHER, 60)
     leases.release_lease(store, source, "b")
@@ -93,6 +95,7 @@ def test_a_lease_is_held_by_one(store: Store, pipeline: str) -> None:
         leases.take_lease(store, source, "b", OTHER, 60)
     leases.release_lease(store, source, "a")
     leases.take_lease(store, source, "b", OTHER, -1)
+    assert not leases.is_held(store, source), "it has run out"
     leases.take_lease(store, source, "a", ONE, 60)
 
 
