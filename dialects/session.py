@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dialects import alarms
 from dialects.base import ColumnBatch, Dialect, Session
 from dialects.errors import AuditorError, ServerSilent, StatementCancelled, StatementTimeout, Unreachable
 from dialects.wire import Wire
@@ -302,28 +303,29 @@ class InProcessSession(Session):
     @contextmanager
     def time_limit(self) -> Iterator[None]:
         """Cancel the statement in this block after the timeout; the error that it then fails with becomes StatementTimeout."""
-        timed_out, finished = threading.Event(), threading.Event()
+        timed_out, finished, cancelling = threading.Event(), threading.Event(), threading.Lock()
 
-        def cancel_after_timeout() -> None:
-            if finished.wait(self._timeout):
-                return
+        def cancel_until_finished() -> None:
             timed_out.set()
-            while not finished.is_set():
-                with suppress(Exception):  # the error of the statement itself is reported
-                    self.cancel()
+            while True:
+                with cancelling:
+                    if finished.is_set():
+                        return
+                    with suppress(Exception):  # the error of the statement itself is reported
+                        self.cancel()
                 finished.wait(0.5)  # then again: a cancellation before the statement has started has no effect
 
-        watcher = threading.Thread(target=cancel_after_timeout, daemon=True)
-        watcher.start()
         try:
-            yield
+            with alarms.of_process.after(self._timeout, cancel_until_finished):
+                yield
         except AuditorError:
             if timed_out.is_set():
                 raise StatementTimeout(f"a statement ran longer than {self._timeout:g} s and was cancelled") from None
             raise
         finally:
             finished.set()
-            watcher.join()
+            with cancelling:  # it must not be the next statement that is cancelled
+                pass
         self.statements += 1
 
     def bytes_received(self) -> int:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -25,6 +25,9 @@ T = TypeVar("T")
 
 CANCEL_PERIOD = 0.5
 """Seconds after which a statement that still runs is cancelled again."""
+
+MOST_THREADS = 256
+"""More threads than ever read at once: of each side, or shard, of a source, and of what these ask again."""
 
 OnProgress = Callable[[Progress], None]
 """Receives how far a side is; called from several threads."""
@@ -71,6 +74,8 @@ class Reader:
         self.sides: dict[Side, Connection] = {
             side: Connection(side, names[side], settings[names[side]], self._report_status, self.stopped, patient) for side in names
         }
+        self._threads: ThreadPoolExecutor | None = None
+        """Threads that read both sides while the connections are open; to start new ones for each statement would cost more than it."""
         self._siblings: list[Connection] = []
         """Further connections that are open now."""
         self._began = time.monotonic()
@@ -91,15 +96,18 @@ class Reader:
             self.report(side, "connecting")
             self.sides[side].open_first()
 
-        try:
-            self.on_sides(connect)
-            yield self
-        except (AuditorError, KeyboardInterrupt):
-            self.cancel()
-            raise
-        finally:
-            for connection in self.sides.values():
-                connection.close()
+        with ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="side") as threads:
+            self._threads = threads
+            try:
+                self.on_sides(connect)
+                yield self
+            except (AuditorError, KeyboardInterrupt):
+                self.cancel()
+                raise
+            finally:
+                for connection in self.sides.values():
+                    connection.close()
+                self._threads = None
 
     def session(self, side: Side) -> Session:
         """Return a side's open session. Raises Unreachable if it was lost for good."""
@@ -112,7 +120,7 @@ class Reader:
 
     def on_sides(self, work: Callable[[Side], T]) -> dict[Side, T]:
         """Return ``work(side)`` of every table that is read, run in parallel; when one fails, the statements of all are cancelled."""
-        return on_both_sides(work, self.cancel, tuple(self.sides))
+        return on_both_sides(work, self.cancel, tuple(self.sides), self._threads)
 
     def ask_each(self, work: Callable[[Side, Session], T], *, fresh: bool = False) -> dict[Side, T]:
         """Return ``work(side, session)`` of every table that is read, in parallel, each retried by itself after transient errors.
@@ -289,13 +297,18 @@ def _server_times(session: Session, process_ids: Collection[int], seconds: float
     return session.dialect.server_times(session, process_ids, seconds)
 
 
-def on_both_sides(work: Callable[[Side], T], cancel: Callable[[], None] | None = None, sides: Sequence[Side] = SIDES) -> dict[Side, T]:
-    """Return ``work(side)`` of both sides, or of these, run in parallel.
+def on_both_sides(
+    work: Callable[[Side], T],
+    cancel: Callable[[], None] | None = None,
+    sides: Sequence[Side] = SIDES,
+    threads: ThreadPoolExecutor | None = None,
+) -> dict[Side, T]:
+    """Return ``work(side)`` of both sides, or of these, run in parallel, in these threads or in new ones.
 
     When one side fails, ``cancel`` is called until the other ends, and the error is raised. An error that only says that a statement
     was cancelled gives way to the other side's, which is the cause.
     """
-    with ThreadPoolExecutor(len(sides), thread_name_prefix="side") as pool:
+    with nullcontext(threads) if threads else ThreadPoolExecutor(len(sides), thread_name_prefix="side") as pool:
         futures: dict[Side, Future[T]] = {}
         try:
             for side in sides:  # each thread gets a copy of the context, so that its log lines and spans belong to the same run
@@ -307,9 +320,10 @@ def on_both_sides(work: Callable[[Side], T], cancel: Callable[[], None] | None =
             if cancel:
                 cancel()  # it may have come before what has begun was noted
         if first:
-            while running and cancel:  # a cancel that arrives before the statement has begun is lost, so it is repeated
-                cancel()
+            while running:  # a cancel that arrives before the statement has begun is lost, so it is repeated
+                if cancel:
+                    cancel()
                 running = wait(running, timeout=CANCEL_PERIOD).not_done
-            errors = [error for future in futures.values() if future.done() and (error := future.exception())]
+            errors = [error for future in futures.values() if (error := future.exception())]
             raise min([first, *errors], key=lambda error: isinstance(error, StatementCancelled))
         return {side: future.result() for side, future in futures.items()}

@@ -59,16 +59,18 @@ def share_through(store: Store | None) -> None:
 
 
 @contextmanager
-def hold_slot(database: str, most: Callable[[], int | None], on_wait: Callable[[str], None], stopped: threading.Event) -> Iterator[None]:
-    """Hold one of ``most()`` slots on a database for the block; None is no limit.
+def hold_slot(
+    database_of: Callable[[], str], most: Callable[[], int | None], on_wait: Callable[[str], None], stopped: threading.Event
+) -> Iterator[None]:
+    """Hold one of ``most()`` slots on the database ``database_of()`` for the block; None is no limit.
 
     Calls ``on_wait(reason)`` when the reason to wait changes, and ``on_wait('')`` once the slot is held. Raises StatementCancelled once
     ``stopped`` is set.
     """
-    shared, holder = _shared, uuid.uuid4().hex
     if most() is None:
         yield
         return
+    shared, holder, database = _shared, uuid.uuid4().hex, database_of()
     if shared is None:
         with _local.hold(database, holder, most, on_wait, stopped):
             yield

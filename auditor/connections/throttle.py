@@ -90,7 +90,7 @@ class Throttle:
         ticket = object()
         try:
             self._wait_for_slot(ticket, thread, on_wait, stopped)
-            with statement_slots.hold_slot(self._connection.database, lambda: self._connection.limits.statements, on_wait, stopped):
+            with statement_slots.hold_slot(lambda: self._connection.database, lambda: self._connection.limits.statements, on_wait, stopped):
                 yield
         finally:
             with self._changed:

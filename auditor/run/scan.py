@@ -151,6 +151,9 @@ class _SideScan:
 
     def _read_in_parallel(self, connections: list[Connection], saver: BackgroundSaver) -> None:
         """Read chunks by all connections until none is left. Raises the error that is the cause, not a cancellation that followed."""
+        if len(connections) == 1:
+            self._read_chunks(connections[0], saver)
+            return
         with ThreadPoolExecutor(len(connections), thread_name_prefix=self.side) as pool:
             read = telemetry.with_current_context(self._read_chunks)
             tasks = [pool.submit(read, connection, saver) for connection in connections]

@@ -61,8 +61,9 @@ class Tables:
     def fill(self, side: Side, rows: Rows) -> None:
         self.open[side].execute("CREATE OR REPLACE TABLE t (id BIGINT, v VARCHAR, moved TIMESTAMP)")
         if rows:
-            values = [(key, text, dt.datetime(2026, 1, day)) for key, text, day in rows]
-            self.open[side].executemany("INSERT INTO t VALUES (?, ?, ?)", values)
+            keys, texts, days = (list(values) for values in zip(*rows, strict=True))
+            moved = [dt.datetime(2026, 1, day) for day in days]
+            self.open[side].execute("INSERT INTO t SELECT unnest($1), unnest($2), unnest($3)", [keys, texts, moved])
 
     def perform(self, checkpoint: NoCheckpoint | None = None, resumed: Plan | None = None, **more: Any) -> Report:
         ends = {side: {"connection": side, "table": "t"} for side in SIDES}

@@ -48,8 +48,14 @@ def make(folder: Path, name: str, rows: Sequence[Row], columns: str = COLUMNS) -
 
     with duckdb.connect(str(folder / f"{name}.db")) as connection:
         connection.execute(f"CREATE OR REPLACE TABLE orders ({columns})")
-        if rows:
-            connection.executemany("INSERT INTO orders VALUES (?, ?, ?)", rows)
+        insert(connection, "orders", rows)
+
+
+def insert(connection: Any, table: str, rows: Sequence[Row]) -> None:
+    """Insert rows by columns, in one statement; by rows it would take a hundred times as long."""
+    if rows:
+        columns = [list(values) for values in zip(*rows, strict=True)]
+        connection.execute(f"INSERT INTO {table} SELECT unnest($1), unnest($2), unnest($3)", columns)
 
 
 def connections(folder: Path, *names: str) -> dict[str, ConnectionSettings]:
@@ -191,7 +197,7 @@ def test_tables_of_one_connection_are_shards_too(tmp_path: Path) -> None:
     odd_and_even(tmp_path, target=[row for row in ROWS if row[0] != 18])
     with duckdb.connect(str(tmp_path / "eu.db")) as connection:
         connection.execute(f"CREATE TABLE newer ({COLUMNS})")
-        connection.executemany("INSERT INTO newer VALUES (?, ?, ?)", [row for row in ROWS if not row[0] % 2])
+        insert(connection, "newer", [row for row in ROWS if not row[0] % 2])
     source = [{"connection": "eu", "table": name} for name in ("orders", "newer")]
     defined = validate_audit({"source": source, "target": {"connection": "dw", "table": "orders"}})
     report = audit_run.run("orders", defined, connections(tmp_path, "eu", "dw"))
