@@ -1,4 +1,7 @@
-"""Calls after a time, which one thread makes for the whole process: to start a thread for each would cost more than a small statement."""
+"""Calls after a time, which one thread makes for the whole process: to start a thread for each would cost more than a small statement.
+
+Waits on servers have a watchdog of their own (dialects/wire.py), which can be hastened and never cuts a wait that has just ended.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,8 @@ class Alarms:
         with self._changed:
             self._set[alarm] = at, call
             if self._looks_at is None:
-                self._looks_at = at
                 threading.Thread(target=self._watch, name="alarms", daemon=True).start()
+                self._looks_at = at
             elif at < self._looks_at:
                 self._looks_at = at
                 self._changed.notify()
