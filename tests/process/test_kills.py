@@ -104,7 +104,7 @@ def large(server: Killable, engines: Engines, tmp_path_factory: pytest.TempPathF
 @pytest.mark.parametrize(
     ("doing", "times"),
     [
-        pytest.param("pre-scanning", 1, marks=pytest.mark.slow),
+        pytest.param("pre-scanning", 5, marks=pytest.mark.slow),
         pytest.param("pre-scanning", 7, marks=pytest.mark.slow),
         pytest.param("pre-scanning", 14, marks=pytest.mark.slow),
         ("summarising", 3),
@@ -119,6 +119,20 @@ def test_run_resumes_after_its_process_is_killed(stage: Stage, doing: str, times
         assert newest["state"] == "failed" and "its process has died" in newest["reasons"][0]
         report = stage.resume_newest()
     assert any("was resumed" in note for note in report["notes"])
+
+
+@pytest.mark.slow
+def test_run_that_is_killed_before_it_stored_a_chunk_is_refused_and_a_new_one_finds_the_same(stage: Stage) -> None:
+    with listing_runs(stage.folder):
+        process = stage.run()
+        assert process.wait_for_output("connecting"), process.stderr_lines
+        process.kill()
+        newest = processes.list_runs(stage.folder)[0]
+        assert newest["state"] == "failed" and not newest["resumable"], newest
+        refused = processes.Process(stage.folder, "resume", newest["run"], settings=stage.settings)
+        assert refused.wait() == 2
+        assert any("cannot be resumed" in line for line in refused.stderr_lines), refused.stderr_lines
+        stage.assert_same_result(stage.run())
 
 
 @pytest.mark.parametrize(
