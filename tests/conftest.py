@@ -121,7 +121,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(20_000, 20, 20)  # what audits leave are numbers and texts, and few circles
+        gc.set_threshold(20_000, 20, 20)  # audits leave few reference cycles, so it finds little
         gc.enable()
 
 

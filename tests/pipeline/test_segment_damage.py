@@ -1,4 +1,4 @@
-"""Files and manifests of segments that were damaged: what is wrong with them is told, and they are mended from the other side."""
+"""Damaged files and manifests of segments: the audit reports what is wrong with them, and they are repaired from the other side."""
 
 from __future__ import annotations
 

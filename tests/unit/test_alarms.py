@@ -1,4 +1,4 @@
-"""Time limits of statements in this process: each is told in time, none after its statement has ended."""
+"""Time limits of statements in this process: a statement is cancelled once its limit has passed, and never after it has ended."""
 
 from __future__ import annotations
 
