@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ from typing import TypeVar
 from auditor.config import ConnectionSettings
 from auditor.connections.connection import GOES_ON, Connection
 from auditor.connections.pauses import PauseWatch
+from auditor.connections.waiting import wait_for_first_failure
 from auditor.errors import AuditorError, StatementCancelled
 from auditor.model import SIDES, Progress, Side, SideCost, side_of
 from dialects import ServerTimes, Session
@@ -313,7 +314,7 @@ def on_both_sides(
         try:
             for side in sides:  # each thread gets a copy of the context, so that its log lines and spans belong to the same run
                 futures[side] = pool.submit(contextvars.copy_context().run, work, side)
-            done, running = wait(futures.values(), return_when=FIRST_EXCEPTION)
+            done, running = wait_for_first_failure(futures.values())
             first = next((error for future in done if (error := future.exception())), None)
         except KeyboardInterrupt as interrupt:
             first, running = interrupt, set(futures.values())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from auditor.connections.connection import Connection
+from auditor.connections.waiting import wait_for_first_failure
 from auditor.errors import AuditorError, BootstrapFailed, EngineError
 from auditor.model import Chunk
 from auditor.repair.bootstrap import files
@@ -61,7 +62,7 @@ class Copying:
             self.pending.put(number)
         with ThreadPoolExecutor(1 + len(siblings), thread_name_prefix="copies") as pool:
             tasks = [pool.submit(self._work, connection, loaded_before) for connection in (self.main, *siblings)]
-            done, _ = wait(tasks, return_when=FIRST_EXCEPTION)
+            done, _ = wait_for_first_failure(tasks)
             if any(task.exception() for task in done):
                 with suppress(Empty):
                     while True:
