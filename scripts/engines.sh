@@ -35,7 +35,9 @@ have_postgres() {
   [ -n "${AUDITOR_TEST_POSTGRES_URL:-}" ] && [ -n "${AUDITOR_TEST_REDSHIFT_URL:-}" ] ||
     have initdb '/usr/lib/postgresql/*/bin/initdb' '/usr/pgsql-*/bin/initdb' '/opt/homebrew/opt/postgresql@*/bin/initdb'
 }
-have_chromium() { [ -n "${AUDITOR_TEST_CHROMIUM:-}" ] || have chromium chromium-browser google-chrome google-chrome-stable; }
+have_chromium() {
+  [ -n "${AUDITOR_TEST_CHROMIUM:-}" ] || have chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable
+}
 have_pgbouncer() { have pgbouncer /usr/sbin/pgbouncer; }
 have_old_mysql() { [ "$(uname -sm)" != "Linux x86_64" ] || [ -x "$cache/mysql-5.6/mysqld" ]; }
 have_promtool() { [ -n "${AUDITOR_TEST_PROMTOOL:-}" ] || [ -x "$cache/promtool" ] || have promtool; }
@@ -130,7 +132,11 @@ packages=() wanted=()
 have_mariadb || { packages+=(mariadb-server-core mariadb-client-core) wanted+=("MariaDB (engine mariadb)"); }
 have_postgres || { packages+=(postgresql) wanted+=("PostgreSQL 13 or later (engines postgres, redshift)"); }
 have_pgbouncer || { packages+=(pgbouncer) wanted+=("PgBouncer (tests of poolers)"); }
-have_chromium || { packages+=(chromium) wanted+=("Chromium (browser tests of the pages)"); }
+# The headless shell renders the same pages in half the processor time; not every Debian or Ubuntu has it.
+have_chromium || {
+  packages+=("$(apt-cache pkgnames chromium 2>/dev/null | grep -x chromium-headless-shell || echo chromium)")
+  wanted+=("Chromium (browser tests of the pages)")
+}
 have_java || { packages+=(default-jre-headless) wanted+=("Java 17 or later (engine spark)"); }
 
 if [ ${#packages[@]} -gt 0 ]; then

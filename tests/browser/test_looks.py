@@ -31,17 +31,24 @@ def accessibility_violations(page: Page, *rules: str) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", PAGES)
-def test_page_is_complete_and_accessible(
+def test_page_is_complete_and_accessible_and_fits_a_phone(
     name: str, scheme: str, browse: Browse, served: Site, screenshot: Callable[[Page, str], None]
 ) -> None:
-    """In the dark by the rules on colours alone: the same elements were seen in the light."""
-    page = browse(None, scheme=scheme, expected="404 (Not Found)" if name in STATUS else "")
+    """Opened as on a phone, then widened. In the dark by the rules on colours alone: the same elements were seen in the light."""
+    page = browse(None, width=390, scheme=scheme, expected="404 (Not Found)" if name in STATUS else "")
     answer = page.goto(served.path(name))
     assert answer
     assert answer.status == STATUS.get(name, 200)
     assert page.locator("h1").count() == 1
     assert page.locator("main").count() == 1
     assert page.title()
+    screenshot(page, f"{name}-390-{scheme}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    beyond = "[...document.querySelectorAll('main > *, dl.figures > *')].filter(e => e.getBoundingClientRect().right > 380).length"
+    assert page.evaluate(beyond) == 0
+    narrow = "[...document.querySelectorAll('main button, main select')].filter(e => e.offsetHeight && e.offsetHeight < 24).length"
+    assert page.evaluate(narrow) == 0
+    page.set_viewport_size({"width": 1280, "height": 860})
     screenshot(page, f"{name}-1280-{scheme}")
     assert accessibility_violations(page, *(["color-contrast", "link-in-text-block"] if scheme == "dark" else [])) == []
 
@@ -51,18 +58,6 @@ def test_login_page_is_accessible(scheme: str, browse: Browse, screenshot: Calla
     page = browse("/login", scope=None, scheme=scheme)
     screenshot(page, f"login-1280-{scheme}")
     assert accessibility_violations(page) == []
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_page_fits_a_phone(name: str, browse: Browse, served: Site, screenshot: Callable[[Page, str], None]) -> None:
-    page = browse(None, width=390, expected="404 (Not Found)" if name in STATUS else "")
-    page.goto(served.path(name))
-    screenshot(page, f"{name}-390")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    beyond = "[...document.querySelectorAll('main > *, dl.figures > *')].filter(e => e.getBoundingClientRect().right > 380).length"
-    assert page.evaluate(beyond) == 0
-    narrow = "[...document.querySelectorAll('main button, main select')].filter(e => e.offsetHeight && e.offsetHeight < 24).length"
-    assert page.evaluate(narrow) == 0
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
