@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.unraisableexception import gc_collect_iterations_key
 from hypothesis import settings
 
 from auditor.sql import user_sql
@@ -72,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "alone: changes or measures a whole server, which no other worker may use meanwhile")
     for engine in ENGINES:
         config.addinivalue_line("markers", f"{engine.name}: runs on the engine {engine.name}: {engine.why_here}")
+    config.stash[gc_collect_iterations_key] = 1  # of five rounds at the end, the last four find nothing in CPython, and take seconds
     settings.load_profile("deep" if config.getoption("--deep") else "quick")
     given: tuple[str, str, str] | None = getattr(config, "workerinput", {}).get("desk")
     config.stash[_ADDRESS] = Address(*given) if given else None

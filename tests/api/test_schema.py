@@ -20,21 +20,22 @@ from auditor.store import Store, open_store, tokens
 from auditor.store.tokens import GRANTED_BY, SCOPES, Scope
 from tests.api.conftest import make_settings
 
-FEW = settings(
-    max_examples=3,
+LEAST = settings(
+    max_examples=2,
+    stateful_step_count=4,
     deadline=None,
     derandomize=True,
     database=None,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )
-"""Few examples, for the normal run; --slow generates more."""
+EDGES = settings(LEAST, phases=(Phase.explicit,))
+"""The dozens of edge cases of each operation, without the requests that are generated at random, of which --slow sends many."""
 
-LEAST = settings(FEW, max_examples=2, stateful_step_count=4)
 GENERATED = settings(LEAST, phases=(Phase.generate,))
-"""Without the dozens of edge cases of each operation, which `Phase.explicit` sends."""
+"""A few requests that are generated at random, without the edge cases."""
 
-MANY = settings(FEW, max_examples=150, derandomize=False)
+MANY = settings(LEAST, max_examples=150, derandomize=False)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +116,7 @@ def send_and_validate(case: schemathesis.Case[Any], secret: str, *, refused: boo
 
 
 @schema.parametrize()
-@FEW
+@EDGES
 def test_responses_with_the_widest_scope_conform(case: schemathesis.Case[Any], secrets: dict[Scope, str]) -> None:
     send_and_validate(case, widest_token(case, secrets))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +20,34 @@ from auditor.run.locate import _refine
 ROWS = 120_000
 
 
+def make_table(path: Path, key: str, value: str, kept: str) -> None:
+    columns = f"{key} AS id, {value} AS v, TIMESTAMP '2026-03-01' + INTERVAL (i) SECOND AS at"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"CREATE OR REPLACE TABLE t AS SELECT {columns} FROM range({ROWS}) r(i) WHERE {kept}")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function that returns the database of the source whose rows have this key."""
+
+    @cache
+    def source(key: str) -> Path:
+        path = tmp_path_factory.mktemp("source") / "source.duckdb"
+        make_table(path, key, "'v' || i", "true")
+        return path
+
+    return source
+
+
 @pytest.fixture
-def audit_damaged(tmp_path: Path) -> Any:
+def audit_damaged(tmp_path: Path, sources: Callable[[str], Path]) -> Any:
     """Return a function that audits two tables whose target rows are changed where ``damaged`` holds, and missing where ``lost`` does."""
 
     def report(damaged: str, key: str = "i", *, lost: str = "false", **more: Any) -> Report:
-        values = (("source", "'v' || i", "true"), ("target", f"CASE WHEN {damaged} THEN 'x' || i ELSE 'v' || i END", f"NOT ({lost})"))
-        for side, value, kept in values:
-            with duckdb.connect(str(tmp_path / f"{side}.duckdb")) as connection:
-                columns = f"{key} AS id, {value} AS v, TIMESTAMP '2026-03-01' + INTERVAL (i) SECOND AS at"
-                connection.execute(f"CREATE OR REPLACE TABLE t AS SELECT {columns} FROM range({ROWS}) r(i) WHERE {kept}")
-        ends = {side: {"connection": side, "table": "t"} for side in ("source", "target")}
-        connections = {side: ConnectionSettings(url=f"duckdb:///{tmp_path}/{side}.duckdb") for side in ends}
+        paths = {"source": sources(key), "target": tmp_path / "target.duckdb"}
+        make_table(paths["target"], key, f"CASE WHEN {damaged} THEN 'x' || i ELSE 'v' || i END", f"NOT ({lost})")
+        ends = {side: {"connection": side, "table": "t"} for side in paths}
+        connections = {side: ConnectionSettings(url=f"duckdb:///{path}") for side, path in paths.items()}
         return audit_run.run("t", Audit.model_validate({**ends, "key": ("id",), "salt": "s4lt", **more}), connections)
 
     return report
