@@ -44,7 +44,8 @@ FOLDERS = ("process", "pipeline", "pairs", "repair", "engines", "store", "third_
 """Folders in the order in which workers take their modules: those with long tests first, so that no worker ends with one alone."""
 
 user_sql.CHECK_RENDERED_SQL = True
-settings.register_profile("quick", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=50)
+settings.register_profile("slow", deadline=None)
 settings.register_profile("deep", deadline=None, max_examples=5_000)
 
 
@@ -74,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for engine in ENGINES:
         config.addinivalue_line("markers", f"{engine.name}: runs on the engine {engine.name}: {engine.why_here}")
     config.stash[gc_collect_iterations_key] = 1  # of five rounds at the end, the last four find nothing in CPython, and take seconds
-    settings.load_profile("deep" if config.getoption("--deep") else "quick")
+    settings.load_profile(next((name for name in ("deep", "slow") if config.getoption(f"--{name}")), "quick"))
     given: tuple[str, str, str] | None = getattr(config, "workerinput", {}).get("desk")
     config.stash[_ADDRESS] = Address(*given) if given else None
     config.stash[_ENGINES] = Engines(address=config.stash[_ADDRESS])

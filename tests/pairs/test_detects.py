@@ -128,7 +128,7 @@ def test_unchanged_table_has_no_unequal_partition(bench: Bench, method: Method) 
     row=st.sampled_from([0, SIZE - 1, SIZE, ROWS - 1]) | st.integers(0, ROWS - 1),
     change=st.sampled_from([(column, change) for column, changes in CHANGES.items() if column != "id" for change in changes]),
 )
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples * 3 // 5)
 def test_one_changed_value_makes_one_partition_unequal(bench: Bench, method: Method, row: int, change: tuple[str, str]) -> None:
     column, expression = change
     changed = f"UPDATE part SET {column} = {expression} WHERE id = {row} AND {column} IS DISTINCT FROM ({expression})"
@@ -141,7 +141,7 @@ def test_one_changed_value_makes_one_partition_unequal(bench: Bench, method: Met
     column=st.sampled_from([column for column in CHANGES if column != "id"]),
     offset=st.integers(1, 499),
 )
-@settings(max_examples=30)
+@settings(max_examples=settings().max_examples * 3 // 10)
 def test_values_swapped_between_two_rows_are_detected(bench: Bench, method: Method, row: int, column: str, offset: int) -> None:
     """The multiset of the column's values stays the same, so sums of values alone would not detect it."""
     partition = row // SIZE
@@ -154,7 +154,7 @@ def test_values_swapped_between_two_rows_are_detected(bench: Bench, method: Meth
 
 @pytest.mark.parametrize("method", METHODS)
 @given(row=st.integers(0, ROWS - 1))
-@settings(max_examples=15)
+@settings(max_examples=settings().max_examples * 3 // 20)
 def test_lost_duplicated_and_moved_rows_are_detected(bench: Bench, method: Method, row: int) -> None:
     here = row // SIZE
     assert bench.unequal_partitions(method, [here], f"DELETE FROM part WHERE id = {row}") == [here]

@@ -119,7 +119,7 @@ def test_texts_are_not_taken_for_numbers() -> None:
 
 
 @given(st.integers(0, 2**32), st.sampled_from([MONEY, WHOLE, DOUBLE, TEXT, MOMENT]))
-@settings(max_examples=150)
+@settings(max_examples=settings().max_examples * 3 // 2)
 def test_values_that_have_nothing_to_do_with_each_other_have_no_pattern(seed: int, kind: Kind) -> None:
     generator = random.Random(seed)
 
@@ -143,7 +143,7 @@ CHANGES: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 @given(
     st.lists(st.tuples(numbers, st.sampled_from(sorted(CHANGES)), st.booleans()), max_size=40), numbers, st.sampled_from(sorted(CHANGES))
 )
-@settings(max_examples=200)
+@settings(max_examples=settings().max_examples * 2)
 def test_every_counted_row_obeys_the_sentence(rows: list[tuple[Decimal, str, bool]], constant: Decimal, usual: str) -> None:
     """As many rows as a sentence about numbers says do obey it, by exact arithmetic on their decimals."""
     pairs = [(str(a), str(CHANGES[usual if often else change](a, constant))) for a, change, often in rows]

@@ -65,7 +65,7 @@ def test_least_recently_read_partitions_are_chosen(reading: tuple[list[Piece], i
         assert sum(ages[n] is None for n in numbers) == min(count, never)
 
 
-@settings(max_examples=settings().max_examples // 3)  # a share of the profile's examples, which --deep raises
+@settings(max_examples=settings().max_examples // 3)  # a share of the profile's examples, which --slow and --deep raise
 @given(st.integers(1, 400), st.integers(1, 60), st.integers(0, 60), st.integers(0, 30))
 def test_growing_table_is_read_again(size: int, each: int, growth: int, warm: int) -> None:
     """However fast the table grows, all partitions read once are read again within a bounded number of runs."""

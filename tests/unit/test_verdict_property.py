@@ -65,7 +65,7 @@ def row(key: int | None, text: str, day: int | None, as_text: bool) -> str:
     return f"({id_}, '{text}', {moment})"
 
 
-@settings(max_examples=settings().max_examples * 3 // 10)  # a share of the profile's examples, which --deep raises
+@settings(max_examples=settings().max_examples * 3 // 10)  # a share of the profile's examples, which --slow and --deep raise
 @given(
     rows=ROWS,
     partition=PARTITIONINGS,
