@@ -17,6 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
+IN_MEMORY = Path("/dev/shm")
+
+SPACE = 4 << 30
+"""Bytes that the directories of all servers of a run may take; about twice of what was seen."""
+
+
 class Unavailable(RuntimeError):
     """This engine cannot be started here; the message says why, in one sentence."""
 
@@ -92,9 +98,22 @@ def unprivileged_account() -> str | None:
 
 def open_directory(parent: Path | None = None, name: str = "auditor-tests") -> Path:
     """A new directory for servers, which one with an account of its own may pass through; pytest's are closed to it."""
-    directory = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
+    directory = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent or folder_in_memory()))
     directory.chmod(0o711)
     return directory
+
+
+def folder_in_memory() -> Path | None:
+    """Linux's file system in memory, where servers that create and drop tables by the thousand take a sixth less time.
+
+    None, for the usual place, where $TMPDIR names another, where there is none, or where it or the memory is too small for all servers.
+    """
+    if "TMPDIR" in os.environ or not os.access(IN_MEMORY, os.W_OK):
+        return None
+    found = os.statvfs(IN_MEMORY)
+    memory = re.search(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text())
+    is_large = found.f_bavail * found.f_frsize > SPACE and memory is not None and int(memory[1]) * 1024 > 2 * SPACE
+    return IN_MEMORY if is_large else None
 
 
 def own_directory(parent: Path, name: str, account: str | None = None) -> Path:
