@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-
 IN_MEMORY = Path("/dev/shm")
 
 SPACE = 4 << 30
