@@ -41,6 +41,7 @@ def servers(request: pytest.FixtureRequest) -> Iterator[tuple[LiveLog, LiveLog]]
     yield source, replica
     for server in (first, second):
         server.stop()
+    folder.rmdir()
 
 
 @contextmanager

@@ -54,6 +54,7 @@ def servers(request: pytest.FixtureRequest) -> Iterator[tuple[LiveLog, LiveLog]]
     yield source, replica
     for server in (first, second):
         server.stop()
+    folder.rmdir()
 
 
 def test_a_pipeline_goes_on_from_a_replica(servers: tuple[LiveLog, LiveLog], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,6 +37,7 @@ def servers(request: pytest.FixtureRequest) -> Iterator[tuple[LiveLog, LiveLog]]
     yield source, replica
     for server in (first, second):
         server.stop()
+    folder.rmdir()
 
 
 @contextmanager

@@ -34,6 +34,7 @@ def servers(request: pytest.FixtureRequest) -> Iterator[tuple[LiveLog, LiveLog]]
     yield source, replica
     for server in (first, second):
         server.stop()
+    folder.rmdir()
 
 
 def write(log: LiveLog, seed: int) -> None:

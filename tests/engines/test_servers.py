@@ -233,6 +233,7 @@ def test_server_stops_when_its_parent_process_is_killed(engines: Engines) -> Non
     """The watchdog process notices that the process that started the server has died."""
     engines.live("postgres")
     code = """
+import os
 from tests.servers import _process, postgres
 directory = _process.open_directory()
 postgres.cluster(directory, postgres.DEFAULT)
@@ -241,6 +242,7 @@ os.kill(os.getpid(), 9)
 """
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=False)
+    assert done.returncode == -9, done.stderr
     directory = Path(done.stdout.strip())
     deadline = time.monotonic() + 20
     while directory.exists() and time.monotonic() < deadline:
