@@ -44,6 +44,12 @@ SEPARATOR = "|1"
 NULL = "|2"
 """NULL in a row text; escaped text never contains it."""
 
+END_OF_ROW = "|3"
+"""Separator of row texts that are hashed as one; no row text contains it."""
+
+UNREADABLE = "|4"
+"""Begins what stands for a row without a text, where row texts are hashed as one; no row text contains it."""
+
 MICROSECOND = dt.timedelta(microseconds=1)
 
 EXACT = Context(prec=2000)

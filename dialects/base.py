@@ -81,6 +81,13 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
     SUMS_WHOLE_WORDS: ClassVar[bool] = False
     """Whether one sum of a row's whole word is cheaper than one of each half; the engine's template is then ``signature_joined``."""
 
+    MAX_JOINED_BYTES: int = 0
+    """The most bytes of text that the engine joins from many rows, in the order of a primary key, to hash them as one; 0 where it does
+    not, or where that would cost more than hashing each row."""
+
+    HAS_LATERAL: ClassVar[bool] = False
+    """Whether a subquery in FROM may refer to what stands before it: one statement then reads any number of ranges of a key."""
+
     OPTIMIZER_BARRIER: ClassVar[str] = ""
     """SQL at the end of a derived table that makes the optimizer compute its columns once instead of once per use."""
 
@@ -200,12 +207,14 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
     def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
         literals = {"schema": self.literal(names[0]), "table": self.literal(names[1])}
         key = [str(row[0]) for row in session.query(self.catalogue_query("primary_key", literals))]
-        return Table(self.table(*names), tuple(columns), tuple(key), self._estimate_rows(session, literals), names)
+        rows, in_parts = self._read_size(session, literals)
+        return Table(self.table(*names), tuple(columns), tuple(key), rows, names, in_parts)
 
-    def _estimate_rows(self, session: Session, names: Mapping[str, str]) -> int | None:
-        """Return how many rows the engine believes that a table has; None where it does not say."""
+    def _read_size(self, session: Session, names: Mapping[str, str]) -> tuple[int | None, bool]:
+        """Return how many rows the engine believes that a table has, None where it does not say, and whether it is stored in parts."""
         found = session.query(self.catalogue_query("estimate", names))
-        return int(found[0][0]) if found and found[0][0] is not None else None
+        rows, *parts = found[0] if found else (None,)
+        return None if rows is None else int(rows), any(parts)
 
     def kind(self, native: str) -> Kind | None:
         """Return the canonical kind of a native type as the catalogue writes it; None if it has none."""

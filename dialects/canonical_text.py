@@ -247,7 +247,11 @@ class CanonicalText(TimeText):
 
     def _uuid_of_text(self, c: str) -> str:
         """Text in lower case, with hyphens where it has 32 characters."""
-        return f"LOWER(CASE WHEN {self.length(c)} = 32 THEN {self._with_hyphens(c)} ELSE {c} END)"
+        return self.small_digits(f"CASE WHEN {self.length(c)} = 32 THEN {self._with_hyphens(c)} ELSE {c} END")
+
+    def small_digits(self, c: str) -> str:
+        """The text of a UUID with its hexadecimal digits in small letters."""
+        return f"LOWER({c})"
 
     def _with_hyphens(self, digits: str) -> str:
         """Text with the hyphens of a UUID; whatever follows its first twenty characters stays, so that no difference is lost."""

@@ -53,7 +53,8 @@ class Table:
     """A table in the engine's catalogue.
 
     ``sql`` is its name or path as SQL text for FROM, ``primary_key`` the key's columns in order (empty: none), ``estimate`` the engine's
-    estimate of the number of rows (None: unknown), ``names`` its schema and name (empty for files, and where the catalogue is not asked).
+    estimate of the number of rows (None: unknown), ``names`` its schema and name (empty for files, and where the catalogue is not asked),
+    ``in_parts`` whether an index has one part for each part of the table, so that it does not yield all rows in its order.
     """
 
     sql: str
@@ -61,6 +62,7 @@ class Table:
     primary_key: tuple[str, ...]
     estimate: int | None
     names: tuple[str, ...] = ()
+    in_parts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

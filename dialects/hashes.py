@@ -34,6 +34,11 @@ class Hashes(HexNumbers):
         """The first 60 bits of a text's hash as a signed 64-bit integer, equal to ``word(row_hash(text, algorithm), 1, 15)``."""
         return self.word(self.row_hash(text, algorithm), 1, 15)
 
+    def digest_of_rows(self, text: str, between: str) -> str:
+        """An aggregate: the SHA-256, as 64 lower-case hexadecimal digits, of the UTF-8 bytes of the texts of all rows, in the order in
+        which they come, with ``between`` between them. NULL if there are no rows. Only where MAX_JOINED_BYTES is not 0."""
+        raise LookupError("this engine does not hash the texts of many rows as one")
+
     @abstractmethod
     def utf8(self, text: str) -> str:
         """The UTF-8 bytes of a text, of the engine's binary type."""

@@ -28,6 +28,10 @@ class HexNumbers(CanonicalText):
     def word(self, digits: str, first: int, count: int) -> str:
         """The number that ``count`` (1 to 15) hexadecimal digits denote, from the 1-based digit ``first``, as a signed 64-bit integer."""
 
+    def code_point(self, c: str) -> str:
+        """The number of an ASCII character; any number for other text."""
+        return f"ASCII({c})"
+
     def hex_word(self, digits: str) -> str:
         """The number that a text of exactly 15 hexadecimal digits denotes, as a signed 64-bit integer."""
         return self.word(digits, 1, 15)

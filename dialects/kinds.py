@@ -11,6 +11,10 @@ Rounding = Literal["", "half up", "half from 1970", "half from 2000"]
 does that counts from there."""
 
 
+UTF8_BYTES = 4
+"""The most bytes of a character in UTF-8."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A canonical kind: equal values of one kind have equal canonical text on every engine.
@@ -23,7 +27,7 @@ class Kind:
     column is compared as ``json``.
 
     ``utf8``, ``short`` and ``bytes`` are facts of a stored column that its catalogue tells, and make no difference between kinds: its
-    text is UTF-8 already (utf8mb4); no value is longer than 64 KB, so that no text built from one is too long for its server; and the
+    text is UTF-8 already; no value is longer than 64 KB, so that no text built from one is too long for its server; and the
     most bytes that a value has (None: not told).
     """
 

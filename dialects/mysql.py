@@ -19,11 +19,11 @@ from dialects.base import Session
 from dialects.canonical_text import INTRICATE_KINDS
 from dialects.catalogue import HashAlgorithm, ScanEstimate, Table
 from dialects.floors import Floor
-from dialects.kinds import Kind, Rounding
+from dialects.kinds import UTF8_BYTES, Kind, Rounding
 from dialects.mysql_definition import column_forms
 from dialects.mysql_errors import translate_error
 from dialects.mysql_session import PROBE, MySQLSession, open_connection, server_version
-from dialects.mysql_text import CHARACTER_SET, MySQLText, plain_type
+from dialects.mysql_text import CHARACTER_SET, GROUP_CONCAT_BYTES, MySQLText, plain_type
 from dialects.mysql_writing import MySQLWriting
 from dialects.pooler import refuse_lent_sessions
 from dialects.session import Driver, DriverSession
@@ -61,6 +61,10 @@ class MySQL(MySQLWriting, MySQLText):
 
     SUMS_WHOLE_WORDS = True
     SPILLS_LARGE_DERIVED_TABLES = True
+    MAX_JOINED_BYTES: int = LEAST_PACKET
+    """Of GROUP_CONCAT: group_concat_max_len, which sessions pin, and on MariaDB max_allowed_packet, which sessions have from their server;
+    text beyond is cut with a warning. https://mariadb.com/kb/en/group_concat/"""
+
     OPTIMIZER_BARRIER = "LIMIT 18446744073709551615"
     """Both merge a derived table into the outer query and then compute its columns once per use; a LIMIT prevents that.
     https://dev.mysql.com/doc/refman/9.4/en/derived-table-optimization.html"""
@@ -94,6 +98,9 @@ class MySQL(MySQLWriting, MySQLText):
 
     mariadb: bool = False
     """Whether the server is MariaDB."""
+
+    trims_bytes: bool = False
+    """Whether zeros are trimmed as bytes; see ``MySQLText``."""
 
     TIME_ROUNDING: Rounding = "half up"
     ROUNDS_TO_DATES: bool = True
@@ -153,7 +160,9 @@ class MySQL(MySQLWriting, MySQLText):
         """The kind of a column of texts or bytes, with what its type tells of how it is stored."""
         is_long = re.match(r"(medium|long)(text|blob)", native, re.IGNORECASE) is not None
         is_text = kind.name != "binary"
-        return dataclasses.replace(kind, utf8=is_text and CHARACTER_SET not in native, short=not is_long)
+        stated = re.match(r"(?:var)?char\((\d+)\)", native, re.IGNORECASE)
+        most = UTF8_BYTES * int(stated[1]) if stated else None
+        return dataclasses.replace(kind, utf8=is_text and CHARACTER_SET not in native, short=not is_long, bytes=most)
 
     def can_fail(self, kind: Kind, native: Kind) -> bool:
         # Text beyond max_allowed_packet is NULL, with a warning. What is short grows at most to twice its size: by bars that are escaped,
@@ -166,7 +175,9 @@ class MySQL(MySQLWriting, MySQLText):
         # CONCAT and COALESCE print numbers and times as a cast does, which would cost as much again. Beside UUIDs and addresses, MariaDB
         # would take the mark for NULL as one of these, and yield NULL for it.
         text = self.canonical_text(kind, c, native)
-        return c if c.startswith("`") and native.name not in ("uuid", "network") and text == self.as_text(c) else text
+        if c.startswith("`") and native.name not in ("uuid", "network") and text == self.as_text(c):
+            return c
+        return dataclasses.replace(self, trims_bytes=True).canonical_text(kind, c, native) if native.name in BOUNDED_KINDS else text
 
     def for_server(self, version: str) -> MySQL:
         numbers = tuple(int(n) for n in re.findall(r"\d+", version)[:2])
@@ -328,7 +339,7 @@ class MySQL(MySQLWriting, MySQLText):
         return [
             "SET NAMES utf8mb4",
             "SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES'",
-            f"SET SESSION {limit}",
+            f"SET SESSION {limit}, group_concat_max_len = {GROUP_CONCAT_BYTES}",
             f"SET SESSION lock_wait_timeout = {lock}, innodb_lock_wait_timeout = {lock}, net_write_timeout = 600",
         ]
 
@@ -359,7 +370,12 @@ class MySQL(MySQLWriting, MySQLText):
             with session.waiting():
                 refuse_lent_sessions(connection, connection.thread_id(), session.process_id, PROBE, driver)
             has_md5 = dialect.HAS_MD5 or _has_md5(session)
-            session.dialect = dataclasses.replace(dialect.with_sql_mode(str(mode)), HAS_MD5=has_md5, MAX_STATEMENT_BYTES=int(packet))
+            session.dialect = dataclasses.replace(
+                dialect.with_sql_mode(str(mode)),
+                HAS_MD5=has_md5,
+                MAX_STATEMENT_BYTES=int(packet),
+                MAX_JOINED_BYTES=min(int(packet), GROUP_CONCAT_BYTES),
+            )
         session.wait_for_statements(statement_timeout)
         return session
 

@@ -18,6 +18,10 @@ CHARACTER_SET = " character set "
 """What stands before the character set in the type of a column whose set is not utf8mb4; see sql_templates/mysql/columns.sql."""
 
 
+GROUP_CONCAT_BYTES = 1 << 26
+"""group_concat_max_len of sessions: the most bytes of text that they join from the rows of a stretch."""
+
+
 def plain_type(native: str) -> str:
     """Return a column's type without its character set and MariaDB's comments, as in ``varchar(9) /*M!100301 COMPRESSED*/``."""
     return re.sub(r"\s*/\*.*?\*/", "", native.partition(CHARACTER_SET)[0])
@@ -34,6 +38,9 @@ class MySQLText(MySQLTime):
 
     mariadb: bool = False
     """Whether the server is MariaDB."""
+
+    trims_bytes: bool = False
+    """Whether zeros are trimmed as bytes, which is faster; the result then is bytes, too, and serves only to be hashed or compared."""
 
     LINES: ClassVar[LineFormat | None] = LineFormat(
         between=",", null="NULL", escapes=(("\\", "\\\\"), ("'", "''"), ("\n", "\\n")), quote="'", begin="(", end=")",
@@ -83,7 +90,12 @@ class MySQLText(MySQLTime):
         return self.characters(self.bytewise(folded))
 
     def trim_zeros(self, c: str) -> str:
-        return f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {c}))"
+        # Of a text whose characters may have several bytes, TRIM looks at each character from the first on; of bytes at the last ones.
+        trimmed = self.bytewise(c) if self.trims_bytes else c
+        return f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {trimmed}))"
+
+    def digest_of_rows(self, text: str, between: str) -> str:
+        return f"SHA2(GROUP_CONCAT({text} SEPARATOR {self.string_literal(between)}), 256)"
 
     def trim_right(self, c: str) -> str:
         return f"TRIM(TRAILING ' ' FROM {c})"

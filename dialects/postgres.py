@@ -6,21 +6,24 @@ https://www.postgresql.org/docs/current/functions.html
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from dialects import errors
-from dialects.base import Dialect, Session
-from dialects.catalogue import HashAlgorithm, ScanEstimate
+from dialects.base import Session
+from dialects.catalogue import ScanEstimate
 from dialects.floors import Floor
-from dialects.kinds import Kind
+from dialects.kinds import UTF8_BYTES, Kind
 from dialects.nested import nested_kind
 from dialects.pooler import Probe, refuse_lent_sessions
 from dialects.postgres_copy import LINES
 from dialects.postgres_errors import translate_error
+from dialects.postgres_hashes import PostgresHashes
 from dialects.postgres_plans import is_full_scan, table_scans
 from dialects.postgres_session import PostgresSession
 from dialects.session import Driver
@@ -30,6 +33,9 @@ from dialects.writing import LineFormat, Loads
 
 WHOLE_UNITS = {0: "second", 3: "milliseconds"}
 """The unit of DATE_TRUNC that keeps so many digits of the seconds."""
+
+LABEL_BYTES = 63
+"""The most bytes of an enum's label. https://www.postgresql.org/docs/current/datatype-enum.html"""
 
 APPLICATION_NAME = "auditor"
 """application_name of the auditor's sessions; sql_templates/postgres/active_sessions.sql excludes them by this name."""
@@ -44,7 +50,7 @@ PROBE = Probe(
 """A setting with a point in its name may have any value. https://www.postgresql.org/docs/current/runtime-config-custom.html"""
 
 
-class Postgres(Dialect):
+class Postgres(PostgresHashes):
     """PostgreSQL."""
 
     name = "postgres"
@@ -58,6 +64,10 @@ class Postgres(Dialect):
     """The planner pulls up a subquery and then computes its columns once per use; OFFSET prevents that. A literal of no type becomes a
     constant at once, by which the planner sees that no row is skipped, so that workers may read the subquery in parallel.
     https://www.postgresql.org/docs/current/queries-limit.html, is_simple_subquery() in prepjointree.c, limit_needed() in planner.c"""
+    HAS_LATERAL = True
+    MAX_JOINED_BYTES: int = 1 << 26
+    """Of STRING_AGG, whose result has at most 1 GB. https://www.postgresql.org/docs/current/functions-aggregate.html"""
+
     PARALLEL_WORKERS = "SET max_parallel_workers_per_gather TO {workers}"
 
     BEGIN_SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
@@ -116,13 +126,11 @@ class Postgres(Dialect):
         "uuid": "UUID", "interval": "INTERVAL", "network": "INET",
     }  # fmt: skip
 
-    database_encoding: str = "UTF8"
-    """In what the database stores its text; the server converts it to UTF-8, except in a database of SQL_ASCII, which stores bytes."""
-
     def for_database(self, encoding: str) -> Postgres:
         """Return this dialect adapted to a database of that encoding."""
         adapted = copy.copy(self)
         adapted.database_encoding = encoding
+        adapted.MAX_JOINED_BYTES = self.MAX_JOINED_BYTES if encoding == "UTF8" else 0
         return adapted
 
     def quote(self, identifier: str) -> str:
@@ -138,7 +146,7 @@ class Postgres(Dialect):
         # sql_templates/postgres/columns.sql writes "price domain of numeric(10,2)", "mood enum", "mood[] enum", "address struct<...>".
         native = native.rpartition(" domain of ")[2]
         if native.endswith(" enum"):
-            return Kind("nested", members=(("", Kind("enum")),)) if native.endswith("[] enum") else Kind("enum")
+            return Kind("nested", members=(("", Kind("enum")),)) if native.endswith("[] enum") else Kind("enum", bytes=LABEL_BYTES)
         if native.endswith(("]", ">")):
             return nested_kind(native[native.find(" struct<") + 1 :], self.kind)
         # "timestamp(3) without time zone" has its number in the middle.
@@ -151,7 +159,11 @@ class Postgres(Dialect):
             return Kind("decimal")
         if native.startswith("interval"):
             return Kind("interval")
-        return super().kind(native)
+        found, length = super().kind(native), re.fullmatch(r"character varying\((\d+)\)", native)
+        if found is None or found.name not in ("text", "char"):
+            return found
+        most = UTF8_BYTES * int(length[1]) if length else None
+        return dataclasses.replace(found, utf8=self.database_encoding == "UTF8", bytes=most)
 
     def as_text(self, c: str) -> str:
         return f"CAST({c} AS TEXT)"
@@ -249,34 +261,6 @@ class Postgres(Dialect):
 
     def bytewise(self, c: str) -> str:
         return f'({c} COLLATE "C")'
-
-    def utf8(self, text: str) -> str:
-        return f"CONVERT_TO({text}, 'UTF8')"
-
-    def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
-        data = self.utf8(text)
-        return f"MD5({data})" if algorithm == "md5" else f"ENCODE(SHA256({data}), 'hex')"
-
-    def row_word(self, text: str, algorithm: HashAlgorithm) -> str:
-        if algorithm == "md5":
-            return super().row_word(text, algorithm)
-        # A text as it is sent to a client, whose encoding is pinned to UTF8: CONVERT_TO would verify every character again. A parallel
-        # worker sends in the database's encoding, whatever its session's is: ParallelWorkerMain() in parallel.c.
-        data = f"TEXTSEND({text})" if self.database_encoding == "UTF8" else self.utf8(text)
-        # Encoding eight bytes is faster than 32; the cast drops the last four of the 64 bits.
-        return f"CAST(CAST('x' || ENCODE(SUBSTR(SHA256({data}), 1, 8), 'hex') AS BIT(60)) AS BIGINT)"
-
-    def uuid_number(self, c: str) -> str:
-        # Reading bytes takes a third of the time of reading hexadecimal digits.
-        byte = [f"GET_BYTE(UUID_SEND({c}), {number})" for number in range(16)]
-        first, middle, last = (f"CAST((({byte[n]} & 15) << 16) + ({byte[n + 1]} << 8) + {byte[n + 2]} AS BIGINT)" for n in (1, 5, 13))
-        return f"(({first} << 40) + ({middle} << 20) + {last})"
-
-    def hex_word(self, digits: str) -> str:
-        return f"CAST(CAST('x' || {digits} AS BIT(60)) AS BIGINT)"
-
-    def word(self, digits: str, first: int, count: int) -> str:
-        return f"CAST(CAST('x' || SUBSTR({digits}, {first}, {count}) AS BIT({4 * count})) AS BIGINT)"
 
     def floor_divide(self, c: str, divisor: int, native: Kind) -> str:
         if native.name == "decimal":

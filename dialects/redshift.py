@@ -18,6 +18,7 @@ from dialects.base import Dialect, Session
 from dialects.canonical_text import WHOLE_NUMBER_KINDS
 from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, ServerTimes, Table
 from dialects.hashes import PIECE_BYTES
+from dialects.hex_numbers import HexNumbers, Places
 from dialects.kinds import Kind, parse_native
 from dialects.postgres import APPLICATION_NAME, Postgres
 from dialects.redshift_login import check_options, place_of, sign_in_options
@@ -40,6 +41,7 @@ class Redshift(RedshiftWriting, Postgres):
     DRIVERS = {"redshift_connector": "redshift-connector"}
     UNAVAILABLE_TEMPLATES = frozenset({"active_sessions", "aurora", "aurora_lag", "heartbeat_create", "heartbeat_write", "indexes", "lag"})
     ROW_STORE = False
+    MAX_JOINED_BYTES = 0  # LISTAGG yields at most 65,535 bytes
 
     OPTIMIZER_BARRIER = ""
     PARALLEL_WORKERS = ""  # its slices always work in parallel
@@ -256,6 +258,12 @@ class Redshift(RedshiftWriting, Postgres):
     def uuid_number(self, c: str) -> str:
         return Dialect.uuid_number(self, c)
 
+    def digits_number(self, c: str, places: Places) -> str:
+        return HexNumbers.digits_number(self, c, places)
+
+    def small_digits(self, c: str) -> str:
+        return Dialect.small_digits(self, c)
+
     def hex_word(self, digits: str) -> str:
         return f"STRTOL({digits}, 16)"
 
@@ -330,14 +338,14 @@ class Redshift(RedshiftWriting, Postgres):
             f"SET statement_timeout TO {max(1, round(statement_timeout * 1000))}",
         ]
 
-    def _estimate_rows(self, session: Session, names: Mapping[str, str]) -> int | None:
+    def _read_size(self, session: Session, names: Mapping[str, str]) -> tuple[int | None, bool]:
         # Only superusers see the view, unless it is granted; everybody sees what ANALYZE last found.
         # https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_TABLE_INFO.html
         try:
             rows = session.query(self.catalogue_query("table_info", names))
         except errors.AccessDenied:
             rows = []
-        return int(rows[0][0]) if rows and rows[0][0] is not None else super()._estimate_rows(session, names)
+        return (int(rows[0][0]), False) if rows and rows[0][0] is not None else super()._read_size(session, names)
 
     def database_id(self, url: Url) -> str:
         return f"{self.name}://{place_of(url)}:{url.port or self.DEFAULT_PORT}/{url.database}"

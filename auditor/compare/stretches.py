@@ -16,12 +16,17 @@ from auditor.summary.arrays import Integers
 def partitions_of(stretches: Aligned, plan: Plan) -> tuple[Integers, Integers]:
     """Return the partitions of equal stretches, ascending by id, and the rows of each; ``plan`` is that of the partitions.
 
-    Of key ranges these are all from the least to the greatest key of each stretch, one without a row among them.
+    Of key ranges these are all from the least to the greatest key of each stretch, one without a row among them. Of buckets of a hash
+    these are all, each with the same share of the rows.
     """
     ids = [_ids_of(stretches, index, plan) for index in range(len(stretches.partition))]
     rows = [_spread(int(stretches.rows["source"][index]), len(found)) for index, found in enumerate(ids)]
     if not ids:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if plan.partitioning.strategy == "hash":  # each bucket has rows of every stretch
+        total = int(stretches.rows["source"].sum())
+        buckets = np.arange(min(plan.partitioning.buckets, total), dtype=np.int64)
+        return buckets, _spread(total, len(buckets))
     partition = np.concatenate(ids)
     order = np.argsort(partition, kind="stable")
     return partition[order], np.concatenate(rows)[order]
@@ -29,8 +34,6 @@ def partitions_of(stretches: Aligned, plan: Plan) -> tuple[Integers, Integers]:
 
 def _ids_of(stretches: Aligned, index: int, plan: Plan) -> Integers:
     how, number = plan.partitioning, stretches.partition[index]
-    if how.strategy == "hash":
-        return np.arange(min(how.buckets, int(stretches.rows["source"][index])), dtype=np.int64)
     if how.strategy != "range" or number == NULL_PARTITION:
         return np.array([number], np.int64)
     least, greatest = stretches.key_range(index)

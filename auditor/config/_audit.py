@@ -155,8 +155,8 @@ class Audit(Strict):
     rescan: Duration | None = None
     """With ``summaries: live``, after how long a run reads the source again, to find what its log did not say."""
     prescan: bool | None = None
-    """Whether a run by the method signature or exact reads one signature for each of a few stretches of the table first, and then only
-    those that differ; by default decided by what the last runs found."""
+    """Whether a run by the method signature or exact reads one digest or signature for each of some stretches of the table first, and then
+    only those that differ; by default decided by what the last runs found."""
     settle: Settle | None = None
     """Leave out rows that may still be in flight."""
     recheck: Recheck | None = None

@@ -156,11 +156,12 @@ class ColumnPlan:
 class Partitioning:
     """How rows are assigned to partitions; the same on both sides."""
 
-    strategy: Literal["range", "hash", "time", "whole"]
+    strategy: Literal["range", "hash", "time", "group", "whole"]
     """How a row's partition id is computed.
 
     ``range``: floor(key / ``size``). ``hash``: the upper bits of the key's hash modulo ``buckets``. ``time``: whole hours, days or months
-    (``unit``) since 1970-01-01 UTC. ``whole``: 0 for every row.
+    (``unit``) since 1970-01-01 UTC. Of the stretches of a pre-scan also ``group``: a number of the key that costs little, and ``whole``: 0
+    for every row.
     """
     size: int = 0
     """Keys per range partition, at least 1; 0 for other strategies."""
@@ -177,7 +178,7 @@ class Partitioning:
         if self.strategy == "whole":
             return "the whole table"
         keys = f"{self.size:,} keys" if self.size else "keys"  # 0 in a report where the size would reveal the span of a masked key
-        detail = {"range": f"of {keys}", "hash": f"in {self.buckets:,} buckets", "time": f"by {self.unit}"}
+        detail = {"range": f"of {keys}", "hash": f"in {self.buckets:,} buckets", "time": f"by {self.unit}", "group": "of keys"}
         return f"{self.strategy} {detail[self.strategy]}"
 
     def label(self, partition: int | None) -> str:
@@ -313,6 +314,9 @@ class Plan:
     """Whether stretches are read first; None until it is decided."""
     joins_words: bool = False
     """Whether a signature's two words are carried into one number, which says whether rows are equal, and not how many differ."""
+    digest_rows: int = 0
+    """The most rows of a partition whose texts are hashed as one, in key order, in place of a signature; 0 where rows are hashed one by
+    one. A partition that holds more is counted as having no hashed rows."""
     version: int = 0
     """`canonical.VERSION` of the auditor that made the plan; 0 before there were versions."""
 

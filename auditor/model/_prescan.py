@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prescan:
-    """Whether a run reads one signature for each of a few stretches of the table first, and by the method only what differs."""
+    """Whether a run reads one signature, or one digest, of each of a few stretches of the table first, and by the method only what
+    differs."""
 
     used: bool
     """Whether it does."""
@@ -15,6 +16,12 @@ class Prescan:
     """Why, for a person."""
     partitions: int = 0
     """Range partitions in each stretch; 0 if partitions are no key ranges."""
+    digest_rows: int = 0
+    """The most rows of a stretch whose texts are hashed as one, in key order; 0 if each row of a stretch is hashed by itself."""
+
+    groups: int = 0
+    """Into about how many stretches the keys are grouped where partitions are buckets of a hash; 0 if the whole table is one."""
 
     def __str__(self) -> str:
-        return f"{'yes' if self.used else 'no'}, because {self.why}"
+        how = ", by one hash of many rows," if self.used and self.digest_rows else ","
+        return f"{'yes' if self.used else 'no'}{how} because {self.why}"

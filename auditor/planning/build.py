@@ -25,7 +25,7 @@ def build_plan(name: str, audit: Audit, reader: Reader, unequal_shares: Sequence
     """
     tables = introspect.describe_tables(reader, audit)
     plan = finish_plan(draft_plan(name, audit, reader, tables, None, None), audit, reader, tables)
-    return plan if unequal_shares is None else replace(plan, prescan=prescan.decide(plan, audit, unequal_shares))
+    return plan if unequal_shares is None else replace(plan, prescan=prescan.decide(plan, audit, unequal_shares, tables=tables))
 
 
 def draft_plan(

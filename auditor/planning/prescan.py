@@ -1,19 +1,23 @@
 """Decide whether a run begins with a pre-scan, by what that is expected to cost, and plan the pre-scan.
 
 A pre-scan reads one signature for each stretch of the table: about STRETCHES unions of neighbouring partitions where these are key ranges,
-each partition where they are times, and the whole table where they are buckets of a hash. Only what differs is then read by the
-method: the stretches that are not equal if they are key ranges, otherwise all of the table.
+each partition where they are times, and the whole table where they are buckets of a hash. Of key ranges it reads a digest instead where
+`digests` finds that it can: then a stretch has about as many rows as one hash should cover. Only what differs is then read by the method:
+the stretches that are not equal if they are key ranges, otherwise all of the table.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import mean
 
 from auditor.config import Audit
-from auditor.model import SIDES, Method, Partitioning, Plan, Prescan
+from auditor.model import SIDES, Method, Partitioning, Plan, Prescan, Side
+from auditor.planning.columns import Endpoint
+from auditor.planning.digests import find_digest_rows
+from auditor.sql.key_number import count_groups
 from auditor.summary.key_number import forms
 
 STRETCHES = 64
@@ -29,8 +33,8 @@ LEAST_ROWS = 10_000
 """Tables with fewer rows are read by the method at once: the statements cost more than the rows."""
 
 COST = {
-    "exact": {"range": 0.9, "numbered hash": 0.75, "hash": 0.55, "numbered time": 0.9, "time": 0.65},
-    "signature": {"range": 1.0, "numbered hash": 0.9, "hash": 0.7, "numbered time": 1.0, "time": 1.0},
+    "exact": {"digests": 0.65, "range": 0.9, "numbered hash": 0.75, "hash": 0.55, "numbered time": 0.9, "time": 0.65},
+    "signature": {"digests": 0.75, "range": 1.0, "numbered hash": 0.9, "hash": 0.7, "numbered time": 1.0, "time": 1.0},
 }
 """Cost of a pre-scan as a multiple of a scan by the method, by method and strategy of partitions; "numbered" where each column of the key
 is a whole number or a date. Measured by `benchmarks/ratios.py` as CPU time on MariaDB, MySQL, PostgreSQL, the stand-in for Redshift and
@@ -39,29 +43,38 @@ signature 0.94 to 1.03, 0.78 to 0.90 and 0.49 to 0.68. A pre-scan spends nothing
 the signatures of ranges and times it spares nothing."""
 
 
-def decide(plan: Plan, audit: Audit, unequal_shares: Sequence[float], found_by: Method | None = None) -> Prescan:
+def decide(
+    plan: Plan,
+    audit: Audit,
+    unequal_shares: Sequence[float],
+    found_by: Method | None = None,
+    tables: Mapping[Side, Endpoint] | None = None,
+) -> Prescan:
     """Return whether a run by a finished plan begins with a pre-scan, and why.
 
     ``unequal_shares`` are the shares of partitions (0 to 1) that differed in earlier runs, the latest last; ``found_by`` is the method
-    of a ladder's earlier level that found a difference in this run.
+    of a ladder's earlier level that found a difference in this run. Stretches have digests only if ``tables`` describes both tables.
     """
-    if obstacle := _find_obstacle(plan):
+    digest_rows, partitions = find_digest_rows(plan, tables) if tables else (0, 0)
+    if obstacle := _find_obstacle(plan, digest_rows):
         return Prescan(used=False, why=obstacle)
-    partitions = _partitions_per_stretch(plan)
+    groups = count_groups(plan) if tables and plan.partitioning.strategy == "hash" else 0
+    found = Prescan(used=False, why="", partitions=partitions or _partitions_per_stretch(plan), digest_rows=digest_rows, groups=groups)
     if audit.prescan is not None:
-        return Prescan(used=audit.prescan, why="the audit says so", partitions=partitions)
-    used, why = _weigh(plan, unequal_shares[-LAST_RUNS:], partitions, found_by)
-    return Prescan(used=used, why=why, partitions=partitions)
+        return replace(found, used=audit.prescan, why="the audit says so")
+    used, why = _weigh(plan, unequal_shares[-LAST_RUNS:], found, found_by)
+    return replace(found, used=used, why=why)
 
 
 def plan_of_stretches(plan: Plan) -> Plan:
-    """Return the plan that reads one signature for each stretch of what ``plan`` reads."""
+    """Return the plan that reads one signature, or one digest, for each stretch of what ``plan`` reads."""
     how = plan.partitioning
     if how.strategy == "range" and plan.prescan:
         how = replace(how, size=how.size * plan.prescan.partitions)
     elif how.strategy == "hash":
-        how = Partitioning(strategy="whole")
-    return replace(plan, method="signature", t=0, partitioning=how, joins_words=True)
+        how = Partitioning(strategy="group" if plan.prescan and plan.prescan.groups else "whole")
+    digest_rows = plan.prescan.digest_rows if plan.prescan else 0
+    return replace(plan, method="signature", t=0, partitioning=how, joins_words=not digest_rows, digest_rows=digest_rows)
 
 
 def _partitions_per_stretch(plan: Plan) -> int:
@@ -74,7 +87,7 @@ def _partitions_per_stretch(plan: Plan) -> int:
     return max(1, math.ceil(partitions / STRETCHES))
 
 
-def _find_obstacle(plan: Plan) -> str:
+def _find_obstacle(plan: Plan, digest_rows: int) -> str:
     """Return why stretches cannot be read first, whatever it would cost; empty if they can."""
     if plan.method not in ("signature", "exact"):
         return f"the method {plan.method} compares more than signatures"
@@ -82,7 +95,7 @@ def _find_obstacle(plan: Plan) -> str:
         return "the published encoding compares partition by partition"
     if plan.k:
         return "minhashes are compared partition by partition"
-    if plan.bits > 60:
+    if plan.bits > 60 and not digest_rows:
         return f"the signature of a stretch has 60 bits, and bits is {plan.bits}"
     if plan.watermark and plan.partitioning.strategy == "hash":
         return "what is left out as in flight is followed bucket by bucket"
@@ -93,17 +106,17 @@ def _find_obstacle(plan: Plan) -> str:
     return ""
 
 
-def _weigh(plan: Plan, shares: Sequence[float], partitions: int, found_by: Method | None) -> tuple[bool, str]:
+def _weigh(plan: Plan, shares: Sequence[float], found: Prescan, found_by: Method | None) -> tuple[bool, str]:
     """Return whether a pre-scan is expected to cost less than it saves, and why."""
     rows = max((plan.sides[side].estimate or 0) for side in SIDES)
     if rows < LEAST_ROWS:
         return False, f"about {rows:,} rows are read at once"
     if found_by:
         return False, f"the method {found_by} has found a difference in this run"
-    cost = COST[plan.method][_priced_strategy(plan)]
+    cost = COST[plan.method]["digests" if found.digest_rows else _priced_strategy(plan)]
     if cost >= 1:
         return False, "the signature of each partition costs no more than that of a stretch"
-    again = mean(_share_read_again(share, partitions) for share in shares) if shares else 0.0
+    again = mean(_share_read_again(share, found, plan.partitioning.buckets) for share in shares) if shares else 0.0
     runs = "last run" if len(shares) == 1 else f"last {len(shares)} runs"
     if not shares:
         return True, "no earlier run is known to have found a difference"
@@ -120,8 +133,11 @@ def _priced_strategy(plan: Plan) -> str:
     return f"numbered {strategy}" if numbered else strategy
 
 
-def _share_read_again(unequal: float, partitions: int) -> float:
+def _share_read_again(unequal: float, found: Prescan, buckets: int) -> float:
     """Return the share of a table that lies in unequal stretches if this share of its partitions differs, scattered evenly."""
-    if not partitions:
+    if found.partitions:
+        return 1 - (1 - unequal) ** found.partitions
+    if not found.groups or unequal >= 1:
         return 1.0 if unequal else 0.0
-    return 1 - (1 - unequal) ** partitions
+    rows = -buckets * math.log1p(-unequal)  # so many, in a bucket each or several in one, leave this share of buckets without any
+    return float(1 - (1 - 1 / found.groups) ** rows)

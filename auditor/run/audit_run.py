@@ -238,7 +238,7 @@ class AuditRun:
             plan = build.restrict_to_partitions(plan, self.earlier.choose_partitions(plan))
         self.share_read = build.share_of_partitions(plan)
         found_by = self.steps[-1].method if self.steps and self.steps[-1].verdict is Verdict.MISMATCH else None
-        plan = replace(plan, prescan=decide_prescan(plan, self.audit, self.earlier.unequal_shares, found_by))
+        plan = replace(plan, prescan=decide_prescan(plan, self.audit, self.earlier.unequal_shares, found_by, tables))
         self.plan = check_chunks(self.reader, plan)
         return self.plan
 
@@ -287,7 +287,7 @@ class AuditRun:
             aligned = clear_equal_by_now(self.reader, plan, aligned)
         findings = Findings(aligned, compare_summaries(self.audit, self.reader, plan, aligned))
         if plan.method == "exact":
-            self._locate_and_recheck(plan, findings)
+            self._locate_and_recheck(plan, findings, found.differing or plan)
         elif plan.method == "counts":
             findings.measures = deviations.deviations(plan, aligned, self.audit.counts)
             findings.measures += distributions.compare_distributions(plan, self.audit.counts, self.reader.ask)
@@ -305,11 +305,12 @@ class AuditRun:
         self.reader.ask_each(self._check_columns)
         return findings
 
-    def _locate_and_recheck(self, plan: Plan, findings: Findings) -> None:
-        """Find which rows differ, and recheck them if the audit asks for it or rows may be in flight."""
+    def _locate_and_recheck(self, plan: Plan, findings: Findings, differing: Plan) -> None:
+        """Find which rows differ, among those of the plan ``differing``, and recheck them if the audit asks for it or rows may be in
+        flight."""
         self.reader.report("source", "naming differences")
         limits = self.audit.limits
-        located: Located = locate_differences(self.reader, plan, findings.aligned, limits, resumed=self.earlier.plan is not None)
+        located: Located = locate_differences(self.reader, differing, findings.aligned, limits, resumed=self.earlier.plan is not None)
         differences, findings.jaccard, findings.states = located.differences, located.similarity(), located.states
         if (self.audit.recheck or plan.watermark) and (differences.missing or differences.extra or differences.changed):
             spans = first_suspects(self.reader, plan, differences.ranges, one_snapshot=located.saw_one_snapshot)

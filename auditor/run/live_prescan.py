@@ -34,7 +34,7 @@ def read_stretches(reader: Reader, plan: Plan, source: Summaries, read: Callable
     found = read(rest) if rest else arrays.read([], names)
     target = arrays.concatenate([select(source, is_equal), found], names)
     contradicted = count_contradicted(plan, seen, align(select(source, ~is_equal), found)) if rest else 0
-    return ReadResult(align(source, target), describe(plan, seen, seen.equal), contradicted=contradicted)
+    return ReadResult(align(source, target), describe(plan, seen, seen.equal, rest is not plan), contradicted=contradicted)
 
 
 def select(sums: Summaries, which: npt.NDArray[np.bool_]) -> Summaries:

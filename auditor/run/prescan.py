@@ -1,4 +1,4 @@
-"""Read both sides, stretches first where the plan says so: a signature for each, and by the method only what differs.
+"""Read both sides, stretches first where the plan says so: a signature or digest of each, and by the method only what differs.
 
 What is equal in a stretch is equal in each of its partitions. What is not is read again in the same snapshot, so that a run finds what it
 would have found without the pre-scan.
@@ -21,10 +21,14 @@ from auditor.history.handover import Checkpoint
 from auditor.model import NULL_PARTITION, SIDES, Chunk, Plan, Side, SidePlan, Verdict, consecutive_ranges
 from auditor.planning.prescan import plan_of_stretches
 from auditor.run.chunk_queue import subtract
-from auditor.run.scan import Stage, kept_siblings, scan
+from auditor.run.scan import Stage, kept_siblings, save_nothing, scan
 from auditor.sql import render
+from auditor.sql.key_number import LETTER_GROUPS
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
+
+MOST_IN_GROUPS = 0.8
+"""Share of the rows beyond which all of them are read again, without a condition for each."""
 
 SavedChunks = dict[Side, list[tuple[Chunk, Summaries]]]
 
@@ -38,6 +42,8 @@ class ReadResult:
     """What the pre-scan found, for a person; empty if there was none."""
     assumed: tuple[int, ...] = ()
     """Range partitions of equal stretches: each is only assumed to hold a share of its stretch's rows."""
+    differing: Plan | None = None
+    """The plan of the groups of keys that differ, if the method read only these: no other row can differ. None if it read all."""
     contradicted: int = 0
     """Stretches that differed and whose partitions were all equal, read again in the same snapshot."""
 
@@ -66,21 +72,26 @@ def read(reader: Reader, plan: Plan, checkpoint: Checkpoint) -> ReadResult:
             saved={side: checkpoint.saved_stretches(side) for side in plan.read_sides},
             skip=[chunk for side in plan.read_sides for chunk, _ in saved[side]],
             save=checkpoint.save_stretches,
-            cut=plan.partitioning.size if plan.partitioning.strategy == "range" else 0,
+            cut=plan.partitioning.size if plan.partitioning.strategy == "range" and not plan.prescan.digest_rows else 0,
             siblings=siblings,
         )
         seen = scan(reader, plan_of_stretches(plan), stage)
         equal = seen.equal & ~_find_touched(plan, seen.partition.tolist(), stage.skip)
         rest = plan_of_rest(reader, plan, seen, equal, saved)
-        left_rows = {side: int(seen.rows[side][~equal].sum()) for side in SIDES} if plan.partitioning.strategy == "range" else {}
-        by_method = Stage(saved=saved, rows=left_rows, save=checkpoint.save_chunk, siblings=siblings)
-        again = scan(reader, rest, by_method) if rest else None
-    aligned = _join(plan, seen.select(equal) if again is None or plan.partitioning.strategy == "range" else None, again)
+        is_partial = rest is not plan
+        left_rows = {side: int(seen.rows[side][~equal].sum()) for side in SIDES} if is_partial else {}
+        # The rows of some groups are no chunk of the table: an attempt that goes on reads them again.
+        save = checkpoint.save_chunk if not is_partial or plan.partitioning.strategy == "range" else save_nothing
+        again = scan(reader, rest, Stage(saved=saved, rows=left_rows, save=save, siblings=siblings)) if rest else None
+    aligned = _join(plan, seen.select(equal) if is_partial else None, again)
     is_resumed = bool(any(stage.saved.values()) or stage.skip)
     aligned = replace(aligned, shard_rows={} if stage.skip else seen.shard_rows)
-    contradicted = 0 if again is None or is_resumed or not reader.saw_one_snapshot else count_contradicted(plan, seen, again)
+    differing = rest if is_partial and plan.partitioning.strategy == "hash" else None
+    # A digest depends on the order of rows with one key as well, and a group of keys that are text on how that is stored.
+    is_proof = not (plan.prescan.digest_rows or plan.prescan.groups == LETTER_GROUPS or is_resumed) and reader.saw_one_snapshot
+    contradicted = count_contradicted(plan, seen, again) if is_proof and again is not None else 0
     assumed = stretches.partitions_of(seen.select(equal), plan)[0].tolist() if plan.partitioning.strategy == "range" else ()
-    return ReadResult(aligned, describe(plan, seen, equal), tuple(assumed), contradicted)
+    return ReadResult(aligned, describe(plan, seen, equal, is_partial), tuple(assumed), differing, contradicted)
 
 
 def _find_touched(plan: Plan, numbers: Sequence[int], chunks: Sequence[Chunk]) -> Flags:
@@ -114,8 +125,10 @@ def plan_of_rest(reader: Reader, plan: Plan, seen: Aligned, equal: Flags, saved:
         left |= {number for number, touched in zip(grid, _find_touched(plan, grid, skipped), strict=True) if touched}
     if not left and not skipped:
         return None
-    if plan.partitioning.strategy != "range" or not equal.any():
+    if not equal.any() or plan.partitioning.strategy not in ("range", "hash"):
         return plan
+    if plan.partitioning.strategy == "hash":
+        return _plan_of_groups(reader, plan, seen, sorted(left)) if plan.prescan and plan.prescan.groups else plan
     spans = _key_spans(plan, sorted(left - {NULL_PARTITION}))
     null = (Chunk(null_key=True),) if NULL_PARTITION in left else ()
 
@@ -124,6 +137,26 @@ def plan_of_rest(reader: Reader, plan: Plan, seen: Aligned, equal: Flags, saved:
         done = [chunk for chunk, _ in saved[side]]
         pieces = [piece for first, end in spans for piece in subtract(Chunk(first, end), done)]
         return replace(here, chunks=(*_join_small(pieces, here.chunk_keys, plan.columns[0].expression[side]), *null))
+
+    return replace(plan, sides={**plan.sides, **{side: restrict(side) for side in plan.read_sides}})
+
+
+def _plan_of_groups(reader: Reader, plan: Plan, seen: Aligned, numbers: Sequence[int]) -> Plan:
+    """Return the plan that reads the rows of these groups of keys, or ``plan`` itself if that would save little.
+
+    The rows of the other groups are taken to be distributed evenly over the buckets. So there have to be some in each: else a bucket with
+    rows of one side alone would seem to have no others.
+    """
+    is_left = np.isin(seen.partition, numbers)
+    rows = seen.rows["source"] + seen.rows["target"]
+    if rows[is_left].sum() > MOST_IN_GROUPS * rows.sum() or seen.rows["source"][~is_left].sum() < plan.partitioning.buckets:
+        return plan
+    grouped = plan_of_stretches(plan)
+
+    def restrict(side: Side) -> SidePlan:
+        here = plan.sides[side]
+        condition = render.group_condition(grouped, side, reader.session(side).dialect, numbers)
+        return replace(here, where=f"({here.where}) AND ({condition})" if here.where else condition)
 
     return replace(plan, sides={**plan.sides, **{side: restrict(side) for side in plan.read_sides}})
 
@@ -176,14 +209,15 @@ def count_contradicted(plan: Plan, seen: Aligned, again: Aligned) -> int:
     return int((~np.isin(seen.partition[~seen.equal], parents[~again.equal])).sum())
 
 
-def describe(plan: Plan, seen: Aligned, equal: Flags) -> str:
-    """Return what a pre-scan found, as a sentence; empty if there are no rows."""
+def describe(plan: Plan, seen: Aligned, equal: Flags, is_partial: bool) -> str:
+    """Return what a pre-scan found, as a sentence; empty if there are no rows. ``is_partial`` says that only what differs was read."""
     count, left = len(equal), int((~equal).sum())
     if not count:
         return ""
-    if plan.partitioning.strategy == "hash":
+    if plan.partitioning.strategy == "hash" and count == 1:
         return "pre-scan: the whole table is equal" if not left else f"pre-scan: the table differs, so the method {plan.method} read it"
     if not left:
         return f"pre-scan: all {count:,} stretches of the table are equal"
-    what = "those" if plan.partitioning.strategy == "range" else "all"
-    return f"pre-scan: {left:,} of {count:,} stretches of the table differ, so the method {plan.method} read {what}"
+    what = "those" if is_partial else "all"
+    rows = "; the other rows are counted as spread evenly over the buckets" if is_partial and plan.partitioning.strategy == "hash" else ""
+    return f"pre-scan: {left:,} of {count:,} stretches of the table differ, so the method {plan.method} read {what}{rows}"

@@ -32,7 +32,7 @@ Summarise = Callable[[Plan], Aligned]
 """Scans both sides by a plan, as ``scan`` does."""
 
 
-def _save_nothing(_: Side, __: Chunk, ___: Summaries, ____: float, _____: int) -> None:
+def save_nothing(_: Side, __: Chunk, ___: Summaries, ____: float, _____: int) -> None:
     """Ignore a chunk."""
 
 
@@ -47,7 +47,7 @@ class Stage:
     """Chunks that neither side reads."""
     rows: Mapping[Side, int] = field(default_factory=dict)
     """About how many rows of each side are read; by default as many as the table is estimated to have."""
-    save: SaveChunk = _save_nothing
+    save: SaveChunk = save_nothing
     cut: int = 0
     """Keys of which a chunk holds a whole number; 0 for those of a partition."""
     siblings: dict[Side, list[Connection]] | None = None

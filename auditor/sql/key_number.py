@@ -11,8 +11,15 @@ from auditor.summary.field import P
 from auditor.summary.key_number import FACTORS, POSITIONS, UUID_LENGTH, Form, Q, forms
 from dialects import Dialect, Kind
 from dialects.hex_numbers import PLAIN_UUID_PLACES, UUID_PLACES
+from dialects.kinds import FREE_TEXT_KINDS
 
 INTEGER = Kind("integer")
+
+GROUPS = 64
+"""Groups of keys of whole numbers and dates."""
+
+LETTER_GROUPS = 256
+"""Groups of random UUIDs, by two of their digits; of other text there are at most 1,024."""
 
 
 def partition(plan: Plan, side: Side, dialect: Dialect) -> str:
@@ -23,7 +30,39 @@ def partition(plan: Plan, side: Side, dialect: Dialect) -> str:
         return dialect.floor_divide(column.expression[side], how.size, column.native[side])
     if how.strategy == "time":
         return dialect.time_index(levelled(column, side, dialect), how.unit)
+    if how.strategy == "group":
+        return _group(plan, side, dialect)
     return bucket(key_number(plan, side, dialect), how.buckets, dialect)
+
+
+def count_groups(plan: Plan) -> int:
+    """Return into about how many groups the stretches of a pre-scan divide a table; 0 if it is not divided."""
+    column = _find_lettered(plan)
+    if column is None:
+        return GROUPS if forms(plan) else 0
+    return 0 if column.masked else LETTER_GROUPS
+
+
+def _group(plan: Plan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of the group of a row's key.
+
+    It is the number of the key if that costs no hash. Of text, UUIDs among it, it is made of the last character and the eighth, of which
+    one varies in UUIDs of every version. Equal text that is stored in different ways may be in another group on either side: then both
+    groups differ, and the method reads both.
+    """
+    column = _find_lettered(plan)
+    if column is None:
+        return dialect.modulo(key_number(plan, side, dialect), GROUPS)
+    c, native = column.expression[side], column.native[side]
+    is_text = native.name in FREE_TEXT_KINDS
+    text = dialect.column_characters(c, native) if is_text else dialect.hex_text(c) if native.name == "binary" else dialect.as_text(c)
+    last, eighth = (dialect.low_bits(dialect.code_point(one), 5) for one in (f"RIGHT({text}, 1)", f"SUBSTRING({text}, 8, 1)"))
+    return f"({last} * 32 + {eighth})"  # five bits tell hexadecimal digits from each other, and letters whatever their case
+
+
+def _find_lettered(plan: Plan) -> ColumnPlan | None:
+    """Return the column of the key that is text or a UUID, the last of several; None if there is none."""
+    return next((column for column in reversed(plan.key_columns) if column.kind.name in ("text", "char", "uuid")), None)
 
 
 def key_number(plan: Plan, side: Side, dialect: Dialect) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import sql_templates
-from auditor.model import Chunk, ColumnPlan, Plan, Side, consecutive_ranges
-from auditor.sql import counts, power_sums
+from auditor.model import NULL_PARTITION, Chunk, ColumnPlan, Plan, Side, consecutive_ranges
+from auditor.sql import counts, power_sums, stretches
 from auditor.sql.batches import cut_into_batches, number_size
 from auditor.sql.key_number import bucket, key_number, partition
 from auditor.sql.minhash import minima
@@ -26,6 +26,8 @@ def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str
     With ``console``, a name for the plan, each row also holds the total numbers of partitions and rows, and the plan's name with the side,
     so that a result that was truncated, edited or swapped is recognised when it is compared.
     """
+    if plan.digest_rows:
+        return stretches.digests(plan, side, dialect, chunk, where(plan, side, chunk))
     fragments = {
         "partition": "0" if plan.partitioning.strategy == "whole" else partition(plan, side, dialect),
         **_key_columns(plan, side, dialect),
@@ -126,6 +128,14 @@ def _join_columns(items: list[str]) -> str:
     return ",\n  ".join(items)
 
 
+def group_condition(plan: Plan, side: Side, dialect: Dialect, numbers: Sequence[int]) -> str:
+    """Return the condition of the rows in groups of keys, by id, of a plan whose partitions are such groups."""
+    group = partition(plan, side, dialect)
+    known = [str(number) for number in numbers if number != NULL_PARTITION]
+    conditions = [f"{group} IN ({', '.join(known)})"] if known else []
+    return " OR ".join([*conditions, f"{group} IS NULL"] if NULL_PARTITION in numbers else conditions)
+
+
 def _located_partition(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     """Return the fragments of a row's columns that locate it, and of its partition from these: a bucket takes its number twice."""
     if plan.partitioning.strategy == "whole":
@@ -169,7 +179,7 @@ def result_columns(plan: Plan) -> list[str]:
     """Return the column names of a summary's result, in order, without those added for consoles."""
     if plan.method == "counts":
         return ["partition_id", "row_count", "key_min", "key_max", *measures.result_columns(plan)]
-    words = {"signature": 2, "minhash": 4, "exact": plan.bits // 30}[plan.method]
+    words = stretches.WORDS if plan.digest_rows else {"signature": 2, "minhash": 4, "exact": plan.bits // 30}[plan.method]
     names = ["partition_id", "row_count", "hashed", "key_min", "key_max", *(f"word_{j}" for j in range(words))]
     names += [f"syndrome_{j}" for j in range(1, power_sums.count_sums(plan))] if plan.method == "exact" else []
     return names + [f"minhash_{i}" for i in range(plan.k)]

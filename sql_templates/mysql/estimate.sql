@@ -1,4 +1,4 @@
--- One row: the engine's own estimate of how many rows there are, NULL where it has none.
-SELECT TABLE_ROWS
+-- One row: the engine's own estimate of how many rows there are, NULL where it has none, and whether the table is partitioned.
+SELECT TABLE_ROWS, CREATE_OPTIONS LIKE '%partitioned%'
 FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = ${table}

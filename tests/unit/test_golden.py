@@ -38,7 +38,7 @@ TEMPLATES = Path(sql_templates.__file__).parent
 REFRESH = sorted(path.stem for path in TEMPLATES.glob("mysql/refresh_*.sql"))
 CARRY = [path.stem for path in TEMPLATES.glob("postgres/bootstrap_*.sql")]
 HEARTBEAT = ("heartbeat_create", "heartbeat_write", "heartbeat_read")
-NO_CATALOGUE = {"merge_stage_lock", "bootstrap_rename", "signature_joined", *REFRESH, *CARRY, *HEARTBEAT}
+NO_CATALOGUE = {"merge_stage_lock", "bootstrap_rename", "signature_joined", "stretch", "stretches", *REFRESH, *CARRY, *HEARTBEAT}
 CATALOGUE = sorted({path.stem for path in TEMPLATES.glob("*/*.sql")} - {path.stem for path in TEMPLATES.glob("*.sql")} - NO_CATALOGUE)
 SCRIPTS = ("merge", "patch", "bootstrap", "refresh", "heartbeat")
 """Golden files of several statements, some of which change something."""
@@ -60,6 +60,12 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
         plan = replace(plan_of(dialect, "exact", strategy), prescan=Prescan(used=True, why="", partitions=16))
         chunk = CHUNK if strategy == "range" else Chunk()
         found[f"prescan_{strategy}"] = render.summary(plan_of_stretches(plan), "source", dialect, chunk)
+    if dialect.MAX_JOINED_BYTES:
+        digested = replace(plan_of(dialect, "exact", "range"), prescan=Prescan(used=True, why="", partitions=16, digest_rows=20_000))
+        digested = replace(digested, least=0, greatest=99_999)
+        found["prescan_digests"] = render.summary(plan_of_stretches(digested), "source", dialect, Chunk(first=16_000, end=48_000))
+    grouped = replace(plan_of(dialect, "exact", "hash"), prescan=Prescan(used=True, why="", groups=256))
+    found["prescan_groups"] = render.summary(plan_of_stretches(grouped), "source", dialect, Chunk())
     exact = plan_of(dialect, "exact", "range")
     found["dump_rows"] = _dump_statement(dialect)
     if dialect.PATCHES:

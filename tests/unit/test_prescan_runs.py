@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from auditor.config import Audit, ConnectionSettings
 from auditor.errors import StatementCancelled
 from auditor.history.handover import EarlierRuns, NoCheckpoint, Schemas
-from auditor.model import SIDES, Chunk, Method, Plan, Report, Side, State, Verdict
+from auditor.model import SIDES, Chunk, Divergent, Method, Plan, Report, Side, State, Verdict
 from auditor.planning import planner
 from auditor.planning import prescan as deciding
 from auditor.run import audit_run
@@ -108,13 +108,14 @@ def damage(rows: Rows, what: list[tuple[str, int, Any]]) -> Rows:
 
 
 def findings(report: Report) -> dict[str, Any]:
-    """Return what a report says of the rows: all but how many partitions there are, which stretches leave open."""
+    """Return what a report says of the rows: all but how many partitions there are, which stretches leave open, and how many rows a bucket
+    has on both sides, and which keys, which groups of keys leave open."""
     comparison, differences = report.comparison, report.differences
     assert comparison, report.reasons
     found: dict[str, Any] = {
         "verdict": report.verdict,
         "rows": comparison.rows,
-        "unequal": [(one.partition, one.rows, one.key_range) for one in comparison.divergent],
+        "unequal": [_seen_of(one, report) for one in comparison.divergent],
         "one-sided": (comparison.source_only, comparison.target_only, comparison.skipped),
         "jaccard": report.jaccard,
         "coverage": report.coverage["rows"],
@@ -124,6 +125,12 @@ def findings(report: Report) -> dict[str, Any]:
         found["named"] = [(one.kind, one.key, one.rows, one.columns) for one in differences.named]
         found["ranges"] = differences.ranges
     return found
+
+
+def _seen_of(one: Divergent, report: Report) -> Any:
+    assert report.plan
+    is_bucket = report.plan.partitioning.strategy == "hash"
+    return (one.partition, one.rows["target"] - one.rows["source"]) if is_bucket else (one.partition, one.rows, one.key_range)
 
 
 @pytest.mark.parametrize("examples", COUNTS)

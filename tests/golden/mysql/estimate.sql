@@ -1,3 +1,3 @@
-SELECT TABLE_ROWS
+SELECT TABLE_ROWS, CREATE_OPTIONS LIKE '%partitioned%'
 FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = 'shop' AND TABLE_NAME = 'orders'

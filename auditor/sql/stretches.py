@@ -1,0 +1,107 @@
+"""SQL of the digests of a pre-scan: for each stretch of the key the hash of its row texts, joined in the order of the key.
+
+A row's text is most of what a scan costs, and its own hash, the number of that hash and its sum most of the rest. One hash of the
+texts of many rows saves the latter, and says more: it has 240 bits, and nobody can choose rows that cancel each other out.
+
+Row texts contain no END_OF_ROW, so the joined text says where each row ends: equal texts are texts of equal rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sql_templates
+from auditor import canonical
+from auditor.canonical import TEXT_KINDS
+from auditor.model import Chunk, ColumnPlan, Plan, Side
+from auditor.sql.row_text import row_text
+from auditor.sql.user_sql import checked
+from dialects import Dialect, Kind
+from dialects.kinds import UTF8_BYTES
+
+WORDS = 4
+"""Words of 60 bits that are read of a digest."""
+
+LONGEST_VALUE = 16_383
+"""Bytes of a value whose type states no length: a row with a longer one has no text here, so that its stretch is read by the method."""
+
+OTHER_BYTES = 80
+"""Bytes of the longest text of a number, a time, a UUID or an address, and the separator behind it."""
+
+DIGEST_BYTES = 66
+"""Bytes of a column's digest and the separator behind it."""
+
+OTHER_KINDS = frozenset({"boolean", "integer", "float32", "float64", "year", "date", "time", "timestamp", "timestamptz", "uuid", "network"})
+
+
+def digests(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, where: str) -> str:
+    """Return the statement that reads one row per stretch of a chunk: see ``render.result_columns``. ``where`` selects the chunk's rows."""
+    width, key = plan.partitioning.size, plan.columns[0].expression[side]
+    assert plan.least is not None and plan.greatest is not None, "only of keys that are known to lie between two integers"
+    first = (plan.least if chunk.first is None else chunk.first) // width
+    end = plan.greatest if chunk.end is None else chunk.end - 1
+    last = first if chunk.null_key else max(first, end // width)  # a primary key is not NULL, so that such a chunk has no rows
+    common = {
+        "words": ",\n  ".join(f"{dialect.word('digest', 15 * word + 1, 15)} AS word_{word}" for word in range(WORDS)),
+        "digest": dialect.digest_of_rows("v", canonical.END_OF_ROW),
+        "most": str(plan.digest_rows),
+        "key": key,
+        "text": _text(plan, side, dialect),
+        "table": plan.sides[side].table,
+    }
+    if dialect.HAS_LATERAL:
+        holes = {"first": str(first), "last": str(last), "where": f"{where} AND {_within(key, 'partition_id', width)}"}
+        return checked(sql_templates.fill(dialect.template("stretches"), {**common, **holes}), dialect)
+    template = dialect.template("stretch")
+    each = [
+        sql_templates.fill(
+            template, {**common, "stretch": str(n), "where": f"{where} AND {key} >= {n * width} AND {key} < {(n + 1) * width}"}
+        )
+        for n in range(first, last + 1)
+    ]
+    checked(each[0], dialect)
+    return "\nUNION ALL\n".join(one.rstrip() for one in each)
+
+
+def _within(key: str, number: str, width: int) -> str:
+    return f"{key} >= {number} * {width} AND {key} < {number} * {width} + {width}"
+
+
+def _text(plan: Plan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of a row's text; of a row without one something that no row of the other side has, so that their digests differ."""
+    row = row_text(plan, side, dialect)
+    limited = [column.expression[side] for column in plan.columns if _is_limited(column, side)]
+    if limited:
+        too_long = " OR ".join(f"OCTET_LENGTH({c}) > {LONGEST_VALUE}" for c in limited)
+        row = f"CASE WHEN {too_long} THEN NULL ELSE {row} END"
+    return f"COALESCE({row}, {dialect.string_literal(canonical.UNREADABLE + side)})"
+
+
+def most_bytes(columns: Sequence[ColumnPlan], side: Side, salt: str) -> int | None:
+    """Return the most bytes of a row's text and the separator behind it, as ``digests`` reads it; None where no limit is known."""
+    widths = [_width(column, side) for column in columns]
+    return None if None in widths else sum(width for width in widths if width) + len(salt) + DIGEST_BYTES
+
+
+def _is_limited(column: ColumnPlan, side: Side) -> bool:
+    """Return whether rows are left out by the length of a column's value, because its type states none."""
+    native = column.native[side]
+    return not column.digest and native.name in (*TEXT_KINDS, "binary") and _stated_bytes(native) is None
+
+
+def _stated_bytes(native: Kind) -> int | None:
+    return native.bytes or (native.digits or 0) * (UTF8_BYTES if native.name == "char" else 1) or None
+
+
+def _width(column: ColumnPlan, side: Side) -> int | None:
+    native = column.native[side]
+    if column.digest:
+        return DIGEST_BYTES
+    if native.name in OTHER_KINDS:
+        return OTHER_BYTES
+    if native.name in ("decimal", "bit"):
+        return None if native.digits is None else OTHER_BYTES + native.digits
+    if native.name not in (*TEXT_KINDS, "binary"):
+        return None
+    most = _stated_bytes(native) or LONGEST_VALUE * (1 if native.utf8 or native.name == "binary" else UTF8_BYTES)
+    return OTHER_BYTES + 2 * most + UTF8_BYTES * len(column.null_as or "")  # a bar and a byte are written as two characters

@@ -1,0 +1,121 @@
+"""The digests of a pre-scan on each engine that has them: one hash of the row texts of a stretch, in the order of the key."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections import defaultdict
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from auditor import canonical
+from auditor.config import Audit
+from auditor.model import SIDES, Chunk, Plan, Prescan, Side
+from auditor.planning.prescan import plan_of_stretches
+from auditor.sql import render
+from auditor.sql.row_text import row_text
+from auditor.sql.stretches import LONGEST_VALUE
+from auditor.summary import arrays
+from auditor.summary.arrays import Summaries
+from dialects import Kind, Session
+from tests import tables
+from tests.audits import open_plan
+from tests.live import LiveEngine, LivePair, engine_params
+
+DIGESTING = ("mysql", "mariadb", "postgres")
+COLUMNS = [
+    ("id", Kind("integer")), ("name", Kind("text")), ("short", Kind("char", 8)), ("price", Kind("decimal", 12, 2)),
+    ("seen", Kind("timestamp", scale=6)), ("data", Kind("binary")),
+]  # fmt: skip
+TEXTS = ["a", "", None, "|", "a|3b", "|1|2", "é😀", "row\nof two lines", "'quoted' \\", "  blanks  "]
+PARTITION, PARTITIONS = 4, 4
+"""Keys of a partition, and partitions of a stretch."""
+
+on_digesting = pytest.mark.parametrize("engine", engine_params(*DIGESTING), indirect=True)
+
+
+def rows() -> list[tuple[Any, ...]]:
+    found = []
+    for number, key in enumerate([*range(-40, -3), *range(0, 30, 3), 200, 201]):
+        seen = dt.datetime(2026, 1, 1) + dt.timedelta(microseconds=[0, 500_000, 123_456, 10][number % 4] + number * 10**7)
+        values = TEXTS[number % len(TEXTS)], "ab"[: number % 3], Decimal(number).scaleb(-2), seen if number % 5 else None
+        found.append((key, *values, bytes([number, 0, 255]) if number % 7 else None))
+    return found
+
+
+def plan_of(engine: LiveEngine, name: str, most: int, side: Side = "source") -> tuple[Plan, dict[int, tuple[Any, ...]], Summaries]:
+    """Return a plan of digests, what the row texts make of each stretch, and what the statement does, in several chunks."""
+    ends = {side: {"connection": side, "table": name} for side in SIDES}
+    audit = Audit.model_validate({**ends, "key": ["id"], "partition": {"size": PARTITION}, "method": "exact", "salt": "s4lt"})
+    with open_plan(LivePair(engine, engine), audit) as (whole, sessions):
+        prescan = Prescan(used=True, why="", partitions=PARTITIONS, digest_rows=most)
+        plan, session = plan_of_stretches(replace(whole, prescan=prescan)), sessions[side]
+        chunks = [Chunk(end=-16), Chunk(first=-16, end=0), Chunk(first=0), Chunk(null_key=True)]
+        names = render.result_columns(plan)
+        return plan, expected(plan, side, session), arrays.concatenate([read(plan, side, session, chunk) for chunk in chunks], names)
+
+
+def read(plan: Plan, side: Side, session: Session, chunk: Chunk) -> Summaries:
+    return arrays.read(session.stream(render.summary(plan, side, session.dialect, chunk)), render.result_columns(plan))
+
+
+def expected(plan: Plan, side: Side, session: Session) -> dict[int, tuple[Any, ...]]:
+    """Return by stretch: rows, least and greatest key, and the words of the SHA-256 of the joined row texts."""
+    text = session.dialect.utf8(row_text(plan, side, session.dialect))
+    of_stretch: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+    for key, one in session.query(f"SELECT id, {text} FROM {plan.sides[side].table} ORDER BY id"):
+        of_stretch[int(key) // plan.partitioning.size].append((int(key), bytes(one)))
+    found = {}
+    for stretch, held in of_stretch.items():
+        digest = hashlib.sha256(canonical.END_OF_ROW.encode().join(text for _, text in held)).hexdigest()
+        words = tuple(int(digest[start : start + 15], 16) for start in range(0, 60, 15))
+        found[stretch] = (len(held), held[0][0], held[-1][0], words)
+    return found
+
+
+def seen(found: Summaries) -> dict[int, tuple[Any, ...]]:
+    return {
+        int(found.partition[at]): (int(found.rows[at]), found.least[at], found.greatest[at], tuple(map(int, found.words[at])))
+        for at in range(len(found))
+    }
+
+
+@on_digesting
+def test_a_digest_is_the_hash_of_the_row_texts_in_key_order(engine: LiveEngine) -> None:
+    plan, wanted, found = plan_of(engine, tables.shared_table(engine, COLUMNS, rows(), ["id"]), most=1000)
+    assert plan.partitioning.size == PARTITION * PARTITIONS and len(wanted) > 4
+    assert seen(found) == wanted
+    assert found.hashed.tolist() == found.rows.tolist()
+
+
+@on_digesting
+def test_more_rows_than_may_be_joined_are_counted_as_not_hashed(engine: LiveEngine) -> None:
+    _, wanted, found = plan_of(engine, tables.shared_table(engine, COLUMNS, rows(), ["id"]), most=5)
+    for at, (count, *_) in zip(range(len(found)), (wanted[key] for key in sorted(wanted)), strict=True):
+        assert found.hashed[at] == (count if count <= 5 else 0)
+        assert found.rows[at] == count or (count > 5 and found.rows[at] == 6), "an engine may stop counting beyond"
+    assert 0 in found.hashed.tolist() and (found.hashed > 0).any()
+
+
+@on_digesting
+def test_a_row_without_a_text_equals_no_row_of_the_other_side(engine: LiveEngine) -> None:
+    """A value of a type without a length that is longer than is read makes the digests of both sides differ."""
+    long, kept = "x" * (LONGEST_VALUE + 1), "x" * LONGEST_VALUE
+    name = tables.shared_table(engine, COLUMNS[:2], [(1, long), (20, kept), (40, "a")], ["id"])
+    source, target = (seen(plan_of(engine, name, most=1000, side=side)[2]) for side in SIDES)
+    assert [key for key in source if source[key] != target[key]] == [0]
+
+
+@on_digesting
+def test_rows_may_hold_what_ends_a_row(engine: LiveEngine) -> None:
+    """Two rows and one row with the separator in its text are different, and so are rows whose texts were moved between columns."""
+    columns = [("id", Kind("integer")), ("a", Kind("text")), ("b", Kind("text"))]
+    contents: list[list[tuple[Any, ...]]] = [
+        [(1, "x", "y"), (2, "x", "y")], [(1, "x", "y|32|1x|1y")], [(1, "x|1y", ""), (2, "x", "y")], [(1, "", "x|1y"), (2, "x", "y")],
+        [(1, None, "y"), (2, "x", "y")], [(1, "|2", "y"), (2, "x", "y")],
+    ]  # fmt: skip
+    digests = [seen(plan_of(engine, tables.shared_table(engine, columns, one, ["id"]), most=1000)[2])[0][3] for one in contents]
+    assert len(set(digests)) == len(contents)

@@ -1,0 +1,120 @@
+"""Audits whose pre-scan reads digests find what audits without a pre-scan find, whatever is damaged."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from auditor.config import Audit, ConnectionSettings
+from auditor.model import SIDES, Report, Side, Verdict
+from auditor.planning import digests
+from auditor.run import audit_run
+from dialects import Kind
+from tests import tables
+from tests.live import LivePair, chosen_pairs
+
+COLUMNS = [("id", Kind("integer")), ("name", Kind("text")), ("price", Kind("decimal", 12, 2)), ("seen", Kind("timestamp", scale=6))]
+Row = tuple[Any, ...]
+
+
+@pytest.fixture(autouse=True)
+def _small_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digests, "AIM_ROWS", 32)
+    monkeypatch.setattr(digests, "LEAST_ROWS", 1)
+
+
+def rows() -> list[Row]:
+    """Return rows with dense keys and some gaps, and with texts that need care."""
+    import datetime as dt
+    from decimal import Decimal
+
+    generator = random.Random(5)
+    found = []
+    for key in (key for key in range(-200, 400) if key % 11):
+        text = generator.choice([None, "", f"row {key}", "a|b", "|3", "é😀", "a|1b"])
+        moment = dt.datetime(2026, 1, 1) + dt.timedelta(microseconds=generator.randrange(10**12) // 10 ** generator.randrange(7))
+        found.append((key, text, Decimal(generator.randrange(10**6)).scaleb(-2), moment))
+    return found
+
+
+def damage(held: list[Row], how: str) -> list[Row]:
+    found = {row[0]: row for row in held}
+    for key in {"first": [-200], "last": [399], "few": [-7, 45, 46, 318], "none": []}.get(how, []):
+        row = found[key]
+        found[key] = (key, (row[1] or "") + "!", *row[2:])
+    if how == "swapped":  # two rows with each other's values: each value is there, in another row
+        found[70], found[71] = (70, *found[71][1:]), (71, *found[70][1:])
+    if how == "moved":
+        found[1000] = (1000, *found.pop(12)[1:])
+    if how == "lost":
+        for key in (3, 4, 5, 200):
+            del found[key]
+    if how == "range":
+        found = {key: row for key, row in found.items() if not 100 <= key < 180}
+    if how == "empty":
+        found = {}
+    return list(found.values())
+
+
+def upper(text: str) -> str:
+    """Return a text whose letters A to Z, those that the setting ``case`` folds, are capitals."""
+    return "".join(one.upper() if one.isascii() else one for one in text)
+
+
+def perform(pair: LivePair, names: Mapping[Side, str], **more: Any) -> Report:
+    ends = {side: {"connection": side, "table": names[side]} for side in SIDES}
+    audit = Audit.model_validate({**ends, "key": ["id"], "partition": {"size": 8}, **more})
+    connections: dict[str, ConnectionSettings] = {side: ConnectionSettings(url=getattr(pair, side).url) for side in SIDES}
+    return audit_run.perform("t", audit, connections).report
+
+
+def findings(report: Report) -> Any:
+    comparison, differences = report.comparison, report.differences
+    assert comparison, report.reasons
+    named = differences and [(one.kind, one.key, one.columns) for one in differences.named]
+    ranges = differences and differences.ranges
+    return report.verdict, comparison.rows, [one.partition for one in comparison.divergent], named, ranges, report.jaccard
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "mariadb-mysql", "postgres-mariadb"), indirect=True)
+@pytest.mark.parametrize("how", ["none", "first", "last", "few", "swapped", "moved", "lost", "range", "empty"])
+def test_digests_change_nothing_that_is_found(pair: LivePair, how: str) -> None:
+    names: dict[Side, str] = {
+        "source": tables.shared_table(pair.source, COLUMNS, rows(), ["id"]),
+        "target": tables.shared_table(pair.target, COLUMNS, damage(rows(), how), ["id"]),
+    }
+    plain, scanned = (perform(pair, names, prescan=wanted) for wanted in (False, True))
+    assert scanned.plan and scanned.plan.prescan and scanned.plan.prescan.digest_rows
+    assert findings(scanned) == findings(plain)
+    assert (plain.verdict is Verdict.MATCH) == (how == "none")
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
+def test_a_slice_and_settings_of_columns_are_read_by_digests_as_well(pair: LivePair) -> None:
+    source = tables.shared_table(pair.source, COLUMNS, rows(), ["id"])
+    target = tables.shared_table(pair.target, COLUMNS, [(row[0], row[1] and f" {upper(row[1])}", *row[2:]) for row in rows()], ["id"])
+    names: dict[Side, str] = {"source": source, "target": target}
+    settings = {"columns": {"override": {"name": {"trim": True, "case": "lower"}}}, "where": "id > -100"}
+    for method in ("exact", "signature"):
+        report = perform(pair, names, prescan=True, method=method, **settings)
+        assert report.plan and report.plan.prescan and report.plan.prescan.digest_rows
+        assert report.verdict is Verdict.MATCH, report.reasons
+        assert perform(pair, names, prescan=True, method=method).verdict is Verdict.MISMATCH
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "mariadb-postgres"), indirect=True)
+def test_tables_whose_rows_may_come_in_another_order_have_no_digests(pair: LivePair) -> None:
+    """Without a primary key on a side, or with one that is stored in parts, each row is hashed by itself."""
+    keyed = {side: tables.shared_table(getattr(pair, side), COLUMNS, rows(), ["id"]) for side in SIDES}
+    plain = tables.shared_table(pair.target, COLUMNS, rows())
+    tables.execute(
+        pair.source,
+        f"CREATE TABLE in_parts (PRIMARY KEY (id)) PARTITION BY HASH (id) PARTITIONS 3 SELECT * FROM {keyed['source']}",
+    )
+    for names in ({**keyed, "target": plain}, {**keyed, "source": "in_parts"}):
+        report = perform(pair, names, prescan=True)
+        assert report.verdict is Verdict.MATCH, report.reasons
+        assert report.plan and report.plan.prescan and not report.plan.prescan.digest_rows
