@@ -15,7 +15,7 @@ from benchmarks import copies, cost, data, duel, live, load, measurements, mendi
 from benchmarks.auditor_tool import Auditor, AuditorWithoutPrescan
 from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
-from benchmarks.rivals import DATA_DIFF, RELADIFF, DataValidation, Pair, TableSync, Tool
+from benchmarks.rivals import DATA_DIFF, RELADIFF, RELADIFF_2, DataValidation, Pair, TableSync, Tool
 from benchmarks.servers import Servers, open_servers
 from tests.servers._process import Unavailable
 
@@ -116,7 +116,8 @@ def _write(results: Results, output: Path | None) -> None:
 
 
 def _available_tools(names: Sequence[str] | None, results: Results) -> list[Tool]:
-    tools: list[Tool] = [Auditor(), AuditorWithoutPrescan(), RELADIFF, DATA_DIFF, DataValidation(), TableSync(), TableChecksum()]
+    ours = Auditor(), AuditorWithoutPrescan()
+    tools: list[Tool] = [*ours, RELADIFF, RELADIFF_2, DATA_DIFF, DataValidation(), TableSync(), TableChecksum()]
     return duel.install_tools([tool for tool in tools if not names or any(tool.name.startswith(name) for name in names)], results.missing)
 
 

@@ -16,9 +16,9 @@ ONE_FAMILY = (TableSync.name, TableChecksum.name)
 HEAD = ("pair", "rows", "scenario", "auditor", "fastest other", "times as fast", "without pre-scan", "pt-table-*, CRC32", "load")
 NOTES = """\
 Seconds of the auditor with its default settings and no history, and of the fastest other tool that compares across engines and was
-right; "times as fast" is their ratio, below 1.0 the row is lost. "Without pre-scan" is the same ratio of a run after runs that found
-differences. The tools of Percona's toolkit compare servers of one family by a CRC32 of each row; their ratio stands beside. "Load" is
-the machine's load average when the scenario began, where it was recorded.
+right; "times as fast" is their ratio, below 1.0 the row is lost. "Without pre-scan" is the same ratio of a run that begins without one,
+as after runs that found many differences. The tools of Percona's toolkit compare servers of one family by a CRC32 of each row; their
+ratio stands beside. "Load" is the machine's load average when the scenario began, where it was recorded.
 """
 
 

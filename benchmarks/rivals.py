@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -128,11 +128,14 @@ class Reladiff(Tool):
     options: tuple[str, ...] = ()
     columns_not_on_stand_in: tuple[str, ...] = ()
     """Beginnings of the names of columns that are left out on the stand-in for Redshift, where it fails through no fault of the tool's."""
+    connections: int = 1
+    """Connections a side where the task asks for one."""
     about: str = "bisection by checksums; downloads segments below a threshold"
     program: Path = field(default_factory=Path)
 
     def install(self) -> None:
-        self.program = _install_in_environment(self.name, self.python, self.packages, self.name)
+        command = self.name.split()[0]
+        self.program = _install_in_environment(command, self.python, self.packages, command)
 
     def commands(self, job: Job) -> list[list[str]]:
         table = job.damage.shape.table
@@ -140,7 +143,7 @@ class Reladiff(Tool):
         keys = [part for key in job.damage.shape.key for part in ("-k", key)]
         columns = [part for column in job.damage.shape.columns if not column.startswith(left_out) for part in ("-c", column)]
         ends = [job.source.plain, table, job.target.plain, table]
-        return [[str(self.program), *ends, *keys, *columns, "--json", "-j", str(job.threads), *self.options]]
+        return [[str(self.program), *ends, *keys, *columns, "--json", "-j", str(max(job.threads, self.connections)), *self.options]]
 
     def environment(self, job: Job) -> dict[str, str]:
         return {"COLUMNS": "100000", "DO_NOT_TRACK": "1"}
@@ -256,6 +259,7 @@ RELADIFF = Reladiff(
     packages=("reladiff[mysql,postgresql]==0.6.0",),
     columns_not_on_stand_in=("created",),
 )
+RELADIFF_2 = replace(RELADIFF, name="reladiff -j 2", connections=2, about="reladiff with two connections a side")
 DATA_DIFF = Reladiff(
     name="data-diff",
     python="python3.11",
