@@ -44,11 +44,9 @@ SEPARATOR = "|1"
 NULL = "|2"
 """NULL in a row text; escaped text never contains it."""
 
-END_OF_ROW = "|3"
-"""Separator of row texts that are hashed as one; no row text contains it."""
-
-UNREADABLE = "|4"
-"""Begins what stands for a row without a text, where row texts are hashed as one; no row text contains it."""
+NEXT_COLUMN, NEXT_ROW, NULL_VALUE, NO_TEXT = b"\xff", b"\xfd", b"\xfe", b"\xfc"
+"""Where rows are hashed as one, texts are joined by bytes that UTF-8 never contains: those of a row, and rows; and such bytes stand for
+NULL, and begin what stands for a row without a text. So no text is searched for characters to escape."""
 
 MICROSECOND = dt.timedelta(microseconds=1)
 

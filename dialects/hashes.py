@@ -7,6 +7,7 @@ yields NULL where ``c`` is NULL.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 from dialects.catalogue import HashAlgorithm
@@ -34,10 +35,26 @@ class Hashes(HexNumbers):
         """The first 60 bits of a text's hash as a signed 64-bit integer, equal to ``word(row_hash(text, algorithm), 1, 15)``."""
         return self.word(self.row_hash(text, algorithm), 1, 15)
 
-    def digest_of_rows(self, text: str, between: str) -> str:
-        """An aggregate: the SHA-256, as 64 lower-case hexadecimal digits, of the UTF-8 bytes of the texts of all rows, in the order in
-        which they come, with ``between`` between them. NULL if there are no rows. Only where MAX_JOINED_BYTES is not 0."""
-        raise LookupError("this engine does not hash the texts of many rows as one")
+    @abstractmethod
+    def binary_literal(self, value: bytes) -> str:
+        """A literal of these bytes, of the engine's binary type."""
+
+    def digest_of_rows(self, data: str, between: bytes) -> str:
+        """An aggregate: the SHA-256, as 64 lower-case hexadecimal digits, of the bytes of all rows (``joined_bytes``) in the order in which
+        they come, with ``between`` between them. NULL if there are no rows. Only where MAX_JOINED_BYTES is not 0."""
+        raise LookupError("this engine does not hash many rows as one")
+
+    def joined_bytes(self, parts: Sequence[str]) -> str:
+        """Bytes, concatenated: each part is ``text_bytes``, or a ``binary_literal``."""
+        return self.concat(list(parts))
+
+    def text_bytes(self, text: str) -> str:
+        """The UTF-8 bytes of a text that ``operand_text`` yields, as a part of ``joined_bytes``."""
+        return self.utf8(text)
+
+    def byte_for_null(self, value: bytes) -> str:
+        """A byte that stands for NULL in COALESCE or CASE beside ``text_bytes``."""
+        return self.binary_literal(value)
 
     @abstractmethod
     def utf8(self, text: str) -> str:

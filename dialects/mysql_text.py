@@ -94,8 +94,18 @@ class MySQLText(MySQLTime):
         trimmed = self.bytewise(c) if self.trims_bytes else c
         return f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {trimmed}))"
 
-    def digest_of_rows(self, text: str, between: str) -> str:
-        return f"SHA2(GROUP_CONCAT({text} SEPARATOR {self.string_literal(between)}), 256)"
+    def digest_of_rows(self, data: str, between: bytes) -> str:
+        return f"SHA2(GROUP_CONCAT({data} SEPARATOR {self.binary_literal(between)}), 256)"
+
+    def joined_bytes(self, parts: Sequence[str]) -> str:
+        # A literal of bytes alone would be converted to the characters of a column beside it.
+        return self.concat([self.bytewise("''"), *parts])
+
+    def text_bytes(self, text: str) -> str:
+        return text  # which CONCAT joins with bytes as the bytes that it is
+
+    def byte_for_null(self, value: bytes) -> str:
+        return self.bytewise(self.binary_literal(value))
 
     def trim_right(self, c: str) -> str:
         return f"TRIM(TRAILING ' ' FROM {c})"

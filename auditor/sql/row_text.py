@@ -79,8 +79,8 @@ def _replace_null(column: ColumnPlan, side: Side, sql: str, null: str) -> str:
     return f"CASE WHEN {column.expression[side]} IS NULL THEN {null} ELSE {sql} END"
 
 
-def _mark_null(column: ColumnPlan, side: Side, sql: str, null: str, dialect: Dialect) -> str:
-    """Return SQL of a text, or of the row encoding's mark for NULL.
+def mark_null(column: ColumnPlan, side: Side, sql: str, null: str, dialect: Dialect) -> str:
+    """Return SQL of a text, or of ``null``, an encoding's mark for NULL.
 
     A column with null_as needs no mark, nor one that its catalogue says holds no NULL: one that comes nevertheless, from a view say,
     makes the row text NULL, so that the row is counted as not hashed. COALESCE serves where only NULL has no text; the digest of a value
@@ -97,9 +97,9 @@ def row_text(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of the row text in the plan's encoding; NULL only if the engine could not build it."""
     if plan.encoding == "published":
         null = dialect.string_literal("NULL")
-        return dialect.concat([_mark_null(column, side, operand(column, side, dialect), null, dialect) for column in plan.columns])
+        return dialect.concat([mark_null(column, side, operand(column, side, dialect), null, dialect) for column in plan.columns])
     null = dialect.string_literal(canonical.NULL)
-    texts = [_mark_null(column, side, _in_row(column, side, dialect), null, dialect) for column in plan.columns]
+    texts = [mark_null(column, side, _in_row(column, side, dialect), null, dialect) for column in plan.columns]
     between = dialect.string_literal(canonical.SEPARATOR)
     pieces = [piece for text in texts for piece in (between, text)]
     return dialect.concat([dialect.string_literal(plan.salt + canonical.SEPARATOR), *pieces[1:]] if plan.salt else pieces[1:])

@@ -1,9 +1,10 @@
-"""SQL of the digests of a pre-scan: for each stretch of the key the hash of its row texts, joined in the order of the key.
+"""SQL of the digests of a pre-scan: for each stretch of the key one hash of its rows, joined in the order of the key.
 
-A row's text is most of what a scan costs, and its own hash, the number of that hash and its sum most of the rest. One hash of the
-texts of many rows saves the latter, and says more: it has 240 bits, and nobody can choose rows that cancel each other out.
+A row's text is most of what a scan costs, and its own hash, the number of that hash and its sum most of the rest. One hash of many rows
+saves the latter, and says more: it has 240 bits, and nobody can choose rows that cancel each other out.
 
-Row texts contain no END_OF_ROW, so the joined text says where each row ends: equal texts are texts of equal rows.
+The canonical texts are joined as bytes, with bytes between them that UTF-8 never contains (`canonical.NEXT_COLUMN`), so that they need not
+be escaped: equal bytes are those of equal rows in an equal order.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sql_templates
 from auditor import canonical
 from auditor.canonical import TEXT_KINDS
 from auditor.model import Chunk, ColumnPlan, Plan, Side
-from auditor.sql.row_text import row_text
+from auditor.sql.row_text import digest, mark_null, operand
 from auditor.sql.user_sql import checked
 from dialects import Dialect, Kind
 from dialects.kinds import UTF8_BYTES
@@ -43,10 +44,10 @@ def digests(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, where: str) 
     last = first if chunk.null_key else max(first, end // width)  # a primary key is not NULL, so that such a chunk has no rows
     common = {
         "words": ",\n  ".join(f"{dialect.word('digest', 15 * word + 1, 15)} AS word_{word}" for word in range(WORDS)),
-        "digest": dialect.digest_of_rows("v", canonical.END_OF_ROW),
+        "digest": dialect.digest_of_rows("v", canonical.NEXT_ROW),
         "most": str(plan.digest_rows),
         "key": key,
-        "text": _text(plan, side, dialect),
+        "row": _row(plan, side, dialect),
         "table": plan.sides[side].table,
     }
     if dialect.HAS_LATERAL:
@@ -67,14 +68,20 @@ def _within(key: str, number: str, width: int) -> str:
     return f"{key} >= {number} * {width} AND {key} < {number} * {width} + {width}"
 
 
-def _text(plan: Plan, side: Side, dialect: Dialect) -> str:
-    """Return SQL of a row's text; of a row without one something that no row of the other side has, so that their digests differ."""
-    row = row_text(plan, side, dialect)
+def _row(plan: Plan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of a row's bytes; of a row without a text something that no row of the other side has, so that their digests differ."""
+    null, between = dialect.byte_for_null(canonical.NULL_VALUE), dialect.binary_literal(canonical.NEXT_COLUMN)
+    parts = [dialect.binary_literal(plan.salt.encode())] if plan.salt else []
+    for column in plan.columns:
+        text = digest(column, side, dialect) if column.digest else operand(column, side, dialect)
+        parts += [between] if parts else []
+        parts.append(mark_null(column, side, dialect.text_bytes(text), null, dialect))
+    row = dialect.joined_bytes(parts)
     limited = [column.expression[side] for column in plan.columns if _is_limited(column, side)]
     if limited:
         too_long = " OR ".join(f"OCTET_LENGTH({c}) > {LONGEST_VALUE}" for c in limited)
         row = f"CASE WHEN {too_long} THEN NULL ELSE {row} END"
-    return f"COALESCE({row}, {dialect.string_literal(canonical.UNREADABLE + side)})"
+    return f"COALESCE({row}, {dialect.binary_literal(canonical.NO_TEXT + side.encode())})"
 
 
 def most_bytes(columns: Sequence[ColumnPlan], side: Side, salt: str) -> int | None:
@@ -104,4 +111,5 @@ def _width(column: ColumnPlan, side: Side) -> int | None:
     if native.name not in (*TEXT_KINDS, "binary"):
         return None
     most = _stated_bytes(native) or LONGEST_VALUE * (1 if native.utf8 or native.name == "binary" else UTF8_BYTES)
-    return OTHER_BYTES + 2 * most + UTF8_BYTES * len(column.null_as or "")  # a bar and a byte are written as two characters
+    most *= 2 if native.name == "binary" else 1  # written as hexadecimal digits
+    return OTHER_BYTES + most + UTF8_BYTES * len(column.null_as or "")

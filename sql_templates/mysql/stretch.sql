@@ -1,6 +1,6 @@
 -- One row, or none if there are no rows: the number of a stretch of the key, its rows, how many of them could be hashed (all, or none
 -- if they are more than may be hashed as one), its least and greatest key, and four words of 60 bits: the beginning of the SHA-256 of
--- its row texts, in the order of the primary key. GROUP_CONCAT takes rows as they come, which is the order of the index that is read.
+-- its rows' texts, in the order of the primary key. GROUP_CONCAT takes rows as they come, which is the order of the index that is read.
 SELECT
   partition_id,
   row_count,
@@ -19,7 +19,7 @@ FROM (
   FROM (
     SELECT
       ${key} AS k,
-      ${text} AS v
+      ${row} AS v
     FROM ${table} FORCE INDEX (PRIMARY)
     WHERE ${where}
   ) ordered_rows

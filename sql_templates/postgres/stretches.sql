@@ -1,5 +1,5 @@
 -- One row per stretch of the key that has rows: its number, its rows, how many of them could be hashed (all, or none if they are more
--- than may be hashed as one), its least and greatest key, and four words of 60 bits: the beginning of the SHA-256 of its row texts, in
+-- than may be hashed as one), its least and greatest key, and four words of 60 bits: the beginning of the SHA-256 of its rows' texts, in
 -- the order of the key. Of more rows than may be hashed, one more is read, and the others are not counted.
 SELECT
   partition_id,
@@ -19,7 +19,7 @@ CROSS JOIN LATERAL (
   FROM (
     SELECT
       ${key} AS k,
-      ${text} AS v
+      ${row} AS v
     FROM ${table}
     WHERE ${where}
     ORDER BY ${key}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import uuid
 from collections import defaultdict
 from dataclasses import replace
 from decimal import Decimal
@@ -11,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from auditor import canonical
 from auditor.config import Audit
 from auditor.model import SIDES, Chunk, Plan, Prescan, Side
 from auditor.planning.prescan import plan_of_stretches
 from auditor.sql import render
-from auditor.sql.row_text import row_text
+from auditor.sql.row_text import text
 from auditor.sql.stretches import LONGEST_VALUE
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
@@ -28,7 +28,9 @@ from tests.live import LiveEngine, LivePair, engine_params
 DIGESTING = ("mysql", "mariadb", "postgres")
 COLUMNS = [
     ("id", Kind("integer")), ("name", Kind("text")), ("short", Kind("char", 8)), ("price", Kind("decimal", 12, 2)),
-    ("seen", Kind("timestamp", scale=6)), ("data", Kind("binary")),
+    ("seen", Kind("timestamp", scale=6)), ("data", Kind("binary")), ("ok", Kind("boolean")), ("size", Kind("float64")),
+    ("day", Kind("date")), ("at", Kind("time", scale=3)), ("moment", Kind("timestamptz", scale=6)), ("code", Kind("uuid")),
+    ("many", Kind("integer", unsigned=True)),
 ]  # fmt: skip
 TEXTS = ["a", "", None, "|", "a|3b", "|1|2", "é😀", "row\nof two lines", "'quoted' \\", "  blanks  "]
 PARTITION, PARTITIONS = 4, 4
@@ -42,7 +44,10 @@ def rows() -> list[tuple[Any, ...]]:
     for number, key in enumerate([*range(-40, -3), *range(0, 30, 3), 200, 201]):
         seen = dt.datetime(2026, 1, 1) + dt.timedelta(microseconds=[0, 500_000, 123_456, 10][number % 4] + number * 10**7)
         values = TEXTS[number % len(TEXTS)], "ab"[: number % 3], Decimal(number).scaleb(-2), seen if number % 5 else None
-        found.append((key, *values, bytes([number, 0, 255]) if number % 7 else None))
+        data = bytes([number, 0, 255]) if number % 7 else None
+        more = (number % 2 > 0, number / 7, seen.date(), seen.time().replace(microsecond=500_000), seen.replace(tzinfo=dt.UTC))
+        others = (*more, uuid.UUID(int=number**20), 2**64 - number - 1)
+        found.append((key, *values, data, *(one if (number + place) % 6 else None for place, one in enumerate(others))))
     return found
 
 
@@ -64,15 +69,16 @@ def read(plan: Plan, side: Side, session: Session, chunk: Chunk) -> Summaries:
 
 def expected(plan: Plan, side: Side, session: Session) -> dict[int, tuple[Any, ...]]:
     """Return by stretch: rows, least and greatest key, and the words of the SHA-256 of the joined row texts."""
-    text = session.dialect.utf8(row_text(plan, side, session.dialect))
+    texts = ", ".join(session.dialect.utf8(text(column, side, session.dialect)) for column in plan.columns)
     of_stretch: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-    for key, one in session.query(f"SELECT id, {text} FROM {plan.sides[side].table} ORDER BY id"):
-        of_stretch[int(key) // plan.partitioning.size].append((int(key), bytes(one)))
+    for key, *held in session.query(f"SELECT id, {texts} FROM {plan.sides[side].table} ORDER BY id"):
+        row = b"\xff".join([plan.salt.encode(), *(b"\xfe" if one is None else bytes(one) for one in held)])
+        of_stretch[int(key) // plan.partitioning.size].append((int(key), row))
     found = {}
-    for stretch, held in of_stretch.items():
-        digest = hashlib.sha256(canonical.END_OF_ROW.encode().join(text for _, text in held)).hexdigest()
+    for stretch, rows_held in of_stretch.items():
+        digest = hashlib.sha256(b"\xfd".join(row for _, row in rows_held)).hexdigest()
         words = tuple(int(digest[start : start + 15], 16) for start in range(0, 60, 15))
-        found[stretch] = (len(held), held[0][0], held[-1][0], words)
+        found[stretch] = (len(rows_held), rows_held[0][0], rows_held[-1][0], words)
     return found
 
 

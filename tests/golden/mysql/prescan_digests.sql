@@ -15,11 +15,11 @@ FROM (
     CASE WHEN COUNT(*) <= 20000 THEN COUNT(*) ELSE 0 END AS hashed,
     MIN(k) AS key_min,
     MAX(k) AS key_max,
-    SHA2(GROUP_CONCAT(v SEPARATOR '|3'), 256) AS digest
+    SHA2(GROUP_CONCAT(v SEPARATOR X'fd'), 256) AS digest
   FROM (
     SELECT
       `id` AS k,
-      COALESCE(CASE WHEN OCTET_LENGTH(`name`) > 16383 THEN NULL ELSE CONCAT(COALESCE(`id`, '|2'), '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(`name`, '|', '|0') END, '|1', COALESCE(`price`, '|2'), '|1', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|2'), '|1', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(`shipped` AS BINARY))), '|2'), '|1', COALESCE(`paid`, '|2')) END, '|4source') AS v
+      COALESCE(CASE WHEN OCTET_LENGTH(`name`) > 16383 THEN NULL ELSE CONCAT(CAST('' AS BINARY), COALESCE(`id`, CAST(X'fe' AS BINARY)), X'ff', CASE WHEN `name` IS NULL THEN CAST(X'fe' AS BINARY) ELSE `name` END, X'ff', COALESCE(`price`, CAST(X'fe' AS BINARY)), X'ff', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, CAST(X'fe' AS BINARY)), X'ff', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(`shipped` AS BINARY))), CAST(X'fe' AS BINARY)), X'ff', COALESCE(`paid`, CAST(X'fe' AS BINARY))) END, X'fc736f75726365') AS v
     FROM `shop`.`orders` FORCE INDEX (PRIMARY)
     WHERE `id` >= 16000 AND `id` < 48000 AND `id` >= 0 AND `id` < 16384
   ) ordered_rows
@@ -43,11 +43,11 @@ FROM (
     CASE WHEN COUNT(*) <= 20000 THEN COUNT(*) ELSE 0 END AS hashed,
     MIN(k) AS key_min,
     MAX(k) AS key_max,
-    SHA2(GROUP_CONCAT(v SEPARATOR '|3'), 256) AS digest
+    SHA2(GROUP_CONCAT(v SEPARATOR X'fd'), 256) AS digest
   FROM (
     SELECT
       `id` AS k,
-      COALESCE(CASE WHEN OCTET_LENGTH(`name`) > 16383 THEN NULL ELSE CONCAT(COALESCE(`id`, '|2'), '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(`name`, '|', '|0') END, '|1', COALESCE(`price`, '|2'), '|1', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|2'), '|1', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(`shipped` AS BINARY))), '|2'), '|1', COALESCE(`paid`, '|2')) END, '|4source') AS v
+      COALESCE(CASE WHEN OCTET_LENGTH(`name`) > 16383 THEN NULL ELSE CONCAT(CAST('' AS BINARY), COALESCE(`id`, CAST(X'fe' AS BINARY)), X'ff', CASE WHEN `name` IS NULL THEN CAST(X'fe' AS BINARY) ELSE `name` END, X'ff', COALESCE(`price`, CAST(X'fe' AS BINARY)), X'ff', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, CAST(X'fe' AS BINARY)), X'ff', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(`shipped` AS BINARY))), CAST(X'fe' AS BINARY)), X'ff', COALESCE(`paid`, CAST(X'fe' AS BINARY))) END, X'fc736f75726365') AS v
     FROM `shop`.`orders` FORCE INDEX (PRIMARY)
     WHERE `id` >= 16000 AND `id` < 48000 AND `id` >= 16384 AND `id` < 32768
   ) ordered_rows
@@ -71,11 +71,11 @@ FROM (
     CASE WHEN COUNT(*) <= 20000 THEN COUNT(*) ELSE 0 END AS hashed,
     MIN(k) AS key_min,
     MAX(k) AS key_max,
-    SHA2(GROUP_CONCAT(v SEPARATOR '|3'), 256) AS digest
+    SHA2(GROUP_CONCAT(v SEPARATOR X'fd'), 256) AS digest
   FROM (
     SELECT
       `id` AS k,
-      COALESCE(CASE WHEN OCTET_LENGTH(`name`) > 16383 THEN NULL ELSE CONCAT(COALESCE(`id`, '|2'), '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(`name`, '|', '|0') END, '|1', COALESCE(`price`, '|2'), '|1', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|2'), '|1', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(`shipped` AS BINARY))), '|2'), '|1', COALESCE(`paid`, '|2')) END, '|4source') AS v
+      COALESCE(CASE WHEN OCTET_LENGTH(`name`) > 16383 THEN NULL ELSE CONCAT(CAST('' AS BINARY), COALESCE(`id`, CAST(X'fe' AS BINARY)), X'ff', CASE WHEN `name` IS NULL THEN CAST(X'fe' AS BINARY) ELSE `name` END, X'ff', COALESCE(`price`, CAST(X'fe' AS BINARY)), X'ff', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, CAST(X'fe' AS BINARY)), X'ff', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(`shipped` AS BINARY))), CAST(X'fe' AS BINARY)), X'ff', COALESCE(`paid`, CAST(X'fe' AS BINARY))) END, X'fc736f75726365') AS v
     FROM `shop`.`orders` FORCE INDEX (PRIMARY)
     WHERE `id` >= 16000 AND `id` < 48000 AND `id` >= 32768 AND `id` < 49152
   ) ordered_rows
