@@ -21,8 +21,10 @@ from typing import Any
 
 import dialects
 from auditor.model import Plan, Prescan
+from auditor.planning.digests import AIM_ROWS
 from auditor.planning.prescan import STRETCHES, plan_of_stretches
 from auditor.sql import power_sums, render, row_text
+from auditor.sql.key_number import count_groups
 from auditor.sql.sums import aggregates
 from benchmarks import cost, data
 from benchmarks.process import process_tree
@@ -85,8 +87,7 @@ def measure(servers: Servers, engine: str, rows: int, directory: Path, repeat: i
 def _cases(plan: Plan, dialect: Dialect) -> dict[str, list[str]]:
     """Return the statements of each case."""
     text = row_text.row_text(plan, "source", dialect)
-    partitions = plan.span // plan.partitioning.size + 1 if plan.partitioning.size else 0
-    stretches = plan_of_stretches(replace(plan, prescan=Prescan(used=True, why="", partitions=-(-partitions // STRETCHES))))
+    stretches = plan_of_stretches(replace(plan, prescan=_prescan(plan, dialect)))
     return {
         BASE: [f"SELECT SUM(LENGTH({dialect.row_hash(text, plan.hash)})) FROM {plan.sides['source'].table}"],
         "pre-scan": _summaries(stretches, dialect),
@@ -94,6 +95,16 @@ def _cases(plan: Plan, dialect: Dialect) -> dict[str, list[str]]:
         "floor": [_plain_sums(plan, dialect)],
         f"exact, t = {plan.t}": _summaries(plan, dialect),
     }
+
+
+def _prescan(plan: Plan, dialect: Dialect) -> Prescan:
+    """Return how a run would begin: by digests of an integer key where the engine has them, by groups of other keys."""
+    size = plan.partitioning.size
+    if not size:
+        return Prescan(used=True, why="", groups=count_groups(plan))
+    if dialect.MAX_JOINED_BYTES:
+        return Prescan(used=True, why="", partitions=AIM_ROWS // size, digest_rows=2 * AIM_ROWS)
+    return Prescan(used=True, why="", partitions=-(-(plan.span // size + 1) // STRETCHES))
 
 
 def _summaries(plan: Plan, dialect: Dialect) -> list[str]:
