@@ -206,6 +206,7 @@ def run_audit(pair: LivePair, method: Method, source: str, target: str, **more: 
     return run("narrow", audit, {side: ConnectionSettings(url=getattr(pair, side).url) for side in SIDES})
 
 
+@pytest.mark.slow_on("spark")  # whose summaries equal the oracle's for every width, and which is a target here
 def test_default_audit_names_the_changed_row_for_every_width(pair: LivePair, request: pytest.FixtureRequest) -> None:
     """With default settings, each type of the source is compared with the target's widest type.
 
