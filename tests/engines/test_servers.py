@@ -33,7 +33,7 @@ CONNECT: dict[str, Callable[[str], Any]] = {
     "duckdb": lambda url: duckdb.connect(url.removeprefix("duckdb:///")),
 }
 PRIVATE = [
-    pytest.param(engine, id=engine.name, marks=[pytest.mark.slow] if engine.name == "mysql" else [])  # it starts as MariaDB's does, and longest
+    pytest.param(engine, id=engine.name, marks=[pytest.mark.slow] if engine.name == "mysql" else [])  # as MariaDB, but longer
     for engine in ENGINES if engine.variable
 ]  # fmt: skip
 
