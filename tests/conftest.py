@@ -43,6 +43,9 @@ GROUPS = ("spark", "browser")
 FOLDERS = ("process", "pipeline", "pairs", "repair", "engines", "store", "third_party", "browser", "api", "unit")
 """Folders in the order in which workers take their modules: those with long tests first, so that no worker ends with one alone."""
 
+LONG = ("test_documented_commands", "test_rolling_table", "test_cli", "test_limits", "test_documentation")
+"""Modules that workers take before the others of the last folder, for the same reason."""
+
 user_sql.CHECK_RENDERED_SQL = True
 settings.register_profile("quick", deadline=None, max_examples=50)
 settings.register_profile("slow", deadline=None)
@@ -148,11 +151,11 @@ def _is_slow(item: pytest.Item) -> bool:
     return bool(item.get_closest_marker("slow")) or any(item.get_closest_marker(name) for name in engines)
 
 
-def _order(item: pytest.Item) -> int:
+def _order(item: pytest.Item) -> tuple[int, bool]:
     if _group(item) in GROUPS:
-        return -1
+        return -1, False
     folder = item.path.parent.name
-    return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
+    return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS), item.path.stem not in LONG
 
 
 def _group(item: pytest.Item) -> str:

@@ -118,17 +118,15 @@ def cookies() -> dict[str, StorageState]:
     return {}
 
 
-@pytest.fixture
-def browse(chromium: Browser, served: Site, cookies: dict[str, StorageState]) -> Iterator[Browse]:
-    """Returns a function that opens a page, logged in with a token of ``scope``. Fails the test if `PageMonitor` finds a fault.
+class Opener:
+    """Opens pages of the service, each in a context of its own, and has a monitor of each."""
 
-    Without a path the page is empty, for tests that look at the answer to their own request.
+    def __init__(self, chromium: Browser, served: Site, cookies: dict[str, StorageState]) -> None:
+        self.opened: list[tuple[BrowserContext, PageMonitor]] = []
+        self._chromium, self._served, self._cookies = chromium, served, cookies
 
-    ``expected`` is part of a console message that the test causes, such as that of a 404.
-    """
-    opened: list[tuple[BrowserContext, PageMonitor]] = []
-
-    def open_page(
+    def __call__(
+        self,
         path: str | None = "/",
         *,
         scope: Scope | None = "define",
@@ -137,27 +135,42 @@ def browse(chromium: Browser, served: Site, cookies: dict[str, StorageState]) ->
         script: bool = True,
         expected: str = "",
     ) -> Page:
-        monitor = PageMonitor(served.url, (expected,) if expected else ())
-        context = chromium.new_context(
-            base_url=served.url, viewport={"width": width, "height": 860}, color_scheme="dark" if scheme == "dark" else "light",
+        """Open a page, logged in with a token of ``scope``.
+
+        Without a path the page is empty, for tests that look at the answer to their own request.
+
+        ``expected`` is part of a console message that the test causes, such as that of a 404.
+        """
+        monitor = PageMonitor(self._served.url, (expected,) if expected else ())
+        context = self._chromium.new_context(
+            base_url=self._served.url, viewport={"width": width, "height": 860}, color_scheme="dark" if scheme == "dark" else "light",
             java_script_enabled=script, reduced_motion="reduce", permissions=["clipboard-read", "clipboard-write"],
-            storage_state=cookies.get(scope or ""),
+            storage_state=self._cookies.get(scope or ""),
         )  # fmt: skip
         context.set_default_timeout(30_000)
         monitor.attach(context)
-        opened.append((context, monitor))
+        self.opened.append((context, monitor))
         page = context.new_page()
-        if scope is not None and scope not in cookies:
-            log_in(page, served.tokens[scope])
-            cookies[scope] = context.storage_state()
+        if scope is not None and scope not in self._cookies:
+            log_in(page, self._served.tokens[scope])
+            self._cookies[scope] = context.storage_state()
         if path is not None:
             page.goto(path)
         return page
 
-    yield open_page
-    for context, monitor in opened:
-        context.close()
-        assert not monitor.faults, "\n".join(monitor.faults)
+    def close(self) -> None:
+        """Close the pages; fails where a monitor found a fault."""
+        for context, monitor in self.opened:
+            context.close()
+            assert not monitor.faults, "\n".join(monitor.faults)
+
+
+@pytest.fixture
+def browse(chromium: Browser, served: Site, cookies: dict[str, StorageState]) -> Iterator[Browse]:
+    """Returns a function that opens a page. Fails the test if `PageMonitor` finds a fault."""
+    opener = Opener(chromium, served, cookies)
+    yield opener
+    opener.close()
 
 
 def log_in(page: Page, secret: str) -> None:

@@ -30,7 +30,7 @@ def create(settings: Settings, store: Store, now: dt.datetime) -> None:
 
 
 def _register(store: Store, audit: str, sides: tuple[str, str], table: str, now: dt.datetime, is_damaged: bool) -> None:
-    first = [_segment(table, number, now) for number in range(60)]
+    first = [_segment(table, number, now) for number in range(0 if is_damaged else 50, 60)]
     second = [one for number, one in enumerate(first) if not (is_damaged and (number in (20, 21, 33, 40, 41) or number > 56))]
     if is_damaged:
         altered, joined, doubled = _segment(table, 33, now, "b"), _segment(table, 40, now, "c", length=2), _segment(table, 50, now, "d")

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, StorageState, expect
 
-from tests.browser.conftest import Browse
+from tests.browser.conftest import Browse, Opener, PageMonitor
 from tests.browser.served import PAGES, Site
 
 pytestmark = [pytest.mark.browser, pytest.mark.clock]
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+DARK_RULES = ("color-contrast", "link-in-text-block")
+"""Axe's rules on colours: all others see in the dark what they saw in the light."""
+
 STATUS = {"no page": 404, "no audit": 404, "no run": 404}
 
 
@@ -29,13 +32,29 @@ def accessibility_violations(page: Page, *rules: str) -> list[str]:
     ]
 
 
+@pytest.fixture(scope="module")
+def kept(chromium: Browser, served: Site, cookies: dict[str, StorageState]) -> Iterator[Callable[[str], tuple[Page, PageMonitor]]]:
+    """Returns a function that returns the page of a colour scheme, which goes from path to path, so that scripts are compiled once."""
+    opener, pages = Opener(chromium, served, cookies), dict[str, Page]()
+
+    def page_of(scheme: str) -> tuple[Page, PageMonitor]:
+        if scheme not in pages:
+            pages[scheme] = opener(None, scheme=scheme)
+        return pages[scheme], opener.opened[list(pages).index(scheme)][1]
+
+    yield page_of
+    opener.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_complete_and_accessible_and_fits_a_phone(
-    name: str, scheme: str, browse: Browse, served: Site, screenshot: Callable[[Page, str], None]
+    name: str, scheme: str, kept: Callable[[str], tuple[Page, PageMonitor]], served: Site, screenshot: Callable[[Page, str], None]
 ) -> None:
-    """Opened as on a phone, then widened. In the dark by the rules on colours alone: the same elements were seen in the light."""
-    page = browse(None, width=390, scheme=scheme, expected="404 (Not Found)" if name in STATUS else "")
+    """Opened as on a phone, then widened."""
+    page, monitor = kept(scheme)
+    monitor.expected = ("404 (Not Found)",) if name in STATUS else ()
+    page.set_viewport_size({"width": 390, "height": 860})
     answer = page.goto(served.path(name))
     assert answer
     assert answer.status == STATUS.get(name, 200)
@@ -50,7 +69,8 @@ def test_page_is_complete_and_accessible_and_fits_a_phone(
     assert page.evaluate(narrow) == 0
     page.set_viewport_size({"width": 1280, "height": 860})
     screenshot(page, f"{name}-1280-{scheme}")
-    assert accessibility_violations(page, *(["color-contrast", "link-in-text-block"] if scheme == "dark" else [])) == []
+    assert accessibility_violations(page, *(DARK_RULES if scheme == "dark" else ())) == []
+    assert not monitor.faults, "\n".join(monitor.faults)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -62,16 +82,20 @@ def test_login_page_is_accessible(scheme: str, browse: Browse, screenshot: Calla
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["run", "day"])
-def test_report_as_a_file_is_accessible_and_fits_a_phone(name: str, scheme: str, browse: Browse, served: Site) -> None:
-    page = browse("/about", width=390, scheme=scheme)
+def test_report_as_a_file_is_accessible_and_fits_a_phone(
+    name: str, scheme: str, kept: Callable[[str], tuple[Page, PageMonitor]], served: Site
+) -> None:
+    page, monitor = kept(scheme)
     today = dt.datetime.now(dt.UTC).date()
     path = f"{served.path('run')}/report.html" if name == "run" else f"/day/{today}.html"
     text = page.request.get(path).text()
     page.goto("about:blank")
+    page.set_viewport_size({"width": 390, "height": 860})
     page.set_content(text)
     assert page.locator("main h1").count() == 1
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert accessibility_violations(page) == []
+    assert accessibility_violations(page, *(DARK_RULES if scheme == "dark" else ())) == []
+    assert not monitor.faults, "\n".join(monitor.faults)
 
 
 def test_chosen_colours_persist_across_pages(browse: Browse) -> None:

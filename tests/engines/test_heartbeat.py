@@ -81,6 +81,7 @@ BARRIER: dict[str, Any] = {"column": "moved", "heartbeat": {}, "barrier": "60s"}
 
 
 @on_sources
+@pytest.mark.slow_on("mariadb")  # whose heartbeat other tests read, and whose snapshot is MySQL's
 def test_a_run_waits_for_a_heartbeat_that_the_snapshot_of_the_source_does_not_show(engine: LiveEngine) -> None:
     drop(engine)
     with heartbeat.open_heartbeat(settings_of(engine.url), "here") as writer:

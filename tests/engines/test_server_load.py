@@ -370,6 +370,7 @@ class CuttableProxy:
 
 
 @only("mysql", "mariadb", "postgres")
+@pytest.mark.slow_on("mariadb")  # whose driver is MySQL's
 def test_throttle_waits_for_a_restarting_server(engine: LiveEngine) -> None:
     """The proxy simulates the restart; sessions break as they would."""
     _, _, measure = SLEEPS[engine.dialect]

@@ -32,7 +32,10 @@ CONNECT: dict[str, Callable[[str], Any]] = {
     "redshift": redshift.connect,
     "duckdb": lambda url: duckdb.connect(url.removeprefix("duckdb:///")),
 }
-PRIVATE = [engine for engine in ENGINES if engine.variable]
+PRIVATE = [
+    pytest.param(engine, id=engine.name, marks=[pytest.mark.slow] if engine.name == "mysql" else [])  # as MariaDB, but longer
+    for engine in ENGINES if engine.variable
+]  # fmt: skip
 
 
 def query_value(engine: LiveEngine, sql: str) -> Any:
@@ -59,7 +62,7 @@ def test_server_has_the_database_of_its_url(engine: LiveEngine) -> None:
     assert query_value(engine, f"select {function}") == urlsplit(engine.url).path.removeprefix("/")
 
 
-@pytest.mark.parametrize("started", PRIVATE, ids=lambda engine: engine.name)
+@pytest.mark.parametrize("started", PRIVATE)
 def test_stopped_server_leaves_nothing_behind(started: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(started.variable or "", raising=False)
     directory = open_directory()

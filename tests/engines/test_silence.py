@@ -157,6 +157,8 @@ def audit(engine: LiveEngine, proxy: Proxy, **limits: Any) -> Report:
     return audit_run.run("silence", Audit.model_validate({**ends, "key": ["id"]}), settings)
 
 
+@pytest.mark.slow_on("mysql")  # what a run makes of errors that tests above see from each driver
+@pytest.mark.slow_on("redshift")
 @pytest.mark.usefixtures("impatient")
 def test_run_against_a_silent_server_fails_and_names_it(proxy: Proxy, engine: LiveEngine) -> None:
     proxy.silencing_text = b"row_count"
@@ -166,6 +168,8 @@ def test_run_against_a_silent_server_fails_and_names_it(proxy: Proxy, engine: Li
     assert report.reasons[0].startswith("source (source): ") and "no answer within 1.5 s" in report.reasons[0]
 
 
+@pytest.mark.slow_on("mysql")
+@pytest.mark.slow_on("redshift")
 @pytest.mark.usefixtures("impatient")
 def test_first_connection_is_retried(proxy: Proxy, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is just starting refuses connections, or says nothing yet."""

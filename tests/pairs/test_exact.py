@@ -94,13 +94,14 @@ def pairs_and_cases() -> list[Any]:
     """Return every pair of engines with every kind of key.
 
     Without --slow, pairs that follow each other on the ring run different halves of the kinds, so that each engine has every kind, as the
-    source or as the target; a pair beside the ring runs all.
+    source or as the target; a pair beside the ring runs all but two kinds that are integers as `dense` is.
     """
     params, quick_pairs = [], 0
     for pair in pair_params():
         quick_pairs += pytest.mark.slow not in pair.marks
         for index, case in enumerate(cases()):
-            quick = (index + quick_pairs) % 2 or str(pair.id).split("-")[1] in ONLY_TARGETS
+            is_beside = str(pair.id).split("-")[1] in ONLY_TARGETS
+            quick = case.name not in ("negative", "sparse") if is_beside else (index + quick_pairs) % 2
             marks = [*pair.marks, *([] if quick else [pytest.mark.slow])]
             params.append(pytest.param(pair.values[0], case, id=f"{pair.id}-{case.name}", marks=marks))
     return params
@@ -136,6 +137,7 @@ def test_every_difference_is_named(pair: LivePair, case: Case) -> None:
 
 
 @on_each_once
+@pytest.mark.slow_on("spark")  # whose differences `test_every_difference_is_named` lists
 def test_every_row_of_a_key_counts_against_the_threshold(pair: LivePair) -> None:
     """Rows of one key, or of none, are one difference, and as many differing rows as there are."""
     columns = [("id", Kind("integer")), *COLUMNS]
@@ -185,6 +187,7 @@ def test_null_equals_the_text_of_null_as(engine: LiveEngine) -> None:
 
 
 @on_each_once
+@pytest.mark.slow_on("spark")
 def test_contiguous_missing_rows_are_reported_as_ranges(pair: LivePair) -> None:
     columns = [("id", Kind("integer")), *COLUMNS]
     generator = random.Random(5)
@@ -320,6 +323,7 @@ def oracle(plan: Plan, rows: list[Row]) -> dict[int, tuple[int, list[int], list[
 
 
 @on_each_once
+@pytest.mark.slow_on("spark")  # of which `test_published_example` reads these numbers
 @pytest.mark.alone  # installs MD5() for the whole server
 def test_worked_example_has_its_exact_similarity(pair: LivePair) -> None:
     """Two of 32 rows differ: the similarity is exactly 30/34, reported next to the published estimate from four minhashes."""

@@ -28,7 +28,7 @@ MIDDLE = 12_000
 """The row at which a view sleeps while the lock ``ends_brake`` is held."""
 
 MARIADB_VIEW = f"""CREATE VIEW ends_view AS SELECT id, v FROM ends
-WHERE (id <> {MIDDLE} OR IS_FREE_LOCK('ends_brake') OR SLEEP(600) = 1) AND (id > 3000 OR IS_FREE_LOCK('ends_crawl') OR SLEEP(0.001) = 0)"""
+WHERE (id <> {MIDDLE} OR IS_FREE_LOCK('ends_brake') OR SLEEP(600) = 1) AND (id > 2000 OR IS_FREE_LOCK('ends_crawl') OR SLEEP(0.001) = 0)"""
 POSTGRES_VIEW = f"""CREATE VIEW ends_view AS SELECT id, v FROM ends
 WHERE id <> {MIDDLE} OR NOT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 77) OR pg_sleep(600) IS NULL"""
 

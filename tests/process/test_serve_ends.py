@@ -37,7 +37,7 @@ from auditor.planning import planner
 planner.CHUNK_ROWS = 200
 sys.exit(cli.console_main())
 """
-ROWS = 3_000
+ROWS = 2_000
 
 
 @dataclass

@@ -13,7 +13,7 @@ import duckdb
 from auditor.store import Store, chunks
 from tests.serving import Serving
 
-AUDITS = 40
+AUDITS = 24
 CHUNKED = {
     "auditor.planning.planner.CHUNK_ROWS": 200,
     "auditor.planning.planner.COLUMN_CHUNK_ROWS": 200,

@@ -193,6 +193,7 @@ def test_wrong_password_and_unknown_user(server: LiveEngine, database: str) -> N
 
 
 @pytest.mark.clock
+@pytest.mark.slow_on("mariadb")  # whose driver is MySQL's
 @pytest.mark.parametrize("server", SERVERS, indirect=True)
 @pytest.mark.parametrize("silencing", [b"UPDATE", b"COMMIT"])
 def test_heartbeat_ends_though_the_server_falls_silent(

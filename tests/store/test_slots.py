@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import time
 import uuid
@@ -22,13 +23,14 @@ def take(store: Store, name: str, most: int, holder: str = "", seconds: float = 
     return holder if slots.take_slot(store, name, most, holder, seconds) else ""
 
 
-def test_slots_never_exceed_the_limit(store: Store) -> None:
+def test_slots_never_exceed_the_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "WAITER_TIMEOUT", dt.timedelta(seconds=0.5))
     name, other = new_audit_name(), new_audit_name()
     first, second = take(store, name, 2), take(store, name, 2)
     assert first and second and not take(store, name, 2) and take(store, other, 2)
     slots.release_slot(store, name, first)
     slots.release_slot(store, name, first)
-    time.sleep(3.1)  # a waiting holder that stops asking loses its place
+    time.sleep(0.6)  # a waiting holder that stops asking loses its place
     assert take(store, name, 2) and not take(store, name, 2)
 
 
@@ -46,9 +48,9 @@ def test_slots_are_given_in_order_of_arrival(store: Store) -> None:
 
 def test_slot_that_is_not_renewed_expires(store: Store) -> None:
     name = new_audit_name()
-    silent, alive = take(store, name, 2, seconds=2.0), take(store, name, 2, seconds=2.0)
+    silent, alive = take(store, name, 2, seconds=0.5), take(store, name, 2, seconds=0.5)
     assert slots.renew_slot(store, alive, 30.0)
-    time.sleep(2.1)
+    time.sleep(0.6)
     another = take(store, name, 2)
     assert another and not take(store, name, 2)
     assert not slots.renew_slot(store, silent, 30.0)

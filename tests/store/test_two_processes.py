@@ -41,7 +41,7 @@ def test_two_processes_share_many_runs_in_order(
     configured: tuple[Path, Settings, Store], serve: Serve, request: pytest.FixtureRequest
 ) -> None:
     _, settings, store = configured
-    many = 200 if request.config.getoption("--slow") else 50
+    many = 200 if request.config.getoption("--slow") else 30
     made = [request_run(settings, store, f"a{number}") for number in range(AUDITS)]
     assert {one.how for one in made} == {"new"} and queue.count_waiting(store) == AUDITS
     both = [serve(workers=2) for _ in range(2)]

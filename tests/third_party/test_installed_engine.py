@@ -29,8 +29,8 @@ COLUMNS = [("id", Kind("integer")), ("name", Kind("text")), ("price", Kind("deci
 ROWS = [(number, f"row | {number}" if number % 9 else None, number) for number in range(1, 601)]
 
 
-APART = ("-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".")
-"""What keeps the options of this suite out of the package's tests."""
+APART = ("-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".", "--oracle-examples", "25")
+"""What keeps the options of this suite out of the package's tests, and few random rows: any of them finds what is wrong below."""
 
 
 class Installed:
@@ -115,8 +115,9 @@ def test_a_wrong_dialect_fails_its_tests(installed: Installed, tmp_path: Path) -
     assert "free_text" not in printed, "what is right is not named"
 
 
-@pytest.mark.parametrize("engine", engine_params("duckdb", "postgres"), indirect=True)
+@pytest.mark.parametrize("engine", engine_params("duckdb", "postgres", slow=["postgres"]), indirect=True)
 def test_it_is_audited_as_source_and_target(installed: Installed, lite: tuple[str, sqlite3.Connection], engine: LiveEngine) -> None:
+    """With --slow also against PostgreSQL, from which nothing else is asked."""
     url, connection = lite
     tables.make(engine, "orders", COLUMNS, [(key, name, Decimal(price) + Decimal("0.50")) for key, name, price in ROWS], key=["id"])
     assert diff(installed, url, engine.url, (0,))["verdict"] == "match"

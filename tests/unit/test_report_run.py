@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import re
 from dataclasses import replace
+from functools import cache
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -31,6 +32,7 @@ from auditor.model import (
     Look,
     Measure,
     NotCompared,
+    Plan,
     RangeDifference,
     Remedy,
     Report,
@@ -98,9 +100,16 @@ def full_report(text: str = "") -> Report:
 
 def with_plan(report: Report, shop: Settings, **more: Any) -> Report:
     """Return the report with a real plan; ``more`` replaces fields of the plan."""
-    plan = service.run_audit(shop, "orders").plan
-    assert plan
+    plan = _plan_of(shop.model_dump_json(by_alias=True, exclude_unset=True))
     return replace(report, plan=replace(plan, watermark="2026-03-18 06:15:00", snapshot="per_chunk", **more))
+
+
+@cache
+def _plan_of(written: str) -> Plan:
+    """The plan of a run, which is as good for all reports."""
+    plan = service.run_audit(Settings.model_validate_json(written), "orders").plan
+    assert plan
+    return plan
 
 
 def aligned_report(text: str = "") -> Report:
