@@ -33,14 +33,14 @@ LEAST_ROWS = 10_000
 """Tables with fewer rows are read by the method at once: the statements cost more than the rows."""
 
 COST = {
-    "exact": {"digests": 0.65, "range": 0.9, "numbered hash": 0.75, "hash": 0.55, "numbered time": 0.9, "time": 0.65},
-    "signature": {"digests": 0.75, "range": 1.0, "numbered hash": 0.9, "hash": 0.7, "numbered time": 1.0, "time": 1.0},
+    "exact": {"digests": 0.5, "range": 0.9, "numbered hash": 0.9, "hash": 0.65, "numbered time": 0.9, "time": 0.65},
+    "signature": {"digests": 0.55, "range": 1.0, "numbered hash": 0.95, "hash": 0.85, "numbered time": 1.0, "time": 1.0},
 }
 """Cost of a pre-scan as a multiple of a scan by the method, by method and strategy of partitions; "numbered" where each column of the key
-is a whole number or a date. Measured by `benchmarks/ratios.py` as CPU time on MariaDB, MySQL, PostgreSQL, the stand-in for Redshift and
-DuckDB, and rounded up to the dearest but one: of exact, ranges 0.76 to 0.96, numbered hash 0.65 to 0.79 and others 0.42 to 0.54; of
-signature 0.94 to 1.03, 0.78 to 0.90 and 0.49 to 0.68. A pre-scan spends nothing on positions and power sums, and reads no key's number; of
-the signatures of ranges and times it spares nothing."""
+is a whole number or a date. Measured by `benchmarks/ratios.py` as CPU time on MariaDB, MySQL and PostgreSQL, and rounded up to the
+dearest: of exact, digests 0.32 to 0.45, numbered hash 0.59 to 0.89 and others 0.60 to 0.65; of signature 0.40 to 0.51, 0.86 to 0.97 and
+0.68 to 0.83. Those of ranges without digests and of times were measured on the stand-in for Redshift and DuckDB as well. A pre-scan spends
+nothing on positions and power sums; of the signatures of ranges and times it spares nothing."""
 
 
 def decide(
