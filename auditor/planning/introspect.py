@@ -79,6 +79,19 @@ def read_bounds(plan: Plan, side: Side, session: Session, rows_each: int) -> Bou
     return _with_density(Bounds(rows, int(least), int(greatest)), plan, side, session, rows_each)
 
 
+def widen_bounds(reader: Reader, plan: Plan) -> Plan:
+    """Return a plan whose least and greatest key are those that both sides have now, if they lie beyond those that it has."""
+    if plan.least is None or plan.greatest is None:
+        return plan
+
+    def bounds(side: Side, session: Session) -> tuple[object, ...]:
+        here = plan.sides[side]
+        return session.query(render.bounds(plan.columns[0], side, session.dialect, here.table, here.where or "1 = 1"))[0]
+
+    keys = [int(str(key)) for pair in reader.ask_each(bounds).values() for key in pair if key is not None]
+    return replace(plan, least=min([plan.least, *keys]), greatest=max([plan.greatest, *keys]))
+
+
 def _with_density(bounds: Bounds, plan: Plan, side: Side, session: Session, rows_each: int) -> Bounds:
     """Add whether sparse keys are distributed evenly, where an index makes counting a few key ranges cheap."""
     here, key = plan.sides[side], plan.columns[0].expression[side]

@@ -268,6 +268,8 @@ class AuditRun:
             raise NotResumable("the tables' columns, or how they are compared, changed since this run began: start a new one")
         if plan.snapshot == "whole":
             self.reader.begin_snapshots()
+        if plan.prescan and plan.prescan.digest_rows:  # of which each is of a range that ends, where others read all that follows
+            plan = introspect.widen_bounds(self.reader, plan)
         self.share_read = build.share_of_partitions(plan)
         self.plan = watermark.renew(plan, self.audit, self.reader, tables)
         return self.plan

@@ -156,7 +156,7 @@ def _plan_of_groups(reader: Reader, plan: Plan, seen: Aligned, numbers: Sequence
     def restrict(side: Side) -> SidePlan:
         here = plan.sides[side]
         condition = render.group_condition(grouped, side, reader.session(side).dialect, numbers)
-        return replace(here, where=f"({here.where}) AND ({condition})" if here.where else condition)
+        return replace(here, where=f"({here.where}) AND ({condition})" if here.where else f"({condition})")
 
     return replace(plan, sides={**plan.sides, **{side: restrict(side) for side in plan.read_sides}})
 

