@@ -44,10 +44,6 @@ SEPARATOR = "|1"
 NULL = "|2"
 """NULL in a row text; escaped text never contains it."""
 
-NEXT_COLUMN, NEXT_ROW, NULL_VALUE, NO_TEXT = b"\xff", b"\xfd", b"\xfe", b"\xfc"
-"""Where rows are hashed as one, texts are joined by bytes that UTF-8 never contains: those of a row, and rows; and such bytes stand for
-NULL, and begin what stands for a row without a text. So no text is searched for characters to escape."""
-
 MICROSECOND = dt.timedelta(microseconds=1)
 
 EXACT = Context(prec=2000)

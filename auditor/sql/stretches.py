@@ -3,7 +3,7 @@
 A row's text is most of what a scan costs, and its own hash, the number of that hash and its sum most of the rest. One hash of many rows
 saves the latter, and says more: it has 240 bits, and nobody can choose rows that cancel each other out.
 
-The canonical texts are joined as bytes, with bytes between them that UTF-8 never contains (`canonical.NEXT_COLUMN`), so that they need not
+The canonical texts are joined as bytes, with bytes between them that UTF-8 never contains (`NEXT_COLUMN`), so that they need not
 be escaped: equal bytes are those of equal rows in an equal order.
 """
 
@@ -12,13 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import sql_templates
-from auditor import canonical
 from auditor.canonical import TEXT_KINDS
 from auditor.model import Chunk, ColumnPlan, Plan, Side
 from auditor.sql.row_text import digest, mark_null, operand
 from auditor.sql.user_sql import checked
 from dialects import Dialect, Kind
 from dialects.kinds import UTF8_BYTES
+
+NEXT_COLUMN, NEXT_ROW, NULL_VALUE, NO_TEXT = b"\xff", b"\xfd", b"\xfe", b"\xfc"
+"""Where rows are hashed as one, texts are joined by bytes that UTF-8 never contains: those of a row, and rows; and such bytes stand for
+NULL, and begin what stands for a row without a text. So no text is searched for characters to escape."""
 
 WORDS = 4
 """Words of 60 bits that are read of a digest."""
@@ -44,7 +47,7 @@ def digests(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, where: str) 
     last = first if chunk.null_key else max(first, end // width)  # a primary key is not NULL, so that such a chunk has no rows
     common = {
         "words": ",\n  ".join(f"{dialect.word('digest', 15 * word + 1, 15)} AS word_{word}" for word in range(WORDS)),
-        "digest": dialect.digest_of_rows("v", canonical.NEXT_ROW),
+        "digest": dialect.digest_of_rows("v", NEXT_ROW),
         "most": str(plan.digest_rows),
         "key": key,
         "row": _row(plan, side, dialect),
@@ -70,7 +73,7 @@ def _within(key: str, number: str, width: int) -> str:
 
 def _row(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of a row's bytes; of a row without a text something that no row of the other side has, so that their digests differ."""
-    null, between = dialect.byte_for_null(canonical.NULL_VALUE), dialect.binary_literal(canonical.NEXT_COLUMN)
+    null, between = dialect.byte_for_null(NULL_VALUE), dialect.binary_literal(NEXT_COLUMN)
     parts = [dialect.binary_literal(plan.salt.encode())] if plan.salt else []
     for column in plan.columns:
         text = digest(column, side, dialect) if column.digest else operand(column, side, dialect)
@@ -81,7 +84,7 @@ def _row(plan: Plan, side: Side, dialect: Dialect) -> str:
     if limited:
         too_long = " OR ".join(f"OCTET_LENGTH({c}) > {LONGEST_VALUE}" for c in limited)
         row = f"CASE WHEN {too_long} THEN NULL ELSE {row} END"
-    return f"COALESCE({row}, {dialect.binary_literal(canonical.NO_TEXT + side.encode())})"
+    return f"COALESCE({row}, {dialect.binary_literal(NO_TEXT + side.encode())})"
 
 
 def most_bytes(columns: Sequence[ColumnPlan], side: Side, salt: str) -> int | None:

@@ -95,7 +95,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("pair", each_once(), indirect=True)
-@pytest.mark.slow_on("spark")  # the reason is found in the rows' texts, whoever sent them
+@pytest.mark.slow_on("spark")  # the reason is found in the rows' texts, whichever engine holds them
 def test_texts_that_look_the_same_are_shown_with_the_reason(pair: LivePair) -> None:
     columns = [("id", Kind("integer")), ("name", Kind("text")), ("secret", Kind("text"))]
     names = [tables.shared_table(pair.source, columns, [(n, a, a) for n, (a, _, _) in enumerate(TEXTS)])]
