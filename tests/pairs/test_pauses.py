@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -127,6 +128,7 @@ def test_snapshot_outlives_a_short_pause(pair: LivePair, monkeypatch: pytest.Mon
     def end_the_pause(progress: Progress) -> None:
         if progress.side == "target" and progress.doing == "summarising":
             beat(pair.target, age=3600)
+            time.sleep(2 * throttle.PERIOD)  # so that no probe before the beat still holds, and the scan's statement waits for a new one
         if progress.doing.startswith("waits"):
             waited.set()
             beat(pair.target, age=0)
