@@ -5,6 +5,7 @@ Modules are imported only when needed, so that ``auditor --help`` is fast.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -13,7 +14,15 @@ from types import FrameType
 
 from auditor.cli._parser import METHODS, parser
 
-__all__ = ["METHODS", "console_main", "main", "parser"]
+__all__ = ["GC_THRESHOLD", "METHODS", "SWITCH_INTERVAL", "console_main", "main", "parser"]
+
+GC_THRESHOLD = 10_000
+"""Allocations between collections of the youngest generation: modules, and each page of runs, allocate thousands of objects."""
+
+SWITCH_INTERVAL = 0.0005
+"""Thread switch interval in seconds: a thread whose server has answered goes on although another one computes. With Python's default of
+5 ms, the list of audits took 75 ms beside a computing thread, because a request switches threads about a dozen times, and 19 ms with
+this."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,4 +56,8 @@ def console_main() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
-    sys.exit(main())
+    gc.set_threshold(GC_THRESHOLD, 20, 20)
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    code = main()
+    gc.freeze()  # else the interpreter looks through all objects once more before it ends
+    sys.exit(code)

@@ -29,13 +29,6 @@ REQUEST_TIMEOUT = 2
 EXIT_MARGIN = 1.0
 """Seconds of the shutdown time reserved for the exit of the interpreter."""
 
-SWITCH_INTERVAL = 0.0005
-"""Thread switch interval in seconds. A request switches threads about a dozen times: beside a computing thread the list of audits took
-75 ms with Python's default of 5 ms, and takes 19 ms with this."""
-
-GC_THRESHOLD = 10_000
-"""Allocations between collections of the youngest generation; a page of runs allocates thousands of objects and frees nearly all itself."""
-
 
 def serve(options: argparse.Namespace) -> int:
     """Serve until a signal; runs that do not end within the grace period return to the queue with their completed chunks."""
@@ -111,8 +104,6 @@ def _reduce_pauses() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GC_THRESHOLD, 20, 20)
-    sys.setswitchinterval(SWITCH_INTERVAL)
 
 
 def _exit_after(seconds: float) -> None:

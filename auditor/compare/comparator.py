@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from auditor.compare import published_score
 from auditor.model import NULL_PARTITION, SIDES, Comparison, Divergent, Side, Verdict
 from auditor.summary import minhash
 from auditor.summary.arrays import Integers, Summaries
+from auditor.summary.lazy_numpy import np
 
-Flags = npt.NDArray[np.bool_]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Flags: TypeAlias = "npt.NDArray[np.bool_]"
 
 PUBLISHED_SCORE = "the published score"
 """How a reason begins that compares the published score with the threshold."""

@@ -23,14 +23,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from auditor.compare.comparator import Aligned
 from auditor.model import SIDES, Jaccard, Score
 from auditor.summary import minhash
 from auditor.summary.arrays import Integers
+from auditor.summary.lazy_numpy import np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Z = 1.959963984540054
 """97.5 % quantile of the standard normal distribution."""

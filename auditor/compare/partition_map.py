@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from auditor.compare.comparator import Aligned
 from auditor.model import SIDES
 from auditor.summary import minhash
 from auditor.summary.codec import STATES, PartitionMap
+from auditor.summary.lazy_numpy import np
 
 
 def build(aligned: Aligned, states: Mapping[int, str]) -> PartitionMap:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from auditor.model import Score
+from auditor.summary.lazy_numpy import np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def score(equal: int, similarities: npt.NDArray[np.float64], k: int) -> Score | None:

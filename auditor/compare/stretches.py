@@ -6,11 +6,10 @@ whole stretch are equal in each of its partitions; how they are distributed over
 
 from __future__ import annotations
 
-import numpy as np
-
 from auditor.compare.comparator import Aligned
 from auditor.model import NULL_PARTITION, Plan
 from auditor.summary.arrays import Integers
+from auditor.summary.lazy_numpy import np
 
 
 def partitions_of(stretches: Aligned, plan: Plan) -> tuple[Integers, Integers]:

@@ -14,13 +14,14 @@ partition by hash or time). Accounting proves the result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, cast
 
 from auditor.summary.arrays import Integers
 from auditor.summary.field import P
+from auditor.summary.lazy_numpy import np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 WIDEST_EVALUATED = 1 << 11
 """Widest range of positions whose roots are found by evaluating the polynomial at every position."""

@@ -16,14 +16,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from auditor.compare import deviations
 from auditor.compare.comparator import Aligned
 from auditor.connections.reader import Reader
 from auditor.model import Differences, Measure, Method, Plan, SidePlan
 from auditor.run.scan import scan
 from auditor.summary.arrays import Integers, Summaries
+from auditor.summary.lazy_numpy import np
 
 
 def find_unexplained(

@@ -6,9 +6,7 @@ Signatures are sums, so those of a stretch's partitions add up to that of the st
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from auditor.compare.comparator import align
 from auditor.connections.reader import Reader
@@ -18,6 +16,10 @@ from auditor.run.prescan import ReadResult, count_contradicted, describe, keys_o
 from auditor.sql import render
 from auditor.summary import arrays, live
 from auditor.summary.arrays import Integers, Summaries
+from auditor.summary.lazy_numpy import np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def read_stretches(reader: Reader, plan: Plan, source: Summaries, read: Callable[[Plan], Summaries]) -> ReadResult:

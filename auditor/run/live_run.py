@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from auditor.compare import patterns, verdict
 from auditor.compare.comparator import Aligned, align, compare
 from auditor.compare.readable import with_readable_keys
@@ -34,6 +32,7 @@ from auditor.run.scan import scan_side
 from auditor.sql import render
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
+from auditor.summary.lazy_numpy import np
 
 LOOKS = 3
 """How often partitions in which rows keep changing in the source are looked at again."""

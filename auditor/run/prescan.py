@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from auditor.compare import stretches
 from auditor.compare.comparator import Aligned, Flags, align
 from auditor.connections.reader import Reader
@@ -26,6 +24,7 @@ from auditor.sql import render
 from auditor.sql.key_number import LETTER_GROUPS
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
+from auditor.summary.lazy_numpy import np
 
 MOST_IN_GROUPS = 0.8
 """Share of the rows beyond which all of them are read again, without a condition for each."""

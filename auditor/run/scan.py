@@ -23,6 +23,7 @@ from auditor.run.saving import BackgroundSaver, SaveChunk
 from auditor.sql import render
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
+from auditor.summary.lazy_numpy import load_soon
 from dialects import Session
 
 ALIGNED = "the run is aligned, and a snapshot that is shared would be of another position"
@@ -59,6 +60,7 @@ def scan(reader: Reader, plan: Plan, stage: Stage | None = None) -> Aligned:
 
     Raises errors of the tree, with the side in front.
     """
+    load_soon()
     found = reader.on_sides(lambda side: _SideScan(reader, plan, side, stage or Stage()).run())
     rows = {side: int(found[side].rows.sum()) for side in reader.shards}
     parts = [found[side] for side in reader.shards or ("source",)]

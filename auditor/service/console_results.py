@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from auditor import canonical
 from auditor.compare import jaccard, syndromes
 from auditor.compare.comparator import Aligned, align, compare
@@ -23,6 +21,7 @@ from auditor.model import NULL_PARTITION, SIDES, Comparison, Jaccard, Score, Sid
 from auditor.service.console_files import read_rows
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
+from auditor.summary.lazy_numpy import np
 
 MAX_KEYS = 100
 """Decoded keys that are listed."""

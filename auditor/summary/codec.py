@@ -42,16 +42,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from auditor.errors import StoreError
 from auditor.model import Side
 from auditor.summary.arrays import Integers, Summaries
+from auditor.summary.lazy_numpy import np
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pyarrow as pa
 
 STATES = ("equal", "accounted", "listed", "refined", "estimated", "unequal", "source_only", "target_only", "skipped")
@@ -85,7 +84,7 @@ FORMAT, VERSION = b"auditor.format", b"auditor.version"
 SummaryKind = Literal["summaries", "stretches"]
 """What summaries are of: partitions, or the stretches of a pre-scan."""
 
-Objects = npt.NDArray[np.object_]
+Objects: TypeAlias = "npt.NDArray[np.object_]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,15 @@ import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from auditor.errors import LiveSummariesWrong
 from auditor.summary.arrays import Integers, Summaries, concatenate
 from auditor.summary.field import P
+from auditor.summary.lazy_numpy import np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 FIXED = 2
 """Numbers of a partition before its words: its id, and its rows; all of these have a hash."""

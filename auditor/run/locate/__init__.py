@@ -20,8 +20,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from auditor.compare import jaccard, ranges
 from auditor.compare.comparator import Aligned
 from auditor.compare.jaccard import Unresolved
@@ -36,6 +34,7 @@ from auditor.run.locate._refine import clear_equal_by_now, plan_of_partitions
 from auditor.run.locate._work import Tally, Work
 from auditor.run.scan import scan
 from auditor.sql.render import WORD_BITS
+from auditor.summary.lazy_numpy import np
 
 __all__ = [
     "Located",

@@ -12,8 +12,6 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from auditor.compare import jaccard, ranges, syndromes
 from auditor.compare.accounting import Row, hash_words
 from auditor.compare.jaccard import Unresolved
@@ -22,6 +20,7 @@ from auditor.run.locate import _decode
 from auditor.run.locate._work import Work, compare_rows, place_of
 from auditor.sql.render import WORD_BITS
 from auditor.summary.field import P
+from auditor.summary.lazy_numpy import np
 
 MOVED = "moved"
 """What a look has seen of a row that changed in the source after the position."""

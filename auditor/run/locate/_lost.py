@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from auditor.compare import syndromes
 from auditor.compare.accounting import Row
 from auditor.compare.comparator import Aligned
@@ -18,6 +16,7 @@ from auditor.run.locate import _decode
 from auditor.run.locate._as_of import at_position, key_of, symbol_of
 from auditor.run.locate._work import Tally, Work, compare_rows
 from auditor.summary.field import P
+from auditor.summary.lazy_numpy import np
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,12 @@ import math
 import time
 from collections.abc import Sequence
 
-import numpy as np
-
 from auditor.compare import accounting, jaccard
 from auditor.compare.accounting import Row
 from auditor.compare.jaccard import Unresolved
 from auditor.model import NULL_PARTITION, SIDES, Side
 from auditor.run.locate._work import Work, compare_rows
+from auditor.summary.lazy_numpy import np
 
 MAX_PARTITIONS = 4
 """The most partitions of which a part is listed."""

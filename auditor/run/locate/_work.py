@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from auditor.compare import jaccard, tolerance
 from auditor.compare.accounting import Row
 from auditor.compare.comparator import Aligned
@@ -18,6 +16,7 @@ from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifferen
 from auditor.run.fetch import Fetcher, Place
 from auditor.sql.render import WORD_BITS
 from auditor.summary import key_number
+from auditor.summary.lazy_numpy import np
 from dialects import Session
 
 
