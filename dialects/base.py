@@ -88,6 +88,9 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
     HAS_LATERAL: ClassVar[bool] = False
     """Whether a subquery in FROM may refer to what stands before it: one statement then reads any number of ranges of a key."""
 
+    TAKES_SEVERAL_STATEMENTS: ClassVar[bool] = False
+    """Whether sessions send several statements at once, with semicolons between them, and wait once for all of them."""
+
     OPTIMIZER_BARRIER: ClassVar[str] = ""
     """SQL at the end of a derived table that makes the optimizer compute its columns once instead of once per use."""
 
@@ -338,7 +341,8 @@ class Session(Loading, ABC):
     def pin(self, statement_timeout: float, lock_timeout: float) -> None:
         """Fix the settings on which results depend; timeouts in seconds. Closes the session if that fails, and raises the error."""
         try:
-            for statement in self.dialect.pin_statements(statement_timeout, lock_timeout):
+            statements = self.dialect.pin_statements(statement_timeout, lock_timeout)
+            for statement in ["; ".join(statements)] if self.dialect.TAKES_SEVERAL_STATEMENTS else statements:
                 self.execute(statement)
         except AuditorError:
             self.close()

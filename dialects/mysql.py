@@ -338,9 +338,8 @@ class MySQL(MySQLWriting, MySQLText):
         limit = f"max_statement_time = {milliseconds / 1000}" if self.mariadb else f"max_execution_time = {milliseconds}"
         return [
             "SET NAMES utf8mb4",
-            "SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES'",
-            f"SET SESSION {limit}, group_concat_max_len = {GROUP_CONCAT_BYTES}",
-            f"SET SESSION lock_wait_timeout = {lock}, innodb_lock_wait_timeout = {lock}, net_write_timeout = 600",
+            f"SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', {limit}, group_concat_max_len = {GROUP_CONCAT_BYTES},"
+            f" lock_wait_timeout = {lock}, innodb_lock_wait_timeout = {lock}, net_write_timeout = 600",
         ]
 
     def database_id(self, url: Url) -> str:

@@ -65,6 +65,7 @@ class Postgres(PostgresHashes):
     constant at once, by which the planner sees that no row is skipped, so that workers may read the subquery in parallel.
     https://www.postgresql.org/docs/current/queries-limit.html, is_simple_subquery() in prepjointree.c, limit_needed() in planner.c"""
     HAS_LATERAL = True
+    TAKES_SEVERAL_STATEMENTS = True
     MAX_JOINED_BYTES: int = 1 << 26
     """Of STRING_AGG, whose result has at most 1 GB. https://www.postgresql.org/docs/current/functions-aggregate.html"""
 

@@ -41,6 +41,7 @@ class Redshift(RedshiftWriting, Postgres):
     DRIVERS = {"redshift_connector": "redshift-connector"}
     UNAVAILABLE_TEMPLATES = frozenset({"active_sessions", "aurora", "aurora_lag", "heartbeat_create", "heartbeat_write", "indexes", "lag"})
     ROW_STORE = False
+    TAKES_SEVERAL_STATEMENTS = False  # the driver prepares each
     MAX_JOINED_BYTES = 0  # LISTAGG yields at most 65,535 bytes
 
     OPTIMIZER_BARRIER = ""

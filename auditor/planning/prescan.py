@@ -13,10 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import mean
 
+import dialects
 from auditor.config import Audit
-from auditor.model import SIDES, Method, Partitioning, Plan, Prescan, Side
+from auditor.model import SIDES, Method, Partitioning, Plan, Prescan, Side, SidePlan
 from auditor.planning.columns import Endpoint
 from auditor.planning.digests import find_digest_rows
+from auditor.planning.planner import NO_SPILL_FACTOR
 from auditor.sql.key_number import count_groups
 from auditor.summary.key_number import forms
 
@@ -74,7 +76,19 @@ def plan_of_stretches(plan: Plan) -> Plan:
     elif how.strategy == "hash":
         how = Partitioning(strategy="group" if plan.prescan and plan.prescan.groups else "whole")
     digest_rows = plan.prescan.digest_rows if plan.prescan else 0
-    return replace(plan, method="signature", t=0, partitioning=how, joins_words=not digest_rows, digest_rows=digest_rows)
+    sides = {side: _with_other_chunks(here, how.size) for side, here in plan.sides.items()} if digest_rows else plan.sides
+    return replace(plan, method="signature", t=0, sides=sides, partitioning=how, joins_words=not digest_rows, digest_rows=digest_rows)
+
+
+def _with_other_chunks(here: SidePlan, width: int) -> SidePlan:
+    """Return a side with the chunks of digests of stretches of ``width`` keys.
+
+    Chunks are as large as on an engine that does not write derived tables to disk, because the rows of digests are none, but have at most
+    STRETCHES stretches where each is written into the statement.
+    """
+    dialect = dialects.get(here.dialect)
+    keys = here.chunk_keys * (NO_SPILL_FACTOR if dialect.SPILLS_LARGE_DERIVED_TABLES else 1)
+    return replace(here, chunk_keys=keys if dialect.HAS_LATERAL else min(keys, STRETCHES * width))
 
 
 def _partitions_per_stretch(plan: Plan) -> int:

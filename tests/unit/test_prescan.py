@@ -162,6 +162,20 @@ def test_digests_allow_what_a_signature_of_60_bits_does_not() -> None:
     assert found.digest_rows and not found.joins_words
 
 
+@pytest.mark.parametrize(("name", "keys"), [("mysql", 64 * 1600), ("postgres", 1_048_576)])
+def test_statements_of_digests_are_larger_but_list_no_more_than_64_stretches(name: str, keys: int) -> None:
+    """The rows of digests are written to no disk; on MySQL each stretch adds to the length of the statement."""
+    planned = 262_144 if name == "mysql" else 1_048_576
+    made = plan()
+    sides = {side: replace(made.sides[side], dialect=name, chunk_keys=planned) for side in SIDES}
+    made = replace(made, sides=sides, prescan=Prescan(used=True, why="", partitions=16, digest_rows=2000))
+    assert {side.chunk_keys for side in plan_of_stretches(made).sides.values()} == {keys}
+    sums = replace(made, prescan=Prescan(used=True, why="", partitions=16))
+    assert {side.chunk_keys for side in plan_of_stretches(sums).sides.values()} == {planned}
+    few = replace(made, sides={side: replace(made.sides[side], chunk_keys=10_000) for side in SIDES})
+    assert {side.chunk_keys for side in plan_of_stretches(few).sides.values()} == {40_000 if name == "mysql" else 10_000}
+
+
 @pytest.mark.parametrize(("key", "groups"), [("integer", 64), ("uuid", 256), ("text", 256)])
 def test_keys_of_buckets_are_read_in_groups(key: str, groups: int) -> None:
     made = plan(HASH)

@@ -6,9 +6,7 @@
 -- auditor compare --source SOURCE_FILE --target TARGET_FILE
 
 SET NAMES utf8mb4;
-SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES';
-SET SESSION max_execution_time = 3600000, group_concat_max_len = 67108864;
-SET SESSION lock_wait_timeout = 10, innodb_lock_wait_timeout = 10, net_write_timeout = 600;
+SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', max_execution_time = 3600000, group_concat_max_len = 67108864, lock_wait_timeout = 10, innodb_lock_wait_timeout = 10, net_write_timeout = 600;
 SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ;
 START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY;
 SELECT
