@@ -52,6 +52,11 @@ class Hashes(HexNumbers):
         """The UTF-8 bytes of a text that ``operand_text`` yields, as a part of ``joined_bytes``."""
         return self.utf8(text)
 
+    def joined_texts(self, texts: Sequence[str], between: str) -> list[str]:
+        """The UTF-8 bytes of texts that ``operand_text`` yields, with ``between``, plain characters, between them, as parts of
+        ``joined_bytes``."""
+        return [self.text_bytes(self.join(texts, between))]
+
     def byte_for_null(self, value: bytes) -> str:
         """A byte that stands for NULL in COALESCE or CASE beside ``text_bytes``."""
         return self.binary_literal(value)

@@ -12,6 +12,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from dialects import errors
@@ -363,12 +364,10 @@ class MySQL(MySQLWriting, MySQLText):
         with session.closed_on_error():
             FLOORS[dialect.mariadb].check(version, str(url))
             session.pin(statement_timeout, lock_timeout)
-            # What loaders that set no mode of their own make of finer times; this session's mode is pinned.
-            mode, packet, process = session.query("SELECT @@GLOBAL.sql_mode, @@max_allowed_packet, CONNECTION_ID()")[0]
+            mode, packet, process, has_md5 = _read_server(session, dialect.HAS_MD5)
             session.process_id = int(process)
             with session.waiting():
                 refuse_lent_sessions(connection, connection.thread_id(), session.process_id, PROBE, driver)
-            has_md5 = dialect.HAS_MD5 or _has_md5(session)
             session.dialect = dataclasses.replace(
                 dialect.with_sql_mode(str(mode)),
                 HAS_MD5=has_md5,
@@ -389,11 +388,15 @@ def _replica_lag(channels: Sequence[Mapping[str, Any]]) -> float:
     return max((math.inf if lag is None else float(lag) for lag in lags), default=0.0)
 
 
-def _has_md5(session: Session) -> bool:
-    try:
-        session.query("SELECT MD5('')")
-    except errors.AuditorError:
-        return False
-    finally:
-        session.statements = 0
-    return True
+def _read_server(session: Session, has_md5: bool) -> tuple[Any, Any, Any, bool]:
+    """Return the mode of sessions that set none, as loaders may, the longest statement, the session's number, and whether MD5() exists.
+
+    The server is asked whether it does unless it ``has_md5`` for certain.
+    """
+    variables = "@@GLOBAL.sql_mode, @@max_allowed_packet, CONNECTION_ID()"
+    if not has_md5:
+        with suppress(errors.StatementRefused):  # by a server without the function
+            mode, packet, process, _ = session.query(f"SELECT {variables}, MD5('')")[0]
+            return mode, packet, process, True
+    mode, packet, process = session.query(f"SELECT {variables}")[0]
+    return mode, packet, process, has_md5

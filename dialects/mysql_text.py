@@ -104,6 +104,10 @@ class MySQLText(MySQLTime):
     def text_bytes(self, text: str) -> str:
         return text  # which CONCAT joins with bytes as the bytes that it is
 
+    def joined_texts(self, texts: Sequence[str], between: str) -> list[str]:
+        literal = self.string_literal(between)
+        return [piece for text in texts for piece in (literal, text)][1:]
+
     def byte_for_null(self, value: bytes) -> str:
         return self.bytewise(self.binary_literal(value))
 

@@ -4,15 +4,18 @@ A row's text is most of what a scan costs, and its own hash, the number of that 
 saves the latter, and says more: it has 240 bits, and nobody can choose rows that cancel each other out.
 
 The canonical texts are joined as bytes, with bytes between them that UTF-8 never contains (`NEXT_COLUMN`), so that they need not
-be escaped: equal bytes are those of equal rows in an equal order.
+be escaped: equal bytes are those of equal rows in an equal order. Neighbouring columns whose texts are never empty and hold no bar
+(`CLOSED_KINDS`) are joined as texts, with bars between them and nothing for NULL, because an engine turns one text into bytes sooner
+than several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import sql_templates
-from auditor.canonical import TEXT_KINDS
+from auditor.canonical import BAR, TEXT_KINDS
 from auditor.model import Chunk, ColumnPlan, Plan, Side
 from auditor.sql.row_text import digest, mark_null, operand
 from auditor.sql.user_sql import checked
@@ -28,6 +31,11 @@ WORDS = 4
 
 LONGEST_VALUE = 16_383
 """Bytes of a value whose type states no length: a row with a longer one has no text here, so that its stretch is read by the method."""
+
+CLOSED_KINDS = frozenset(
+    {"boolean", "integer", "decimal", "float32", "float64", "year", "date", "time", "timestamp", "timestamptz", "uuid"}
+)
+"""Kinds whose canonical texts are never empty and never hold a bar."""
 
 OTHER_BYTES = 80
 """Bytes of the longest text of a number, a time, a UUID or an address, and the separator behind it."""
@@ -73,18 +81,35 @@ def _within(key: str, number: str, width: int) -> str:
 
 def _row(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of a row's bytes; of a row without a text something that no row of the other side has, so that their digests differ."""
-    null, between = dialect.byte_for_null(NULL_VALUE), dialect.binary_literal(NEXT_COLUMN)
+    between = dialect.binary_literal(NEXT_COLUMN)
     parts = [dialect.binary_literal(plan.salt.encode())] if plan.salt else []
-    for column in plan.columns:
-        text = digest(column, side, dialect) if column.digest else operand(column, side, dialect)
-        parts += [between] if parts else []
-        parts.append(mark_null(column, side, dialect.text_bytes(text), null, dialect))
+    for is_closed, columns in groupby(plan.columns, _is_closed):
+        for some in [list(columns)] if is_closed else [[column] for column in columns]:
+            parts += [between] if parts else []
+            parts += _closed_parts(some, side, dialect) if is_closed else [_part(some[0], side, dialect)]
     row = dialect.joined_bytes(parts)
     limited = [column.expression[side] for column in plan.columns if _is_limited(column, side)]
     if limited:
         too_long = " OR ".join(f"OCTET_LENGTH({c}) > {LONGEST_VALUE}" for c in limited)
         row = f"CASE WHEN {too_long} THEN NULL ELSE {row} END"
     return f"COALESCE({row}, {dialect.binary_literal(NO_TEXT + side.encode())})"
+
+
+def _is_closed(column: ColumnPlan) -> bool:
+    """Return whether the text of a column is never empty and never holds a bar, on either side: by the types of the columns themselves."""
+    is_computed = any(sql.startswith("(") for sql in column.expression.values())
+    kinds = {column.kind.name, *(native.name for native in column.native.values())}
+    return kinds <= CLOSED_KINDS and column.null_as is None and not column.digest and not is_computed
+
+
+def _closed_parts(columns: Sequence[ColumnPlan], side: Side, dialect: Dialect) -> list[str]:
+    nothing = dialect.string_literal("")
+    return dialect.joined_texts([mark_null(column, side, operand(column, side, dialect), nothing, dialect) for column in columns], BAR)
+
+
+def _part(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
+    text = digest(column, side, dialect) if column.digest else operand(column, side, dialect)
+    return mark_null(column, side, dialect.text_bytes(text), dialect.byte_for_null(NULL_VALUE), dialect)
 
 
 def most_bytes(columns: Sequence[ColumnPlan], side: Side, salt: str) -> int | None:

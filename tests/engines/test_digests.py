@@ -6,6 +6,7 @@ import datetime as dt
 import hashlib
 import uuid
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -72,7 +73,7 @@ def expected(plan: Plan, side: Side, session: Session) -> dict[int, tuple[Any, .
     texts = ", ".join(session.dialect.utf8(text(column, side, session.dialect)) for column in plan.columns)
     of_stretch: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
     for key, *held in session.query(f"SELECT id, {texts} FROM {plan.sides[side].table} ORDER BY id"):
-        row = b"\xff".join([plan.salt.encode(), *(b"\xfe" if one is None else bytes(one) for one in held)])
+        row = plan.salt.encode() + b"".join(joined([column.kind.name for column in plan.columns], held))
         of_stretch[int(key) // plan.partitioning.size].append((int(key), row))
     found = {}
     for stretch, rows_held in of_stretch.items():
@@ -80,6 +81,16 @@ def expected(plan: Plan, side: Side, session: Session) -> dict[int, tuple[Any, .
         words = tuple(int(digest[start : start + 15], 16) for start in range(0, 60, 15))
         found[stretch] = (len(rows_held), rows_held[0][0], rows_held[-1][0], words)
     return found
+
+
+def joined(kinds: list[str], held: list[Any]) -> Iterator[bytes]:
+    """Yield what stands for each column: a number or a time behind another has a bar before it, and nothing for NULL."""
+    before = "free"
+    for kind, one in zip(kinds, held, strict=True):
+        this = "free" if kind in ("text", "char", "binary") else "closed"
+        yield b"|" if before == this == "closed" else b"\xff"
+        yield bytes(one) if one is not None else b"" if this == "closed" else b"\xfe"
+        before = this
 
 
 def seen(found: Summaries) -> dict[int, tuple[Any, ...]]:
@@ -113,6 +124,21 @@ def test_a_row_without_a_text_equals_no_row_of_the_other_side(engine: LiveEngine
     name = tables.shared_table(engine, COLUMNS[:2], [(1, long), (20, kept), (40, "a")], ["id"])
     source, target = (seen(plan_of(engine, name, most=1000, side=side)[2]) for side in SIDES)
     assert [key for key in source if source[key] != target[key]] == [0]
+
+
+@on_digesting
+def test_numbers_and_times_that_stand_side_by_side_are_told_apart(engine: LiveEngine) -> None:
+    """Digits, and NULL, count in the column that holds them; a text that is compared as a number may hold a bar, and is kept apart."""
+    columns = [("id", Kind("integer")), ("a", Kind("integer")), ("b", Kind("decimal", 8, 2)), ("c", Kind("date")), ("d", Kind("text"))]
+    day = dt.date(2026, 1, 1)
+    contents: list[list[tuple[Any, ...]]] = [
+        [(1, 12, Decimal(3), day, "x")], [(1, 1, Decimal(23), day, "x")], [(1, None, Decimal(3), day, "x")], [(1, 3, None, day, "x")],
+        [(1, None, None, day, "x")], [(1, None, None, None, "x")], [(1, None, None, None, None)], [(1, None, None, None, "")],
+        [(1, None, None, day, None)], [(1, 12, Decimal(3), None, "2026-01-01")], [(1, 12, Decimal(3), None, "2026-01-01|x")],
+        [(11, 2, Decimal(3), day, "x")],
+    ]  # fmt: skip
+    digests = [seen(plan_of(engine, tables.shared_table(engine, columns, one, ["id"]), most=1000)[2]) for one in contents]
+    assert len({next(iter(one.values()))[3] for one in digests}) == len(contents)
 
 
 @on_digesting
