@@ -84,10 +84,13 @@ def test_lag_is_told_in_bytes_and_seconds(engine: LiveEngine, tmp_path: Path, em
     settings, store = _open(tmp_path, engine.url, empty_store)
     with log.globally(binlog_expire_logs_seconds="86400"):
         log.run("DROP TABLE IF EXISTS watched", "CREATE TABLE watched (id int PRIMARY KEY)")
-        end = log.end()
-        parts.record_batch(store, PIPELINE, [], {}, at(end.file, end.offset))
         watch = Watch(store, settings, PIPELINE)
-        first = watch.look()
+        for _ in range(20):  # tests of other workers write into the same server's log
+            end = log.end()
+            parts.record_batch(store, PIPELINE, [], {}, at(end.file, end.offset))
+            first = watch.look()
+            if first["lag_bytes"] == 0:
+                break
         assert (first["lag_bytes"], first["log_end"], first["log_expires"], first["warnings"]) == (0, str(end), 86400, [])
         log.run("INSERT INTO watched VALUES (1)", "INSERT INTO watched VALUES (2)")
         second = watch.look()
