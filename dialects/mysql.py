@@ -12,10 +12,8 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
-from dialects import errors
 from dialects.base import Session
 from dialects.canonical_text import INTRICATE_KINDS
 from dialects.catalogue import HashAlgorithm, ScanEstimate, Table
@@ -23,7 +21,7 @@ from dialects.floors import Floor
 from dialects.kinds import UTF8_BYTES, Kind, Rounding
 from dialects.mysql_definition import column_forms
 from dialects.mysql_errors import translate_error
-from dialects.mysql_session import PROBE, MySQLSession, open_connection, server_version
+from dialects.mysql_session import PROBE, MySQLSession, open_connection, read_server, server_version
 from dialects.mysql_text import CHARACTER_SET, GROUP_CONCAT_BYTES, MySQLText, plain_type
 from dialects.mysql_writing import MySQLWriting
 from dialects.pooler import refuse_lent_sessions
@@ -364,7 +362,7 @@ class MySQL(MySQLWriting, MySQLText):
         with session.closed_on_error():
             FLOORS[dialect.mariadb].check(version, str(url))
             session.pin(statement_timeout, lock_timeout)
-            mode, packet, process, has_md5 = _read_server(session, dialect.HAS_MD5)
+            mode, packet, process, has_md5 = read_server(session, dialect.HAS_MD5)
             session.process_id = int(process)
             with session.waiting():
                 refuse_lent_sessions(connection, connection.thread_id(), session.process_id, PROBE, driver)
@@ -386,17 +384,3 @@ def _replica_lag(channels: Sequence[Mapping[str, Any]]) -> float:
     """
     lags = [channel.get("Seconds_Behind_Source", channel.get("Seconds_Behind_Master")) for channel in channels]
     return max((math.inf if lag is None else float(lag) for lag in lags), default=0.0)
-
-
-def _read_server(session: Session, has_md5: bool) -> tuple[Any, Any, Any, bool]:
-    """Return the mode of sessions that set none, as loaders may, the longest statement, the session's number, and whether MD5() exists.
-
-    The server is asked whether it does unless it ``has_md5`` for certain.
-    """
-    variables = "@@GLOBAL.sql_mode, @@max_allowed_packet, CONNECTION_ID()"
-    if not has_md5:
-        with suppress(errors.StatementRefused):  # by a server without the function
-            mode, packet, process, _ = session.query(f"SELECT {variables}, MD5('')")[0]
-            return mode, packet, process, True
-    mode, packet, process = session.query(f"SELECT {variables}")[0]
-    return mode, packet, process, has_md5

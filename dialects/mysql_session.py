@@ -87,6 +87,20 @@ def server_version(connection: Any) -> str:
     return str(connection.get_server_info()).removeprefix("5.5.5-")  # MariaDB feigns it, because old replicas read one digit
 
 
+def read_server(session: Session, has_md5: bool) -> tuple[Any, Any, Any, bool]:
+    """Return the mode of sessions that set none, as loaders may, the longest statement, the session's number, and whether MD5() exists.
+
+    The server is asked whether it does unless it ``has_md5`` for certain.
+    """
+    variables = "@@GLOBAL.sql_mode, @@max_allowed_packet, CONNECTION_ID()"
+    if not has_md5:
+        with suppress(errors.StatementRefused):  # by a server without the function
+            mode, packet, process, _ = session.query(f"SELECT {variables}, MD5('')")[0]
+            return mode, packet, process, True
+    mode, packet, process = session.query(f"SELECT {variables}")[0]
+    return mode, packet, process, has_md5
+
+
 class MySQLSession(DriverSession, Placing):
     """A session over PyMySQL."""
 

@@ -97,9 +97,9 @@ def _require_packages() -> None:
 
 
 def _reduce_pauses() -> None:
-    """Shorten the pauses that threads cause each other.
+    """Shorten the pauses of garbage collection, which stops every thread.
 
-    All objects loaded so far are excluded from garbage collection, which otherwise stopped every thread for 0.1 s each time
+    All objects loaded so far are excluded from garbage collection, which otherwise took 0.1 s each time
     (https://docs.python.org/3/library/gc.html#gc.freeze).
     """
     gc.collect()

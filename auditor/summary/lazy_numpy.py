@@ -6,6 +6,7 @@ needs before that one write ``from auditor.summary.lazy_numpy import np``.
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -32,5 +33,6 @@ else:
 
 
 def load_soon() -> None:
-    """Load numpy in the background, once statements have been sent that were about to be."""
-    threading.Timer(SOON, lambda: np.int64).start()
+    """Load numpy in the background, once statements have been sent that were about to be; nothing to do if it is loaded."""
+    if "numpy" not in sys.modules:
+        threading.Timer(SOON, lambda: np.int64).start()
