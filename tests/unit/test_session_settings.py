@@ -1,4 +1,4 @@
-"""The settings that sessions make when they begin: how often a session waits for its server."""
+"""What sessions set and ask when they begin: how often a session waits for its server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 import dialects
+from dialects import errors
+from dialects.mysql_session import read_server
 from dialects.postgres_session import PostgresSession
 
 
@@ -30,3 +32,35 @@ def test_settings_take_few_round_trips(engine: str, trips: int) -> None:
     session.pin(60.0, 10.0)
     assert len(session.sent) == trips
     assert "; ".join(session.sent) == "; ".join(session.dialect.pin_statements(60.0, 10.0)), "each setting is made"
+
+
+class Server:
+    """A MySQL server that answers queries, with or without MD5(), or is lost."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        self.asked.append(sql)
+        if self.answer == "lost":
+            raise errors.ConnectionLost("the server has gone away")
+        if "MD5" in sql and self.answer == "without":
+            raise errors.StatementRefused("FUNCTION MD5 does not exist")
+        return [("STRICT", 1 << 20, 7, "")[: 4 if "MD5" in sql else 3]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "certain", "trips", "found"), [("with", False, 1, True), ("without", False, 2, False), ("with", True, 1, True)]
+)
+def test_a_server_without_md5_is_asked_again_for_its_variables(answer: str, certain: bool, trips: int, found: bool) -> None:
+    server: Any = Server(answer)
+    assert read_server(server, certain) == ("STRICT", 1 << 20, 7, found)
+    assert len(server.asked) == trips
+
+
+def test_a_lost_server_is_not_taken_for_one_without_md5() -> None:
+    server: Any = Server("lost")
+    with pytest.raises(errors.ConnectionLost):
+        read_server(server, False)
+    assert len(server.asked) == 1
