@@ -83,7 +83,7 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
 
     MAX_JOINED_BYTES: int = 0
     """The most bytes of text that the engine joins from many rows, in the order of a primary key, to hash them as one; 0 where it does
-    not, or where that would cost more than hashing each row."""
+    not, or where that would cost more than hashing each row. Where it is not 0, bytes are hashed as well as text is."""
 
     HAS_LATERAL: ClassVar[bool] = False
     """Whether a subquery in FROM may refer to what stands before it: one statement then reads any number of ranges of a key."""

@@ -35,6 +35,10 @@ class Hashes(HexNumbers):
         """The first 60 bits of a text's hash as a signed 64-bit integer, equal to ``word(row_hash(text, algorithm), 1, 15)``."""
         return self.word(self.row_hash(text, algorithm), 1, 15)
 
+    def bytes_word(self, data: str, algorithm: HashAlgorithm) -> str:
+        """The same of the hash of bytes (``joined_bytes``). Only where MAX_JOINED_BYTES is not 0."""
+        return self.row_word(data, algorithm)
+
     @abstractmethod
     def binary_literal(self, value: bytes) -> str:
         """A literal of these bytes, of the engine's binary type."""

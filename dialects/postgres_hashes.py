@@ -32,11 +32,13 @@ class PostgresHashes(Dialect):
         return f"MD5({data})" if algorithm == "md5" else f"ENCODE(SHA256({data}), 'hex')"
 
     def row_word(self, text: str, algorithm: HashAlgorithm) -> str:
-        if algorithm == "md5":
-            return super().row_word(text, algorithm)
         # A text as it is sent to a client, whose encoding is pinned to UTF8: CONVERT_TO would verify every character again. A parallel
         # worker sends in the database's encoding, whatever its session's is: ParallelWorkerMain() in parallel.c.
-        data = f"TEXTSEND({text})" if self.database_encoding == "UTF8" else self.utf8(text)
+        return self.bytes_word(f"TEXTSEND({text})" if self.database_encoding == "UTF8" else self.utf8(text), algorithm)
+
+    def bytes_word(self, data: str, algorithm: HashAlgorithm) -> str:
+        if algorithm == "md5":
+            return self.word(f"MD5({data})", 1, 15)
         # Encoding eight bytes is faster than 32; the cast drops the last four of the 64 bits.
         return f"CAST(CAST('x' || ENCODE(SUBSTR(SHA256({data}), 1, 8), 'hex') AS BIT(60)) AS BIGINT)"
 

@@ -317,6 +317,8 @@ class Plan:
     digest_rows: int = 0
     """The most rows of a partition whose texts are hashed as one, in key order, in place of a signature; 0 where rows are hashed one by
     one. A partition that holds more is counted as having no hashed rows."""
+    hashes_bytes: bool = False
+    """Whether the rows of a signature that is summed over stretches are hashed as bytes that need no escapes, in place of row texts."""
     version: int = 0
     """`canonical.VERSION` of the auditor that made the plan; 0 before there were versions."""
 

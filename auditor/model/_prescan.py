@@ -18,7 +18,8 @@ class Prescan:
     """Range partitions in each stretch; 0 if partitions are no key ranges."""
     digest_rows: int = 0
     """The most rows of a stretch whose texts are hashed as one, in key order; 0 if each row of a stretch is hashed by itself."""
-
+    hashes_bytes: bool = False
+    """Whether rows are hashed as bytes that need no escapes, as both engines can; otherwise each as its row text."""
     groups: int = 0
     """Into about how many stretches the keys are grouped where partitions are buckets of a hash; 0 if the whole table is one."""
 

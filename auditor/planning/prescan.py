@@ -61,7 +61,9 @@ def decide(
     if obstacle := _find_obstacle(plan, digest_rows):
         return Prescan(used=False, why=obstacle)
     groups = count_groups(plan) if tables and plan.partitioning.strategy == "hash" else 0
-    found = Prescan(used=False, why="", partitions=partitions or _partitions_per_stretch(plan), digest_rows=digest_rows, groups=groups)
+    hashes_bytes = tables is not None and all(end.dialect.MAX_JOINED_BYTES for end in tables.values())
+    partitions = partitions or _partitions_per_stretch(plan)
+    found = Prescan(used=False, why="", partitions=partitions, digest_rows=digest_rows, hashes_bytes=hashes_bytes, groups=groups)
     if audit.prescan is not None:
         return replace(found, used=audit.prescan, why="the audit says so")
     used, why = _weigh(plan, unequal_shares[-LAST_RUNS:], found, found_by)
@@ -70,14 +72,16 @@ def decide(
 
 def plan_of_stretches(plan: Plan) -> Plan:
     """Return the plan that reads one signature, or one digest, for each stretch of what ``plan`` reads."""
-    how = plan.partitioning
-    if how.strategy == "range" and plan.prescan:
-        how = replace(how, size=how.size * plan.prescan.partitions)
+    how, found = plan.partitioning, plan.prescan or Prescan(used=True, why="", partitions=1)
+    if how.strategy == "range":
+        how = replace(how, size=how.size * found.partitions)
     elif how.strategy == "hash":
-        how = Partitioning(strategy="group" if plan.prescan and plan.prescan.groups else "whole")
-    digest_rows = plan.prescan.digest_rows if plan.prescan else 0
-    sides = {side: _with_other_chunks(here, how.size) for side, here in plan.sides.items()} if digest_rows else plan.sides
-    return replace(plan, method="signature", t=0, sides=sides, partitioning=how, joins_words=not digest_rows, digest_rows=digest_rows)
+        how = Partitioning(strategy="group" if found.groups else "whole")
+    stretches = replace(plan, method="signature", t=0, partitioning=how)
+    if not found.digest_rows:
+        return replace(stretches, joins_words=True, hashes_bytes=found.hashes_bytes)
+    sides = {side: _with_other_chunks(here, how.size) for side, here in plan.sides.items()}
+    return replace(stretches, sides=sides, digest_rows=found.digest_rows)
 
 
 def _with_other_chunks(here: SidePlan, width: int) -> SidePlan:

@@ -150,11 +150,18 @@ def _signature(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     add, counted = aggregates(plan, dialect)
     return {
         **_located_partition(plan, side, dialect),
-        "word": dialect.row_word(row_text(plan, side, dialect), plan.hash),
+        "word": _word_of_row(plan, side, dialect),
         "group": "HAVING COUNT(*) > 0" if plan.partitioning.strategy == "whole" else "GROUP BY partition_id",
         "words": _join_columns([f"{add(word)} AS word_{j}" for j, word in enumerate(words)]),
         "counted": counted("v"),
     }
+
+
+def _word_of_row(plan: Plan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of the first 60 bits of a row's hash."""
+    if plan.hashes_bytes:
+        return dialect.bytes_word(stretches.row_bytes(plan, side, dialect), plan.hash)
+    return dialect.row_word(row_text(plan, side, dialect), plan.hash)
 
 
 def _minhash(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:

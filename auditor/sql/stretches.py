@@ -1,7 +1,8 @@
-"""SQL of the digests of a pre-scan: for each stretch of the key one hash of its rows, joined in the order of the key.
+"""SQL of what a pre-scan hashes: the bytes of a row, and for each stretch of the key one hash of its rows, joined in the order of the key.
 
 A row's text is most of what a scan costs, and its own hash, the number of that hash and its sum most of the rest. One hash of many rows
-saves the latter, and says more: it has 240 bits, and nobody can choose rows that cancel each other out.
+saves the latter, and says more: it has 240 bits, and nobody can choose rows that cancel each other out. Where keys are in no such order
+each row is hashed, by the same bytes.
 
 The canonical texts are joined as bytes, with bytes between them that UTF-8 never contains (`NEXT_COLUMN`), so that they need not
 be escaped: equal bytes are those of equal rows in an equal order. Neighbouring columns whose texts are never empty and hold no bar
@@ -58,7 +59,7 @@ def digests(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, where: str) 
         "digest": dialect.digest_of_rows("v", NEXT_ROW),
         "most": str(plan.digest_rows),
         "key": key,
-        "row": _row(plan, side, dialect),
+        "row": _limited_bytes(plan, side, dialect),
         "table": plan.sides[side].table,
     }
     if dialect.HAS_LATERAL:
@@ -79,15 +80,21 @@ def _within(key: str, number: str, width: int) -> str:
     return f"{key} >= {number} * {width} AND {key} < {number} * {width} + {width}"
 
 
-def _row(plan: Plan, side: Side, dialect: Dialect) -> str:
-    """Return SQL of a row's bytes; of a row without a text something that no row of the other side has, so that their digests differ."""
+def row_bytes(plan: Plan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of a row's bytes, equal only for equal rows; NULL only if the engine could not build them."""
     between = dialect.binary_literal(NEXT_COLUMN)
     parts = [dialect.binary_literal(plan.salt.encode())] if plan.salt else []
     for is_closed, columns in groupby(plan.columns, _is_closed):
         for some in [list(columns)] if is_closed else [[column] for column in columns]:
             parts += [between] if parts else []
             parts += _closed_parts(some, side, dialect) if is_closed else [_part(some[0], side, dialect)]
-    row = dialect.joined_bytes(parts)
+    return dialect.joined_bytes(parts)
+
+
+def _limited_bytes(plan: Plan, side: Side, dialect: Dialect) -> str:
+    """Return SQL of a row's bytes; of a row without them, or with a value that is too long to be joined with others, something that no row
+    of the other side has, so that their digests differ."""
+    row = row_bytes(plan, side, dialect)
     limited = [column.expression[side] for column in plan.columns if _is_limited(column, side)]
     if limited:
         too_long = " OR ".join(f"OCTET_LENGTH({c}) > {LONGEST_VALUE}" for c in limited)

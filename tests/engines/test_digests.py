@@ -1,4 +1,5 @@
-"""The digests of a pre-scan on each engine that has them: one hash of the row texts of a stretch, in the order of the key."""
+"""The digests of a pre-scan on each engine that has them: one hash of the row texts of a stretch, in the order of the key; and the
+hashes of the same bytes of each row, where keys are in no order."""
 
 from __future__ import annotations
 
@@ -70,17 +71,22 @@ def read(plan: Plan, side: Side, session: Session, chunk: Chunk) -> Summaries:
 
 def expected(plan: Plan, side: Side, session: Session) -> dict[int, tuple[Any, ...]]:
     """Return by stretch: rows, least and greatest key, and the words of the SHA-256 of the joined row texts."""
-    texts = ", ".join(session.dialect.utf8(text(column, side, session.dialect)) for column in plan.columns)
     of_stretch: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-    for key, *held in session.query(f"SELECT id, {texts} FROM {plan.sides[side].table} ORDER BY id"):
-        row = plan.salt.encode() + b"".join(joined([column.kind.name for column in plan.columns], held))
-        of_stretch[int(key) // plan.partitioning.size].append((int(key), row))
+    for key, row in rows_of(plan, side, session):
+        of_stretch[key // plan.partitioning.size].append((key, row))
     found = {}
     for stretch, rows_held in of_stretch.items():
         digest = hashlib.sha256(b"\xfd".join(row for _, row in rows_held)).hexdigest()
         words = tuple(int(digest[start : start + 15], 16) for start in range(0, 60, 15))
         found[stretch] = (len(rows_held), rows_held[0][0], rows_held[-1][0], words)
     return found
+
+
+def rows_of(plan: Plan, side: Side, session: Session) -> Iterator[tuple[int, bytes]]:
+    """Yield each row's key, the number that its column id holds, and its bytes, in the order of the keys."""
+    texts = ", ".join(session.dialect.utf8(text(column, side, session.dialect)) for column in plan.columns)
+    for key, *held in session.query(f"SELECT id, {texts} FROM {plan.sides[side].table} ORDER BY id"):
+        yield int(key), plan.salt.encode() + b"".join(joined([column.kind.name for column in plan.columns], held))
 
 
 def joined(kinds: list[str], held: list[Any]) -> Iterator[bytes]:
@@ -106,6 +112,31 @@ def test_a_digest_is_the_hash_of_the_row_texts_in_key_order(engine: LiveEngine) 
     assert plan.partitioning.size == PARTITION * PARTITIONS and len(wanted) > 4
     assert seen(found) == wanted
     assert found.hashed.tolist() == found.rows.tolist()
+
+
+HASHED = [("sha256", DIGESTING), ("md5", ("mariadb", "postgres"))]
+"""Hashes, and the engines that have each without more ado."""
+
+
+@pytest.mark.parametrize(
+    ("engine", "hashed"),
+    [pytest.param(*one.values, hashed, marks=one.marks) for hashed, names in HASHED for one in engine_params(*names)],
+    indirect=["engine"],
+)
+@pytest.mark.parametrize(("key", "groups"), [(["id"], 64), (["name", "id"], 256), (["code", "id"], 0)])
+def test_rows_in_no_order_are_hashed_by_the_same_bytes(engine: LiveEngine, hashed: str, key: list[str], groups: int) -> None:
+    """A group of keys, or a whole table, has the sum of its rows' words, which tells a bar in a text from one between columns."""
+    name = tables.shared_table(engine, COLUMNS, rows(), ["id"])
+    ends = {side: {"connection": side, "table": name} for side in SIDES}
+    settings = {"key": key, "partition": {"strategy": "hash", "buckets": 3}, "method": "exact", "salt": "s4lt", "hash": hashed}
+    with open_plan(LivePair(engine, engine), Audit.model_validate({**ends, **settings})) as (whole, sessions):
+        prescan = Prescan(used=True, why="", groups=groups, hashes_bytes=True)
+        plan, session = plan_of_stretches(replace(whole, prescan=prescan)), sessions["source"]
+        found = arrays.join_words(read(plan, "source", session, Chunk()))
+        digests = [hashlib.new(hashed, row).hexdigest() for _, row in rows_of(plan, "source", session)]
+        assert sum((int(high) << 30) + int(low) for high, low in found.words) == sum(int(digest[:15], 16) for digest in digests)
+        assert found.hashed.tolist() == found.rows.tolist() and found.rows.sum() == len(digests)
+        assert (len(found) > 1) == (groups > 0)
 
 
 @on_digesting

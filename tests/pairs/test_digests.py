@@ -99,6 +99,25 @@ def test_digests_change_nothing_that_is_found(pair: LivePair, how: str) -> None:
     assert (plain.verdict is Verdict.MATCH) == (how == "none")
 
 
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "mariadb-mysql", "postgres-mariadb"), indirect=True)
+@pytest.mark.parametrize("how", ["none", "few", "lost"])
+@pytest.mark.parametrize("key", [["id"], ["name", "id"]], ids=["numbers", "texts"])
+def test_groups_of_rows_that_are_hashed_as_bytes_change_nothing_either(pair: LivePair, how: str, key: list[str]) -> None:
+    names: dict[Side, str] = {
+        "source": tables.shared_table(pair.source, COLUMNS, rows(), ["id"]),
+        "target": tables.shared_table(pair.target, COLUMNS, damage(rows(), how), ["id"]),
+    }
+    settings: dict[str, Any] = {"key": key, "partition": {"strategy": "hash", "buckets": 5}}
+    plain, scanned = (perform(pair, names, prescan=wanted, **settings) for wanted in (False, True))
+    assert scanned.plan and scanned.plan.prescan and scanned.plan.prescan.groups and scanned.plan.prescan.hashes_bytes
+    assert (scanned.verdict, _named(scanned)) == (plain.verdict, _named(plain))
+    assert (plain.verdict is Verdict.MATCH) == (how == "none")
+
+
+def _named(report: Report) -> Any:
+    return report.differences and sorted((one.kind, str(one.key), str(one.columns)) for one in report.differences.named)
+
+
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
 def test_a_slice_and_settings_of_columns_are_read_by_digests_as_well(pair: LivePair) -> None:
     source = tables.shared_table(pair.source, COLUMNS, rows(), ["id"])
@@ -124,7 +143,7 @@ def test_tables_whose_rows_may_come_in_another_order_have_no_digests(pair: LiveP
     for names in ({**keyed, "target": plain}, {**keyed, "source": "in_parts"}):
         report = perform(pair, names, prescan=True)
         assert report.verdict is Verdict.MATCH, report.reasons
-        assert report.plan and report.plan.prescan and not report.plan.prescan.digest_rows
+        assert report.plan and report.plan.prescan and not report.plan.prescan.digest_rows and report.plan.prescan.hashes_bytes
 
 
 class Interrupted(NoCheckpoint):

@@ -66,6 +66,9 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
         found["prescan_digests"] = render.summary(plan_of_stretches(digested), "source", dialect, Chunk(first=16_000, end=48_000))
     grouped = replace(plan_of(dialect, "exact", "hash"), prescan=Prescan(used=True, why="", groups=256))
     found["prescan_groups"] = render.summary(plan_of_stretches(grouped), "source", dialect, Chunk())
+    if dialect.MAX_JOINED_BYTES:
+        as_bytes = replace(grouped, prescan=Prescan(used=True, why="", groups=256, hashes_bytes=True))
+        found["prescan_bytes"] = render.summary(plan_of_stretches(as_bytes), "source", dialect, Chunk())
     exact = plan_of(dialect, "exact", "range")
     found["dump_rows"] = _dump_statement(dialect)
     if dialect.PATCHES:

@@ -155,6 +155,14 @@ def test_digests_need_the_order_of_a_primary_key_on_both_sides() -> None:
     assert find_digest_rows(replace(made, partitioning=HASH), described(made)) == (0, 0)
 
 
+def test_rows_are_hashed_as_bytes_where_both_engines_hash_bytes() -> None:
+    made = plan(HASH)
+    duckdb = described(made, name="duckdb")["target"]
+    for tables, wanted in ((described(made), True), ({**described(made), "target": duckdb}, False), (None, False)):
+        found = decide(made, audit(), (), tables=tables)
+        assert found.hashes_bytes == plan_of_stretches(replace(made, prescan=found)).hashes_bytes == wanted
+
+
 def test_digests_allow_what_a_signature_of_60_bits_does_not() -> None:
     made = of_lengths(plan(bits=120), Kind("integer"))
     assert decide(made, audit(), (), tables=described(made)).used
