@@ -127,7 +127,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(20_000, 20, 20)  # audits leave few reference cycles, so it finds little
+        gc.set_threshold(200_000, 20, 20)  # audits leave few reference cycles, so it finds little
         gc.enable()
 
 
@@ -207,9 +207,10 @@ def _is_build_server() -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def what_is_alike_is_made_once() -> Iterator[None]:
-    """Create the tables of a new store as the first one got them, and connect to MySQL and MariaDB with one TLS context."""
+    """Let new stores share what the first one got and compiled, and connections to MySQL and MariaDB one TLS context."""
     with pytest.MonkeyPatch.context() as patch:
         new_stores.copy_new_stores(patch)
+        new_stores.compile_once(patch)
         mysql.share_tls_context(patch)
         yield
 

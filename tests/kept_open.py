@@ -1,15 +1,20 @@
-"""Keep DuckDB files open: opening one takes longer than most of what a small audit does with it.
+"""Keep DuckDB files open, and one instance of DuckDB: starting one takes longer than most of what a small audit does with it.
 
-Every session then opens it for writing, as all sessions of one process have to. Once a block starts another process, files are opened
-and closed by each session again, because a file that is open for writing belongs to one process.
+A session is then a connection of the instance, to which the file is attached under the name that it has where it is opened alone, and
+whose tables it names as it does there. Every file is opened for writing, as all sessions of one process have to. Once a block starts
+another process, files are opened and closed by each session again, because a file that is open for writing belongs to one process.
+
+A cursor of such a connection, as tests may make one, is a connection of its own, which has no database: ``duckdb.connect`` serves.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,42 +23,75 @@ import pytest
 
 from tests import forking
 
+_INSTANCES: list[duckdb.DuckDBPyConnection] = []
+"""The instances of DuckDB that this process has so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A file that an instance holds open."""
+
+    inode: int
+    name: str
+    instance: duckdb.DuckDBPyConnection
+
+    def open(self) -> duckdb.DuckDBPyConnection:
+        """Return a further connection of the instance, for which the file is the database."""
+        connection = self.instance.cursor()
+        connection.execute(f"USE {_quote(self.name)}")
+        return connection
+
+    def detach(self) -> None:
+        """Close the file."""
+        self.instance.execute(f"DETACH {_quote(self.name)}")
+
 
 class Kept:
-    """The files of a block, each with the connection that keeps it open."""
+    """The files of a block that are kept open, each under the name that a session gives it."""
 
     def __init__(self) -> None:
         self._connect = duckdb.connect
         self._lock = threading.Lock()
-        self._files: dict[str, tuple[int, duckdb.DuckDBPyConnection]] = {}
+        self._files: dict[str, Attached] = {}
         self._is_released = False
 
     def connect(self, database: Any = ":memory:", read_only: bool = False, **settings: Any) -> duckdb.DuckDBPyConnection:
         """Do what ``duckdb.connect`` does, and keep the file open."""
-        path = str(database)
+        if self._is_released or settings or str(database).startswith(":"):
+            return self._connect(database, read_only=read_only, **settings)
+        path = os.path.realpath(database)
         with self._lock:
-            if path in self._files and _inode(path) != self._files[path][0]:
-                self._files.pop(path)[1].close()  # the test removed or replaced it
-            if not (
-                self._is_released or settings or path in self._files or path.startswith(":") or (read_only and not Path(path).exists())
-            ):
-                self._keep(path)
-            return self._connect(path, read_only=read_only and path not in self._files, **settings)
+            for gone in [path for path, file in self._files.items() if _inode(path) != file.inode]:
+                self._files.pop(gone).detach()  # the test removed or replaced it
+            if path not in self._files and (Path(path).exists() or not read_only):
+                self._attach(path)
+            return self._files[path].open() if path in self._files else self._connect(database, read_only=read_only)
 
-    def _keep(self, path: str) -> None:
+    def _attach(self, path: str) -> None:
+        name = Path(path).stem
+        taken = [file.instance for file in self._files.values() if file.name.lower() == name.lower()]
+        free = [instance for instance in _INSTANCES if instance not in taken]
+        if not free:
+            free.append(self._connect())
+            _INSTANCES.append(free[0])
+        literal = path.replace("'", "''")
         try:
-            opened = self._connect(path)
-        except duckdb.Error:  # open for reading already, or not a database: the session itself says so
+            free[0].execute(f"ATTACH '{literal}' AS {_quote(name)}")
+        except duckdb.Error:  # another process has it open, or it is not a database: the session itself says so
             return
-        self._files[path] = _inode(path), opened
+        self._files[path] = Attached(_inode(path), name, free[0])
 
     def release(self) -> None:
         """Close the files, and keep none from now on."""
         with self._lock:
             self._is_released = True
-            for _, opened in self._files.values():
-                opened.close()
-            self._files.clear()
+            while self._files:
+                self._files.popitem()[1].detach()
+
+
+def _quote(name: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
 
 
 def _inode(path: str) -> int:

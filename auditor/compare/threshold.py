@@ -7,10 +7,14 @@ difference of both sides' row counts: a changed row is on both sides, and a miss
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from auditor.config import Threshold
 from auditor.model import Comparison, Differences, Jaccard, Verdict
+
+ROUNDING = 1e-6
+"""More than what is lost where a number of rows becomes a similarity and a number again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +23,8 @@ class Bounds:
 
     similar: Jaccard
     """The similarity."""
-    fewest: float
-    """The 95 % lower bound of the differing rows; exact if all of them were named."""
+    fewest: int
+    """The 95 % lower bound of the differing rows, as a whole number; exact if all of them were named."""
     most: int
     """The certain upper bound of the differing rows."""
     rows: int
@@ -42,7 +46,7 @@ def bounds(comparison: Comparison, similar: Jaccard, found: Differences | None =
     """
     counts = comparison.rows.values()
     gap = max(counts, default=0) - min(counts, default=0)
-    fewest = (_one_sided(comparison, similar.score.upper) + gap) / 2
+    fewest = math.ceil((_one_sided(comparison, similar.score.upper) + gap) / 2 - ROUNDING)
     most = round(_one_sided(comparison, similar.least))
     if found is not None:
         named = found.missing + found.extra + found.changed
@@ -90,11 +94,10 @@ def _by_rows(threshold: Threshold, known: Bounds) -> Judgement | None:
     allowed = f"the {threshold.rows:,} that the threshold allows"
     if known.most <= threshold.rows:
         return Judgement(Verdict.MATCH, (f"{'' if exact else 'at most '}{known.most:,} differing rows are not more than {allowed}",))
-    fewest = round(known.fewest)
     if known.fewest > threshold.rows:
-        number = f"{fewest:,}" if exact else f"at least {fewest:,}"
-        return Judgement(Verdict.MISMATCH, (f"{number} differing rows are more than {allowed}",))
-    sentence = f"between {fewest:,} and {known.most:,} rows differ, so whether they are more than {allowed} is undecided"
+        number = f"{known.fewest:,} differing rows" if exact else f"at least {known.fewest:,} differing rows, at 95 % confidence,"
+        return Judgement(Verdict.MISMATCH, (f"{number} are more than {allowed}",))
+    sentence = f"between {known.fewest:,} and {known.most:,} rows differ, so whether they are more than {allowed} is undecided"
     return Judgement(Verdict.UNKNOWN, (sentence,))
 
 
@@ -106,6 +109,7 @@ def _by_share(threshold: Threshold, known: Bounds) -> Judgement | None:
     if most <= threshold.share:
         return Judgement(Verdict.MATCH, (f"{'' if exact else 'at most '}{most:.4%} of the rows differ, not more than {allowed}",))
     if fewest > threshold.share:
-        return Judgement(Verdict.MISMATCH, (f"{'' if exact else 'at least '}{fewest:.4%} of the rows differ, more than {allowed}",))
+        number = f"{fewest:.4%}" if exact else f"at least {fewest:.4%}, at 95 % confidence,"
+        return Judgement(Verdict.MISMATCH, (f"{number} of the rows differ, more than {allowed}",))
     sentence = f"between {fewest:.4%} and {most:.4%} of the rows differ, so whether they are more than {allowed} is undecided"
     return Judgement(Verdict.UNKNOWN, (sentence,))

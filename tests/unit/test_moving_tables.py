@@ -45,8 +45,9 @@ class World:
     """Both tables, in DuckDB and in memory, what is on its way from one to the other, and which rows of the target are damaged."""
 
     def __init__(self, folder: Path) -> None:
-        self.urls = {side: f"duckdb:///{folder}/{side}.duckdb?access_mode=read_write" for side in SIDES}
-        self.connections = {side: duckdb.connect(str(folder / f"{side}.duckdb")) for side in SIDES}
+        self.files = {side: str(folder / f"{side}.duckdb") for side in SIDES}
+        self.urls = {side: f"duckdb:///{file}?access_mode=read_write" for side, file in self.files.items()}
+        self.connections = {side: duckdb.connect(file) for side, file in self.files.items()}
         self.clock = dt.datetime(2026, 1, 1)
         self.rows: dict[Side, dict[int, Image]] = {side: {} for side in SIDES}
         self.under_way: list[tuple[dt.datetime, int, Image]] = []
@@ -58,7 +59,7 @@ class World:
 
     def put(self, side: Side, key: int, image: Image) -> None:
         self.rows[side][key] = image
-        cursor = self.connections[side].cursor()
+        cursor = duckdb.connect(self.files[side])
         cursor.execute("BEGIN")
         cursor.execute("DELETE FROM t WHERE id = ?", [key])
         if image:

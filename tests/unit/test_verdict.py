@@ -52,7 +52,7 @@ def both(tmp_path: Path) -> Tables:
 @pytest.mark.parametrize("method", ["signature", "minhash"])
 def test_row_threshold_counts_all_rows_that_may_differ(both: Tables, method: str) -> None:
     both.damage("UPDATE t SET v = 'x' WHERE id = 7")
-    verdicts = {rows: both.run(method=method, threshold={"rows": rows}).verdict for rows in (1, 19, 20)}
+    verdicts = {rows: both.run(method=method, threshold={"rows": rows}, salt="s4lt").verdict for rows in (1, 19, 20)}
     assert verdicts == {1: Verdict.UNKNOWN, 19: Verdict.UNKNOWN, 20: Verdict.MATCH}, "all ten rows of both sides may differ"
     assert both.run(method=method, threshold={"rows": 0}).verdict is Verdict.MISMATCH, "at least one does"
     allowed = both.run(method=method, threshold={"share": "1%"})
@@ -136,7 +136,7 @@ def test_row_threshold_uses_hard_bounds_and_not_estimates() -> None:
 
 
 ESTIMATED = Jaccard(score=Score(0.97, 0.95, 0.98), least=0.9, most=0.99, differing=30.0)
-"""Certainly at least 0.9, and at 95 % confidence at most 0.98: of 2,000 rows, 20.2 to 105 are on one side only."""
+"""Certainly at least 0.9, and at 95 % confidence at most 0.98: of 2,000 rows, 20.2 to 105 are on one side only: 11 or more differ."""
 
 
 @pytest.mark.parametrize(
@@ -147,14 +147,14 @@ ESTIMATED = Jaccard(score=Score(0.97, 0.95, 0.98), least=0.9, most=0.99, differi
         (Threshold(score=0.98), Verdict.UNKNOWN, "so the threshold 0.98 is undecided"),
         (Threshold(score=0.981), Verdict.MISMATCH, "the similarity is at most 0.98, at 95 % confidence, below the threshold 0.981"),
         (Threshold(rows=105), Verdict.MATCH, "at most 105 differing rows are not more than the 105"),
-        (Threshold(rows=104), Verdict.UNKNOWN, "between 10 and 105 rows differ"),
+        (Threshold(rows=104), Verdict.UNKNOWN, "between 11 and 105 rows differ"),
         (Threshold(rows=11), Verdict.UNKNOWN, "undecided"),
-        (Threshold(rows=10), Verdict.MISMATCH, "at least 10 differing rows are more than the 10"),
+        (Threshold(rows=10), Verdict.MISMATCH, "at least 11 differing rows, at 95 % confidence, are more than the 10"),
         (Threshold(share=0.106), Verdict.MATCH, "at most 10.5000% of the rows differ"),
-        (Threshold(share=0.05), Verdict.UNKNOWN, "between 1.0101% and 10.5000% of the rows differ"),
-        (Threshold(share=0.01), Verdict.MISMATCH, "at least 1.0101% of the rows differ"),
+        (Threshold(share=0.05), Verdict.UNKNOWN, "between 1.1000% and 10.5000% of the rows differ"),
+        (Threshold(share=0.01), Verdict.MISMATCH, "at least 1.1000%, at 95 % confidence, of the rows differ"),
         (Threshold(score=0.99, rows=105), Verdict.MATCH, "differing rows are not more than"),
-        (Threshold(score=0.99, rows=50), Verdict.UNKNOWN, "between 10 and 105 rows differ"),
+        (Threshold(score=0.99, rows=50), Verdict.UNKNOWN, "between 11 and 105 rows differ"),
         (Threshold(), Verdict.MISMATCH, "1 of 100 partitions differ"),
     ],
 )
