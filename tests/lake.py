@@ -15,7 +15,7 @@ from dialects.delta.pointed_files import write_files
 from dialects.delta.pointer import NAME, LocalPointer, Pointer
 from dialects.duckdb import DuckDBSession
 
-TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary"
+TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database() AND NOT temporary"
 
 
 @contextmanager

@@ -236,7 +236,9 @@ def test_a_table_is_planned_copied_and_its_old_rows_dropped(
     assert main(["bootstrap", "orders", "--drop-old", "--keys", "1..2"]) == 2
     with duckdb.connect("dwh.duckdb") as connection:
         assert connection.execute("SELECT * FROM orders ORDER BY id").fetchall() == [(1, "a"), (2, "b"), (3, "c")]
-        assert connection.execute("SELECT COUNT(*) FROM duckdb_tables() WHERE table_name <> 'auditor_patch_marks'").fetchone() == (1,)
+        assert connection.execute(
+            "SELECT COUNT(*) FROM duckdb_tables() WHERE database_name = 'dwh' AND table_name <> 'auditor_patch_marks'"
+        ).fetchone() == (1,)
 
 
 def test_bootstraps_that_are_due_are_claimed_once(
