@@ -101,7 +101,7 @@ def _prescan(plan: Plan, dialect: Dialect) -> Prescan:
     """Return how a run would begin: by digests of an integer key where the engine has them, by groups of other keys."""
     size = plan.partitioning.size
     if not size:
-        return Prescan(used=True, why="", groups=count_groups(plan))
+        return Prescan(used=True, why="", groups=count_groups(plan), hashes_bytes=dialect.MAX_JOINED_BYTES > 0)
     if dialect.MAX_JOINED_BYTES:
         return Prescan(used=True, why="", partitions=AIM_ROWS // size, digest_rows=2 * AIM_ROWS)
     return Prescan(used=True, why="", partitions=-(-(plan.span // size + 1) // STRETCHES))

@@ -56,7 +56,7 @@ class PostgresSession(DriverSession):
 
     def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
         with self.connection.cursor() as cursor:
-            yield from fetch_through_cursor(cursor, sql)
+            yield from fetch_through_cursor(cursor, sql, several_statements=True)
 
     def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
         names = ", ".join(self.dialect.quote(name) for name in columns)

@@ -271,22 +271,29 @@ def text_length(rows: list[tuple[Any, ...]]) -> int:
     return sum(len(value if isinstance(value, str) else str(value)) for row in rows for value in row)
 
 
-def fetch_through_cursor(cursor: Any, sql: str, rows_at_once: int = BATCH_ROWS) -> Iterator[list[tuple[Any, ...]]]:
+def fetch_through_cursor(
+    cursor: Any, sql: str, rows_at_once: int = BATCH_ROWS, *, several_statements: bool = False
+) -> Iterator[list[tuple[Any, ...]]]:
     """Run a statement through a server-side cursor and yield its rows in batches. Needs an open transaction.
+
+    A server begins to work at the first FETCH. With ``several_statements`` that is sent together with the declaration, so that the server
+    waits neither for a round trip nor for a process that is busy with its other side.
 
     Every cursor gets a new name: Amazon's driver caches column descriptions by statement text, so a FETCH with the same text would be
     read with the columns of an earlier result.
     https://www.postgresql.org/docs/current/sql-declare.html, https://docs.aws.amazon.com/redshift/latest/dg/declare.html
     """
     name = f"audit_rows_{next(_CURSORS)}"
-    cursor.execute(f"DECLARE {name} CURSOR FOR {sql}")
+    declare, fetch = f"DECLARE {name} CURSOR FOR {sql}", f"FETCH FORWARD {rows_at_once} FROM {name}"
+    if not several_statements:
+        cursor.execute(declare)
     try:
-        while True:
-            cursor.execute(f"FETCH FORWARD {rows_at_once} FROM {name}")
-            rows = [tuple(row) for row in cursor.fetchall()]
-            if not rows:
-                break
+        cursor.execute(f"{declare};\n{fetch}" if several_statements else fetch)
+        while rows := [tuple(row) for row in cursor.fetchall()]:
             yield rows
+            if len(rows) < rows_at_once:
+                break
+            cursor.execute(fetch)
     finally:
         with suppress(Exception):  # an error has ended the transaction and its cursors
             cursor.execute(f"CLOSE {name}")
