@@ -39,6 +39,13 @@ class Hashes(HexNumbers):
         """The same of the hash of bytes (``joined_bytes``). Only where MAX_JOINED_BYTES is not 0."""
         return self.row_word(data, algorithm)
 
+    def group_of_text(self, text: str) -> str:
+        """A number made of five bits of the last byte of a text (times 32) and of its eighth, which are 0 where there is none. Only where
+        MAX_JOINED_BYTES is not 0."""
+        data = self.bytewise(text)
+        last, eighth = (f"({self.code_point(byte)} & 31)" for byte in (f"RIGHT({data}, 1)", f"SUBSTRING({data}, 8, 1)"))
+        return f"({last} * 32 + {eighth})"
+
     @abstractmethod
     def binary_literal(self, value: bytes) -> str:
         """A literal of these bytes, of the engine's binary type."""

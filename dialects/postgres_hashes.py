@@ -42,6 +42,14 @@ class PostgresHashes(Dialect):
         # Encoding eight bytes is faster than 32; the cast drops the last four of the 64 bits.
         return f"CAST(CAST('x' || ENCODE(SUBSTR(SHA256({data}), 1, 8), 'hex') AS BIT(60)) AS BIGINT)"
 
+    def group_of_text(self, text: str) -> str:
+        # RIGHT and SUBSTRING walk over the characters of a text, and copy.
+        data, count = f"TEXTSEND({text})", f"OCTET_LENGTH({text})"
+        zeros = self.binary_literal(bytes(8))
+        last, eighth = (self.low_bits(f"GET_BYTE({one})", 5) for one in (f"{data}, {count} - 1", f"{data}, 7"))
+        of_short = self.low_bits(f"GET_BYTE({zeros} || {data}, {count} + 7)", 5)
+        return f"CASE WHEN {count} >= 8 THEN {last} * 32 + {eighth} ELSE {of_short} * 32 END"
+
     def digest_of_rows(self, data: str, between: bytes) -> str:
         return f"ENCODE(SHA256(STRING_AGG({data}, {self.binary_literal(between)})), 'hex')"
 

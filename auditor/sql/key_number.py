@@ -47,8 +47,8 @@ def _group(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of the group of a row's key.
 
     It is the number of the key if that costs no hash. Of text, UUIDs among it, it is made of the last character and the eighth, of which
-    one varies in UUIDs of every version. Equal text that is stored in different ways may be in another group on either side: then both
-    groups differ, and the method reads both.
+    one varies in UUIDs of every version; where rows are hashed as bytes, of such bytes. Equal text that is stored in different ways may be
+    in another group on either side: then both groups differ, and the method reads both.
     """
     column = _find_lettered(plan)
     if column is None:
@@ -56,6 +56,8 @@ def _group(plan: Plan, side: Side, dialect: Dialect) -> str:
     c, native = column.expression[side], column.native[side]
     is_text = native.name in FREE_TEXT_KINDS
     text = dialect.column_characters(c, native) if is_text else dialect.hex_text(c) if native.name == "binary" else dialect.as_text(c)
+    if plan.hashes_bytes:
+        return dialect.group_of_text(text)
     last, eighth = (dialect.low_bits(dialect.code_point(one), 5) for one in (f"RIGHT({text}, 1)", f"SUBSTRING({text}, 8, 1)"))
     return f"({last} * 32 + {eighth})"  # five bits tell hexadecimal digits from each other, and letters whatever their case
 

@@ -18,6 +18,7 @@ from auditor.config import Audit
 from auditor.model import SIDES, Chunk, Plan, Prescan, Side
 from auditor.planning.prescan import plan_of_stretches
 from auditor.sql import render
+from auditor.sql.key_number import partition
 from auditor.sql.row_text import text
 from auditor.sql.stretches import LONGEST_VALUE
 from auditor.summary import arrays
@@ -137,6 +138,26 @@ def test_rows_in_no_order_are_hashed_by_the_same_bytes(engine: LiveEngine, hashe
         assert sum((int(high) << 30) + int(low) for high, low in found.words) == sum(int(digest[:15], 16) for digest in digests)
         assert found.hashed.tolist() == found.rows.tolist() and found.rows.sum() == len(digests)
         assert (len(found) > 1) == (groups > 0)
+
+
+@on_digesting
+@pytest.mark.parametrize("kind", [Kind("text"), Kind("char", 40)], ids=str)
+def test_keys_are_grouped_by_two_of_their_bytes(engine: LiveEngine, kind: Kind) -> None:
+    texts = ["", "a", "é", "abcdefg", "abcdefgh", "abcdefgé", "😀😀", "Ω" * 9, "x" * 40, str(uuid.UUID(int=3**80)), "trailing", None]
+    name = tables.shared_table(engine, [("id", Kind("integer")), ("c", kind)], list(enumerate(texts)), ["id"])
+    ends = {side: {"connection": side, "table": name} for side in SIDES}
+    with open_plan(LivePair(engine, engine), Audit.model_validate({**ends, "key": ["c"], "partition": {"buckets": 3}})) as (
+        whole,
+        sessions,
+    ):
+        plan = plan_of_stretches(replace(whole, prescan=Prescan(used=True, why="", groups=256, hashes_bytes=True)))
+        group = partition(plan, "source", sessions["source"].dialect)
+        found = dict(sessions["source"].query(f"SELECT id, {group} FROM {plan.sides['source'].table}"))
+    assert found == {number: None if text is None else group_of(text.encode()) for number, text in enumerate(texts)}
+
+
+def group_of(data: bytes) -> int:
+    return (data[-1] & 31 if data else 0) * 32 + (data[7] & 31 if len(data) > 7 else 0)
 
 
 @on_digesting
