@@ -276,12 +276,13 @@ def fetch_through_cursor(
 ) -> Iterator[list[tuple[Any, ...]]]:
     """Run a statement through a server-side cursor and yield its rows in batches. Needs an open transaction.
 
-    A server begins to work at the first FETCH. With ``several_statements`` that is sent together with the declaration, so that the server
-    waits neither for a round trip nor for a process that is busy with its other side.
+    A server begins to work at the first FETCH. With ``several_statements``, as PostgreSQL takes them, that is sent together with the
+    declaration, so that the server waits neither for a round trip nor for a process that is busy with its other side; and nothing is asked
+    for behind fewer rows than were. Of Redshift no document says that fewer are the last, so there only no rows are the end.
 
     Every cursor gets a new name: Amazon's driver caches column descriptions by statement text, so a FETCH with the same text would be
     read with the columns of an earlier result.
-    https://www.postgresql.org/docs/current/sql-declare.html, https://docs.aws.amazon.com/redshift/latest/dg/declare.html
+    https://www.postgresql.org/docs/current/sql-fetch.html, https://docs.aws.amazon.com/redshift/latest/dg/declare.html
     """
     name = f"audit_rows_{next(_CURSORS)}"
     declare, fetch = f"DECLARE {name} CURSOR FOR {sql}", f"FETCH FORWARD {rows_at_once} FROM {name}"
@@ -291,7 +292,7 @@ def fetch_through_cursor(
         cursor.execute(f"{declare};\n{fetch}" if several_statements else fetch)
         while rows := [tuple(row) for row in cursor.fetchall()]:
             yield rows
-            if len(rows) < rows_at_once:
+            if several_statements and len(rows) < rows_at_once:
                 break
             cursor.execute(fetch)
     finally:

@@ -124,7 +124,7 @@ HASHED = [("sha256", DIGESTING), ("md5", ("mariadb", "postgres"))]
     [pytest.param(*one.values, hashed, marks=one.marks) for hashed, names in HASHED for one in engine_params(*names)],
     indirect=["engine"],
 )
-@pytest.mark.parametrize(("key", "groups"), [(["id"], 64), (["name", "id"], 256), (["code", "id"], 0)])
+@pytest.mark.parametrize(("key", "groups"), [(["id"], 64), (["name", "id"], 256), (["id", "code"], 256), (["code", "id"], 0)])
 def test_rows_in_no_order_are_hashed_by_the_same_bytes(engine: LiveEngine, hashed: str, key: list[str], groups: int) -> None:
     """A group of keys, or a whole table, has the sum of its rows' words, which tells a bar in a text from one between columns."""
     name = tables.shared_table(engine, COLUMNS, rows(), ["id"])
