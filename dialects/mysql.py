@@ -21,7 +21,8 @@ from dialects.floors import Floor
 from dialects.kinds import UTF8_BYTES, Kind, Rounding
 from dialects.mysql_definition import column_forms
 from dialects.mysql_errors import translate_error
-from dialects.mysql_session import PROBE, MySQLSession, open_connection, read_server, server_version
+from dialects.mysql_login import open_connection
+from dialects.mysql_session import PROBE, MySQLSession, read_server, server_version
 from dialects.mysql_text import CHARACTER_SET, GROUP_CONCAT_BYTES, MySQLText, plain_type
 from dialects.mysql_writing import MySQLWriting
 from dialects.pooler import refuse_lent_sessions

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from functools import cache
 from typing import Any
 
 from dialects import errors
@@ -17,7 +16,6 @@ from dialects.placing import Placing
 from dialects.pooler import Probe
 from dialects.session import BATCH_ROWS, DriverSession
 from dialects.text_lines import text_lines
-from dialects.url import Url
 
 MAX_LOCK_SECONDS = 1
 """Seconds to wait for the lock under which sessions open equal snapshots, and to hold it; writers to the table wait as long."""
@@ -33,53 +31,6 @@ PROBE = Probe(
     remedy="or keep the pooler from multiplexing this user's sessions",
 )
 """https://dev.mysql.com/doc/refman/9.4/en/user-variables.html"""
-
-
-def open_connection(url: Url, port: int) -> Any:
-    """Return a new connection of PyMySQL in autocommit mode; ``port`` is used if the URL has none. Raises the driver's errors.
-
-    Each answer is waited for as long as the URL's ``connect_timeout`` says, or 10 seconds.
-    """
-    options: dict[str, Any] = {}
-    if "ssl_ca" in url.options:
-        options["ssl_ca"] = url.options["ssl_ca"]
-    if url.option("ssl", "") in ("false", "0"):
-        options["ssl_disabled"] = True
-    patience = url.integer_option("connect_timeout", 10)
-    return _connection_class()(
-        host=url.host or "localhost",
-        port=url.port or port,
-        user=url.user or "",
-        password=url.password or "",
-        database=url.database or None,
-        unix_socket=url.options.get("unix_socket"),
-        charset="utf8mb4",
-        autocommit=True,
-        connect_timeout=patience,
-        read_timeout=patience,
-        write_timeout=patience,
-        **options,
-    )
-
-
-@cache
-def _connection_class() -> Any:
-    """Return PyMySQL's class with one TLS context for all connections that verify no certificate: to make one takes 30 ms."""
-    from pymysql.connections import Connection
-
-    plain: Any = Connection  # whose annotations leave this method out
-
-    class CachingConnection(plain):  # type: ignore[misc]
-        _unverified: list[Any] = []
-
-        def _create_ssl_ctx(self, settings: Any) -> Any:
-            if settings:
-                return super()._create_ssl_ctx(settings)
-            if not self._unverified:
-                self._unverified.append(super()._create_ssl_ctx({}))
-            return self._unverified[0]
-
-    return CachingConnection
 
 
 def server_version(connection: Any) -> str:

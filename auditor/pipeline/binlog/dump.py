@@ -22,7 +22,8 @@ from auditor.errors import AccessDenied, AuditorError, ChangeStreamError, Connec
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from dialects.mysql import MySQL
 from dialects.mysql_errors import translate_error
-from dialects.mysql_session import open_connection, server_version
+from dialects.mysql_login import open_connection
+from dialects.mysql_session import server_version
 from dialects.url import parse_url
 
 log = logging.getLogger(__name__)
