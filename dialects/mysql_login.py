@@ -1,12 +1,13 @@
 """How a URL signs in to MySQL or MariaDB, without what only some logins need: authorities' certificates, and a package of ciphers.
 
-Both took longer to load than the server took to answer, and a tenth of the memory of a run.
+To load both takes longer than the server takes to answer, and a tenth of a run's memory.
 """
 
 from __future__ import annotations
 
 import importlib
 import ssl
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -15,12 +16,15 @@ from typing import Any
 
 from dialects.url import Url
 
-CIPHERS = (
+CIPHER_MODULES = (
     "cryptography.hazmat.primitives.hashes",
     "cryptography.hazmat.primitives.serialization",
     "cryptography.hazmat.primitives.asymmetric.padding",
 )
 """Modules that PyMySQL imports at once, and uses only to encrypt a password that is sent without TLS."""
+
+_STANDING_IN = threading.Lock()
+"""Held while modules have stand-ins: both sides of a run log in at once, and one must not remove what the other is about to."""
 
 
 def open_connection(url: Url, port: int) -> Any:
@@ -53,7 +57,7 @@ def open_connection(url: Url, port: int) -> Any:
 @cache
 def _connection_class() -> Any:
     """Return PyMySQL's class with one TLS context for all connections that verify no certificate."""
-    with _loaded_when_used(CIPHERS):
+    with _loaded_when_used(CIPHER_MODULES):
         from pymysql.connections import Connection
 
     plain: Any = Connection  # whose annotations leave this method out
@@ -87,16 +91,17 @@ def _loaded_when_used(names: tuple[str, ...]) -> Iterator[None]:
 
     A package that is not installed has none, so that its import fails as before.
     """
-    stand_ins: list[tuple[ModuleType, str]] = []
-    for parent, _, name in (module.rpartition(".") for module in names):
-        with suppress(ImportError):
-            package = importlib.import_module(parent)
-            if not hasattr(package, name):
-                setattr(package, name, _LoadedWhenUsed(f"{parent}.{name}"))
-                stand_ins.append((package, name))
-    try:
-        yield
-    finally:
-        for package, name in stand_ins:
-            if isinstance(getattr(package, name), _LoadedWhenUsed):  # and not the module, which another thread has imported
-                delattr(package, name)
+    with _STANDING_IN:
+        stand_ins: list[tuple[ModuleType, str]] = []
+        for parent, _, name in (module.rpartition(".") for module in names):
+            with suppress(ImportError):
+                package = importlib.import_module(parent)
+                if not hasattr(package, name):
+                    setattr(package, name, _LoadedWhenUsed(f"{parent}.{name}"))
+                    stand_ins.append((package, name))
+        try:
+            yield
+        finally:
+            for package, name in stand_ins:
+                if isinstance(getattr(package, name), _LoadedWhenUsed):  # and not the module, which another thread has imported
+                    delattr(package, name)

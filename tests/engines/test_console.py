@@ -34,7 +34,8 @@ RANDOM_COLUMNS = [("id", Kind("integer")), ("name", Kind("text")), ("price", Kin
 
 def run_client(command: list[str], script: str, **environment: str) -> str:
     if shutil.which(command[0]) is None:
-        pytest.skip(f"there is no {command[0]} on PATH")
+        missing = f"there is no {command[0]} on PATH: run scripts/engines.sh"
+        pytest.fail(missing) if os.environ.get("CI", "").lower() == "true" else pytest.skip(missing)
     done = subprocess.run(command, input=script, capture_output=True, text=True, check=False, env={**os.environ, **environment})
     assert done.returncode == 0, done.stderr
     return done.stdout
