@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import dialects
-from auditor.model import Plan, Prescan
+from auditor.model import SIDES, Plan, Prescan
+from auditor.planning import key_cuts
 from auditor.planning.digests import AIM_ROWS
 from auditor.planning.prescan import STRETCHES, plan_of_stretches
 from auditor.sql import power_sums, render, row_text
@@ -73,7 +74,7 @@ def measure(servers: Servers, engine: str, rows: int, directory: Path, repeat: i
         try:
             if engine == "duckdb":
                 session.execute("SET threads = 1")
-            cases = _cases(plan, session.dialect)
+            cases = _cases(plan, session)
             found.append(Ratios(engine, key, rows, _median_seconds(session, cases, repeat, _clock(engine, session))))
         finally:
             session.close()
@@ -84,10 +85,11 @@ def measure(servers: Servers, engine: str, rows: int, directory: Path, repeat: i
     return found
 
 
-def _cases(plan: Plan, dialect: Dialect) -> dict[str, list[str]]:
+def _cases(plan: Plan, session: Session) -> dict[str, list[str]]:
     """Return the statements of each case."""
+    dialect = session.dialect
     text = row_text.row_text(plan, "source", dialect)
-    stretches = plan_of_stretches(replace(plan, prescan=_prescan(plan, dialect)))
+    stretches = plan_of_stretches(replace(plan, prescan=_prescan(plan, session)))
     return {
         BASE: [f"SELECT SUM(LENGTH({dialect.row_hash(text, plan.hash)})) FROM {plan.sides['source'].table}"],
         "pre-scan": _summaries(stretches, dialect),
@@ -97,12 +99,16 @@ def _cases(plan: Plan, dialect: Dialect) -> dict[str, list[str]]:
     }
 
 
-def _prescan(plan: Plan, dialect: Dialect) -> Prescan:
-    """Return how a run would begin: by digests of an integer key where the engine has them, by groups of other keys."""
-    size = plan.partitioning.size
+def _prescan(plan: Plan, session: Session) -> Prescan:
+    """Return how a run would begin: by digests where the engine has them, by groups of keys that are no single integer elsewhere."""
+    size, has_digests = plan.partitioning.size, session.dialect.MAX_JOINED_BYTES > 0
+    if not size and has_digests:
+        ends = key_cuts.read_ends(plan, "source", session)
+        cuts = key_cuts.place_cuts(plan, dict.fromkeys(SIDES, session.dialect), dict.fromkeys(SIDES, ends))
+        return Prescan(used=True, why="", groups=len(cuts["source"]) - 1, digest_rows=2 * AIM_ROWS, cuts=dict(cuts))
     if not size:
-        return Prescan(used=True, why="", groups=count_groups(plan), hashes_bytes=dialect.MAX_JOINED_BYTES > 0)
-    if dialect.MAX_JOINED_BYTES:
+        return Prescan(used=True, why="", groups=count_groups(plan))
+    if has_digests:
         return Prescan(used=True, why="", partitions=AIM_ROWS // size, digest_rows=2 * AIM_ROWS)
     return Prescan(used=True, why="", partitions=-(-(plan.span // size + 1) // STRETCHES))
 

@@ -85,6 +85,9 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
     """The most bytes of text that the engine joins from many rows, in the order of a primary key, to hash them as one; 0 where it does
     not, or where that would cost more than hashing each row. Where it is not 0, bytes are hashed as well as text is."""
 
+    ORDERS_UUIDS: ClassVar[bool] = False
+    """Whether the native type of UUIDs is ordered by their digits."""
+
     HAS_LATERAL: ClassVar[bool] = False
     """Whether a subquery in FROM may refer to what stands before it: one statement then reads any number of ranges of a key."""
 
@@ -210,14 +213,14 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
     def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
         literals = {"schema": self.literal(names[0]), "table": self.literal(names[1])}
         key = [str(row[0]) for row in session.query(self.catalogue_query("primary_key", literals))]
-        rows, in_parts = self._read_size(session, literals)
-        return Table(self.table(*names), tuple(columns), tuple(key), rows, names, in_parts)
+        rows, yields_in_order = self._read_size(session, literals)
+        return Table(self.table(*names), tuple(columns), tuple(key), rows, names, yields_in_order)
 
     def _read_size(self, session: Session, names: Mapping[str, str]) -> tuple[int | None, bool]:
-        """Return how many rows the engine believes that a table has, None where it does not say, and whether it is stored in parts."""
+        """Return how many rows the engine believes that a table has, None where it does not say, and ``Table.yields_in_order``."""
         found = session.query(self.catalogue_query("estimate", names))
-        rows, *parts = found[0] if found else (None,)
-        return None if rows is None else int(rows), any(parts)
+        rows, *obstacles = found[0] if found else (None,)
+        return None if rows is None else int(rows), not any(obstacles)
 
     def kind(self, native: str) -> Kind | None:
         """Return the canonical kind of a native type as the catalogue writes it; None if it has none."""
@@ -260,6 +263,11 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
     def estimate_scan(self, session: Session, sql: str) -> ScanEstimate | None:
         """Return what the planner expects a SELECT to read of stored tables; None if the engine reports no such estimate."""
         return None
+
+    def estimate_each(self, session: Session, statements: Sequence[str]) -> list[int]:
+        """Return how many rows the planner expects each of several SELECTs of one table to read, asked for at once; empty if the engine
+        reports no such estimates."""
+        return []
 
     def server_times(self, session: Session, process_ids: Collection[int], seconds: float) -> ServerTimes | None:
         """Return what the server recorded of the statements that sessions, by their process ids, began in the last so many seconds.

@@ -54,7 +54,7 @@ class Table:
 
     ``sql`` is its name or path as SQL text for FROM, ``primary_key`` the key's columns in order (empty: none), ``estimate`` the engine's
     estimate of the number of rows (None: unknown), ``names`` its schema and name (empty for files, and where the catalogue is not asked),
-    ``in_parts`` whether an index has one part for each part of the table, so that it does not yield all rows in its order.
+    ``yields_in_order`` whether the primary key's index yields all rows in its order, for little more than a scan reads.
     """
 
     sql: str
@@ -62,7 +62,7 @@ class Table:
     primary_key: tuple[str, ...]
     estimate: int | None
     names: tuple[str, ...] = ()
-    in_parts: bool = False
+    yields_in_order: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -330,6 +330,13 @@ class MySQL(MySQLWriting, MySQLText):
         stored = [line for line in lines if line["table"] and not str(line["table"]).startswith("<")]
         return ScanEstimate(sum(int(line["rows"] or 0) for line in stored), any(line["type"] in ("ALL", "index") for line in stored))
 
+    def estimate_each(self, session: Session, statements: Sequence[str]) -> list[int]:
+        # One line for each, but for the one of the union itself; it names no table where the server knows that no row can meet a condition.
+        assert isinstance(session, DriverSession)
+        lines = session.query_dicts("EXPLAIN FORMAT=TRADITIONAL " + "\nUNION ALL\n".join(statements))
+        found = [int(line["rows"] or 0) for line in lines if not str(line["table"] or "").startswith("<")]
+        return found if len(found) == len(statements) else []
+
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         # lock_wait_timeout is for metadata and table locks, innodb_lock_wait_timeout for row locks; both in whole seconds, at least 1.
         # https://dev.mysql.com/doc/refman/9.4/en/server-system-variables.html#sysvar_lock_wait_timeout

@@ -24,7 +24,7 @@ from dialects.pooler import Probe, refuse_lent_sessions
 from dialects.postgres_copy import LINES
 from dialects.postgres_errors import translate_error
 from dialects.postgres_hashes import PostgresHashes
-from dialects.postgres_plans import is_full_scan, table_scans
+from dialects.postgres_plans import is_full_scan, rows_of_branches, table_scans
 from dialects.postgres_session import PostgresSession
 from dialects.session import Driver
 from dialects.time_text import MICROSECOND
@@ -65,6 +65,7 @@ class Postgres(PostgresHashes):
     constant at once, by which the planner sees that no row is skipped, so that workers may read the subquery in parallel.
     https://www.postgresql.org/docs/current/queries-limit.html, is_simple_subquery() in prepjointree.c, limit_needed() in planner.c"""
     HAS_LATERAL = True
+    ORDERS_UUIDS = True
     TAKES_SEVERAL_STATEMENTS = True
     MAX_JOINED_BYTES: int = 1 << 26
     """Of STRING_AGG, whose result has at most 1 GB. https://www.postgresql.org/docs/current/functions-aggregate.html"""
@@ -302,6 +303,11 @@ class Postgres(PostgresHashes):
         output = session.query(f"EXPLAIN (FORMAT JSON) {sql}")[0][0]
         scans = list(table_scans((json.loads(output) if isinstance(output, str) else output)[0]["Plan"]))
         return ScanEstimate(sum(int(scan["Plan Rows"]) for scan in scans), any(is_full_scan(scan) for scan in scans))
+
+    def estimate_each(self, session: Session, statements: Sequence[str]) -> list[int]:
+        output = session.query("EXPLAIN (FORMAT JSON) " + "\nUNION ALL\n".join(statements))[0][0]
+        found = rows_of_branches((json.loads(output) if isinstance(output, str) else output)[0]["Plan"])
+        return found if len(found) == len(statements) else []
 
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         return [

@@ -346,7 +346,7 @@ class Redshift(RedshiftWriting, Postgres):
             rows = session.query(self.catalogue_query("table_info", names))
         except errors.AccessDenied:
             rows = []
-        return (int(rows[0][0]), False) if rows and rows[0][0] is not None else super()._read_size(session, names)
+        return (int(rows[0][0]), True) if rows and rows[0][0] is not None else super()._read_size(session, names)
 
     def database_id(self, url: Url) -> str:
         return f"{self.name}://{place_of(url)}:{url.port or self.DEFAULT_PORT}/{url.database}"

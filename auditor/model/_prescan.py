@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from auditor.model._side import AnySide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,9 @@ class Prescan:
     """Whether rows are hashed as bytes that need no escapes, as both engines can; otherwise each as its row text."""
     groups: int = 0
     """Into about how many stretches the keys are grouped where partitions are buckets of a hash; 0 if the whole table is one."""
+    cuts: dict[AnySide, tuple[str, ...]] = field(default_factory=dict)
+    """Where partitions are buckets of a hash and stretches have digests: SQL of the first value of each stretch in the key's first column,
+    ascending, and of the end of the last, by side; empty otherwise."""
 
     def __str__(self) -> str:
         how = ", by one hash of many rows," if self.used and self.digest_rows else ","

@@ -13,7 +13,7 @@ from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.errors import PlanError
 from auditor.model import Chunk, Method, Plan, Side, SidePlan, Slice, parse_time
-from auditor.planning import introspect, planner, prescan, shards, slicing, watermark, zones
+from auditor.planning import introspect, key_cuts, planner, prescan, shards, slicing, watermark, zones
 from auditor.planning.columns import Endpoint
 
 
@@ -25,7 +25,9 @@ def build_plan(name: str, audit: Audit, reader: Reader, unequal_shares: Sequence
     """
     tables = introspect.describe_tables(reader, audit)
     plan = finish_plan(draft_plan(name, audit, reader, tables, None, None), audit, reader, tables)
-    return plan if unequal_shares is None else replace(plan, prescan=prescan.decide(plan, audit, unequal_shares, tables=tables))
+    if unequal_shares is None:
+        return plan
+    return replace(plan, prescan=key_cuts.cut_by_key(reader, plan, prescan.decide(plan, audit, unequal_shares, tables=tables), tables))
 
 
 def draft_plan(

@@ -27,29 +27,34 @@ def find_digest_rows(plan: Plan, ends: Mapping[Side, Endpoint]) -> tuple[int, in
     They have one where both tables have the audit's integer key as their primary key, so that an index yields the rows in its order, and
     where the columns' types, or a limit that costs little, say how long the texts of so many rows can be.
     """
-    if plan.partitioning.strategy != "range" or not _is_primary_key(plan, ends):
+    if plan.partitioning.strategy != "range" or not has_primary_key(plan, ends):
+        return 0, 0
+    if {native.name for native in plan.columns[0].native.values()} != {"integer"}:
         return 0, 0
     if plan.least is None or plan.greatest is None or not -KEYS < plan.least <= plan.greatest < KEYS:
         return 0, 0
-    most = AIM_ROWS * 4
-    for side in SIDES:
-        row = most_bytes(plan.columns, side, plan.salt)
-        if row is None:
-            return 0, 0
-        most = min(most, ends[side].dialect.MAX_JOINED_BYTES // row)
+    most = most_joined_rows(plan, ends)
     partitions = int(min(AIM_ROWS, most / ROOM) // plan.rows_per_partition)
     return (most, partitions) if partitions and most >= LEAST_ROWS else (0, 0)
 
 
-def _is_primary_key(plan: Plan, ends: Mapping[Side, Endpoint]) -> bool:
-    """Return whether the key is one integer column, and by itself the primary key of both tables."""
-    if plan.key > 1 or set(plan.read_sides) != set(SIDES):
+def has_primary_key(plan: Plan, ends: Mapping[Side, Endpoint]) -> bool:
+    """Return whether the audit's key is the primary key of both tables, column by column, and its index yields all rows in its order."""
+    if set(plan.read_sides) != set(SIDES):
         return False
-    column = plan.columns[0]
+    keys = {side: [column.expression[side] for column in plan.key_columns] for side in SIDES}
     return all(
-        len(end.table.primary_key) == 1
-        and not end.table.in_parts
-        and column.expression[side] == end.dialect.quote(end.table.primary_key[0])
-        and column.native[side].name == "integer"
+        keys[side] == [end.dialect.quote(name) for name in end.table.primary_key] and end.table.yields_in_order
         for side, end in ends.items()
     )
+
+
+def most_joined_rows(plan: Plan, ends: Mapping[Side, Endpoint]) -> int:
+    """Return the most rows whose texts both engines hash as one; 0 where the columns' types do not say how long these can be."""
+    most = AIM_ROWS * 4
+    for side in SIDES:
+        row = most_bytes(plan.columns, side, plan.salt)
+        if row is None:
+            return 0
+        most = min(most, ends[side].dialect.MAX_JOINED_BYTES // row)
+    return most

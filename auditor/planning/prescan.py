@@ -15,7 +15,7 @@ from statistics import mean
 
 import dialects
 from auditor.config import Audit
-from auditor.model import SIDES, Method, Partitioning, Plan, Prescan, Side, SidePlan
+from auditor.model import SIDES, Chunk, Method, Partitioning, Plan, Prescan, Side, SidePlan
 from auditor.planning.columns import Endpoint
 from auditor.planning.digests import find_digest_rows
 from auditor.planning.planner import NO_SPILL_FACTOR
@@ -80,7 +80,10 @@ def plan_of_stretches(plan: Plan) -> Plan:
     stretches = replace(plan, method="signature", t=0, partitioning=how)
     if not found.digest_rows:
         return replace(stretches, joins_words=True, hashes_bytes=found.hashes_bytes)
-    sides = {side: _with_other_chunks(here, how.size) for side, here in plan.sides.items()}
+    if found.cuts:  # a stretch has to be in one chunk, and a primary key is never NULL
+        sides = {side: replace(here, chunks=(Chunk(),), chunk_keys=0) for side, here in plan.sides.items()}
+    else:
+        sides = {side: _with_other_chunks(here, how.size) for side, here in plan.sides.items()}
     return replace(stretches, sides=sides, digest_rows=found.digest_rows)
 
 

@@ -25,6 +25,7 @@ from auditor.history.left_out import LeftOut
 from auditor.model import Method, Partitioning, Plan, Progress, Report, Side, Slice, State, Step, Verdict
 from auditor.planning import build, index_check, introspect, planner, shards, watermark
 from auditor.planning.columns import Endpoint
+from auditor.planning.key_cuts import cut_by_key
 from auditor.planning.prescan import decide as decide_prescan
 from auditor.run import distributions, in_flight, ladder, live_run, live_scan, overdue, prescan, schemas, shard_results
 from auditor.run.aligning import NOT_STORED, Aligning, Holds
@@ -238,7 +239,8 @@ class AuditRun:
             plan = build.restrict_to_partitions(plan, self.earlier.choose_partitions(plan))
         self.share_read = build.share_of_partitions(plan)
         found_by = self.steps[-1].method if self.steps and self.steps[-1].verdict is Verdict.MISMATCH else None
-        plan = replace(plan, prescan=decide_prescan(plan, self.audit, self.earlier.unequal_shares, found_by, tables))
+        wanted = decide_prescan(plan, self.audit, self.earlier.unequal_shares, found_by, tables)
+        plan = replace(plan, prescan=cut_by_key(self.reader, plan, wanted, tables))
         self.plan = check_chunks(self.reader, plan)
         return self.plan
 

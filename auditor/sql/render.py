@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import sql_templates
 from auditor.model import NULL_PARTITION, Chunk, ColumnPlan, Plan, Side, consecutive_ranges
-from auditor.sql import counts, power_sums, stretches
+from auditor.sql import counts, key_ranges, power_sums, stretches
 from auditor.sql.batches import cut_into_batches, number_size
 from auditor.sql.key_number import bucket, key_number, partition
 from auditor.sql.minhash import minima
@@ -129,7 +129,9 @@ def _join_columns(items: list[str]) -> str:
 
 
 def group_condition(plan: Plan, side: Side, dialect: Dialect, numbers: Sequence[int]) -> str:
-    """Return the condition of the rows in groups of keys, by id, of a plan whose partitions are such groups."""
+    """Return the condition of the rows in groups of keys, by id, of a plan whose partitions are such groups, or stretches between cuts."""
+    if plan.prescan and plan.prescan.cuts:
+        return key_ranges.condition(plan, side, numbers)
     group = partition(plan, side, dialect)
     known = [str(number) for number in numbers if number != NULL_PARTITION]
     conditions = [f"{group} IN ({', '.join(known)})"] if known else []

@@ -12,12 +12,13 @@ than several.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from itertools import groupby, pairwise
 
 import sql_templates
 from auditor.canonical import BAR, TEXT_KINDS
 from auditor.model import Chunk, ColumnPlan, Plan, Side
+from auditor.sql import key_ranges
 from auditor.sql.row_text import digest, mark_null, operand
 from auditor.sql.user_sql import checked
 from dialects import Dialect, Kind
@@ -49,31 +50,66 @@ OTHER_KINDS = frozenset({"boolean", "integer", "float32", "float64", "year", "da
 
 def digests(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, where: str) -> str:
     """Return the statement that reads one row per stretch of a chunk: see ``render.result_columns``. ``where`` selects the chunk's rows."""
+    common = {
+        "words": _words([dialect.word("digest", 15 * word + 1, 15) for word in range(WORDS)]),
+        "digest": dialect.digest_of_rows("v", NEXT_ROW),
+        "most": str(plan.digest_rows),
+        "row": _limited_bytes(plan, side, dialect),
+        "table": plan.sides[side].table,
+    }
+    if plan.prescan and plan.prescan.cuts:
+        return _digests_between_cuts(plan, side, dialect, where, common)
     width, key = plan.partitioning.size, plan.columns[0].expression[side]
     assert plan.least is not None and plan.greatest is not None, "only of keys that are known to lie between two integers"
     first = (plan.least if chunk.first is None else chunk.first) // width
     end = plan.greatest if chunk.end is None else chunk.end - 1
     last = first if chunk.null_key else max(first, end // width)  # a primary key is not NULL, so that such a chunk has no rows
-    common = {
-        "words": ",\n  ".join(f"{dialect.word('digest', 15 * word + 1, 15)} AS word_{word}" for word in range(WORDS)),
-        "digest": dialect.digest_of_rows("v", NEXT_ROW),
-        "most": str(plan.digest_rows),
-        "key": key,
-        "row": _limited_bytes(plan, side, dialect),
-        "table": plan.sides[side].table,
-    }
+    common |= {"key": f"{key} AS k,", "least": "MIN(k)", "greatest": "MAX(k)"}
     if dialect.HAS_LATERAL:
-        holes = {"first": str(first), "last": str(last), "where": f"{where} AND {_within(key, 'partition_id', width)}"}
+        series = f"GENERATE_SERIES(CAST({first} AS BIGINT), CAST({last} AS BIGINT)) AS stretches(partition_id)"
+        holes = {"stretches": series, "order": key, "where": f"{where} AND {_within(key, 'partition_id', width)}"}
         return checked(sql_templates.fill(dialect.template("stretches"), {**common, **holes}), dialect)
+    return _one_by_one(
+        {n: f"{where} AND {key} >= {n * width} AND {key} < {(n + 1) * width}" for n in range(first, last + 1)}, dialect, common
+    )
+
+
+def _digests_between_cuts(plan: Plan, side: Side, dialect: Dialect, where: str, common: dict[str, str]) -> str:
+    """Return the statement of all stretches of a key that was cut, and of the rows in none."""
+    assert plan.prescan is not None
+    key, cuts = plan.columns[0].expression[side], plan.prescan.cuts[side]
+    no_key = dict.fromkeys(("least", "greatest"), dialect.as_bigint("NULL"))
+    common |= {"key": "", **no_key}
+    holes = {
+        "words": _words(["0"] * WORDS),
+        "table": common["table"],
+        "where": f"{where} AND ({key_ranges.condition(plan, side, [key_ranges.OUTSIDE])})",
+    }
+    outside = sql_templates.fill(dialect.template("stretch_outside"), {**no_key, **holes}).rstrip()
+    if dialect.HAS_LATERAL:
+        values = ", ".join(f"({number}, {first}, {end})" for number, (first, end) in enumerate(pairwise(cuts), 1))
+        holes = {
+            "stretches": f"(VALUES {values}) AS stretches(partition_id, first_key, end_key)",
+            "order": ", ".join(column.expression[side] for column in plan.key_columns),
+            "where": f"{where} AND {key} >= first_key AND {key} < end_key",
+        }
+        inside = sql_templates.fill(dialect.template("stretches"), {**common, **holes})
+    else:
+        numbers = range(1, len(cuts))
+        inside = _one_by_one({n: f"{where} AND {key_ranges.condition(plan, side, [n])}" for n in numbers}, dialect, common)
+    return checked(f"{outside}\nUNION ALL\n{inside}", dialect)
+
+
+def _one_by_one(conditions: Mapping[int, str], dialect: Dialect, common: Mapping[str, str]) -> str:
+    """Return the statement that reads stretches, by number and condition of their rows, each by a subquery of its own."""
     template = dialect.template("stretch")
-    each = [
-        sql_templates.fill(
-            template, {**common, "stretch": str(n), "where": f"{where} AND {key} >= {n * width} AND {key} < {(n + 1) * width}"}
-        )
-        for n in range(first, last + 1)
-    ]
+    each = [sql_templates.fill(template, {**common, "stretch": str(n), "where": where}) for n, where in conditions.items()]
     checked(each[0], dialect)
     return "\nUNION ALL\n".join(one.rstrip() for one in each)
+
+
+def _words(sql: Sequence[str]) -> str:
+    return ",\n  ".join(f"{word} AS word_{number}" for number, word in enumerate(sql))
 
 
 def _within(key: str, number: str, width: int) -> str:

@@ -13,12 +13,12 @@ FROM (
     ${stretch} AS partition_id,
     COUNT(*) AS row_count,
     CASE WHEN COUNT(*) <= ${most} THEN COUNT(*) ELSE 0 END AS hashed,
-    MIN(k) AS key_min,
-    MAX(k) AS key_max,
+    ${least} AS key_min,
+    ${greatest} AS key_max,
     ${digest} AS digest
   FROM (
     SELECT
-      ${key} AS k,
+      ${key}
       ${row} AS v
     FROM ${table} FORCE INDEX (PRIMARY)
     WHERE ${where}

@@ -1,8 +1,8 @@
--- One row per column of the primary key, in the table's order.
+-- One row per column of the primary key, in the key's order.
 SELECT a.attname
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'
 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (p.conkey)
 WHERE n.nspname = ${schema} AND c.relname = ${table}
-ORDER BY a.attnum
+ORDER BY ARRAY_POSITION(p.conkey, a.attnum)

@@ -18,7 +18,7 @@ from sqlglot import exp
 import dialects
 import sql_templates
 from auditor import service
-from auditor.model import Chunk, Plan, Prescan
+from auditor.model import SIDES, Chunk, Plan, Prescan, Side
 from auditor.pipeline.dump_columns import dump_columns
 from auditor.planning import target_schema
 from auditor.planning.prescan import plan_of_stretches
@@ -68,6 +68,7 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
     found["prescan_groups"] = render.summary(plan_of_stretches(grouped), "source", dialect, Chunk())
     if dialect.MAX_JOINED_BYTES:
         as_bytes = replace(grouped, prescan=Prescan(used=True, why="", groups=256, hashes_bytes=True))
+        found["prescan_cuts"] = _statement_between_cuts(dialect)
         found["prescan_bytes"] = render.summary(plan_of_stretches(as_bytes), "source", dialect, Chunk())
     exact = plan_of(dialect, "exact", "range")
     found["dump_rows"] = _dump_statement(dialect)
@@ -91,6 +92,13 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
         values |= {"sessions": "41, 42", "seconds": "60"}
         found[name] = sql_templates.fill(template, {hole: values[hole] for hole in sql_templates.holes(template)})
     return found
+
+
+def _statement_between_cuts(dialect: Dialect) -> str:
+    """Return the statement of digests between cuts of a key."""
+    cuts: dict[Side, tuple[str, ...]] = dict.fromkeys(SIDES, ("1", "34", "67", "100"))
+    plan = replace(plan_of(dialect, "exact", "hash"), prescan=Prescan(used=True, why="", groups=3, digest_rows=20_000, cuts=cuts))
+    return render.summary(plan_of_stretches(plan), "source", dialect, Chunk())
 
 
 def _dump_statement(dialect: Dialect) -> str:

@@ -106,10 +106,10 @@ def test_stretches_are_about_64_unions_of_partitions() -> None:
     assert plan_of_stretches(plan(days)).partitioning == days
 
 
-def described(made: Plan, name: str = "mysql", primary_key: tuple[str, ...] = ("id",), in_parts: bool = False) -> dict[Side, Endpoint]:
+def described(made: Plan, name: str = "mysql", primary_key: tuple[str, ...] = ("id",), in_order: bool = True) -> dict[Side, Endpoint]:
     """Return both tables as an engine's catalogue has them."""
     dialect = dialects.get(name)
-    table = Table("t", (), primary_key, None, (), in_parts)
+    table = Table("t", (), primary_key, None, (), in_order)
     return {side: Endpoint("c", "c: t", dialect, table) for side in SIDES}
 
 
@@ -147,7 +147,7 @@ def test_digests_need_the_order_of_a_primary_key_on_both_sides() -> None:
     assert not decide(made, audit(), ()).digest_rows, "live summaries are sums"
     for tables in (
         described(made, primary_key=()), described(made, primary_key=("id", "c0")), described(made, primary_key=("c0",)),
-        described(made, in_parts=True), described(made, name="duckdb"),
+        described(made, in_order=False), described(made, name="duckdb"),
         {**described(made), "target": described(made, primary_key=())["target"]},
     ):  # fmt: skip
         assert find_digest_rows(made, tables) == (0, 0)

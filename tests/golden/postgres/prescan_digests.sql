@@ -23,7 +23,7 @@ CROSS JOIN LATERAL (
     FROM "shop"."orders"
     WHERE "id" >= 16000 AND "id" < 48000 AND "id" >= partition_id * 16384 AND "id" < partition_id * 16384 + 16384
     ORDER BY "id"
-    LIMIT 20000 + 1
+    LIMIT (SELECT 20000 + 1)
   ) ordered_rows
 ) digested_rows
 WHERE row_count > 0
