@@ -49,7 +49,7 @@ def run(
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
-            env={**os.environ, **(environment or {})},
+            env={**_environment(), **(environment or {})},
             cwd=cwd,
             text=True,
             start_new_session=True,
@@ -70,6 +70,11 @@ def run(
         out.seek(0)
         err.seek(0)
         return CompletedCommand(process.returncode, seconds, sampler.peak, out.read(), err.read(), timed_out)
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment without a ban on compiled modules: installed programs have them, and one run from its sources would not."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 class _MemorySampler(threading.Thread):
