@@ -28,8 +28,8 @@ CHUNK_ROWS = 262144
 COLUMN_CHUNK_ROWS = 1 << 26
 """Most rows per statement on a column store."""
 
-SNAPSHOT_ROWS = 1 << 23
-"""Most rows of a table for which one snapshot is held while a whole side is read; beyond, each chunk has its own."""
+SNAPSHOT_ROWS = 1 << 25
+"""Most rows of a table for which one snapshot is held while a whole side is read, for some two minutes; beyond, each chunk has its own."""
 
 NO_SPILL_FACTOR = 4
 """Factor on CHUNK_ROWS for row stores that do not spill: each further chunk costs a query plan and compiled expressions."""

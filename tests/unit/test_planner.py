@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -288,6 +289,23 @@ def test_partition_strategy_is_chosen_by_type_and_bounds(native: str, bounds: Bo
     partitioning = finish_plan(native, bounds).partitioning
     assert str(partitioning) == strategy
     assert partitioning.why
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "snapshot"),
+    [
+        (None, {}, "whole"),
+        (33_554_432, {}, "whole"),
+        (33_554_433, {}, "per_chunk"),
+        (33_554_433, {"snapshot": "whole"}, "whole"),
+        (1, {"snapshot": "per_chunk"}, "per_chunk"),
+    ],
+)
+def test_one_snapshot_is_held_of_tables_that_are_read_soon(rows: int | None, settings: dict[str, Any], snapshot: str) -> None:
+    small, table = end("mysql", {"id": "bigint"}), end("mysql", {"id": "bigint"})
+    large = replace(table, table=replace(table.table, estimate=rows))
+    for both in (ends(small, large), ends(large, small)):
+        assert planning.draft("a", audit(key=["id"], **settings), both).snapshot == snapshot
 
 
 def test_composite_key_uses_hash_partitions() -> None:
