@@ -18,7 +18,9 @@ NOTES = """\
 Seconds of the auditor with its default settings and no history, and of the fastest other tool that compares across engines and was
 right; "times as fast" is their ratio, below 1.0 the row is lost. "Without pre-scan" is the same ratio of a run that begins without one,
 as after runs that found many differences. The tools of Percona's toolkit compare servers of one family by a CRC32 of each row; their
-ratio stands beside. "Load" is the machine's load average when the scenario began, where it was recorded.
+ratio stands beside. "Load" is the machine's load average when the scenario began, where it was recorded. Rows come from several runs,
+on machines of one kind and of different speed, and a tool that a later run left out keeps its earlier row: seconds of different runs
+("Measured by", below) do not compare.
 """
 
 

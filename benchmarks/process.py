@@ -49,7 +49,7 @@ def run(
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
-            env={**_environment(), **(environment or {})},
+            env={**inherited_environment(), **(environment or {})},
             cwd=cwd,
             text=True,
             start_new_session=True,
@@ -72,8 +72,11 @@ def run(
         return CompletedCommand(process.returncode, seconds, sampler.peak, out.read(), err.read(), timed_out)
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment without a ban on compiled modules: installed programs have them, and one run from its sources would not."""
+def inherited_environment() -> dict[str, str]:
+    """Return this process's environment without a ban on compiled modules.
+
+    Installed programs have theirs compiled; with the ban, one that runs from its sources would compile them at each start.
+    """
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 

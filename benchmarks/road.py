@@ -194,7 +194,7 @@ def _run(road: Road, folder: Path, source: str, urls: Mapping[str, str], environ
 def _running(folder: Path, more: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Run the pipeline for the block, and end it by SIGTERM. Raises RuntimeError if it fails."""
     command = [sys.executable, "-m", "auditor", "pipeline", "run", PIPELINE]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **more}
+    environment = {**process.inherited_environment(), "PYTHONPATH": str(Path(__file__).parents[1]), **more}
     with (folder / "log").open("wb") as log:
         pipeline = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True)
         try:
