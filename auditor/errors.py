@@ -17,6 +17,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── SerializationConflict                retryable
     │   ├── StatementCancelled                   retryable
     │   ├── StatementRefused
+    │   ├── ResultIncomplete                     a result was cut between the server and the auditor
     │   ├── UnloadFailed                         what Redshift unloaded to S3 cannot be read
     │   ├── FilesUnreachable                     retryable  files that Redshift loads cannot be written to S3, or deleted there
     │   ├── NoSuchObject              exit 2
@@ -39,6 +40,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── ValueRefused                                    a row that a pipeline's filter or target cannot take
     │   └── ScanRefused                                     a large table without an index on its key, and no force
     ├── ColumnsChanged                exit 3     retryable  a table's columns changed while a run read it
+    ├── ReadingContradicted           exit 3                what a run read is not what a check of another kind reads
     ├── StagingFailed             exit 3     retryable  a pipeline's parts could not be written or read
     │   ├── StagingFull
     │   └── PartDamaged                                     a part is not what the manifest says of it
@@ -92,7 +94,8 @@ from __future__ import annotations  # noqa: I001 - a line for each name below wo
 
 from dialects.errors import (
     AccessDenied, AuditorError, BadUrl, ConnectionLost, DriverMissing, EngineBroken, EngineError, FilesUnreachable, LockTimeout,
-    NoSuchObject, SerializationConflict, ServerSilent, ServerTooOld, SessionNotKept, SnapshotLost, StatementCancelled, StatementRefused,
+    NoSuchObject, ResultIncomplete,
+    SerializationConflict, ServerSilent, ServerTooOld, SessionNotKept, SnapshotLost, StatementCancelled, StatementRefused,
     StatementTimeout, UnloadFailed, Unreachable,
 )  # fmt: skip
 
@@ -103,7 +106,8 @@ __all__ = [
     "LiveSummariesUnusable", "LiveSummariesWrong", "LockTimeout", "LogRefused", "MayOnlyRead", "MergeFailed", "NoKey", "NoSuchObject",
     "NotOurTable", "NotResumable", "NotifyError",
     "OffsetWentBack", "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
-    "PositionLost", "QueueFull", "ReaderReplaced", "ResultError", "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict",
+    "PositionLost", "QueueFull", "ReaderReplaced", "ReadingContradicted", "ResultError",
+    "ResultIncomplete", "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict",
     "ServerSilent", "ServerTooOld", "SessionNotKept", "SnapshotLost", "SourceReplaced", "SourceTaken", "StagingFailed", "StagingFull",
     "StatementCancelled", "StatementRefused", "StatementTimeout", "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew",
     "StoreUnavailable", "TableShared", "TableStopped", "Unauthorised", "UnknownAudit", "UnknownPatch", "UnknownPipeline",
@@ -171,6 +175,10 @@ class ColumnsChanged(AuditorError):
     """A table's columns changed while it was read, so that nothing is claimed about it; run the audit again."""
 
     retryable = True
+
+
+class ReadingContradicted(AuditorError):
+    """What a run read of a table is not what a check reads in another way, so nothing is claimed about it; report a bug if it repeats."""
 
 
 class StagingFailed(AuditorError):

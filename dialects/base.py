@@ -14,9 +14,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+import sql_templates
 from dialects.arithmetic import Arithmetic
 from dialects.catalogue import Column, Place, ScanEstimate, ServerTimes, Table, TableName
-from dialects.errors import AuditorError, NoSuchObject, StatementRefused
+from dialects.errors import AuditorError, NoSuchObject, ResultIncomplete, StatementRefused
 from dialects.hashes import Hashes
 from dialects.kinds import Kind, parse_native, refine
 from dialects.names import Names
@@ -150,6 +151,14 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
         """
         return f"{self.name}://{url.host or 'localhost'}:{url.port or self.DEFAULT_PORT or ''}/{url.database}"
 
+    def counted(self, sql: str) -> str:
+        """Return a statement whose rows are those of a SELECT, in any order, with how many they are in front of each.
+
+        The names of the SELECT's columns must differ. Where it has no rows there is a single one of NULLs. So a result that was cut is
+        recognised, to the last row: see ``Session.stream_whole``.
+        """
+        return sql_templates.fill(self.template("counted"), {"statement": sql.rstrip()})
+
     # the catalogue
 
     def knows_zone(self, session: Session, zone: str) -> bool:
@@ -170,7 +179,7 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
         asked = [part.lower() for part in (schema, name) if part is not None]
         columns_by_table: dict[tuple[str, str], list[Column]] = {}
         names = {"schema": self.literal(schema), "table": self.literal(name)}
-        for in_schema, table, column, native, nullable, *loose in session.query(self.catalogue_query("columns", names)):
+        for in_schema, table, column, native, nullable, *loose in session.query_listed(self.catalogue_query("columns", names)):
             if [str(in_schema).lower(), str(table).lower()][-len(asked) :] != asked:
                 continue  # a catalogue's collation may take "ete" for "été"
             collation = str(loose[0]) if loose and loose[0] is not None else None
@@ -189,7 +198,7 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
 
     def list_tables(self, session: Session) -> list[TableName]:
         """Return the tables and views in the session's database, ordered by their names."""
-        rows = session.query(self.catalogue_query("tables", {}))
+        rows = session.query_listed(self.catalogue_query("tables", {}))
         return [TableName(str(schema), str(name), bool(is_view), bool(is_visible)) for schema, name, is_view, is_visible in rows]
 
     def protections(self, session: Session, table: Table, template: str = "protections") -> list[str]:
@@ -212,7 +221,7 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
 
     def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
         literals = {"schema": self.literal(names[0]), "table": self.literal(names[1])}
-        key = [str(row[0]) for row in session.query(self.catalogue_query("primary_key", literals))]
+        key = [str(row[0]) for row in session.query_listed(self.catalogue_query("primary_key", literals))]
         rows, yields_in_order = self._read_size(session, literals)
         return Table(self.table(*names), tuple(columns), tuple(key), rows, names, yields_in_order)
 
@@ -326,8 +335,36 @@ class Session(Loading, ABC):
         """As ``stream``, for a result of about so many rows, which may come another way where they are many."""
         return self.stream(sql)
 
+    def stream_whole(self, sql: str, rows: int = 0) -> Iterator[ColumnBatch]:
+        """As ``stream_many``, of a SELECT whose columns have different names, and in any order: all rows, or ResultIncomplete."""
+        return _hold_whole(self.stream_many(self.dialect.counted(sql), rows))
+
+    def query_whole(self, sql: str) -> list[tuple[Any, ...]]:
+        """As ``query``, of a SELECT whose columns have different names, and in any order: all rows, or ResultIncomplete."""
+        rows = self.query(self.dialect.counted(sql))
+        columns: ColumnBatch = list(zip(*rows, strict=True))
+        return [row for batch in _hold_whole(iter([columns] if rows else [])) for row in zip(*batch, strict=True)]
+
+    def query_listed(self, sql: str) -> list[tuple[Any, ...]]:
+        """As ``query``, of a SELECT whose last column says how many rows there are: all rows, without that column, or ResultIncomplete."""
+        rows = self.query(sql)
+        if rows and len(rows) != int(rows[0][-1]):
+            raise ResultIncomplete(f"the server sent {len(rows):,} of a list's {int(rows[0][-1]):,} rows; {CUT}")
+        return [row[:-1] for row in rows]
+
+    def query_row(self, sql: str) -> tuple[Any, ...]:
+        """Run a statement that has one row and return it. Raises ResultIncomplete if none arrives."""
+        rows = self.query(sql)
+        if len(rows) != 1:
+            raise ResultIncomplete(f"the server sent {len(rows):,} rows of a result that has one; {CUT}")
+        return rows[0]
+
     def summarise(self, sql: str) -> Iterator[ColumnBatch]:
-        """Run a statement with one row per partition and yield its result batch by batch."""
+        """Run a statement with one row per partition and yield its result batch by batch: all rows, or ResultIncomplete."""
+        return _hold_whole(self.stream_summaries(self.dialect.counted(sql)))
+
+    def stream_summaries(self, sql: str) -> Iterator[ColumnBatch]:
+        """As ``stream``, for a statement with few rows that reads many."""
         return self.stream(sql)
 
     @abstractmethod
@@ -398,3 +435,24 @@ class Session(Loading, ABC):
         """Close the snapshot."""
         for statement in self.dialect.END_SNAPSHOT:
             self.execute(statement)
+
+
+CUT = (
+    "a setting of the server, what is between, or the driver cuts results (on MySQL and MariaDB sql_select_limit does): find and undo"
+    " that, and run the audit again"
+)
+
+
+def _hold_whole(batches: Iterator[ColumnBatch]) -> Iterator[ColumnBatch]:
+    """Yield the columns of a counted statement without what counts its rows. Raises ResultIncomplete at the end if rows are missing."""
+    arrived, total = 0, None
+    for counts, *columns in batches:
+        if total is None and len(counts):
+            total = 0 if counts[0] is None or counts[0] != counts[0] else int(counts[0])
+        if total:
+            arrived += len(counts)
+            yield columns
+    if total is None:
+        raise ResultIncomplete(f"the server sent nothing of a result, not even how many rows it has; {CUT}")
+    if arrived != total:
+        raise ResultIncomplete(f"the server sent {arrived:,} of a result's {total:,} rows; {CUT}")

@@ -88,6 +88,10 @@ class StatementRefused(EngineError):
     """The database could not run a statement."""
 
 
+class ResultIncomplete(EngineError):
+    """A result did not arrive as a whole: a setting of the server, what is between, or the driver cuts results; find and undo that."""
+
+
 class NoSuchObject(EngineError):
     """The database has no such table, column or schema."""
 

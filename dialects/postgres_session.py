@@ -28,11 +28,11 @@ class PostgresSession(DriverSession):
         super().allow_workers(workers)
         self._reads_at_once = workers > 0
 
-    def summarise(self, sql: str) -> Iterator[ColumnBatch]:
+    def stream_summaries(self, sql: str) -> Iterator[ColumnBatch]:
         # The statement of a cursor is never run in parallel.
         # https://www.postgresql.org/docs/current/when-can-parallel-query-be-used.html
         if not self._reads_at_once:
-            return super().summarise(sql)
+            return super().stream_summaries(sql)
         rows = self.query(sql)
         return iter([list(zip(*rows, strict=True))] if rows else [])
 

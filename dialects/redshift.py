@@ -119,7 +119,7 @@ class Redshift(RedshiftWriting, Postgres):
         database, schema, name = place.parts
         literals = {"database": self.literal(database), "schema": self.literal(schema), "table": self.literal(name)}
         columns: dict[tuple[str, ...], list[Column]] = {}
-        for *names, column, native, nullable in session.query(self.catalogue_query("all_columns", literals)):
+        for *names, column, native, nullable in session.query_listed(self.catalogue_query("all_columns", literals)):
             found = Column(str(column), str(native), self.kind(str(native)), bool(nullable))
             columns.setdefault(tuple(map(str, names)), []).append(found)
         return [Table(self.table(*names), tuple(found), (), None, names) for names, found in columns.items()]

@@ -111,6 +111,11 @@ class RedshiftSession(PostgresSession):
             return self.stream(sql)
         return self.unloading.fetch(sql, self.execute, self._count_unloaded, self._add_unloaded)
 
+    def stream_whole(self, sql: str, rows: int = 0) -> Iterator[ColumnBatch]:
+        # Rows that are unloaded are counted by the server itself.
+        is_unloaded = self.unloading is not None and rows >= redshift_unload.ROWS
+        return self.stream_many(sql, rows) if is_unloaded else super().stream_whole(sql, rows)
+
     def _count_unloaded(self) -> int:
         # https://docs.aws.amazon.com/redshift/latest/dg/PG_LAST_UNLOAD_COUNT.html
         return int(self.query("SELECT PG_LAST_UNLOAD_COUNT()")[0][0])

@@ -40,6 +40,8 @@ class EarlierRuns:
     """What the last runs did not compare."""
     digest: Digest = not_stored
     """What is stored in place of a masked value."""
+    proved: frozenset[str] = frozenset()
+    """Shapes of statements whose rows an earlier run held against a count of the whole table."""
     partition_size: int | None = None
     """Keys in each partition of a rolling audit, which its runs have to share."""
 
@@ -55,6 +57,8 @@ class Outcome:
     """What this run and those before it did not compare; None if it did not get so far."""
     may_resume: bool = True
     """Whether a resume may get further than this run did; only for a run that is not done."""
+    proved: tuple[str, ...] = ()
+    """Shapes of statements whose rows this run held against a count of the whole table."""
 
 
 class Checkpoint(Protocol):

@@ -30,6 +30,9 @@ LOOKBACK_RUNS = 30
 SWEEP_LOOKBACK_RUNS = 1000
 """Earlier runs searched for evidence that a rolling audit has read its whole table once."""
 
+MOST_PROVED = 16
+"""Shapes of statements that are remembered of an audit: of its methods, on its servers."""
+
 PRUNE_INTERVAL = 60.0
 """Seconds between two prunings of a store by one process."""
 
@@ -55,13 +58,15 @@ def load_earlier_runs(store: Store, name: str, audit: Audit, connections: Mappin
     def choose(plan: Plan) -> tuple[tuple[int, int], ...]:
         return _choose_partitions(store, name, audit, plan, done, settings)
 
+    state = audit_state.get_state(store, name)
     return EarlierRuns(
-        ended_runs=audit_state.get_state(store, name).runs,
+        ended_runs=state.runs,
         differing_shares=tuple(share for share in shares if share is not None),
         unequal_shares=tuple(unequal),
         schema=last.schema if last else None,
         choose_partitions=choose if audit.rolling else None,
         digest=masking.salted(salt.get_salt(store)),
+        proved=frozenset(state.proved),
         left_out=left_out.unpack(stored_left_out.get_left_out(store, name, settings)),
         partition_size=_last_partition_size(store, name) if audit.rolling else None,
     )
@@ -134,6 +139,9 @@ def save_result(store: Store, outcome: Outcome, limits: Retention) -> None:
         stored_left_out.save_left_out(store, report.audit, settings, left_out.pack(rows))
     # After the parts, because a finished run would not record them again.
     runs.finish_run(store, report.run, _to_store_outcome(report, outcome.partition_map))
+    if outcome.proved and report.state is State.DONE:
+        before = [one for one in audit_state.get_state(store, report.audit).proved if one not in outcome.proved]
+        audit_state.update_state(store, report.audit, proved=[*before, *outcome.proved][-MOST_PROVED:])
     if settings and (report.verified_through or report.within_threshold_through):
         verified, within = report.verified_through, report.within_threshold_through
         audit_state.update_state(store, report.audit, verified_by=settings, verified_through=verified, within_threshold_through=within)

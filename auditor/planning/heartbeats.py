@@ -45,7 +45,7 @@ def read_heartbeat(session: Session, how: Heartbeat) -> LastBeat:
     if beat is None or beat.kind is None or beat.kind.name not in TIMES:
         raise PlanError(f"the heartbeat table {place} has no column {how.column!r} that holds times")
     text = session.dialect.canonical_text(MOMENT, f"MAX({session.dialect.quote(beat.name)})", beat.kind)
-    value = session.query(checked(f"SELECT {text} FROM {tables[0].sql}", session.dialect))[0][0]
+    value = session.query_row(checked(f"SELECT {text} FROM {tables[0].sql}", session.dialect))[0]
     if value is None:
         raise PlanError(f"the heartbeat table {place} is empty: nothing proves yet what has arrived")
     is_day = beat.kind.name == "date"

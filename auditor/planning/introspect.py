@@ -70,10 +70,10 @@ def read_bounds(plan: Plan, side: Side, session: Session, rows_each: int) -> Bou
     if rows is not None and plan.slice and plan.slice.first is not None and plan.slice.last is not None:
         rows = min(rows, plan.slice.last - plan.slice.first + 1)
     if rows is None or rows < planner.CHUNK_ROWS:  # small, or never analysed: counting is cheap and exact
-        rows = int(session.query(render.count(session.dialect, here.table, condition))[0][0])
+        rows = int(session.query_row(render.count(session.dialect, here.table, condition))[0])
     if not plan.has_integer_key:
         return Bounds(rows)
-    least, greatest = session.query(render.bounds(plan.columns[0], side, session.dialect, here.table, condition))[0]
+    least, greatest = session.query_row(render.bounds(plan.columns[0], side, session.dialect, here.table, condition))
     if least is None:
         return Bounds(rows)
     return _with_density(Bounds(rows, int(least), int(greatest)), plan, side, session, rows_each)
@@ -86,7 +86,7 @@ def widen_bounds(reader: Reader, plan: Plan) -> Plan:
 
     def bounds(side: Side, session: Session) -> tuple[object, ...]:
         here = plan.sides[side]
-        return session.query(render.bounds(plan.columns[0], side, session.dialect, here.table, here.where or "1 = 1"))[0]
+        return session.query_row(render.bounds(plan.columns[0], side, session.dialect, here.table, here.where or "1 = 1"))
 
     keys = [int(str(key)) for pair in reader.ask_each(bounds).values() for key in pair if key is not None]
     return replace(plan, least=min([plan.least, *keys]), greatest=max([plan.greatest, *keys]))
@@ -104,5 +104,5 @@ def _with_density(bounds: Bounds, plan: Plan, side: Side, session: Session, rows
     counts = []
     for first, end in probes:
         where = f"{here.where or '1 = 1'} AND {key} >= {first} AND {key} < {end}"
-        counts.append(int(session.query(render.count(session.dialect, here.table, where))[0][0]))
+        counts.append(int(session.query_row(render.count(session.dialect, here.table, where))[0]))
     return replace(bounds, even=key_density.is_uniform(counts, rows_each))

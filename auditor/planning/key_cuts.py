@@ -83,7 +83,7 @@ def _is_whole(column: ColumnPlan) -> bool:
 def read_ends(plan: Plan, side: Side, session: Session) -> tuple[str, str] | None:
     """Return the least and the greatest key's first column, as text; None of a table without rows."""
     statement = key_ranges.ends(plan, side, session.dialect, is_text=not _is_whole(plan.columns[0]))
-    least, greatest = session.query(statement)[0]
+    least, greatest = session.query_row(statement)
     return None if least is None or greatest is None else (str(least), str(greatest))
 
 

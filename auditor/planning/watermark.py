@@ -109,7 +109,7 @@ def read_source_clock(reader: Reader) -> dt.datetime:
 def read_clock(session: Session) -> dt.datetime:
     """Return the server's clock, in UTC."""
     text = session.dialect.timestamp_text(session.dialect.UTC_NOW, MOMENT)
-    return parse_time(str(session.query(f"SELECT {text}")[0][0]))
+    return parse_time(str(session.query_row(f"SELECT {text}")[0]))
 
 
 def _condition(settle: Settle, column: Column, flight: tuple[str, str], dialect: Dialect) -> str:

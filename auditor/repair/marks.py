@@ -66,4 +66,4 @@ def was_committed(session: Session, marks: MarkStatements, batch: int) -> bool:
 
 
 def _is_marked(session: Session, marks: MarkStatements, batch: int) -> bool:
-    return int(session.query(marks.count(batch))[0][0]) > 0
+    return int(session.query_row(marks.count(batch))[0]) > 0

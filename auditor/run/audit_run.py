@@ -30,6 +30,7 @@ from auditor.planning.prescan import decide as decide_prescan
 from auditor.run import distributions, in_flight, ladder, live_run, live_scan, overdue, prescan, schemas, shard_results
 from auditor.run.aligning import NOT_STORED, Aligning, Holds
 from auditor.run.chunk_check import check_chunks
+from auditor.run.cross_checks import CrossChecks
 from auditor.run.findings import Findings, compare_summaries, reasons_of
 from auditor.run.living import LiveSums, Living
 from auditor.run.locate import Located, clear_equal_by_now, estimate_similarity, locate_differences
@@ -127,6 +128,7 @@ class AuditRun:
         """The share of the table's partitions that this run reads."""
         self.prescan_note = ""
         """What the pre-scan found."""
+        self.checks = CrossChecks(self.reader, earlier.proved)
 
     def perform(self) -> Outcome:
         """Carry out the run and return its outcome, however it ended."""
@@ -155,7 +157,7 @@ class AuditRun:
         report = self._report(state, found, reasons, exit_code, started, time.monotonic() - began)
         report = overdue.with_left_out(report, left_out, self.young, self.audit.overdue_after)
         map_ = partition_map.build(self.findings.aligned, self.findings.states) if self.findings else None
-        return Outcome(report, map_, self.schema, left_out, may_resume)
+        return Outcome(report, map_, self.schema, left_out, may_resume, tuple(self.checks.counted))
 
     def _follow_left_out(self, began: datetime) -> LeftOut | None:
         """Return what this run and those before it did not compare; None for a slice, which takes no turn."""
@@ -201,7 +203,7 @@ class AuditRun:
             try:
                 self.plan = live_run.plan_target(self.audit, self.reader, tables, chosen, self.earlier.unequal_shares)
                 self.checkpoint.save_plan(self.plan, self.schema)
-                self.findings = live_run.compare_live(self.audit, self.reader, self.plan, living, self.aligning)
+                self.findings = live_run.compare_live(self.audit, self.reader, self.plan, living, self.aligning, self.checks)
                 self.prescan_note = self.findings.prescan
                 self.reader.ask_each(self._check_columns)
                 return
@@ -280,13 +282,14 @@ class AuditRun:
 
     def _examine(self, plan: Plan) -> Findings:
         """Return what differs between both sides, by a plan."""
-        found = prescan.read(self.reader, plan, self.checkpoint)
+        found = prescan.read(self.reader, plan, self.checkpoint, count_chunks=self.checks.counts_chunks(plan))
         aligned, self.prescan_note = found.aligned, found.note
         if self.living:
             live_scan.compare_scan(self.audit, self.reader, plan, self.living, aligned)
         if plan.watermark and not self.young.rows and not plan.slice:
             self.young = overdue.find_young_rows(self.reader, plan, aligned, found.assumed)
         self.reader.begin_snapshots()
+        self.checks.hold(plan, found)
         if self.earlier.plan and plan.method in ("signature", "minhash"):
             aligned = clear_equal_by_now(self.reader, plan, aligned)
         findings = Findings(aligned, compare_summaries(self.audit, self.reader, plan, aligned))
@@ -380,6 +383,7 @@ class AuditRun:
                 share_read=self.share_read,
                 prescan=self.prescan_note,
                 live=self.living.note if self.living else "",
+                uncounted=self.checks.note,
             ),
             shards=shard_results.results(self.reader, plan, findings, self.aligning.of_sides) if plan else (),
         )

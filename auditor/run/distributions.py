@@ -109,9 +109,9 @@ def _most_frequent(
     plan: Plan, column: ColumnPlan, most: int, only: Sequence[str | None] | None, side: Side, session: Session
 ) -> tuple[dict[str | None, int], int]:
     """Return the rows of the most frequent classes, of ``only`` these if they are given, and how many classes there are."""
-    rows = session.query(sql.classes(plan, column, side, session.dialect, most, only))
-    counts = {None if text is None else text.decode() if isinstance(text, bytes) else str(text): int(count) for text, count, _ in rows}
-    return counts, int(rows[0][2]) if rows else 0
+    rows = session.query_whole(sql.classes(plan, column, side, session.dialect, most, only))
+    found = [(None if text is None else text.decode() if isinstance(text, bytes) else str(text), int(count)) for text, count, _ in rows]
+    return dict(sorted(found, key=lambda one: (-one[1], one[0] or ""))), int(rows[0][2]) if rows else 0
 
 
 def count_buckets(plan: Plan, column: ColumnPlan, buckets: int, ask: Ask) -> tuple[Group, ...]:
@@ -119,13 +119,13 @@ def count_buckets(plan: Plan, column: ColumnPlan, buckets: int, ask: Ask) -> tup
 
     Values beyond all numbers are in the first or the last bucket; rows without a value in none.
     """
-    bounds = ask(lambda side, session: session.query(sql.histogram_bounds(plan, column, side, session.dialect))[0])
+    bounds = ask(lambda side, session: session.query_row(sql.histogram_bounds(plan, column, side, session.dialect)))
     texts = [str(text) for side in SIDES for text in bounds[side] if text is not None]
     if not texts:
         return ()
     least, greatest = (pick(texts, key=measures.sort_key) for pick in (min, max))
     borders = sql.borders(column, least, greatest, buckets)
-    counted = ask(lambda side, session: dict(session.query(sql.histogram(plan, column, side, session.dialect, borders))))
+    counted = ask(lambda side, session: dict(session.query_whole(sql.histogram(plan, column, side, session.dialect, borders))))
     rows = {side: {int(number): int(count) for number, count in counted[side].items()} for side in SIDES}
     return tuple(
         Group(

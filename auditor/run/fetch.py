@@ -80,13 +80,13 @@ class Fetcher:
         ``settled`` is the SQL condition that a row is not young, ``written`` the SQL of when it was written. An index serves those key
         columns that can be compared with literals; without any, it takes one scan.
         """
-        held = [key for key in keys if self._can_hold(key)]
+        held = [key for key in keys if self.can_hold(key)]
         more = ([f"CASE WHEN {settled} THEN '0' ELSE '1' END"] if settled else []) + ([written] if written else [])
         literal = {key for key in held if all(map(_is_literal, self.plan.key_columns, key))}
         others = [key for key in held if key not in literal]  # in statements of their own: a few of them would make every statement a scan
         for some in (*self._batches_of_keys([key for key in held if key in literal]), *self._batches_of_keys(others)):
             wanted = set(some)  # an index may serve only a part of the key and find rows of other statements' keys
-            for row in self._rows(self._keys_condition(some), texts=True, more=more):
+            for row in self._rows(self.keys_condition(some), texts=True, more=more):
                 if row.key in wanted:
                     texts, ages = row.texts[: len(row.texts) - len(more)], row.texts[len(row.texts) - len(more) :]
                     age = Age(is_young=bool(settled) and ages[0] == "1", written=ages[-1] if written else None)
@@ -162,7 +162,7 @@ class Fetcher:
 
         return cut_into_batches(keys, size, self.session.dialect, KEYS_PER_STATEMENT)
 
-    def _keys_condition(self, keys: Collection[Key]) -> str:
+    def keys_condition(self, keys: Collection[Key]) -> str:
         """Return a condition that holds for the rows of these keys, and perhaps for others."""
         columns = self.plan.key_columns
         served = [
@@ -180,7 +180,12 @@ class Fetcher:
             return self._is_one_of(columns[0], [str(key[0]) for key in keys])
         return " OR ".join(f"({' AND '.join(self._equal(columns[index], key[index]) for index in served)})" for key in keys)
 
-    def _can_hold(self, key: Key) -> bool:
+    @property
+    def finds_keys_by_index(self) -> bool:
+        """Whether a column of the key can be compared with literals, so that an index may serve."""
+        return any(self._equals_literal(column) for column in self.plan.key_columns)
+
+    def can_hold(self, key: Key) -> bool:
         """Whether this side can hold a key at all: an engine may refuse the other side's text even as a literal."""
         if "NUL in text" in self.session.dialect.UNSUPPORTED_VALUES and any("\0" in (text or "") for text in key):
             return False
@@ -228,7 +233,7 @@ class Fetcher:
         columns = [row_text.text(column, self.side, dialect) for column in self.plan.key_columns]
         columns += [self._text(column, dialect) for column in self.plan.columns[key:]] if texts else []
         columns += more
-        for batch in self.session.stream_many(render.rows(self.plan, self.side, dialect, where, columns), expected):
+        for batch in self.session.stream_whole(render.rows(self.plan, self.side, dialect, where, columns), expected):
             for partition, digits, *found in zip(*batch, strict=True):
                 number = None if partition is None or partition != partition else int(partition)  # noqa: PLR0124 - Arrow's NULL
                 yield Row(number, str(digits), tuple(found[:key]), tuple(found[key:]), shard)

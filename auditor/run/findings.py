@@ -55,7 +55,7 @@ def reasons_of(findings: Findings, plan: Plan | None) -> tuple[str, ...]:
 def _count_rows(plan: Plan, side: Side, session: Session) -> int:
     """Return how many rows a side has, those in flight among them."""
     here = plan.sides[side]
-    return int(session.query(render.count(session.dialect, here.table, here.where or "1 = 1"))[0][0])
+    return int(session.query_row(render.count(session.dialect, here.table, here.where or "1 = 1"))[0])
 
 
 def _doubled(differences: Differences | None) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from auditor.compare.comparator import align
 from auditor.connections.reader import Reader
 from auditor.model import NULL_PARTITION, Plan
 from auditor.planning.prescan import plan_of_stretches
-from auditor.run.prescan import ReadResult, count_contradicted, describe, keys_of_stretch, plan_of_rest
+from auditor.run.prescan import ReadResult, count_contradicted, describe, keys_of_stretch, plan_of_rest, some_keys
 from auditor.sql import render
 from auditor.summary import arrays, live
 from auditor.summary.arrays import Integers, Summaries
@@ -36,7 +36,13 @@ def read_stretches(reader: Reader, plan: Plan, source: Summaries, read: Callable
     found = read(rest) if rest else arrays.read([], names)
     target = arrays.concatenate([select(source, is_equal), found], names)
     contradicted = count_contradicted(plan, seen, align(select(source, ~is_equal), found)) if rest else 0
-    return ReadResult(align(source, target), describe(plan, seen, seen.equal, rest is not plan), contradicted=contradicted)
+    return ReadResult(
+        align(source, target),
+        describe(plan, seen, seen.equal, rest is not plan),
+        read_by=(plan_of_stretches(plan), *((plan,) if rest else ())),
+        keys=some_keys(seen),
+        contradicted=contradicted,
+    )
 
 
 def select(sums: Summaries, which: npt.NDArray[np.bool_]) -> Summaries:

@@ -23,11 +23,12 @@ from auditor.planning.columns import Endpoint
 from auditor.planning.prescan import decide
 from auditor.run.aligning import Aligning
 from auditor.run.chunk_check import check_chunks
+from auditor.run.cross_checks import CrossChecks
 from auditor.run.findings import Findings
 from auditor.run.live_prescan import read_stretches, select
 from auditor.run.living import Living
 from auditor.run.locate import estimate_similarity, locate_as_of, plan_of_partitions
-from auditor.run.prescan import ReadResult
+from auditor.run.prescan import ReadResult, some_keys
 from auditor.run.scan import scan_side
 from auditor.sql import render
 from auditor.summary import arrays
@@ -68,7 +69,7 @@ def pin_partitions(audit: Audit, plan: Plan) -> Audit:
     return audit.model_copy(update={"partition": audit.partition.model_copy(update=settings)})
 
 
-def compare_live(audit: Audit, reader: Reader, plan: Plan, living: Living, aligning: Aligning) -> Findings:
+def compare_live(audit: Audit, reader: Reader, plan: Plan, living: Living, aligning: Aligning, checks: CrossChecks) -> Findings:
     """Return what differs between the target and the stream's sums of the source.
 
     Raises LiveSummariesWrong if the sums cannot be believed, LiveSummariesUnusable if the target does not say where it stands, and errors
@@ -78,6 +79,7 @@ def compare_live(audit: Audit, reader: Reader, plan: Plan, living: Living, align
     looker.open()
     aligning.let_go()
     found = looker.read_all()
+    checks.hold(plan, found, ("target",))
     aligned = found.aligned
     findings = Findings(aligned, compare(aligned, allow_empty=audit.allow_empty, label=plan.label), prescan=found.note)
     moved = 0
@@ -148,7 +150,8 @@ class _Looker:
         if self.plan.prescan and self.plan.prescan.used:
             return read_stretches(self.reader, self.plan, _project(self.source, self.plan), self._read)
         cheap = self._cheap()
-        return ReadResult(align(_project(self.source, cheap), self._read(cheap)))
+        aligned = align(_project(self.source, cheap), self._read(cheap))
+        return ReadResult(aligned, read_by=(cheap,), keys=some_keys(aligned))
 
     def read_again(self, aligned: Aligned) -> Aligned:
         """Return those partitions that differ, by the method."""

@@ -22,11 +22,12 @@ def notes_of(
     share_read: float,
     prescan: str,
     live: str,
+    uncounted: str,
 ) -> tuple[str, ...]:
     """Return the notes of a run, a sentence each.
 
     ``share_read`` is the share of partitions that it read, 0 to 1; ``prescan`` says what the pre-scan found, empty if there was none;
-    ``live`` why live summaries did not begin with the run's scan.
+    ``live`` why live summaries did not begin with the run's scan, ``uncounted`` why its rows were not counted in another way.
     """
     notes = [*(f"schema: {change}" for change in schema_changes), *([prescan] if prescan else [])]
     if plan and plan.barrier:
@@ -55,7 +56,7 @@ def notes_of(
     if asks_recheck and plan and plan.method != "exact" and comparison and comparison.unequal:
         notes.append(f"nothing was rechecked: the method {plan.method} names no rows")
     notes += fraction_hints(plan, named) if plan else []
-    notes += [live] if live else []
+    notes += [one for one in (live, uncounted) if one]
     if share_read < 1:
         notes.append(f"{share_read:.2%} of the table's partitions were read in this run")
     return tuple(notes)

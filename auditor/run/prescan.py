@@ -9,8 +9,9 @@ read again, and those of which a chunk was read by the method are left to the me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from auditor.compare import stretches
 from auditor.compare.comparator import Aligned, Flags, align
@@ -29,6 +30,9 @@ from auditor.summary.lazy_numpy import np
 MOST_IN_GROUPS = 0.8
 """Share of the rows beyond which all of them are read again, without a condition for each."""
 
+SOME_PARTITIONS = 64
+"""Partitions of which a key is known where a few random keys are needed."""
+
 SavedChunks = dict[Side, list[tuple[Chunk, Summaries]]]
 
 
@@ -43,6 +47,12 @@ class ReadResult:
     """Range partitions of equal stretches: each is only assumed to hold a share of its stretch's rows."""
     differing: Plan | None = None
     """The plan of the groups of keys that differ, if the method read only these: no other row can differ. None if it read all."""
+    read_by: tuple[Plan, ...] = ()
+    """The plans whose statements read the rows."""
+    keys: Mapping[Side, Sequence[int]] = field(default_factory=dict)
+    """Some keys that each side has, if they are integers."""
+    is_resumed: bool = False
+    """Whether some of it was read by an earlier attempt."""
     contradicted: int = 0
     """Stretches that differed and whose partitions were all equal, read again in the same snapshot."""
 
@@ -57,14 +67,16 @@ class ReadResult:
         return Verdict.UNKNOWN, (*reasons, sentence)
 
 
-def read(reader: Reader, plan: Plan, checkpoint: Checkpoint) -> ReadResult:
+def read(reader: Reader, plan: Plan, checkpoint: Checkpoint, *, count_chunks: bool = False) -> ReadResult:
     """Return both sides' summaries by a plan; chunks are saved, and chunks of an earlier attempt are not read again.
 
-    Raises errors of the tree, with the side in front.
+    ``count_chunks`` holds each chunk that has a snapshot of its own against a bare count. Raises errors of the tree, with the side in
+    front.
     """
     saved = {side: checkpoint.saved_chunks(side) for side in plan.read_sides}
     if plan.prescan is None or not plan.prescan.used or (plan.partitioning.strategy != "range" and any(saved.values())):
-        return ReadResult(scan(reader, plan, Stage(saved=saved, save=checkpoint.save_chunk)))
+        aligned = scan(reader, plan, Stage(saved=saved, save=checkpoint.save_chunk, count_chunks=count_chunks))
+        return ReadResult(aligned, read_by=(plan,), keys=some_keys(aligned), is_resumed=any(saved.values()))
     with kept_siblings(reader) as siblings:
         stage = Stage(
             doing="pre-scanning",
@@ -90,7 +102,26 @@ def read(reader: Reader, plan: Plan, checkpoint: Checkpoint) -> ReadResult:
     is_proof = not (plan.prescan.digest_rows or plan.prescan.groups == LETTER_GROUPS or is_resumed) and reader.saw_one_snapshot
     contradicted = count_contradicted(plan, seen, again) if is_proof and again is not None else 0
     assumed = stretches.partitions_of(seen.select(equal), plan)[0].tolist() if plan.partitioning.strategy == "range" else ()
-    return ReadResult(aligned, describe(plan, seen, equal, is_partial), tuple(assumed), differing, contradicted)
+    return ReadResult(
+        aligned,
+        describe(plan, seen, equal, is_partial),
+        tuple(assumed),
+        differing,
+        read_by=(plan_of_stretches(plan), *((plan,) if again is not None else ())),
+        keys=some_keys(seen),
+        is_resumed=is_resumed,
+        contradicted=contradicted,
+    )
+
+
+def some_keys(seen: Aligned) -> dict[Side, list[int]]:
+    """Return the least and greatest keys of some partitions of each side, where they are integers."""
+    found: dict[Side, list[int]] = {}
+    for side, here in seen.sides.items():
+        step = max(1, len(here) // SOME_PARTITIONS)
+        first = random.randrange(step)
+        found[side] = [int(key) for ends in (here.least, here.greatest) for key in ends[first::step] if key is not None]
+    return found
 
 
 def _find_touched(plan: Plan, numbers: Sequence[int], chunks: Sequence[Chunk]) -> Flags:

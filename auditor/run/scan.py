@@ -5,6 +5,7 @@ A chunk that fails with a transient error is retried; each chunk that was read g
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from auditor.connections.connection import Connection, prefix_errors
 from auditor.connections.reader import Reader
 from auditor.errors import AuditorError, EngineError, LockTimeout, StatementCancelled, StatementTimeout
 from auditor.model import Chunk, Plan, Side, is_shard
+from auditor.run.bare_count import hold_count
 from auditor.run.chunk_queue import ChunkQueue
 from auditor.run.saving import BackgroundSaver, SaveChunk
 from auditor.sql import render
@@ -51,6 +53,8 @@ class Stage:
     save: SaveChunk = save_nothing
     cut: int = 0
     """Keys of which a chunk holds a whole number; 0 for those of a partition."""
+    count_chunks: bool = False
+    """Whether the rows of each chunk are held against a bare count, where each has a snapshot of its own; else those of a random one."""
     siblings: dict[Side, list[Connection]] | None = None
     """Further connections that stay open for the next scan; None if the scan closes its own."""
 
@@ -98,6 +102,9 @@ class _SideScan:
         self.queue.rows = sum(int(part.rows.sum()) for _, part in saved)
         self.expected_rows = plan.sides[side].estimate or 0 if is_shard(side) else stage.rows.get(side, plan.sides[side].estimate or 0)
         self.parts: list[Summaries] = [part for _, part in saved]
+        has_keys = plan.least is not None and plan.greatest is not None and plan.partitioning.strategy == "range"
+        self.counted_key = random.randint(plan.least or 0, plan.greatest or 0) if has_keys else None
+        """The key whose chunk is counted, where only one is."""
 
     def run(self) -> Summaries:
         """Read all chunks and return the side's summaries."""
@@ -179,7 +186,7 @@ class _SideScan:
         """Read one chunk, or give it back to the queue after a transient error; False if the connection can read no more."""
         began = time.monotonic()
         try:
-            part = connection.run_once(partial(_summarise, self.plan, self.side, chunk), fresh=True)
+            part = connection.run_once(partial(self._read_and_count, chunk), fresh=True)
         except StatementTimeout:
             if not self.queue.give_back(chunk, smaller=True):
                 raise
@@ -202,6 +209,15 @@ class _SideScan:
         connection.attempts = 0
         self.parts.append(part)
         return True
+
+    def _read_and_count(self, chunk: Chunk, session: Session) -> Summaries:
+        part = _summarise(self.plan, self.side, chunk, session)
+        if self.plan.snapshot == "per_chunk":
+            first, end = chunk.bounds
+            is_chosen = self.counted_key is not None and not chunk.null_key and first <= self.counted_key < end
+            if self.stage.count_chunks or is_chosen:
+                hold_count(self.plan, self.side, [chunk], int(part.rows.sum()), session)
+        return part
 
 
 def _summarise(plan: Plan, side: Side, chunk: Chunk, session: Session) -> Summaries:

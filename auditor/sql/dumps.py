@@ -12,7 +12,7 @@ from sql_templates import fill
 
 def read_rows(dialect: Dialect, table: str, values: Sequence[str], where: str) -> str:
     """Return the statement that yields these values (SQL text) of the rows of a table (SQL text) that meet a condition."""
-    return checked(fill(dialect.template("dump_rows"), {"values": ", ".join(values), "table": table, "where": where}), dialect)
+    return checked(fill(dialect.template("values"), {"values": ", ".join(values), "table": table, "where": where}), dialect)
 
 
 def value(dialect: Dialect, expression: str, native: Kind | None, stored: Kind) -> str:

@@ -6,8 +6,8 @@ each row is hashed, by the same bytes.
 
 The canonical texts are joined as bytes, with bytes between them that UTF-8 never contains (`NEXT_COLUMN`), so that they need not
 be escaped: equal bytes are those of equal rows in an equal order. Neighbouring columns whose texts are never empty and hold no bar
-(`CLOSED_KINDS`) are joined as texts, with bars between them and nothing for NULL, because an engine turns one text into bytes sooner
-than several.
+(`row_bytes.CLOSED_KINDS`) are joined as texts, with bars between them and nothing for NULL, because an engine turns one text into bytes
+sooner than several.
 """
 
 from __future__ import annotations
@@ -21,23 +21,15 @@ from auditor.model import Chunk, ColumnPlan, Plan, Side
 from auditor.sql import key_ranges
 from auditor.sql.row_text import digest, mark_null, operand
 from auditor.sql.user_sql import checked
+from auditor.summary.row_bytes import NEXT_COLUMN, NEXT_ROW, NO_TEXT, NULL_VALUE, is_closed
 from dialects import Dialect, Kind
 from dialects.kinds import UTF8_BYTES
-
-NEXT_COLUMN, NEXT_ROW, NULL_VALUE, NO_TEXT = b"\xff", b"\xfd", b"\xfe", b"\xfc"
-"""Where rows are hashed as one, texts are joined by bytes that UTF-8 never contains: those of a row, and rows; and such bytes stand for
-NULL, and begin what stands for a row without a text. So no text is searched for characters to escape."""
 
 WORDS = 4
 """Words of 60 bits that are read of a digest."""
 
 LONGEST_VALUE = 16_383
 """Bytes of a value whose type states no length: a row with a longer one has no text here, so that its stretch is read by the method."""
-
-CLOSED_KINDS = frozenset(
-    {"boolean", "integer", "decimal", "float32", "float64", "year", "date", "time", "timestamp", "timestamptz", "uuid"}
-)
-"""Kinds whose canonical texts are never empty and never hold a bar."""
 
 OTHER_BYTES = 80
 """Bytes of the longest text of a number, a time, a UUID or an address, and the separator behind it."""
@@ -120,10 +112,10 @@ def row_bytes(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of a row's bytes, equal only for equal rows; NULL only if the engine could not build them."""
     between = dialect.binary_literal(NEXT_COLUMN)
     parts = [dialect.binary_literal(plan.salt.encode())] if plan.salt else []
-    for is_closed, columns in groupby(plan.columns, _is_closed):
-        for some in [list(columns)] if is_closed else [[column] for column in columns]:
+    for closed, columns in groupby(plan.columns, is_closed):
+        for some in [list(columns)] if closed else [[column] for column in columns]:
             parts += [between] if parts else []
-            parts += _closed_parts(some, side, dialect) if is_closed else [_part(some[0], side, dialect)]
+            parts += _closed_parts(some, side, dialect) if closed else [_part(some[0], side, dialect)]
     return dialect.joined_bytes(parts)
 
 
@@ -136,13 +128,6 @@ def _limited_bytes(plan: Plan, side: Side, dialect: Dialect) -> str:
         too_long = " OR ".join(f"OCTET_LENGTH({c}) > {LONGEST_VALUE}" for c in limited)
         row = f"CASE WHEN {too_long} THEN NULL ELSE {row} END"
     return f"COALESCE({row}, {dialect.binary_literal(NO_TEXT + side.encode())})"
-
-
-def _is_closed(column: ColumnPlan) -> bool:
-    """Return whether the text of a column is never empty and never holds a bar, on either side: by the types of the columns themselves."""
-    is_computed = any(sql.startswith("(") for sql in column.expression.values())
-    kinds = {column.kind.name, *(native.name for native in column.native.values())}
-    return kinds <= CLOSED_KINDS and column.null_as is None and not column.digest and not is_computed
 
 
 def _closed_parts(columns: Sequence[ColumnPlan], side: Side, dialect: Dialect) -> list[str]:

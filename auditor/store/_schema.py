@@ -11,7 +11,7 @@ from sqlalchemy import Boolean, Column, ForeignKey, ForeignKeyConstraint, Index,
 
 from auditor.store._types import Json, Moment, Real, Words, blob, name, number
 
-HEAD = "0020"
+HEAD = "0021"
 """The revision of the newest migration."""
 
 VERSION_TABLE = "auditor_version"
@@ -148,6 +148,8 @@ standing = Table(
     Column("told_at", Moment()),
     Column("runs", number(), nullable=False),
     Column("paused", Boolean(), nullable=False),
+    # Shapes of statements whose rows were held against a count of the whole table, the latest last; null where there are none.
+    Column("proved", Json()),
     **MYSQL,
 )
 """What is remembered of an audit, and outlives its runs. ``verified_by`` is the hash of the settings under which it was verified;

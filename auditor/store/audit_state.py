@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
@@ -23,7 +23,8 @@ class AuditState:
 
     ``notified_verdict`` is the last verdict that was sent to the channels, at ``notified_at``; ``notified_failure`` is whether they know
     that runs fail since. ``runs`` counts the finished runs with the audit's own settings. ``verified_by`` is the hash of the settings
-    under which ``verified_through`` and ``within_threshold_through`` were determined; these do not apply to others.
+    under which ``verified_through`` and ``within_threshold_through`` were determined; these do not apply to others. ``proved`` are the
+    shapes of statements whose rows were held against a count of the whole table, the latest last.
     """
 
     verified_through: dt.datetime | None = None
@@ -34,6 +35,7 @@ class AuditState:
     verified_by: str | None = None
     within_threshold_through: dt.datetime | None = None
     notified_failure: bool = False
+    proved: tuple[str, ...] = ()
 
     def verified_under(self, settings: str) -> tuple[dt.datetime | None, dt.datetime | None]:
         """Return the times up to which everything was seen equal, and equal or within the threshold, under these settings (their hash)."""
@@ -50,6 +52,7 @@ class Changes(TypedDict, total=False):
     notified_failure: bool
     notified_at: dt.datetime | None
     paused: bool
+    proved: Sequence[str]
 
 
 _COLUMNS = {"notified_verdict": "told_verdict", "notified_failure": "told_failure", "notified_at": "told_at"}
@@ -84,6 +87,7 @@ def _to_state(row: Row[Any]) -> AuditState:
         verified_by=row.verified_by,
         within_threshold_through=row.within_threshold_through,
         notified_failure=bool(row.told_failure),
+        proved=tuple(row.proved or ()),
     )
 
 

@@ -1,6 +1,6 @@
 -- One row per table or view of the connection's database, or of all if it has none: schema, name, whether it is a view, whether its name
--- is enough to find it.
-SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE LIKE '%VIEW', DATABASE() IS NOT NULL
+-- is enough to find it, and how many rows there are.
+SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE LIKE '%VIEW', DATABASE() IS NOT NULL, COUNT(*) OVER ()
 FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = DATABASE()
   OR (DATABASE() IS NULL AND TABLE_SCHEMA NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys'))

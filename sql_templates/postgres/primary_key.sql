@@ -1,5 +1,5 @@
--- One row per column of the primary key, in the key's order.
-SELECT a.attname
+-- One row per column of the primary key, in the key's order, and how many these are.
+SELECT a.attname, COUNT(*) OVER ()
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'

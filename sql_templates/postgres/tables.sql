@@ -1,5 +1,6 @@
--- One row per table or view of the connection's database: schema, name, whether it is a view, whether its name is enough to find it.
-SELECT n.nspname, c.relname, c.relkind IN ('v', 'm'), pg_table_is_visible(c.oid)
+-- One row per table or view of the connection's database: schema, name, whether it is a view, whether its name is enough to find it,
+-- and how many rows there are.
+SELECT n.nspname, c.relname, c.relkind IN ('v', 'm'), pg_table_is_visible(c.oid), COUNT(*) OVER ()
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f')

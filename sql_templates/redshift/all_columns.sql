@@ -9,7 +9,14 @@ SELECT
     WHEN data_type IN ('character', 'character varying', 'binary varying') THEN COALESCE('(' || character_maximum_length || ')', '')
     ELSE ''
   END,
-  is_nullable IS NULL OR UPPER(is_nullable) <> 'NO'
+  is_nullable IS NULL OR UPPER(is_nullable) <> 'NO',
+  (
+    SELECT COUNT(*)
+    FROM svv_all_columns
+    WHERE LOWER(database_name) = LOWER(${database})
+      AND LOWER(schema_name) = LOWER(${schema})
+      AND LOWER(table_name) = LOWER(${table})
+  )
 FROM svv_all_columns
 WHERE LOWER(database_name) = LOWER(${database})
   AND LOWER(schema_name) = LOWER(${schema})

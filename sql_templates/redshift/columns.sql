@@ -1,4 +1,5 @@
--- One row per column of a table: schema, table, column, native type, whether it may be NULL; in the table's order.
+-- One row per column of a table: schema, table, column, native type, whether it may be NULL, and how many rows there are;
+-- in the table's order.
 SELECT
   table_schema,
   table_name,
@@ -8,7 +9,13 @@ SELECT
     WHEN data_type IN ('character', 'character varying', 'binary varying') THEN COALESCE('(' || character_maximum_length || ')', '')
     ELSE ''
   END,
-  is_nullable IS NULL OR UPPER(is_nullable) <> 'NO'
+  is_nullable IS NULL OR UPPER(is_nullable) <> 'NO',
+  (
+    SELECT COUNT(*)
+    FROM svv_columns
+    WHERE (table_name = ${table} OR LOWER(table_name) = LOWER(${table}))
+      AND (table_schema = ${schema} OR LOWER(table_schema) = LOWER(${schema}))
+  )
 FROM svv_columns
 WHERE (table_name = ${table} OR LOWER(table_name) = LOWER(${table}))
   AND (table_schema = ${schema} OR LOWER(table_schema) = LOWER(${schema}))

@@ -1,5 +1,5 @@
 -- One row per column of the primary key, in the table's order. No index has another.
-SELECT a.attname
+SELECT a.attname, ARRAY_UPPER(p.conkey, 1)
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'

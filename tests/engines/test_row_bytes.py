@@ -12,7 +12,8 @@ import pytest
 import dialects
 from auditor.config import Audit
 from auditor.model import SIDES
-from auditor.sql.stretches import _is_closed, row_bytes
+from auditor.sql.stretches import row_bytes
+from auditor.summary.row_bytes import is_closed
 from auditor.testing import columns
 from tests import tables
 from tests.audits import open_plan
@@ -46,7 +47,7 @@ def test_rows_of_every_kind_have_the_bytes_of_the_oracle(engine: LiveEngine) -> 
         )
     for row, (_, *read) in zip(drawn, found, strict=True):
         for some, plan, data in zip(chosen, plans, read, strict=True):
-            closed = [_is_closed(column) for column in plan.columns]
+            closed = [is_closed(column) for column in plan.columns]
             texts = [None if (wanted := columns.expected(one, row)) is None else wanted.encode() for one in some]
             assert bytes(data) == b"".join(bytes_of(closed, texts)), [one.column.name for one in some]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auditor import canonical
 from auditor.model import SIDES
-from auditor.sql.stretches import CLOSED_KINDS, _is_closed
+from auditor.summary.row_bytes import CLOSED_KINDS, is_closed
 from auditor.testing.values import EXTREMES, FAMILIES, adapt
 from dialects import Kind
 from tests.unit.test_prescan import plan
@@ -48,4 +48,4 @@ def test_closed_texts_are_never_empty_and_hold_no_bar(data: st.DataObject) -> No
 )
 def test_a_column_is_closed_by_the_types_of_both_sides(more: dict[str, Any], closed: bool) -> None:
     column = replace(INTEGER, expression=dict.fromkeys(SIDES, "`id`"), native=dict.fromkeys(SIDES, Kind("integer")))
-    assert _is_closed(replace(column, **more)) == closed
+    assert is_closed(replace(column, **more)) == closed

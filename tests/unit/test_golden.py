@@ -72,6 +72,9 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
         found["prescan_bytes"] = render.summary(plan_of_stretches(as_bytes), "source", dialect, Chunk())
     exact = plan_of(dialect, "exact", "range")
     found["dump_rows"] = _dump_statement(dialect)
+    found["counted"] = dialect.counted(render.summary(exact, "source", dialect, CHUNK))
+    counted = {"table": "t", "within": "1 = 1", "condition": "(price > 2)"}
+    found["bare_count"] = sql_templates.fill(dialect.template("bare_count"), counted)
     if dialect.PATCHES:
         found["patch"] = ";\n".join(_patch_statements(dialect, exact))
     if dialect.LINES and "bootstrap_stage_create" not in dialect.UNAVAILABLE_TEMPLATES:

@@ -265,10 +265,10 @@ def _measure(plan: Plan, session: Session, estimate: int | None, span: Chunk) ->
     condition = render.where(plan, "source", span)
     rows = estimate
     if rows is None or rows < COUNTED_ROWS or span != Chunk() or here.where:
-        rows = int(session.query(render.count(session.dialect, here.table, condition))[0][0])
+        rows = int(session.query_row(render.count(session.dialect, here.table, condition))[0])
     if not plan.has_integer_key:
         return rows, None, None
-    least, greatest = session.query(render.bounds(plan.columns[0], "source", session.dialect, here.table, condition))[0]
+    least, greatest = session.query_row(render.bounds(plan.columns[0], "source", session.dialect, here.table, condition))
     return rows, None if least is None else int(least), None if greatest is None else int(greatest)
 
 

@@ -1,4 +1,4 @@
-SELECT schema_name, table_name, column_name, data_type, is_nullable
+SELECT schema_name, table_name, column_name, data_type, is_nullable, COUNT(*) OVER ()
 FROM duckdb_columns()
 WHERE database_name = current_database()
   AND lower(table_name) = lower('orders')

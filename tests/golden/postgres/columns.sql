@@ -33,7 +33,8 @@ SELECT
       ''
     ),
   NOT r.attnotnull,
-  CASE WHEN format_type(r.type_id, NULL) = 'citext' THEN 'citext' WHEN NOT l.collisdeterministic THEN l.collname END
+  CASE WHEN format_type(r.type_id, NULL) = 'citext' THEN 'citext' WHEN NOT l.collisdeterministic THEN l.collname END,
+  COUNT(*) OVER ()
 FROM resolved r
 JOIN pg_catalog.pg_type t ON t.oid = r.type_id
 LEFT JOIN pg_catalog.pg_collation l ON l.oid = r.attcollation

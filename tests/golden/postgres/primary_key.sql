@@ -1,4 +1,4 @@
-SELECT a.attname
+SELECT a.attname, COUNT(*) OVER ()
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'

@@ -7,7 +7,13 @@ SELECT
     WHEN data_type IN ('character', 'character varying', 'binary varying') THEN COALESCE('(' || character_maximum_length || ')', '')
     ELSE ''
   END,
-  is_nullable IS NULL OR UPPER(is_nullable) <> 'NO'
+  is_nullable IS NULL OR UPPER(is_nullable) <> 'NO',
+  (
+    SELECT COUNT(*)
+    FROM svv_columns
+    WHERE (table_name = 'orders' OR LOWER(table_name) = LOWER('orders'))
+      AND (table_schema = 'shop' OR LOWER(table_schema) = LOWER('shop'))
+  )
 FROM svv_columns
 WHERE (table_name = 'orders' OR LOWER(table_name) = LOWER('orders'))
   AND (table_schema = 'shop' OR LOWER(table_schema) = LOWER('shop'))

@@ -1,5 +1,6 @@
--- One row per column of a table: schema, table, column, native type, whether it may be NULL; in the table's order.
-SELECT 'main', m.name, c.name, c.type, NOT c."notnull"
+-- One row per column of a table: schema, table, column, native type, whether it may be NULL, how many rows there are; in
+-- the table's order.
+SELECT 'main', m.name, c.name, c.type, NOT c."notnull", COUNT(*) OVER ()
 FROM sqlite_schema m
 JOIN pragma_table_xinfo(m.name) c
 WHERE m.type IN ('table', 'view')

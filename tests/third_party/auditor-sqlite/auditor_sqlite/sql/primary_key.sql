@@ -1,5 +1,5 @@
--- One row per column of the primary key, in the key's order.
-SELECT name
+-- One row per column of the primary key, in the key's order, and how many these are.
+SELECT name, COUNT(*) OVER ()
 FROM pragma_table_info(${table})
 WHERE pk > 0
 ORDER BY pk
