@@ -103,10 +103,11 @@ def bare_scan(plan: Plan, dialect: Dialect, chunk: Chunk) -> str:
     """Return a statement that hashes every row and yields the least hash of each partition."""
     digest = dialect.row_hash(row_text.row_text(plan, "source", dialect), plan.hash)
     key = plan.columns[0].expression["source"]
+    fence = f", {dialect.OPTIMIZER_BARRIER_COLUMN} AS fence" if dialect.OPTIMIZER_BARRIER_COLUMN else ""
     return f"""\
 SELECT partition_id, COUNT(*) AS row_count, MIN(k) AS key_min, MAX(k) AS key_max, MIN(h) AS least
 FROM (
-  SELECT {key_number.partition(plan, "source", dialect)} AS partition_id, {key} AS k, {digest} AS h{dialect.OPTIMIZER_BARRIER_COLUMN}
+  SELECT {key_number.partition(plan, "source", dialect)} AS partition_id, {key} AS k, {digest} AS h{fence}
   FROM {plan.sides["source"].table}
   WHERE {render.where(plan, "source", chunk)}
   {dialect.OPTIMIZER_BARRIER}

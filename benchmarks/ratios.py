@@ -121,15 +121,16 @@ def _plain_sums(plan: Plan, dialect: Dialect) -> str:
     """Return the statement of the method exact with as many sums of a plain column."""
     parts = power_sums.fragments(plan, "source", dialect)
     add, _ = aggregates(plan, dialect)
-    column = "x" if plan.partitioning.strategy == "range" else "kv"
+    column = plan.named(f"hashed_rows.{'x' if plan.partitioning.strategy == 'range' else 'kv'}")
+    fence = f", {dialect.OPTIMIZER_BARRIER_COLUMN} AS {plan.named('fence')}" if dialect.OPTIMIZER_BARRIER_COLUMN else ""
     sums = ", ".join([add(column)] * (power_sums.count_sums(plan) + 1))
     return f"""\
 SELECT {parts["partition"]}, COUNT(*), {parts["counted"]}, {sums}
 FROM (
-  SELECT {parts["located"]}, {parts["word"]} AS v{dialect.OPTIMIZER_BARRIER_COLUMN}
+  SELECT {parts["located"]}, {parts["word"]} AS {plan.named("v")}{fence}
   FROM {plan.sides["source"].table}
   {dialect.OPTIMIZER_BARRIER}
-) hashed_rows
+) {plan.named("hashed_rows")}
 GROUP BY {parts["partition"]}"""
 
 

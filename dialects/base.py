@@ -99,7 +99,7 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
     """SQL at the end of a derived table that makes the optimizer compute its columns once instead of once per use."""
 
     OPTIMIZER_BARRIER_COLUMN: ClassVar[str] = ""
-    """An extra column of a derived table, with its leading comma, for engines where the barrier must be a column."""
+    """SQL of an extra column of a derived table, for engines where the barrier must be a column."""
 
     BEGIN_SNAPSHOT: ClassVar[tuple[str, ...]] = ()
     """Statements that open a consistent read-only snapshot; empty for an engine without one."""

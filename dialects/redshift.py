@@ -46,7 +46,7 @@ class Redshift(RedshiftWriting, Postgres):
 
     OPTIMIZER_BARRIER = ""
     PARALLEL_WORKERS = ""  # its slices always work in parallel
-    OPTIMIZER_BARRIER_COLUMN = ",\n      RANDOM() AS fence"
+    OPTIMIZER_BARRIER_COLUMN = "RANDOM()"
     """A hope, not a promise: a volatile column keeps a planner derived from PostgreSQL's from merging the subquery, and the manual offers
     no hint that does, except that LIMIT and OFFSET would send all rows to the leader node. If it does not help, a row is hashed once for
     each sum, which costs time and changes no result. https://docs.aws.amazon.com/redshift/latest/dg/r_RANDOM.html"""

@@ -1,6 +1,6 @@
 -- One row: the least and the greatest key.
 SELECT
-  MIN(${key}) AS key_min,
-  MAX(${key}) AS key_max
+  MIN(${key}),
+  MAX(${key})
 FROM ${table}
 WHERE ${where}

@@ -5,11 +5,11 @@ SELECT
   COUNT(*) AS class_rows,
   COUNT(*) OVER () AS class_count
 FROM (
-  SELECT ${class} AS c
+  SELECT ${class} AS ${p}c
   FROM ${table}
   WHERE ${where}
-) classed_rows
+) ${p}classed_rows
 WHERE ${which}
-GROUP BY c
-ORDER BY class_rows DESC, c
+GROUP BY ${p}classed_rows.${p}c
+ORDER BY 2 DESC, ${p}classed_rows.${p}c
 LIMIT ${most}

@@ -1,4 +1,4 @@
 -- One row: how many rows there are.
-SELECT COUNT(*) AS row_count
+SELECT COUNT(*)
 FROM ${table}
 WHERE ${where}

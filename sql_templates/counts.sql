@@ -1,26 +1,26 @@
 -- One row per partition: its id, its rows, its least and greatest key, and the measures of each column:
 -- how many NULLs; the sum, least and greatest of numbers; the least and greatest of dates and times; the characters of text.
 SELECT
-  m.partition_id,
-  m.row_count,
-  m.key_min,
-  m.key_max,
+  ${p}m.${p}partition_id AS partition_id,
+  ${p}m.${p}row_count AS row_count,
+  ${p}m.${p}key_min AS key_min,
+  ${p}m.${p}key_max AS key_max,
   ${measures}${console}
 FROM (
   SELECT
-    partition_id,
-    COUNT(*) AS row_count,
-    ${least} AS key_min,
-    ${greatest} AS key_max,
+    ${p}read_rows.${p}partition_id AS ${p}partition_id,
+    COUNT(*) AS ${p}row_count,
+    ${least} AS ${p}key_min,
+    ${greatest} AS ${p}key_max,
     ${folded}
   FROM (
     SELECT
-      ${partition} AS partition_id,
+      ${partition} AS ${p}partition_id,
       ${key}
       ${columns}
     FROM ${table}
     WHERE ${where}
-  ) read_rows
-  GROUP BY partition_id
-) m
-ORDER BY m.partition_id
+  ) ${p}read_rows
+  GROUP BY ${p}read_rows.${p}partition_id
+) ${p}m
+ORDER BY ${p}m.${p}partition_id

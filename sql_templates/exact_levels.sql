@@ -2,7 +2,7 @@
 -- the signature (the sums of the 30-bit words of each row's hash) and the syndromes:
 -- the sums of the first word times a power of the row's position, modulo 2^31 - 1.
 SELECT
-  partition_id,
+  ${p}row_words.${p}partition_id AS partition_id,
   COUNT(*) AS row_count,
   ${counted} AS hashed,
   ${least} AS key_min,
@@ -11,15 +11,15 @@ SELECT
   ${syndromes}${console}
 FROM (
   SELECT
-    partition_id,
-    ${kept_key}
+    ${p}located_rows.${p}partition_id AS ${p}partition_id,
+    ${key_of_located}
     ${word_columns},
     ${powers}${fence_column}
   FROM (
     SELECT
-      ${partition} AS partition_id,
-      ${kept_key}
-      ${position} AS x,
+      ${partition} AS ${p}partition_id,
+      ${key_of_hashed}
+      ${position} AS ${p}x,
       ${word_sources}${fence_column}
     FROM (
       SELECT
@@ -29,10 +29,10 @@ FROM (
       FROM ${table}
       WHERE ${where}
       ${fence}
-    ) hashed_rows
+    ) ${p}hashed_rows
     ${fence}
-  ) located_rows
+  ) ${p}located_rows
   ${fence}
-) row_words
-GROUP BY partition_id
-ORDER BY partition_id
+) ${p}row_words
+GROUP BY ${p}row_words.${p}partition_id
+ORDER BY ${p}row_words.${p}partition_id

@@ -1,3 +1,3 @@
 -- One row: seconds since the latest time in a column; NULL where there is none.
-SELECT ${age} AS seconds
+SELECT ${age}
 FROM ${table}

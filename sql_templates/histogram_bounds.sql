@@ -4,12 +4,12 @@ SELECT
   ${greatest} AS greatest_text
 FROM (
   SELECT
-    MIN(v) AS least,
-    MAX(v) AS greatest
+    MIN(${p}valued_rows.${p}v) AS ${p}least,
+    MAX(${p}valued_rows.${p}v) AS ${p}greatest
   FROM (
-    SELECT ${value} AS v
+    SELECT ${value} AS ${p}v
     FROM ${table}
     WHERE ${where}
-  ) valued_rows
+  ) ${p}valued_rows
   WHERE ${within}
-) b
+) ${p}b

@@ -11,10 +11,10 @@ FROM (
   SELECT
     ${located},
     ${key}
-    ${word} AS v${fence_column}
+    ${word} AS ${p}v${fence_column}
   FROM ${table}
   WHERE ${where}
   ${fence}
-) hashed_rows
+) ${p}hashed_rows
 GROUP BY ${partition}
 ORDER BY ${partition}

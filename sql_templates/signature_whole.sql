@@ -10,9 +10,9 @@ SELECT
 FROM (
   SELECT
     ${key}
-    ${word} AS v${fence_column}
+    ${word} AS ${p}v${fence_column}
   FROM ${table}
   WHERE ${where}
   ${fence}
-) hashed_rows
+) ${p}hashed_rows
 HAVING COUNT(*) > 0

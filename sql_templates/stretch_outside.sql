@@ -1,10 +1,10 @@
 -- One row, or none if there are no rows: rows that lie in no stretch of the key. They are counted, and not hashed.
 SELECT
-  0 AS partition_id,
-  COUNT(*) AS row_count,
-  0 AS hashed,
-  ${least} AS key_min,
-  ${greatest} AS key_max,
+  0 AS ${p}partition_id,
+  COUNT(*) AS ${p}row_count,
+  0 AS ${p}hashed,
+  ${least} AS ${p}key_min,
+  ${greatest} AS ${p}key_max,
   ${words}
 FROM ${table}
 WHERE ${where}

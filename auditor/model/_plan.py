@@ -276,6 +276,8 @@ class Plan:
     """Number of key columns, at least 1."""
     partitioning: Partitioning
     """How rows are assigned to partitions."""
+    prefix: str
+    """How every name begins that statements give to tables and columns of their own: as no name of either side does."""
     hash: Literal["sha256", "md5"] = "sha256"
     """The row hash."""
     encoding: Literal["injective", "published"] = "injective"
@@ -321,6 +323,10 @@ class Plan:
     """Whether the rows of a signature that is summed over stretches are hashed as bytes that need no escapes, in place of row texts."""
     version: int = 0
     """`canonical.VERSION` of the auditor that made the plan; 0 before there were versions."""
+
+    def named(self, name: str) -> str:
+        """Return a name of our own with the plan's prefix; with a point it is that of a table and one of its columns."""
+        return ".".join(self.prefix + part for part in name.split("."))
 
     @property
     def read_sides(self) -> tuple[Side, ...]:

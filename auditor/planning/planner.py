@@ -108,6 +108,7 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
         columns=settled,
         key=len(key),
         partitioning=Partitioning(strategy="hash", buckets=1),
+        prefix=choose_prefix(ends),
         hash=audit.algorithm,
         encoding=audit.encoding,
         k=(audit.k or (16 if method == "minhash" else 0)) if method in ("minhash", "exact") else 0,
@@ -120,6 +121,17 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
         notes=(*(note for side in SIDES for note in ends[side].notes), *chosen.notes, *long_columns.notes(settled)),
         version=canonical.VERSION,
     )
+
+
+def choose_prefix(ends: Mapping[Side, Endpoint]) -> str:
+    """Return how the plan's own names begin: ``a_``, or ``a1_`` and so on if a column, or a table's name, of any of these begins so.
+
+    Nothing else keeps them apart: an engine may take a name of ours in a subquery for a column, or a column for one of ours.
+    """
+    tables = [end.table for end in ends.values()]
+    taken = [name.casefold() for table in tables for name in (*table.names, *(column.name for column in table.columns))]
+    prefixes = ("a_", *(f"a{number}_" for number in range(1, len(taken) + 1)))  # of which each name rules out one
+    return next(prefix for prefix in prefixes if not any(name.startswith(prefix) for name in taken))
 
 
 def find_columns(audit: Audit, ends: Mapping[Side, Endpoint], name: str, what: str) -> dict[Side, Column]:

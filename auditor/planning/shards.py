@@ -37,6 +37,7 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
         first,
         sides={"source": _joined(shards), **shards, "target": first.sides["target"]},
         columns=tuple(_column(drafts, index) for index in range(len(first.columns))),
+        prefix=planner.choose_prefix(ends),
         snapshot="whole" if all(found.snapshot == "whole" for found in drafts.values()) else "per_chunk",
         not_compared=_not_compared(drafts, ends),
         notes=(*dict.fromkeys(note for found in drafts.values() for note in found.notes), *_drift(ends)),

@@ -98,7 +98,7 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
         )
     if (saved := runs.get_plan(store, stored.run)) and load_plan(saved) is None:
         raise NotResumable(
-            f"run {stored.run} was begun by another version of the auditor, which hashes rows in another way; start a new one: auditor run"
+            f"run {stored.run} was begun by another version of the auditor, whose statements are others; start a new one: auditor run"
             f" {stored.audit}"
         )
     if saved and (plan := load_plan(saved)) and plan.aligned:

@@ -19,24 +19,28 @@ def fragments(plan: Plan, side: Side, dialect: Dialect, texts: Sequence[str]) ->
     folded: list[str] = []
     selected: list[str] = []
     for index, (column, text) in enumerate(zip(plan.columns, texts, strict=True)):
-        columns += _row_columns(column, side, dialect, index, text)
+        v, d = (plan.named(f"read_rows.{one}{index}") for one in "vd")
+        values = _row_columns(column, side, dialect, text)
+        columns += [f"{sql} AS {plan.named(f'{one}{index}')}" for sql, one in zip(values, "vd", strict=False)]
         for name in column_measures(column):
-            folded.append(f"{_aggregate(name, column, side, dialect, index)} AS {name}_{index}")
-            selected.append(f"{_measure_text(name, column, side, dialect, f'm.{name}_{index}')} AS {name}_{index}")
+            measured = f"{name}_{index}"
+            folded.append(f"{_aggregate(name, column, side, dialect, v, d)} AS {plan.named(measured)}")
+            selected.append(f"{_measure_text(name, column, side, dialect, plan.named(f'm.{measured}'))} AS {measured}")
     return {"columns": ",\n      ".join(columns), "folded": ",\n    ".join(folded), "measures": ",\n  ".join(selected)}
 
 
-def _row_columns(column: ColumnPlan, side: Side, dialect: Dialect, index: int, text: str) -> list[str]:
-    """Return a row's columns for a measured column: ``v``, the stored value, and ``d``, the number to add up, if it differs from ``v``."""
+def _row_columns(column: ColumnPlan, side: Side, dialect: Dialect, text: str) -> list[str]:
+    """Return SQL of a row's columns for a measured column: ``v``, the stored value, and ``d``, the number to add up, if it differs from
+    ``v``."""
     kind, expression = family(column), column.expression[side]
     if kind == "text":
         counted = text if column.null_as is not None else expression
-        return [f"{counted} AS v{index}", f"{_length(column, side, dialect, text)} AS d{index}"]
+        return [counted, _length(column, side, dialect, text)]
     if kind == "truth":
-        return [f"{expression} AS v{index}", f"CASE WHEN {text} = '1' THEN 1 ELSE 0 END AS d{index}"]
+        return [expression, f"CASE WHEN {text} = '1' THEN 1 ELSE 0 END"]
     value = dialect.as_number(expression, column.native[side]) if kind == "number" else expression
     summed = addend(column, side, dialect, text) if "sum" in column_measures(column) else expression
-    return [f"{value} AS v{index}", *([f"{summed} AS d{index}"] if summed != expression else [])]
+    return [value, *([summed] if summed != expression else [])]
 
 
 def _length(column: ColumnPlan, side: Side, dialect: Dialect, text: str) -> str:
@@ -68,18 +72,18 @@ def _float_units(c: str, scale: int, dialect: Dialect) -> str:
     return dialect.as_bigint(f"CASE WHEN NOT {within} THEN {dialect.double_literal('0')} WHEN {x} < 0 THEN -{size} ELSE {size} END")
 
 
-def _aggregate(name: str, column: ColumnPlan, side: Side, dialect: Dialect, index: int) -> str:
-    """Return SQL of the aggregate of one measure, in the engine's own type."""
+def _aggregate(name: str, column: ColumnPlan, side: Side, dialect: Dialect, v: str, d: str) -> str:
+    """Return SQL of the aggregate of one measure, in the engine's own type, of the columns that ``_row_columns`` describes."""
     if name == "nulls":
-        return f"COUNT(*) - COUNT(v{index})"
+        return f"COUNT(*) - COUNT({v})"
     if name in EXTREMES:
-        return f"{name.upper()}(v{index})"
+        return f"{name.upper()}({v})"
     if name in ("characters", "true"):
-        return dialect.integer_sum(f"d{index}")
+        return dialect.integer_sum(d)
     native, expression = column.native[side], column.expression[side]
     if addend(column, side, dialect, "") == expression:
-        return dialect.number_sum(f"v{index}", native)
-    return dialect.number_sum(f"d{index}", Kind("integer") if native.name in ("bit", *canonical.FLOATS) else SUM_KIND)
+        return dialect.number_sum(v, native)
+    return dialect.number_sum(d, Kind("integer") if native.name in ("bit", *canonical.FLOATS) else SUM_KIND)
 
 
 def _measure_text(name: str, column: ColumnPlan, side: Side, dialect: Dialect, measured: str) -> str:

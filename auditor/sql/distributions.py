@@ -33,22 +33,22 @@ _EXACT = Context(prec=2000)
 
 def classes(plan: Plan, column: ColumnPlan, side: Side, dialect: Dialect, most: int, only: Sequence[str | None] | None = None) -> str:
     """Return the statement that counts the rows of the ``most`` most frequent classes; ``only`` of these, given by their texts."""
-    which = "1 = 1"
+    which, c = "1 = 1", plan.named("classed_rows.c")
     if only is not None:
         texts = [text + dialect.END_OF_GROUPED_TEXT for text in only if text is not None]
-        which = " OR ".join([*([dialect.is_one_of("c", texts)] if texts else []), *(["c IS NULL"] if None in only else [])])
+        which = " OR ".join([*([dialect.is_one_of(c, texts)] if texts else []), *([f"{c} IS NULL"] if None in only else [])])
     fragments = {
         "class": dialect.grouped_text(row_text.shortened_text(column, side, dialect, MAX_CLASS_CHARACTERS)),
-        "text": dialect.text_of_group("c"),
-        **_table_and_filter(plan, side),
+        "text": dialect.text_of_group(c),
+        **_common(plan, side),
         "which": which,
         "most": str(most),
     }
     return checked(sql_templates.fill(dialect.template("classes"), fragments), dialect)
 
 
-def _table_and_filter(plan: Plan, side: Side) -> dict[str, str]:
-    return {"table": plan.sides[side].table, "where": render.where(plan, side, Chunk())}
+def _common(plan: Plan, side: Side) -> dict[str, str]:
+    return {"p": plan.prefix, "table": plan.sides[side].table, "where": render.where(plan, side, Chunk())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,43 +100,46 @@ def histogram(plan: Plan, column: ColumnPlan, side: Side, dialect: Dialect, bord
     """Return the statement that counts the rows of each bucket."""
     literals = [_literal(column, side, dialect, text) for text in borders.texts]
     fragments = {
-        "bucket": _bucket(literals, 0, len(literals)),
+        "bucket": _bucket(plan.named("valued_rows.v"), literals, 0, len(literals)),
         "value": _compared_value(column, side, dialect),
-        **_table_and_filter(plan, side),
+        **_common(plan, side),
     }
     return checked(sql_templates.fill(dialect.template("histogram"), fragments), dialect)
 
 
 def histogram_bounds(plan: Plan, column: ColumnPlan, side: Side, dialect: Dialect) -> str:
     """Return the statement that finds the least and the greatest finite value."""
+    v = plan.named("valued_rows.v")
     least, greatest, within = (
-        _bound_text(column, side, dialect, "b.least"),
-        _bound_text(column, side, dialect, "b.greatest"),
-        "v IS NOT NULL",
+        _bound_text(column, side, dialect, plan.named("b.least")),
+        _bound_text(column, side, dialect, plan.named("b.greatest")),
+        f"{v} IS NOT NULL",
     )
     kind = measures.family(column)
     if kind == "float":
-        within = f"v >= {dialect.double_literal('-' + MAX_DOUBLE)} AND v <= {dialect.double_literal(MAX_DOUBLE)}"
+        within = f"{v} >= {dialect.double_literal('-' + MAX_DOUBLE)} AND {v} <= {dialect.double_literal(MAX_DOUBLE)}"
     elif kind == "moment":
         day = column.native[side].name == "date"
         ends = ("0001-01-01", "9999-12-31") if day else ("0001-01-01 00:00:00.000000", "9999-12-31 23:59:59.999999")
-        within = " AND ".join(f"v {sign} {_time_literal(end, side, column, dialect)}" for sign, end in zip((">=", "<="), ends, strict=True))
+        first, last = (_time_literal(end, side, column, dialect) for end in ends)
+        within = f"{v} >= {first} AND {v} <= {last}"
     fragments = {
         "least": least,
         "greatest": greatest,
         "value": _compared_value(column, side, dialect),
         "within": within,
-        **_table_and_filter(plan, side),
+        **_common(plan, side),
     }
     return checked(sql_templates.fill(dialect.template("histogram_bounds"), fragments), dialect)
 
 
-def _bucket(literals: Sequence[str], first: int, last: int) -> str:
-    """Return SQL of the number of a bucket, as a binary search among the borders."""
+def _bucket(v: str, literals: Sequence[str], first: int, last: int) -> str:
+    """Return SQL of the number of the bucket of ``v``, as a binary search among the borders."""
     if first == last:
         return str(first)
     middle = (first + last) // 2
-    return f"CASE WHEN v < {literals[middle]} THEN {_bucket(literals, first, middle)} ELSE {_bucket(literals, middle + 1, last)} END"
+    below, above = _bucket(v, literals, first, middle), _bucket(v, literals, middle + 1, last)
+    return f"CASE WHEN {v} < {literals[middle]} THEN {below} ELSE {above} END"
 
 
 def _compared_value(column: ColumnPlan, side: Side, dialect: Dialect) -> str:

@@ -23,7 +23,7 @@ def ends(plan: Plan, side: Side, dialect: Dialect, is_text: bool) -> str:
     key, native = column.expression[side], column.native[side].name
     value = key if not is_text else dialect.hex_text(key) if native == "binary" else dialect.as_text(key)
     return checked(
-        sql_templates.fill(dialect.template("key_ends"), {"key": key, "value": value, "table": plan.sides[side].table}),
+        sql_templates.fill(dialect.template("key_ends"), {"p": plan.prefix, "key": key, "value": value, "table": plan.sides[side].table}),
         dialect,
     )
 

@@ -7,6 +7,8 @@ bits: w0 < 2^30, x < 2^31 and residues are below 2^31. ``auditor.compare.syndrom
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from auditor.model import Plan, Side
 from auditor.sql.key_number import bucket, key_number, partition, position
 from auditor.sql.minhash import minima
@@ -41,28 +43,32 @@ def fragments(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     shared = uses_levels(plan)
     narrow = how.strategy != "range" or how.size <= NARROW
     located, group, place = _row_location(plan, side, dialect)
-    x = "x" if shared else place
-    first = "w0" if shared else dialect.shift_right("v", 30)
-    words = [first, "w1" if shared else dialect.low_bits("v", 30), *(("w2", "w3") if plan.bits > 60 else ())]
-    terms = [_power_term(j, first, x, shared, narrow, dialect) for j in range(1, count_sums(plan))]
-    halves = [(dialect.shift_right(v, 30), dialect.low_bits(v, 30)) for v in ("v", "v1")[: plan.bits // 60]]
-    columns = [f"{sql} AS w{i}" for i, sql in enumerate(half for pair in halves for half in pair)]
+    named, v, h = plan.named, plan.named("hashed_rows.v"), plan.named("hashed_rows.h")
+    powers = _powers(count_sums(plan) - 1, named("located_rows.x"), dialect)
+    words = [named(f"row_words.w{i}") for i in range(plan.bits // 30)] if shared else [dialect.shift_right(v, 30), dialect.low_bits(v, 30)]
+    known = [named(f"row_words.{name}") for _, name in powers] if shared else []
+    terms = [_power_term(j, words[0], place, known, narrow, dialect) for j in range(1, count_sums(plan))]
+    longs = ["v", "v1"][: plan.bits // 60]
+    located_longs = [named(f"located_rows.{name}") for name in longs]
+    halves = [half for long in located_longs for half in (dialect.shift_right(long, 30), dialect.low_bits(long, 30))]
+    columns = [f"{sql} AS {named(f'w{i}')}" for i, sql in enumerate(halves)]
     whole = plan.bits > 60 or plan.k > 0
-    sources = [f"{dialect.word('h', 1 + 15 * i, 15)} AS v{i or ''}" for i in range(plan.bits // 60)] if whole else ["v"]
-    sources += [f"{dialect.word('h', 25, 8)} AS seed"] if plan.k else []
+    parts = [dialect.word(h, 1 + 15 * i, 15) for i in range(len(longs))] if whole else [v]
+    sources = [f"{sql} AS {named(name)}" for sql, name in zip(parts, longs, strict=True)]
+    sources += [f"{dialect.word(h, 25, 8)} AS {named('seed')}"] if plan.k else []
     summed = [f"{dialect.modulo(add(term), P)} AS syndrome_{j}" for j, term in enumerate(terms, start=1)]
     return {
         "partition": group,
         "located": located,
         "position": place,
-        "counted": counted("w0" if shared else "v"),
+        "counted": counted(words[0] if shared else v),
         "word": dialect.row_word(row, plan.hash),
-        "hashed": f"{dialect.row_hash(row, plan.hash)} AS h" if whole else f"{dialect.row_word(row, plan.hash)} AS v",
+        "hashed": f"{dialect.row_hash(row, plan.hash)} AS {named('h')}" if whole else f"{dialect.row_word(row, plan.hash)} AS {named('v')}",
         "word_sources": ",\n      ".join(sources),
-        "word_columns": ",\n    ".join([*columns, *(["seed"] if plan.k else [])]),
-        "powers": ",\n    ".join(f"{sql} AS {name}" for name, sql in _powers(count_sums(plan) - 1, dialect)),
+        "word_columns": ",\n    ".join([*columns, *([f"{named('located_rows.seed')} AS {named('seed')}"] if plan.k else [])]),
+        "powers": ",\n    ".join(f"{sql} AS {named(name)}" for sql, name in powers),
         "words": ",\n  ".join([f"{add(word)} AS word_{j}" for j, word in enumerate(words)]),
-        "syndromes": ",\n  ".join([*summed, *minima(plan.k, "seed", dialect)]),
+        "syndromes": ",\n  ".join([*summed, *minima(plan.k, named("row_words.seed"), dialect)]),
     }
 
 
@@ -72,22 +78,27 @@ def _row_location(plan: Plan, side: Side, dialect: Dialect) -> tuple[str, str, s
     if how.strategy == "range":
         column = plan.columns[how.column]
         offset = dialect.remainder(column.expression[side], how.size, column.native[side])
-        return f"{partition(plan, side, dialect)} AS partition_id,\n    {offset} + 1 AS x", "partition_id", "x"
-    number = key_number(plan, side, dialect)
-    located, place = f"{number} AS kv", position("kv", dialect)
+        located = f"{partition(plan, side, dialect)} AS {plan.named('partition_id')},\n    {offset} + 1 AS {plan.named('x')}"
+        return located, plan.named("hashed_rows.partition_id"), plan.named("hashed_rows.x")
+    number, kv = key_number(plan, side, dialect), plan.named("hashed_rows.kv")
+    located, place = f"{number} AS {plan.named('kv')}", position(kv, dialect)
     if set(forms(plan)) and "uuid" not in forms(plan):  # computed twice, because the sums use the position a dozen times
-        located, place = f"{located},\n    {position(number, dialect)} AS x", "x"
+        located, place = f"{located},\n    {position(number, dialect)} AS {plan.named('x')}", plan.named("hashed_rows.x")
     if how.strategy == "time":
-        return f"{partition(plan, side, dialect)} AS partition_id,\n    {located}", "partition_id", place
-    return located, bucket("kv", how.buckets, dialect), place
+        cut = f"{partition(plan, side, dialect)} AS {plan.named('partition_id')}"
+        return f"{cut},\n    {located}", plan.named("hashed_rows.partition_id"), place
+    return located, bucket(kv, how.buckets, dialect), place
 
 
-def _power_term(j: int, first: str, x: str, shared: bool, narrow: bool, dialect: Dialect) -> str:
-    """Return SQL of w * x^j mod p, multiplying by x^(2^i) for each binary digit i of j, so that no intermediate exceeds 63 bits."""
+def _power_term(j: int, first: str, x: str, known: Sequence[str], narrow: bool, dialect: Dialect) -> str:
+    """Return SQL of w * x^j mod p, multiplying by x^(2^i) for each binary digit i of j, so that no intermediate exceeds 63 bits.
+
+    ``known`` are the columns of these powers, in their order; without any each is computed from ``x``.
+    """
     term = first
     for bit in range(j.bit_length()):
         if j >> bit & 1:
-            power = (x if bit == 0 else f"x{1 << bit}") if shared else _inline_power(x, bit, narrow, dialect)
+            power = known[bit] if known else _inline_power(x, bit, narrow, dialect)
             term = dialect.modulo(f"({term} * {power})", P)
             term = f"({term})" if j >> bit + 1 else term
     return term
@@ -102,6 +113,6 @@ def _inline_power(x: str, bit: int, narrow: bool, dialect: Dialect) -> str:
     return square if narrow and bit == 1 else f"({dialect.modulo(square, P)})"
 
 
-def _powers(greatest: int, dialect: Dialect) -> list[tuple[str, str]]:
+def _powers(greatest: int, x: str, dialect: Dialect) -> list[tuple[str, str]]:
     """Return the columns x, x2, x4, .. for all sums, as (SQL, name): the position and its repeated squares modulo p."""
-    return [("x" if bit == 0 else f"x{1 << bit}", _inline_power("x", bit, False, dialect)) for bit in range(greatest.bit_length())]
+    return [(_inline_power(x, bit, False, dialect), "x" if bit == 0 else f"x{1 << bit}") for bit in range(greatest.bit_length())]

@@ -28,14 +28,16 @@ def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str
     """
     if plan.digest_rows:
         return stretches.digests(plan, side, dialect, chunk, where(plan, side, chunk))
+    barrier = dialect.OPTIMIZER_BARRIER_COLUMN
     fragments = {
         "partition": "0" if plan.partitioning.strategy == "whole" else partition(plan, side, dialect),
         **_key_columns(plan, side, dialect),
+        "p": plan.prefix,
         "table": plan.sides[side].table,
         "where": where(plan, side, chunk),
         "fence": dialect.OPTIMIZER_BARRIER,
-        "fence_column": dialect.OPTIMIZER_BARRIER_COLUMN,
-        "console": _console_columns(dialect, side, console, "m.row_count" if plan.method == "counts" else "COUNT(*)"),
+        "fence_column": f",\n      {barrier} AS {plan.named('fence')}" if barrier else "",
+        "console": _console_columns(dialect, side, console, plan.named("m.row_count") if plan.method == "counts" else "COUNT(*)"),
         **_METHODS[plan.method](plan, side, dialect),
     }
     template = dialect.template(template_name(plan, dialect))
@@ -55,12 +57,13 @@ def template_name(plan: Plan, dialect: Dialect) -> str:
 def rows(plan: Plan, side: Side, dialect: Dialect, which: str, texts: Sequence[str]) -> str:
     """Return the statement that fetches rows of one side.
 
-    ``which`` is an SQL condition; empty for all rows. ``texts`` are SQL expressions that become the columns t0, t1, ..
+    ``which`` is an SQL condition; empty for all rows. ``texts`` are SQL expressions that become the last columns.
     """
     fragments = {
         "partition": partition(plan, side, dialect),
         "digits": dialect.left(dialect.row_hash(row_text(plan, side, dialect), plan.hash), plan.bits // 4),
-        "texts": _join_columns([f"{sql} AS t{index}" for index, sql in enumerate(texts)]),
+        "texts": _join_columns([f"{sql} AS {plan.named(f't{index}')}" for index, sql in enumerate(texts)]),
+        "p": plan.prefix,
         "table": plan.sides[side].table,
         "where": " AND ".join(f"({condition})" for condition in (*plan.sides[side].conditions, which) if condition),
     }
@@ -107,14 +110,26 @@ def partition_conditions(plan: Plan, side: Side, dialect: Dialect, numbers: Sequ
     return [" OR ".join(spans[start : start + most]) for start in range(0, len(spans), most)]
 
 
+_LAST_LEVEL = {"counts": "read_rows", "minhash": "row_words", "exact_levels": "row_words"}
+"""The derived table whose rows a template's sums add up, by the template's name; ``hashed_rows`` of all others."""
+
+
 def _key_columns(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     """Return the fragments of the least and greatest key, if the key is one integer column.
 
     Otherwise they are NULL, and no level of the statement has a column for it: MySQL takes a quarter longer to store rows with one.
     """
-    if plan.has_integer_key:
-        return {"key": f"{plan.columns[0].expression[side]} AS k,", "kept_key": "k,", "least": "MIN(k)", "greatest": "MAX(k)"}
-    return {"key": "", "kept_key": "", "least": dialect.as_bigint("NULL"), "greatest": dialect.as_bigint("NULL")}
+    if not plan.has_integer_key:
+        nothing = dict.fromkeys(("key", "key_of_hashed", "key_of_located"), "")
+        return nothing | dict.fromkeys(("least", "greatest"), dialect.as_bigint("NULL"))
+    name, above = plan.named("k"), plan.named(f"{_LAST_LEVEL.get(template_name(plan, dialect), 'hashed_rows')}.k")
+    return {
+        "key": f"{plan.columns[0].expression[side]} AS {name},",
+        "key_of_hashed": f"{plan.named('hashed_rows.k')} AS {name},",
+        "key_of_located": f"{plan.named('located_rows.k')} AS {name},",
+        "least": f"MIN({above})",
+        "greatest": f"MAX({above})",
+    }
 
 
 def _console_columns(dialect: Dialect, side: Side, name: str, row_count: str) -> str:
@@ -141,21 +156,26 @@ def group_condition(plan: Plan, side: Side, dialect: Dialect, numbers: Sequence[
 def _located_partition(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     """Return the fragments of a row's columns that locate it, and of its partition from these: a bucket takes its number twice."""
     if plan.partitioning.strategy == "whole":
-        return {"located": "0 AS partition_id", "partition": "0"}
+        return {"located": f"0 AS {plan.named('partition_id')}", "partition": "0"}
     if plan.partitioning.strategy != "hash":
-        return {"located": f"{partition(plan, side, dialect)} AS partition_id", "partition": "partition_id"}
-    return {"located": f"{key_number(plan, side, dialect)} AS kv", "partition": bucket("kv", plan.partitioning.buckets, dialect)}
+        located = f"{partition(plan, side, dialect)} AS {plan.named('partition_id')}"
+        return {"located": located, "partition": plan.named("hashed_rows.partition_id")}
+    number = plan.named("hashed_rows.kv")
+    located = f"{key_number(plan, side, dialect)} AS {plan.named('kv')}"
+    return {"located": located, "partition": bucket(number, plan.partitioning.buckets, dialect)}
 
 
 def _signature(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
-    words = [dialect.shift_right("v", 30), dialect.low_bits("v", 30)]
+    v = plan.named("hashed_rows.v")
+    words = [dialect.shift_right(v, 30), dialect.low_bits(v, 30)]
     add, counted = aggregates(plan, dialect)
+    located = _located_partition(plan, side, dialect)
     return {
-        **_located_partition(plan, side, dialect),
+        **located,
         "word": _word_of_row(plan, side, dialect),
-        "group": "HAVING COUNT(*) > 0" if plan.partitioning.strategy == "whole" else "GROUP BY partition_id",
+        "group": "HAVING COUNT(*) > 0" if plan.partitioning.strategy == "whole" else f"GROUP BY {located['partition']}",
         "words": _join_columns([f"{add(word)} AS word_{j}" for j, word in enumerate(words)]),
-        "counted": counted("v"),
+        "counted": counted(v),
     }
 
 
@@ -167,13 +187,14 @@ def _word_of_row(plan: Plan, side: Side, dialect: Dialect) -> str:
 
 
 def _minhash(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
-    columns = [f"{dialect.word('h', 8 * j + 1, 8)} AS w{j}" for j in range(4)]
+    h, w = plan.named("hashed_rows.h"), [plan.named(f"row_words.w{j}") for j in range(4)]
+    columns = [f"{dialect.word(h, 8 * j + 1, 8)} AS {plan.named(f'w{j}')}" for j in range(4)]
     return {
         **_located_partition(plan, side, dialect),
         "hash": dialect.row_hash(row_text(plan, side, dialect), plan.hash),
         "word_columns": ",\n    ".join(columns),
-        "words": _join_columns([f"{dialect.integer_sum(f'w{j}')} AS word_{j}" for j in range(4)]),
-        "minhashes": _join_columns(minima(plan.k, "w3", dialect)),
+        "words": _join_columns([f"{dialect.integer_sum(word)} AS word_{j}" for j, word in enumerate(w)]),
+        "minhashes": _join_columns(minima(plan.k, w[3], dialect)),
     }
 
 

@@ -42,9 +42,11 @@ OTHER_KINDS = frozenset({"boolean", "integer", "float32", "float64", "year", "da
 
 def digests(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, where: str) -> str:
     """Return the statement that reads one row per stretch of a chunk: see ``render.result_columns``. ``where`` selects the chunk's rows."""
+    digest_of_rows = plan.named("digested_rows.digest")
     common = {
-        "words": _words([dialect.word("digest", 15 * word + 1, 15) for word in range(WORDS)]),
-        "digest": dialect.digest_of_rows("v", NEXT_ROW),
+        "p": plan.prefix,
+        "words": _words([dialect.word(digest_of_rows, 15 * word + 1, 15) for word in range(WORDS)]),
+        "digest": dialect.digest_of_rows(plan.named("ordered_rows.v"), NEXT_ROW),
         "most": str(plan.digest_rows),
         "row": _limited_bytes(plan, side, dialect),
         "table": plan.sides[side].table,
@@ -56,10 +58,12 @@ def digests(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, where: str) 
     first = (plan.least if chunk.first is None else chunk.first) // width
     end = plan.greatest if chunk.end is None else chunk.end - 1
     last = first if chunk.null_key else max(first, end // width)  # a primary key is not NULL, so that such a chunk has no rows
-    common |= {"key": f"{key} AS k,", "least": "MIN(k)", "greatest": "MAX(k)"}
+    k = plan.named("ordered_rows.k")
+    common |= {"key": f"{key} AS {plan.named('k')},", "least": f"MIN({k})", "greatest": f"MAX({k})"}
     if dialect.HAS_LATERAL:
-        series = f"GENERATE_SERIES(CAST({first} AS BIGINT), CAST({last} AS BIGINT)) AS stretches(partition_id)"
-        holes = {"stretches": series, "order": key, "where": f"{where} AND {_within(key, 'partition_id', width)}"}
+        series = f"GENERATE_SERIES(CAST({first} AS BIGINT), CAST({last} AS BIGINT)) AS {_stretches(plan, 'partition_id')}"
+        number = plan.named("stretches.partition_id")
+        holes = {"stretches": series, "order": key, "where": f"{where} AND {_within(key, number, width)}"}
         return checked(sql_templates.fill(dialect.template("stretches"), {**common, **holes}), dialect)
     return _one_by_one(
         {n: f"{where} AND {key} >= {n * width} AND {key} < {(n + 1) * width}" for n in range(first, last + 1)}, dialect, common
@@ -73,7 +77,8 @@ def _digests_between_cuts(plan: Plan, side: Side, dialect: Dialect, where: str, 
     no_key = dict.fromkeys(("least", "greatest"), dialect.as_bigint("NULL"))
     common |= {"key": "", **no_key}
     holes = {
-        "words": _words(["0"] * WORDS),
+        "p": plan.prefix,
+        "words": _words(["0"] * WORDS, plan.prefix),
         "table": common["table"],
         "where": f"{where} AND ({key_ranges.condition(plan, side, [key_ranges.OUTSIDE])})",
     }
@@ -81,9 +86,9 @@ def _digests_between_cuts(plan: Plan, side: Side, dialect: Dialect, where: str, 
     if dialect.HAS_LATERAL:
         values = ", ".join(f"({number}, {first}, {end})" for number, (first, end) in enumerate(pairwise(cuts), 1))
         holes = {
-            "stretches": f"(VALUES {values}) AS stretches(partition_id, first_key, end_key)",
+            "stretches": f"(VALUES {values}) AS {_stretches(plan, 'partition_id', 'first_key', 'end_key')}",
             "order": ", ".join(column.expression[side] for column in plan.key_columns),
-            "where": f"{where} AND {key} >= first_key AND {key} < end_key",
+            "where": f"{where} AND {key} >= {plan.named('stretches.first_key')} AND {key} < {plan.named('stretches.end_key')}",
         }
         inside = sql_templates.fill(dialect.template("stretches"), {**common, **holes})
     else:
@@ -100,8 +105,12 @@ def _one_by_one(conditions: Mapping[int, str], dialect: Dialect, common: Mapping
     return "\nUNION ALL\n".join(one.rstrip() for one in each)
 
 
-def _words(sql: Sequence[str]) -> str:
-    return ",\n  ".join(f"{word} AS word_{number}" for number, word in enumerate(sql))
+def _stretches(plan: Plan, *columns: str) -> str:
+    return f"{plan.named('stretches')}({', '.join(map(plan.named, columns))})"
+
+
+def _words(sql: Sequence[str], prefix: str = "") -> str:
+    return ",\n  ".join(f"{word} AS {prefix}word_{number}" for number, word in enumerate(sql))
 
 
 def _within(key: str, number: str, width: int) -> str:

@@ -151,4 +151,5 @@ def make_plan(session: Session, columns: Sequence[ColumnPlan]) -> Plan:
         columns=tuple(columns),
         key=1,
         partitioning=Partitioning(strategy="hash", buckets=1),
+        prefix="a_",
     )

@@ -84,6 +84,7 @@ def plan_of(dialect: Dialect, method: str, strategy: str) -> Plan:
         columns=tuple(columns),
         key=1,
         partitioning=PARTITIONINGS[strategy],
+        prefix="a_",
         k=4 if method == "minhash" else 0,
         t=3 if method == "exact" else 0,
     )

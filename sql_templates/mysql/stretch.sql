@@ -2,26 +2,26 @@
 -- if they are more than may be hashed as one), its least and greatest key, and four words of 60 bits: the beginning of the SHA-256 of
 -- its rows' texts, in the order of the primary key. GROUP_CONCAT takes rows as they come, which is the order of the index that is read.
 SELECT
-  partition_id,
-  row_count,
-  hashed,
-  key_min,
-  key_max,
+  ${p}digested_rows.${p}partition_id AS partition_id,
+  ${p}digested_rows.${p}row_count AS row_count,
+  ${p}digested_rows.${p}hashed AS hashed,
+  ${p}digested_rows.${p}key_min AS key_min,
+  ${p}digested_rows.${p}key_max AS key_max,
   ${words}
 FROM (
   SELECT
-    ${stretch} AS partition_id,
-    COUNT(*) AS row_count,
-    CASE WHEN COUNT(*) <= ${most} THEN COUNT(*) ELSE 0 END AS hashed,
-    ${least} AS key_min,
-    ${greatest} AS key_max,
-    ${digest} AS digest
+    ${stretch} AS ${p}partition_id,
+    COUNT(*) AS ${p}row_count,
+    CASE WHEN COUNT(*) <= ${most} THEN COUNT(*) ELSE 0 END AS ${p}hashed,
+    ${least} AS ${p}key_min,
+    ${greatest} AS ${p}key_max,
+    ${digest} AS ${p}digest
   FROM (
     SELECT
       ${key}
-      ${row} AS v
+      ${row} AS ${p}v
     FROM ${table} FORCE INDEX (PRIMARY)
     WHERE ${where}
-  ) ordered_rows
+  ) ${p}ordered_rows
   HAVING COUNT(*) > 0
-) digested_rows
+) ${p}digested_rows

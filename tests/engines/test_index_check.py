@@ -76,7 +76,7 @@ def make_plan(session: Session, method: Method, strategy: str, chunk_keys: int =
     )
     return Plan(
         audit="scanned", method=method, sides=dict.fromkeys(SIDES, side), columns=tuple(columns), key=1, partitioning=how,
-        least=0, greatest=ROWS - 1, k=4 if method == "minhash" else 0, t=3 if method == "exact" else 0,
+        prefix="a_", least=0, greatest=ROWS - 1, k=4 if method == "minhash" else 0, t=3 if method == "exact" else 0,
     )  # fmt: skip
 
 

@@ -70,7 +70,8 @@ def plan_of(session: Session, native: dict[str, Kind], names: list[str]) -> Plan
         for name in names
     )
     how = Partitioning(strategy="hash", buckets=BUCKETS)
-    return Plan(audit="a", method="exact", sides=dict.fromkeys(SIDES, side), columns=columns, key=len(names), partitioning=how, t=3)
+    sides = dict.fromkeys(SIDES, side)
+    return Plan(audit="a", method="exact", sides=sides, columns=columns, key=len(names), partitioning=how, prefix="a_", t=3)
 
 
 def canonical_text(kind: Kind, value: Any) -> str | None:

@@ -25,7 +25,7 @@ def plan(least: int, greatest: int, size: int, chunk_keys: int, nullable: bool =
     key = ColumnPlan(name="id", kind=INTEGER, native=native, expression=names, types=types, why="")
     return Plan(
         audit="a", method="exact", sides=dict.fromkeys(SIDES, side), columns=(key,), key=1, least=least, greatest=greatest,
-        partitioning=Partitioning(strategy="range", size=size),
+        partitioning=Partitioning(strategy="range", size=size), prefix="a_",
     )  # fmt: skip
 
 

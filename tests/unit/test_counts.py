@@ -47,7 +47,7 @@ HOW = Partitioning(strategy="time", column=2)
 
 def plan(how: Partitioning = HOW) -> Plan:
     side = SidePlan(dialect="duckdb", connection="c", label="c: t", table="t", where="")
-    return Plan(audit="a", method="counts", sides={"source": side, "target": side}, columns=COLUMNS, key=1, partitioning=how)
+    return Plan(audit="a", method="counts", sides={"source": side, "target": side}, columns=COLUMNS, key=1, partitioning=how, prefix="a_")
 
 
 def summaries(*rows: tuple[int, int, dict[str, str | None]]) -> Summaries:

@@ -39,7 +39,8 @@ def plan_of(*kinds: Kind, native: Kind | None = None, **more: object) -> Plan:
         for place, kind in enumerate(kinds)
     )
     how = Partitioning(strategy="hash", buckets=64)
-    return Plan(audit="a", method="exact", sides=dict.fromkeys(SIDES, side), columns=columns, key=len(kinds), partitioning=how, t=3)
+    sides = dict.fromkeys(SIDES, side)
+    return Plan(audit="a", method="exact", sides=sides, columns=columns, key=len(kinds), partitioning=how, prefix="a_", t=3)
 
 
 def by_time(tick: int) -> str:

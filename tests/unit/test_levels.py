@@ -104,7 +104,8 @@ def plan_of(*columns: ColumnPlan) -> Plan:
     side = SidePlan(dialect="duckdb", connection="", label="", table="t", where="")
     key = column("id", Kind("integer"), Kind("integer"))
     how = Partitioning(strategy="hash", buckets=1)
-    return Plan(audit="a", method="exact", sides={"source": side, "target": side}, columns=(key, *columns), key=1, partitioning=how)
+    sides: dict[Side, SidePlan] = {"source": side, "target": side}
+    return Plan(audit="a", method="exact", sides=sides, columns=(key, *columns), key=1, partitioning=how, prefix="a_")
 
 
 def changed(*columns: tuple[str, str | None, str | None]) -> Difference:

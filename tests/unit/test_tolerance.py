@@ -221,6 +221,7 @@ def plan_of(*columns: ColumnPlan) -> Plan:
         columns=columns,
         key=1,
         partitioning=Partitioning(strategy="range", size=10),
+        prefix="a_",
     )
 
 

@@ -127,4 +127,5 @@ def plan_of(bench: Bench, columns: Sequence[ColumnPlan], table: str) -> Plan:
         columns=tuple(columns),
         key=1,
         partitioning=Partitioning(strategy="hash", buckets=1),
+        prefix="a_",
     )

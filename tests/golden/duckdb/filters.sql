@@ -1,4 +1,4 @@
-SELECT COUNT(*) AS row_count
+SELECT COUNT(*)
 FROM "shop"."orders"
 WHERE (("name" = 'draft' AND (CAST("name" AS VARCHAR) COLLATE C) = ('draft' COLLATE C)))
   AND (NOT ((CAST("name" AS VARCHAR) COLLATE C) IN (('draft' COLLATE C), ('Entwurf für später' COLLATE C))))

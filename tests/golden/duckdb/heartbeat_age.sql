@@ -1,2 +1,2 @@
-SELECT EPOCH(NOW()) - EPOCH(MAX("at")) AS seconds
+SELECT EPOCH(NOW()) - EPOCH(MAX("at"))
 FROM "shop"."heartbeat"

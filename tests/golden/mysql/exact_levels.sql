@@ -1,55 +1,55 @@
 SELECT
-  partition_id,
+  a_row_words.a_partition_id AS partition_id,
   COUNT(*) AS row_count,
-  CASE WHEN COUNT(*) <= 4194304 THEN COUNT(w0) ELSE 0 END AS hashed,
-  MIN(k) AS key_min,
-  MAX(k) AS key_max,
-  CAST(SUM(w0 + 0e0) AS SIGNED) AS word_0,
-  CAST(SUM(w1 + 0e0) AS SIGNED) AS word_1,
-  CAST(SUM((w0 * x) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_1,
-  CAST(SUM((w0 * x2) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_2,
-  CAST(SUM((((w0 * x) % 2147483647) * x2) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_3,
-  CAST(SUM((w0 * x4) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_4,
-  CAST(SUM((((w0 * x) % 2147483647) * x4) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_5,
-  CAST(SUM((((w0 * x2) % 2147483647) * x4) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_6,
-  CAST(SUM((((((w0 * x) % 2147483647) * x2) % 2147483647) * x4) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_7,
-  CAST(SUM((w0 * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_8,
-  CAST(SUM((((w0 * x) % 2147483647) * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_9,
-  CAST(SUM((((w0 * x2) % 2147483647) * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_10,
-  CAST(SUM((((((w0 * x) % 2147483647) * x2) % 2147483647) * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_11,
-  CAST(SUM((((w0 * x4) % 2147483647) * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_12,
-  CAST(SUM((((((w0 * x) % 2147483647) * x4) % 2147483647) * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_13,
-  CAST(SUM((((((w0 * x2) % 2147483647) * x4) % 2147483647) * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_14,
-  CAST(SUM((((((((w0 * x) % 2147483647) * x2) % 2147483647) * x4) % 2147483647) * x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_15
+  CASE WHEN COUNT(*) <= 4194304 THEN COUNT(a_row_words.a_w0) ELSE 0 END AS hashed,
+  MIN(a_row_words.a_k) AS key_min,
+  MAX(a_row_words.a_k) AS key_max,
+  CAST(SUM(a_row_words.a_w0 + 0e0) AS SIGNED) AS word_0,
+  CAST(SUM(a_row_words.a_w1 + 0e0) AS SIGNED) AS word_1,
+  CAST(SUM((a_row_words.a_w0 * a_row_words.a_x) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_1,
+  CAST(SUM((a_row_words.a_w0 * a_row_words.a_x2) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_2,
+  CAST(SUM((((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) * a_row_words.a_x2) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_3,
+  CAST(SUM((a_row_words.a_w0 * a_row_words.a_x4) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_4,
+  CAST(SUM((((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) * a_row_words.a_x4) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_5,
+  CAST(SUM((((a_row_words.a_w0 * a_row_words.a_x2) % 2147483647) * a_row_words.a_x4) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_6,
+  CAST(SUM((((((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) * a_row_words.a_x2) % 2147483647) * a_row_words.a_x4) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_7,
+  CAST(SUM((a_row_words.a_w0 * a_row_words.a_x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_8,
+  CAST(SUM((((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) * a_row_words.a_x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_9,
+  CAST(SUM((((a_row_words.a_w0 * a_row_words.a_x2) % 2147483647) * a_row_words.a_x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_10,
+  CAST(SUM((((((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) * a_row_words.a_x2) % 2147483647) * a_row_words.a_x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_11,
+  CAST(SUM((((a_row_words.a_w0 * a_row_words.a_x4) % 2147483647) * a_row_words.a_x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_12,
+  CAST(SUM((((((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) * a_row_words.a_x4) % 2147483647) * a_row_words.a_x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_13,
+  CAST(SUM((((((a_row_words.a_w0 * a_row_words.a_x2) % 2147483647) * a_row_words.a_x4) % 2147483647) * a_row_words.a_x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_14,
+  CAST(SUM((((((((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) * a_row_words.a_x2) % 2147483647) * a_row_words.a_x4) % 2147483647) * a_row_words.a_x8) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_15
 FROM (
   SELECT
-    partition_id,
-    k,
-    (v >> 30) AS w0,
-    (v & 1073741823) AS w1,
-    x AS x,
-    ((x * x) % 2147483647) AS x2,
-    ((((x * x) % 2147483647) * ((x * x) % 2147483647)) % 2147483647) AS x4,
-    ((((((x * x) % 2147483647) * ((x * x) % 2147483647)) % 2147483647) * ((((x * x) % 2147483647) * ((x * x) % 2147483647)) % 2147483647)) % 2147483647) AS x8
+    a_located_rows.a_partition_id AS a_partition_id,
+    a_located_rows.a_k AS a_k,
+    (a_located_rows.a_v >> 30) AS a_w0,
+    (a_located_rows.a_v & 1073741823) AS a_w1,
+    a_located_rows.a_x AS a_x,
+    ((a_located_rows.a_x * a_located_rows.a_x) % 2147483647) AS a_x2,
+    ((((a_located_rows.a_x * a_located_rows.a_x) % 2147483647) * ((a_located_rows.a_x * a_located_rows.a_x) % 2147483647)) % 2147483647) AS a_x4,
+    ((((((a_located_rows.a_x * a_located_rows.a_x) % 2147483647) * ((a_located_rows.a_x * a_located_rows.a_x) % 2147483647)) % 2147483647) * ((((a_located_rows.a_x * a_located_rows.a_x) % 2147483647) * ((a_located_rows.a_x * a_located_rows.a_x) % 2147483647)) % 2147483647)) % 2147483647) AS a_x8
   FROM (
     SELECT
-      partition_id AS partition_id,
-      k,
-      x AS x,
-      v
+      a_hashed_rows.a_partition_id AS a_partition_id,
+      a_hashed_rows.a_k AS a_k,
+      a_hashed_rows.a_x AS a_x,
+      a_hashed_rows.a_v AS a_v
     FROM (
       SELECT
-        (`id` DIV 1024 - (`id` % 1024 < 0)) AS partition_id,
-    ((`id` % 1024 + 1024) % 1024) + 1 AS x,
-        `id` AS k,
-        CAST(CONV(LEFT(SHA2(CONCAT(COALESCE(`id`, '|2'), '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(`name`, '|', '|0') END, '|1', COALESCE(`price`, '|2'), '|1', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|2'), '|1', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(`shipped` AS BINARY))), '|2'), '|1', COALESCE(`paid`, '|2')), 256), 15), 16, 10) AS SIGNED) AS v
+        (`id` DIV 1024 - (`id` % 1024 < 0)) AS a_partition_id,
+    ((`id` % 1024 + 1024) % 1024) + 1 AS a_x,
+        `id` AS a_k,
+        CAST(CONV(LEFT(SHA2(CONCAT(COALESCE(`id`, '|2'), '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(`name`, '|', '|0') END, '|1', COALESCE(`price`, '|2'), '|1', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|2'), '|1', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(`shipped` AS BINARY))), '|2'), '|1', COALESCE(`paid`, '|2')), 256), 15), 16, 10) AS SIGNED) AS a_v
       FROM `shop`.`orders`
       WHERE `id` >= 1024 AND `id` < 4096
       LIMIT 18446744073709551615
-    ) hashed_rows
+    ) a_hashed_rows
     LIMIT 18446744073709551615
-  ) located_rows
+  ) a_located_rows
   LIMIT 18446744073709551615
-) row_words
-GROUP BY partition_id
-ORDER BY partition_id
+) a_row_words
+GROUP BY a_row_words.a_partition_id
+ORDER BY a_row_words.a_partition_id

@@ -1,26 +1,26 @@
 SELECT
-  partition_id AS partition_id,
+  a_hashed_rows.a_partition_id AS partition_id,
   COUNT(*) AS row_count,
-  COUNT(v) AS hashed,
-  MIN(k) AS key_min,
-  MAX(k) AS key_max,
-  CAST(SUM((v >> 30)) AS SIGNED) AS word_0,
-  CAST(SUM((v & 1073741823)) AS SIGNED) AS word_1,
-  CAST(SUM(((v >> 30) * x) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_1,
-  CAST(SUM(((v >> 30) * (x * x)) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_2,
-  CAST(SUM(((((v >> 30) * x) % 2147483647) * (x * x)) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_3,
-  CAST(SUM(((v >> 30) * (((x * x) * (x * x)) % 2147483647)) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_4,
-  CAST(SUM(((((v >> 30) * x) % 2147483647) * (((x * x) * (x * x)) % 2147483647)) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_5
+  COUNT(a_hashed_rows.a_v) AS hashed,
+  MIN(a_hashed_rows.a_k) AS key_min,
+  MAX(a_hashed_rows.a_k) AS key_max,
+  CAST(SUM((a_hashed_rows.a_v >> 30)) AS SIGNED) AS word_0,
+  CAST(SUM((a_hashed_rows.a_v & 1073741823)) AS SIGNED) AS word_1,
+  CAST(SUM(((a_hashed_rows.a_v >> 30) * a_hashed_rows.a_x) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_1,
+  CAST(SUM(((a_hashed_rows.a_v >> 30) * (a_hashed_rows.a_x * a_hashed_rows.a_x)) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_2,
+  CAST(SUM(((((a_hashed_rows.a_v >> 30) * a_hashed_rows.a_x) % 2147483647) * (a_hashed_rows.a_x * a_hashed_rows.a_x)) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_3,
+  CAST(SUM(((a_hashed_rows.a_v >> 30) * (((a_hashed_rows.a_x * a_hashed_rows.a_x) * (a_hashed_rows.a_x * a_hashed_rows.a_x)) % 2147483647)) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_4,
+  CAST(SUM(((((a_hashed_rows.a_v >> 30) * a_hashed_rows.a_x) % 2147483647) * (((a_hashed_rows.a_x * a_hashed_rows.a_x) * (a_hashed_rows.a_x * a_hashed_rows.a_x)) % 2147483647)) % 2147483647) AS SIGNED) % 2147483647 AS syndrome_5
 FROM (
   SELECT
-    CAST(DATEDIFF(`shipped`, '1970-01-01') AS SIGNED) AS partition_id,
-    (((`id` % 1168518413 + 1168518413) * 346030291) % 2147483647) AS kv,
-    (((((`id` % 1168518413 + 1168518413) * 346030291) % 2147483647) & 32767) + 1) AS x,
-    `id` AS k,
-    CAST(CONV(LEFT(SHA2(CONCAT(COALESCE(`id`, '|2'), '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(`name`, '|', '|0') END, '|1', COALESCE(`price`, '|2'), '|1', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|2'), '|1', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(`shipped` AS BINARY))), '|2'), '|1', COALESCE(`paid`, '|2')), 256), 15), 16, 10) AS SIGNED) AS v
+    CAST(DATEDIFF(`shipped`, '1970-01-01') AS SIGNED) AS a_partition_id,
+    (((`id` % 1168518413 + 1168518413) * 346030291) % 2147483647) AS a_kv,
+    (((((`id` % 1168518413 + 1168518413) * 346030291) % 2147483647) & 32767) + 1) AS a_x,
+    `id` AS a_k,
+    CAST(CONV(LEFT(SHA2(CONCAT(COALESCE(`id`, '|2'), '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(`name`, '|', '|0') END, '|1', COALESCE(`price`, '|2'), '|1', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|2'), '|1', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(`shipped` AS BINARY))), '|2'), '|1', COALESCE(`paid`, '|2')), 256), 15), 16, 10) AS SIGNED) AS a_v
   FROM `shop`.`orders`
   WHERE 1 = 1
   LIMIT 18446744073709551615
-) hashed_rows
-GROUP BY partition_id
-ORDER BY partition_id
+) a_hashed_rows
+GROUP BY a_hashed_rows.a_partition_id
+ORDER BY a_hashed_rows.a_partition_id

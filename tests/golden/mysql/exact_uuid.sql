@@ -1,23 +1,23 @@
 SELECT
-  (kv * kv % 2147483647 % 64) AS partition_id,
+  (a_hashed_rows.a_kv * a_hashed_rows.a_kv % 2147483647 % 64) AS partition_id,
   COUNT(*) AS row_count,
-  CASE WHEN COUNT(*) <= 4194304 THEN COUNT(v) ELSE 0 END AS hashed,
+  CASE WHEN COUNT(*) <= 4194304 THEN COUNT(a_hashed_rows.a_v) ELSE 0 END AS hashed,
   CAST(NULL AS SIGNED) AS key_min,
   CAST(NULL AS SIGNED) AS key_max,
-  CAST(SUM((v >> 30) + 0e0) AS SIGNED) AS word_0,
-  CAST(SUM((v & 1073741823) + 0e0) AS SIGNED) AS word_1,
-  CAST(SUM(((v >> 30) * ((kv & 32767) + 1)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_1,
-  CAST(SUM(((v >> 30) * (((kv & 32767) + 1) * ((kv & 32767) + 1))) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_2,
-  CAST(SUM(((((v >> 30) * ((kv & 32767) + 1)) % 2147483647) * (((kv & 32767) + 1) * ((kv & 32767) + 1))) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_3,
-  CAST(SUM(((v >> 30) * (((((kv & 32767) + 1) * ((kv & 32767) + 1)) * (((kv & 32767) + 1) * ((kv & 32767) + 1))) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_4,
-  CAST(SUM(((((v >> 30) * ((kv & 32767) + 1)) % 2147483647) * (((((kv & 32767) + 1) * ((kv & 32767) + 1)) * (((kv & 32767) + 1) * ((kv & 32767) + 1))) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_5
+  CAST(SUM((a_hashed_rows.a_v >> 30) + 0e0) AS SIGNED) AS word_0,
+  CAST(SUM((a_hashed_rows.a_v & 1073741823) + 0e0) AS SIGNED) AS word_1,
+  CAST(SUM(((a_hashed_rows.a_v >> 30) * ((a_hashed_rows.a_kv & 32767) + 1)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_1,
+  CAST(SUM(((a_hashed_rows.a_v >> 30) * (((a_hashed_rows.a_kv & 32767) + 1) * ((a_hashed_rows.a_kv & 32767) + 1))) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_2,
+  CAST(SUM(((((a_hashed_rows.a_v >> 30) * ((a_hashed_rows.a_kv & 32767) + 1)) % 2147483647) * (((a_hashed_rows.a_kv & 32767) + 1) * ((a_hashed_rows.a_kv & 32767) + 1))) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_3,
+  CAST(SUM(((a_hashed_rows.a_v >> 30) * (((((a_hashed_rows.a_kv & 32767) + 1) * ((a_hashed_rows.a_kv & 32767) + 1)) * (((a_hashed_rows.a_kv & 32767) + 1) * ((a_hashed_rows.a_kv & 32767) + 1))) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_4,
+  CAST(SUM(((((a_hashed_rows.a_v >> 30) * ((a_hashed_rows.a_kv & 32767) + 1)) % 2147483647) * (((((a_hashed_rows.a_kv & 32767) + 1) * ((a_hashed_rows.a_kv & 32767) + 1)) * (((a_hashed_rows.a_kv & 32767) + 1) * ((a_hashed_rows.a_kv & 32767) + 1))) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_5
 FROM (
   SELECT
-    (((COALESCE(CASE CHAR_LENGTH(`id`) WHEN 36 THEN (UNCOMPRESSED_LENGTH(REVERSE(UNHEX(CONCAT('00000', SUBSTRING(`id`, 4, 5))))) * 1099511627776 + UNCOMPRESSED_LENGTH(REVERSE(UNHEX(CONCAT('00000', SUBSTRING(`id`, 13, 1), SUBSTRING(`id`, 15, 4))))) * 1048576 + UNCOMPRESSED_LENGTH(REVERSE(UNHEX(CONCAT('00000', SUBSTRING(`id`, 32, 5)))))) WHEN 32 THEN (UNCOMPRESSED_LENGTH(REVERSE(UNHEX(CONCAT('00000', SUBSTRING(`id`, 4, 5))))) * 1099511627776 + UNCOMPRESSED_LENGTH(REVERSE(UNHEX(CONCAT('00000', SUBSTRING(`id`, 12, 5))))) * 1048576 + UNCOMPRESSED_LENGTH(REVERSE(UNHEX(CONCAT('00000', SUBSTRING(`id`, 28, 5)))))) END, CAST(CONV(LEFT(SHA2(LOWER(CASE WHEN CHAR_LENGTH(`id`) = 32 THEN CONCAT(SUBSTRING(`id`, 1, 8), '-', SUBSTRING(`id`, 9, 4), '-', SUBSTRING(`id`, 13, 4), '-', SUBSTRING(`id`, 17, 4), '-', SUBSTRING(`id`, 21, 1073741824)) ELSE `id` END), 256), 15), 16, 10) AS SIGNED)) % 1168518413 + 1168518413) * 346030291) % 2147483647) AS kv,
-    CAST(CONV(LEFT(SHA2(CONCAT(REPLACE(LOWER(CASE WHEN CHAR_LENGTH(`id`) = 32 THEN CONCAT(SUBSTRING(`id`, 1, 8), '-', SUBSTRING(`id`, 9, 4), '-', SUBSTRING(`id`, 13, 4), '-', SUBSTRING(`id`, 17, 4), '-', SUBSTRING(`id`, 21, 1073741824)) ELSE `id` END), '|', '|0'), '|1', REPLACE(`name`, '|', '|0'), '|1', `price`, '|1', CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|1', TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(`shipped` AS BINARY))), '|1', `paid`), 256), 15), 16, 10) AS SIGNED) AS v
+    (((COALESCE(CASE CHAR_LENGTH(`id`) WHEN 36 THEN (UNCOMPRESSED_LENGTH(REVERSE(UNHEX(CONCAT('00000', SUBSTRING(`id`, 4, 5))))) * 1099511627776 + UNCOMPRESSED_LENGTH(REVERSE(UNHEX(CONCAT('00000', SUBSTRING(`id`, 13, 1), SUBSTRING(`id`, 15, 4))))) * 1048576 + UNCOMPRESSED_LENGTH(REVERSE(UNHEX(CONCAT('00000', SUBSTRING(`id`, 32, 5)))))) WHEN 32 THEN (UNCOMPRESSED_LENGTH(REVERSE(UNHEX(CONCAT('00000', SUBSTRING(`id`, 4, 5))))) * 1099511627776 + UNCOMPRESSED_LENGTH(REVERSE(UNHEX(CONCAT('00000', SUBSTRING(`id`, 12, 5))))) * 1048576 + UNCOMPRESSED_LENGTH(REVERSE(UNHEX(CONCAT('00000', SUBSTRING(`id`, 28, 5)))))) END, CAST(CONV(LEFT(SHA2(LOWER(CASE WHEN CHAR_LENGTH(`id`) = 32 THEN CONCAT(SUBSTRING(`id`, 1, 8), '-', SUBSTRING(`id`, 9, 4), '-', SUBSTRING(`id`, 13, 4), '-', SUBSTRING(`id`, 17, 4), '-', SUBSTRING(`id`, 21, 1073741824)) ELSE `id` END), 256), 15), 16, 10) AS SIGNED)) % 1168518413 + 1168518413) * 346030291) % 2147483647) AS a_kv,
+    CAST(CONV(LEFT(SHA2(CONCAT(REPLACE(LOWER(CASE WHEN CHAR_LENGTH(`id`) = 32 THEN CONCAT(SUBSTRING(`id`, 1, 8), '-', SUBSTRING(`id`, 9, 4), '-', SUBSTRING(`id`, 13, 4), '-', SUBSTRING(`id`, 17, 4), '-', SUBSTRING(`id`, 21, 1073741824)) ELSE `id` END), '|', '|0'), '|1', REPLACE(`name`, '|', '|0'), '|1', `price`, '|1', CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|1', TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(`shipped` AS BINARY))), '|1', `paid`), 256), 15), 16, 10) AS SIGNED) AS a_v
   FROM `shop`.`orders`
   WHERE 1 = 1
   LIMIT 18446744073709551615
-) hashed_rows
-GROUP BY (kv * kv % 2147483647 % 64)
-ORDER BY (kv * kv % 2147483647 % 64)
+) a_hashed_rows
+GROUP BY (a_hashed_rows.a_kv * a_hashed_rows.a_kv % 2147483647 % 64)
+ORDER BY (a_hashed_rows.a_kv * a_hashed_rows.a_kv % 2147483647 % 64)

@@ -1,4 +1,4 @@
-SELECT COUNT(*) AS row_count
+SELECT COUNT(*)
 FROM `shop`.`orders`
 WHERE ((`name` = 'draft' AND CAST(`name` AS BINARY) = CAST('draft' AS BINARY)))
   AND (NOT (CAST(`name` AS BINARY) IN (CAST('draft' AS BINARY), CAST(_utf8mb4 X'456e74777572662066c3bc72207370c3a4746572' AS BINARY))))

@@ -1,23 +1,23 @@
 SELECT
-  (kv * kv % 2147483647 % 64) AS partition_id,
+  (a_hashed_rows.a_kv * a_hashed_rows.a_kv % 2147483647 % 64) AS partition_id,
   COUNT(*) AS row_count,
-  COUNT(v) AS hashed,
+  COUNT(a_hashed_rows.a_v) AS hashed,
   CAST(NULL AS BIGINT) AS key_min,
   CAST(NULL AS BIGINT) AS key_max,
-  CAST(SUM((v >> 30)) AS BIGINT) AS word_0,
-  CAST(SUM((v & 1073741823)) AS BIGINT) AS word_1,
-  CAST(SUM(((v >> 30) * ((kv & 32767) + 1)) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_1,
-  CAST(SUM(((v >> 30) * (((kv & 32767) + 1) * ((kv & 32767) + 1))) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_2,
-  CAST(SUM(((((v >> 30) * ((kv & 32767) + 1)) % 2147483647) * (((kv & 32767) + 1) * ((kv & 32767) + 1))) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_3,
-  CAST(SUM(((v >> 30) * (((((kv & 32767) + 1) * ((kv & 32767) + 1)) * (((kv & 32767) + 1) * ((kv & 32767) + 1))) % 2147483647)) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_4,
-  CAST(SUM(((((v >> 30) * ((kv & 32767) + 1)) % 2147483647) * (((((kv & 32767) + 1) * ((kv & 32767) + 1)) * (((kv & 32767) + 1) * ((kv & 32767) + 1))) % 2147483647)) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_5
+  CAST(SUM((a_hashed_rows.a_v >> 30)) AS BIGINT) AS word_0,
+  CAST(SUM((a_hashed_rows.a_v & 1073741823)) AS BIGINT) AS word_1,
+  CAST(SUM(((a_hashed_rows.a_v >> 30) * ((a_hashed_rows.a_kv & 32767) + 1)) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_1,
+  CAST(SUM(((a_hashed_rows.a_v >> 30) * (((a_hashed_rows.a_kv & 32767) + 1) * ((a_hashed_rows.a_kv & 32767) + 1))) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_2,
+  CAST(SUM(((((a_hashed_rows.a_v >> 30) * ((a_hashed_rows.a_kv & 32767) + 1)) % 2147483647) * (((a_hashed_rows.a_kv & 32767) + 1) * ((a_hashed_rows.a_kv & 32767) + 1))) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_3,
+  CAST(SUM(((a_hashed_rows.a_v >> 30) * (((((a_hashed_rows.a_kv & 32767) + 1) * ((a_hashed_rows.a_kv & 32767) + 1)) * (((a_hashed_rows.a_kv & 32767) + 1) * ((a_hashed_rows.a_kv & 32767) + 1))) % 2147483647)) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_4,
+  CAST(SUM(((((a_hashed_rows.a_v >> 30) * ((a_hashed_rows.a_kv & 32767) + 1)) % 2147483647) * (((((a_hashed_rows.a_kv & 32767) + 1) * ((a_hashed_rows.a_kv & 32767) + 1)) * (((a_hashed_rows.a_kv & 32767) + 1) * ((a_hashed_rows.a_kv & 32767) + 1))) % 2147483647)) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_5
 FROM (
   SELECT
-    (((((CAST(((GET_BYTE(UUID_SEND("id"), 1) & 15) << 16) + (GET_BYTE(UUID_SEND("id"), 2) << 8) + GET_BYTE(UUID_SEND("id"), 3) AS BIGINT) << 40) + (CAST(((GET_BYTE(UUID_SEND("id"), 5) & 15) << 16) + (GET_BYTE(UUID_SEND("id"), 6) << 8) + GET_BYTE(UUID_SEND("id"), 7) AS BIGINT) << 20) + CAST(((GET_BYTE(UUID_SEND("id"), 13) & 15) << 16) + (GET_BYTE(UUID_SEND("id"), 14) << 8) + GET_BYTE(UUID_SEND("id"), 15) AS BIGINT)) % 1168518413 + 1168518413) * 346030291) % 2147483647) AS kv,
-    CAST(CAST('x' || ENCODE(SUBSTR(SHA256(TEXTSEND((CAST("id" AS TEXT) || '|1' || REPLACE(CAST("name" AS TEXT), '|', '|0') || '|1' || CAST("price" AS TEXT) || '|1' || CASE WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('NaN' AS DOUBLE PRECISION) THEN 'NaN' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('Infinity' AS DOUBLE PRECISION) THEN 'Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('-Infinity' AS DOUBLE PRECISION) THEN '-Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = 0 THEN '0' ELSE (CASE WHEN CAST("weight" AS DOUBLE PRECISION) < 0 THEN '-' ELSE '' END || CAST(CAST((CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) * POWER(CAST('2' AS DOUBLE PRECISION), 53 - FLOOR((LN(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION))) AS BIGINT) AS TEXT) || 'p' || CAST(CAST(FLOOR((LN(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION)) - CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN 1000 ELSE 0 END AS BIGINT) AS TEXT)) END || '|1' || CAST("shipped" AS TEXT) || '|1' || CASE WHEN "paid" THEN '1' WHEN NOT "paid" THEN '0' END))), 1, 8), 'hex') AS BIT(60)) AS BIGINT) AS v
+    (((((CAST(((GET_BYTE(UUID_SEND("id"), 1) & 15) << 16) + (GET_BYTE(UUID_SEND("id"), 2) << 8) + GET_BYTE(UUID_SEND("id"), 3) AS BIGINT) << 40) + (CAST(((GET_BYTE(UUID_SEND("id"), 5) & 15) << 16) + (GET_BYTE(UUID_SEND("id"), 6) << 8) + GET_BYTE(UUID_SEND("id"), 7) AS BIGINT) << 20) + CAST(((GET_BYTE(UUID_SEND("id"), 13) & 15) << 16) + (GET_BYTE(UUID_SEND("id"), 14) << 8) + GET_BYTE(UUID_SEND("id"), 15) AS BIGINT)) % 1168518413 + 1168518413) * 346030291) % 2147483647) AS a_kv,
+    CAST(CAST('x' || ENCODE(SUBSTR(SHA256(TEXTSEND((CAST("id" AS TEXT) || '|1' || REPLACE(CAST("name" AS TEXT), '|', '|0') || '|1' || CAST("price" AS TEXT) || '|1' || CASE WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('NaN' AS DOUBLE PRECISION) THEN 'NaN' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('Infinity' AS DOUBLE PRECISION) THEN 'Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('-Infinity' AS DOUBLE PRECISION) THEN '-Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = 0 THEN '0' ELSE (CASE WHEN CAST("weight" AS DOUBLE PRECISION) < 0 THEN '-' ELSE '' END || CAST(CAST((CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) * POWER(CAST('2' AS DOUBLE PRECISION), 53 - FLOOR((LN(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION))) AS BIGINT) AS TEXT) || 'p' || CAST(CAST(FLOOR((LN(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION)) - CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN 1000 ELSE 0 END AS BIGINT) AS TEXT)) END || '|1' || CAST("shipped" AS TEXT) || '|1' || CASE WHEN "paid" THEN '1' WHEN NOT "paid" THEN '0' END))), 1, 8), 'hex') AS BIT(60)) AS BIGINT) AS a_v
   FROM "shop"."orders"
   WHERE 1 = 1
   OFFSET '0'
-) hashed_rows
-GROUP BY (kv * kv % 2147483647 % 64)
-ORDER BY (kv * kv % 2147483647 % 64)
+) a_hashed_rows
+GROUP BY (a_hashed_rows.a_kv * a_hashed_rows.a_kv % 2147483647 % 64)
+ORDER BY (a_hashed_rows.a_kv * a_hashed_rows.a_kv % 2147483647 % 64)

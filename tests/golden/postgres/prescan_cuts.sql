@@ -1,43 +1,43 @@
 SELECT
-  0 AS partition_id,
-  COUNT(*) AS row_count,
-  0 AS hashed,
-  CAST(NULL AS BIGINT) AS key_min,
-  CAST(NULL AS BIGINT) AS key_max,
-  0 AS word_0,
-  0 AS word_1,
-  0 AS word_2,
-  0 AS word_3
+  0 AS a_partition_id,
+  COUNT(*) AS a_row_count,
+  0 AS a_hashed,
+  CAST(NULL AS BIGINT) AS a_key_min,
+  CAST(NULL AS BIGINT) AS a_key_max,
+  0 AS a_word_0,
+  0 AS a_word_1,
+  0 AS a_word_2,
+  0 AS a_word_3
 FROM "shop"."orders"
 WHERE 1 = 1 AND (("id" < 1 OR "id" >= 100))
 HAVING COUNT(*) > 0
 UNION ALL
 SELECT
-  partition_id,
-  row_count,
-  hashed,
-  key_min,
-  key_max,
-  CAST(CAST('x' || SUBSTR(digest, 1, 15) AS BIT(60)) AS BIGINT) AS word_0,
-  CAST(CAST('x' || SUBSTR(digest, 16, 15) AS BIT(60)) AS BIGINT) AS word_1,
-  CAST(CAST('x' || SUBSTR(digest, 31, 15) AS BIT(60)) AS BIGINT) AS word_2,
-  CAST(CAST('x' || SUBSTR(digest, 46, 15) AS BIT(60)) AS BIGINT) AS word_3
-FROM (VALUES (1, 1, 34), (2, 34, 67), (3, 67, 100)) AS stretches(partition_id, first_key, end_key)
+  a_stretches.a_partition_id AS partition_id,
+  a_digested_rows.a_row_count AS row_count,
+  a_digested_rows.a_hashed AS hashed,
+  a_digested_rows.a_key_min AS key_min,
+  a_digested_rows.a_key_max AS key_max,
+  CAST(CAST('x' || SUBSTR(a_digested_rows.a_digest, 1, 15) AS BIT(60)) AS BIGINT) AS word_0,
+  CAST(CAST('x' || SUBSTR(a_digested_rows.a_digest, 16, 15) AS BIT(60)) AS BIGINT) AS word_1,
+  CAST(CAST('x' || SUBSTR(a_digested_rows.a_digest, 31, 15) AS BIT(60)) AS BIGINT) AS word_2,
+  CAST(CAST('x' || SUBSTR(a_digested_rows.a_digest, 46, 15) AS BIT(60)) AS BIGINT) AS word_3
+FROM (VALUES (1, 1, 34), (2, 34, 67), (3, 67, 100)) AS a_stretches(a_partition_id, a_first_key, a_end_key)
 CROSS JOIN LATERAL (
   SELECT
-    COUNT(*) AS row_count,
-    CASE WHEN COUNT(*) <= 20000 THEN COUNT(*) ELSE 0 END AS hashed,
-    CAST(NULL AS BIGINT) AS key_min,
-    CAST(NULL AS BIGINT) AS key_max,
-    ENCODE(SHA256(STRING_AGG(v, DECODE('fd', 'hex'))), 'hex') AS digest
+    COUNT(*) AS a_row_count,
+    CASE WHEN COUNT(*) <= 20000 THEN COUNT(*) ELSE 0 END AS a_hashed,
+    CAST(NULL AS BIGINT) AS a_key_min,
+    CAST(NULL AS BIGINT) AS a_key_max,
+    ENCODE(SHA256(STRING_AGG(a_ordered_rows.a_v, DECODE('fd', 'hex'))), 'hex') AS a_digest
   FROM (
     SELECT
-      COALESCE(CASE WHEN OCTET_LENGTH("name") > 16383 THEN NULL ELSE (TEXTSEND(COALESCE(CAST("id" AS TEXT), '')) || DECODE('ff', 'hex') || COALESCE(TEXTSEND(CAST("name" AS TEXT)), DECODE('fe', 'hex')) || DECODE('ff', 'hex') || TEXTSEND((COALESCE(CAST("price" AS TEXT), '') || '|' || COALESCE(CASE WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('NaN' AS DOUBLE PRECISION) THEN 'NaN' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('Infinity' AS DOUBLE PRECISION) THEN 'Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('-Infinity' AS DOUBLE PRECISION) THEN '-Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = 0 THEN '0' ELSE (CASE WHEN CAST("weight" AS DOUBLE PRECISION) < 0 THEN '-' ELSE '' END || CAST(CAST((CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) * POWER(CAST('2' AS DOUBLE PRECISION), 53 - FLOOR((LN(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION))) AS BIGINT) AS TEXT) || 'p' || CAST(CAST(FLOOR((LN(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION)) - CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN 1000 ELSE 0 END AS BIGINT) AS TEXT)) END, '') || '|' || COALESCE(CAST("shipped" AS TEXT), '') || '|' || COALESCE(CASE WHEN "paid" THEN '1' WHEN NOT "paid" THEN '0' END, '')))) END, DECODE('fc736f75726365', 'hex')) AS v
+      COALESCE(CASE WHEN OCTET_LENGTH("name") > 16383 THEN NULL ELSE (TEXTSEND(COALESCE(CAST("id" AS TEXT), '')) || DECODE('ff', 'hex') || COALESCE(TEXTSEND(CAST("name" AS TEXT)), DECODE('fe', 'hex')) || DECODE('ff', 'hex') || TEXTSEND((COALESCE(CAST("price" AS TEXT), '') || '|' || COALESCE(CASE WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('NaN' AS DOUBLE PRECISION) THEN 'NaN' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('Infinity' AS DOUBLE PRECISION) THEN 'Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = CAST('-Infinity' AS DOUBLE PRECISION) THEN '-Infinity' WHEN CAST("weight" AS DOUBLE PRECISION) = 0 THEN '0' ELSE (CASE WHEN CAST("weight" AS DOUBLE PRECISION) < 0 THEN '-' ELSE '' END || CAST(CAST((CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) * POWER(CAST('2' AS DOUBLE PRECISION), 53 - FLOOR((LN(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION))) AS BIGINT) AS TEXT) || 'p' || CAST(CAST(FLOOR((LN(CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN ABS(CAST("weight" AS DOUBLE PRECISION)) * POWER(CAST('2' AS DOUBLE PRECISION), 1000) ELSE ABS(CAST("weight" AS DOUBLE PRECISION)) END) / LN(CAST('2' AS DOUBLE PRECISION))) + CAST('0.3721' AS DOUBLE PRECISION)) - CASE WHEN ABS(CAST("weight" AS DOUBLE PRECISION)) < CAST('1e-270' AS DOUBLE PRECISION) THEN 1000 ELSE 0 END AS BIGINT) AS TEXT)) END, '') || '|' || COALESCE(CAST("shipped" AS TEXT), '') || '|' || COALESCE(CASE WHEN "paid" THEN '1' WHEN NOT "paid" THEN '0' END, '')))) END, DECODE('fc736f75726365', 'hex')) AS a_v
     FROM "shop"."orders"
-    WHERE 1 = 1 AND "id" >= first_key AND "id" < end_key
+    WHERE 1 = 1 AND "id" >= a_stretches.a_first_key AND "id" < a_stretches.a_end_key
     ORDER BY "id"
     LIMIT (SELECT 20000 + 1)
-  ) ordered_rows
-) digested_rows
-WHERE row_count > 0
-ORDER BY partition_id
+  ) a_ordered_rows
+) a_digested_rows
+WHERE a_digested_rows.a_row_count > 0
+ORDER BY 1

@@ -1,4 +1,4 @@
-SELECT COUNT(*) AS row_count
+SELECT COUNT(*)
 FROM "shop"."orders"
 WHERE (("name" = 'draft' AND TO_VARBYTE("name", 'utf8') = TO_VARBYTE('draft', 'utf8')))
   AND (NOT (TO_VARBYTE("name", 'utf8') IN (TO_VARBYTE('draft', 'utf8'), TO_VARBYTE('Entwurf für später', 'utf8'))))

@@ -1,14 +1,14 @@
 SELECT
-  (RTRIM(RTRIM(TO_CHAR(b.least, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || CASE WHEN b.least >= '0001-01-01' THEN '' ELSE ' BC' END) AS least_text,
-  (RTRIM(RTRIM(TO_CHAR(b.greatest, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || CASE WHEN b.greatest >= '0001-01-01' THEN '' ELSE ' BC' END) AS greatest_text
+  (RTRIM(RTRIM(TO_CHAR(a_b.a_least, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || CASE WHEN a_b.a_least >= '0001-01-01' THEN '' ELSE ' BC' END) AS least_text,
+  (RTRIM(RTRIM(TO_CHAR(a_b.a_greatest, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || CASE WHEN a_b.a_greatest >= '0001-01-01' THEN '' ELSE ' BC' END) AS greatest_text
 FROM (
   SELECT
-    MIN(v) AS least,
-    MAX(v) AS greatest
+    MIN(a_valued_rows.a_v) AS a_least,
+    MAX(a_valued_rows.a_v) AS a_greatest
   FROM (
-    SELECT "shipped" AS v
+    SELECT "shipped" AS a_v
     FROM "shop"."orders"
     WHERE 1 = 1
-  ) valued_rows
-  WHERE v >= CAST('0001-01-01 00:00:00.000000' AS TIMESTAMP) AND v <= CAST('9999-12-31 23:59:59.999999' AS TIMESTAMP)
-) b
+  ) a_valued_rows
+  WHERE a_valued_rows.a_v >= CAST('0001-01-01 00:00:00.000000' AS TIMESTAMP) AND a_valued_rows.a_v <= CAST('9999-12-31 23:59:59.999999' AS TIMESTAMP)
+) a_b

@@ -1,13 +1,13 @@
 SELECT
-  c AS class_text,
+  a_classed_rows.a_c AS class_text,
   COUNT(*) AS class_rows,
   COUNT(*) OVER () AS class_count
 FROM (
-  SELECT (CASE WHEN CHAR_LENGTH(`name`) > 200 THEN CONCAT(LEFT(`name`, 200), '... sha256 ', LEFT(SHA2(`name`, 256), 16)) ELSE `name` END COLLATE UTF8_BINARY) AS c
+  SELECT (CASE WHEN CHAR_LENGTH(`name`) > 200 THEN CONCAT(LEFT(`name`, 200), '... sha256 ', LEFT(SHA2(`name`, 256), 16)) ELSE `name` END COLLATE UTF8_BINARY) AS a_c
   FROM `shop`.`orders`
   WHERE 1 = 1
-) classed_rows
-WHERE c IN ('draft', 'sent ') OR c IS NULL
-GROUP BY c
-ORDER BY class_rows DESC, c
+) a_classed_rows
+WHERE a_classed_rows.a_c IN ('draft', 'sent ') OR a_classed_rows.a_c IS NULL
+GROUP BY a_classed_rows.a_c
+ORDER BY 2 DESC, a_classed_rows.a_c
 LIMIT 3

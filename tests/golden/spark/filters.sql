@@ -1,4 +1,4 @@
-SELECT COUNT(*) AS row_count
+SELECT COUNT(*)
 FROM `shop`.`orders`
 WHERE ((`name` = 'draft' AND (`name` COLLATE UTF8_BINARY) = ('draft' COLLATE UTF8_BINARY)))
   AND (NOT ((`name` COLLATE UTF8_BINARY) IN (('draft' COLLATE UTF8_BINARY), ('Entwurf für später' COLLATE UTF8_BINARY))))

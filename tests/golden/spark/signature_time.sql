@@ -1,18 +1,18 @@
 SELECT
-  partition_id AS partition_id,
+  a_hashed_rows.a_partition_id AS partition_id,
   COUNT(*) AS row_count,
-  COUNT(v) AS hashed,
-  MIN(k) AS key_min,
-  MAX(k) AS key_max,
-  CAST(SUM(SHIFTRIGHT(v, 30)) AS BIGINT) AS word_0,
-  CAST(SUM((v & 1073741823)) AS BIGINT) AS word_1
+  COUNT(a_hashed_rows.a_v) AS hashed,
+  MIN(a_hashed_rows.a_k) AS key_min,
+  MAX(a_hashed_rows.a_k) AS key_max,
+  CAST(SUM(SHIFTRIGHT(a_hashed_rows.a_v, 30)) AS BIGINT) AS word_0,
+  CAST(SUM((a_hashed_rows.a_v & 1073741823)) AS BIGINT) AS word_1
 FROM (
   SELECT
-    CAST(DATEDIFF(`shipped`, DATE'1970-01-01') AS BIGINT) AS partition_id,
-    `id` AS k,
-    CAST(CONV(SUBSTR(SHA2(CONCAT(COALESCE(CAST(`id` AS STRING), '|2'), '|1', COALESCE(REPLACE(`name`, '|', '|0'), '|2'), '|1', COALESCE(CAST(CAST(`price` AS DECIMAL(38,2)) AS STRING), '|2'), '|1', COALESCE(CASE WHEN CAST(`weight` AS DOUBLE) = CAST('NaN' AS DOUBLE) THEN 'NaN' WHEN CAST(`weight` AS DOUBLE) = CAST('Infinity' AS DOUBLE) THEN 'Infinity' WHEN CAST(`weight` AS DOUBLE) = CAST('-Infinity' AS DOUBLE) THEN '-Infinity' WHEN CAST(`weight` AS DOUBLE) = 0 THEN '0' ELSE CONCAT(CASE WHEN CAST(`weight` AS DOUBLE) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) * POWER(CAST('2' AS DOUBLE), 53 - FLOOR(LOG2(CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) + CAST('0.3721' AS DOUBLE))) AS BIGINT) AS STRING), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) + CAST('0.3721' AS DOUBLE)) - CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN 1000 ELSE 0 END AS BIGINT) AS STRING)) END, '|2'), '|1', COALESCE(CASE WHEN YEAR(`shipped`) < 1 THEN CONCAT(LPAD(CAST(1 - YEAR(`shipped`) AS STRING), 4, '0'), TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM DATE_FORMAT(`shipped`, '-MM-dd HH:mm:ss.SSSSSS'))), ' BC') ELSE TRIM(LEADING '+' FROM CAST(`shipped` AS STRING)) END, '|2'), '|1', COALESCE(CASE WHEN `paid` THEN '1' WHEN NOT `paid` THEN '0' END, '|2')), 256), 1, 15), 16, 10) AS BIGINT) AS v
+    CAST(DATEDIFF(`shipped`, DATE'1970-01-01') AS BIGINT) AS a_partition_id,
+    `id` AS a_k,
+    CAST(CONV(SUBSTR(SHA2(CONCAT(COALESCE(CAST(`id` AS STRING), '|2'), '|1', COALESCE(REPLACE(`name`, '|', '|0'), '|2'), '|1', COALESCE(CAST(CAST(`price` AS DECIMAL(38,2)) AS STRING), '|2'), '|1', COALESCE(CASE WHEN CAST(`weight` AS DOUBLE) = CAST('NaN' AS DOUBLE) THEN 'NaN' WHEN CAST(`weight` AS DOUBLE) = CAST('Infinity' AS DOUBLE) THEN 'Infinity' WHEN CAST(`weight` AS DOUBLE) = CAST('-Infinity' AS DOUBLE) THEN '-Infinity' WHEN CAST(`weight` AS DOUBLE) = 0 THEN '0' ELSE CONCAT(CASE WHEN CAST(`weight` AS DOUBLE) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) * POWER(CAST('2' AS DOUBLE), 53 - FLOOR(LOG2(CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) + CAST('0.3721' AS DOUBLE))) AS BIGINT) AS STRING), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) + CAST('0.3721' AS DOUBLE)) - CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN 1000 ELSE 0 END AS BIGINT) AS STRING)) END, '|2'), '|1', COALESCE(CASE WHEN YEAR(`shipped`) < 1 THEN CONCAT(LPAD(CAST(1 - YEAR(`shipped`) AS STRING), 4, '0'), TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM DATE_FORMAT(`shipped`, '-MM-dd HH:mm:ss.SSSSSS'))), ' BC') ELSE TRIM(LEADING '+' FROM CAST(`shipped` AS STRING)) END, '|2'), '|1', COALESCE(CASE WHEN `paid` THEN '1' WHEN NOT `paid` THEN '0' END, '|2')), 256), 1, 15), 16, 10) AS BIGINT) AS a_v
   FROM `shop`.`orders`
   WHERE 1 = 1
-) hashed_rows
-GROUP BY partition_id
-ORDER BY partition_id
+) a_hashed_rows
+GROUP BY a_hashed_rows.a_partition_id
+ORDER BY a_hashed_rows.a_partition_id
