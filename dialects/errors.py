@@ -117,7 +117,7 @@ class ServerTooOld(EngineError):
 
 
 class SessionNotKept(EngineError):
-    """A pooler lends the connection another server session for each transaction; connect to the server, or pool by session."""
+    """A session does not keep what it sets: a pooler lends another one for each transaction, or the server has values of its own."""
 
     exit_code = 2
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dialects import mysql_settings
 from dialects.base import Session
 from dialects.canonical_text import INTRICATE_KINDS
 from dialects.catalogue import HashAlgorithm, ScanEstimate, Table
@@ -22,7 +23,7 @@ from dialects.kinds import UTF8_BYTES, Kind, Rounding
 from dialects.mysql_definition import column_forms
 from dialects.mysql_errors import translate_error
 from dialects.mysql_login import open_connection
-from dialects.mysql_session import PROBE, MySQLSession, read_server, server_version
+from dialects.mysql_session import PROBE, MySQLSession, server_version
 from dialects.mysql_text import CHARACTER_SET, GROUP_CONCAT_BYTES, MySQLText, plain_type
 from dialects.mysql_writing import MySQLWriting
 from dialects.pooler import refuse_lent_sessions
@@ -338,16 +339,7 @@ class MySQL(MySQLWriting, MySQLText):
         return found if len(found) == len(statements) else []
 
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
-        # lock_wait_timeout is for metadata and table locks, innodb_lock_wait_timeout for row locks; both in whole seconds, at least 1.
-        # https://dev.mysql.com/doc/refman/9.4/en/server-system-variables.html#sysvar_lock_wait_timeout
-        lock = max(1, math.ceil(lock_timeout))
-        milliseconds = max(1, round(statement_timeout * 1000))
-        limit = f"max_statement_time = {milliseconds / 1000}" if self.mariadb else f"max_execution_time = {milliseconds}"
-        return [
-            "SET NAMES utf8mb4",
-            f"SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', {limit}, group_concat_max_len = {GROUP_CONCAT_BYTES},"
-            f" lock_wait_timeout = {lock}, innodb_lock_wait_timeout = {lock}, net_write_timeout = 600",
-        ]
+        return mysql_settings.statements(self.mariadb, mysql_settings.assignments(self.mariadb, statement_timeout, lock_timeout))
 
     def database_id(self, url: Url) -> str:
         socket = url.options.get("unix_socket")
@@ -370,15 +362,14 @@ class MySQL(MySQLWriting, MySQLText):
         with session.closed_on_error():
             FLOORS[dialect.mariadb].check(version, str(url))
             session.pin(statement_timeout, lock_timeout)
-            mode, packet, process, has_md5 = read_server(session, dialect.HAS_MD5)
-            session.process_id = int(process)
+            mode, packet, session.process_id, has_md5 = session.read_server(dialect.HAS_MD5)
             with session.waiting():
                 refuse_lent_sessions(connection, connection.thread_id(), session.process_id, PROBE, driver)
             session.dialect = dataclasses.replace(
-                dialect.with_sql_mode(str(mode)),
+                dialect.with_sql_mode(mode),
                 HAS_MD5=has_md5,
-                MAX_STATEMENT_BYTES=int(packet),
-                MAX_JOINED_BYTES=min(int(packet), GROUP_CONCAT_BYTES),
+                MAX_STATEMENT_BYTES=packet,
+                MAX_JOINED_BYTES=min(packet, GROUP_CONCAT_BYTES),
             )
         session.wait_for_statements(statement_timeout)
         return session

@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from typing import Any
 
-from dialects import errors
+from dialects import errors, mysql_settings
 from dialects.base import Session
 from dialects.kinds import Kind
 from dialects.mysql_lines import fetch_lines
 from dialects.placing import Placing
 from dialects.pooler import Probe
 from dialects.session import BATCH_ROWS, DriverSession
+from dialects.settings import refuse_others
 from dialects.text_lines import text_lines
 
 MAX_LOCK_SECONDS = 1
@@ -38,28 +39,33 @@ def server_version(connection: Any) -> str:
     return str(connection.get_server_info()).removeprefix("5.5.5-")  # MariaDB feigns it, because old replicas read one digit
 
 
-def read_server(session: Session, has_md5: bool) -> tuple[Any, Any, Any, bool]:
-    """Return the mode of sessions that set none, as loaders may, the longest statement, the session's number, and whether MD5() exists.
-
-    The server is asked whether it does unless it ``has_md5`` for certain.
-    """
-    variables = "@@GLOBAL.sql_mode, @@max_allowed_packet, CONNECTION_ID()"
-    if not has_md5:
-        with suppress(errors.StatementRefused):  # by a server without the function
-            mode, packet, process, _ = session.query(f"SELECT {variables}, MD5('')")[0]
-            return mode, packet, process, True
-    mode, packet, process = session.query(f"SELECT {variables}")[0]
-    return mode, packet, process, has_md5
-
-
 class MySQLSession(DriverSession, Placing):
     """A session over PyMySQL."""
 
     _several: bool | None = None
     """Whether the server takes several statements at once; None until it was asked."""
 
+    _unknown: Sequence[str] = ()
+    """Variables that the server does not have, of those that sessions set."""
+
     _shared_at = ""
     """The place of the log at which the shared snapshot stands that is open; empty where it is not known."""
+
+    def pin(self, statement_timeout: float, lock_timeout: float) -> None:
+        values = mysql_settings.assignments(self._is_mariadb, statement_timeout, lock_timeout)
+        self._unknown = mysql_settings.assign(self, self._is_mariadb, values)
+        self.statements = 0
+
+    def read_server(self, has_md5: bool) -> tuple[str, int, int, bool]:
+        """Hold the settings that were made, and return the mode of sessions that set none, as loaders may, the longest statement, the
+        session's number, and whether MD5() exists, which is asked for unless the server ``has_md5`` for certain.
+
+        Raises SessionNotKept for a setting that the server keeps otherwise.
+        """
+        wanted = {name: value for name, value in mysql_settings.results(self._is_mariadb).items() if name not in self._unknown}
+        mode, packet, process, has_md5, found = mysql_settings.read(self, list(wanted), has_md5)
+        refuse_others(self.driver.where, wanted, found)
+        return str(mode), int(packet), int(process), has_md5
 
     def end(self) -> None:
         self._shared_at = ""

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import dialects
-from dialects import errors
-from dialects.mysql_session import read_server
+from dialects import errors, mysql_settings
+from dialects.mysql_session import MySQLSession
 from dialects.postgres_session import PostgresSession
 
 
@@ -26,9 +26,21 @@ class Recorder(PostgresSession):
         raise AssertionError("nothing failed")
 
 
+class RecorderOfMySQL(MySQLSession):
+    """A session whose server answers everything at once."""
+
+    def __init__(self, dialect: dialects.Dialect) -> None:
+        self.dialect = dialect
+        self.server = "MySQL 9.4"
+        self.sent: list[str] = []
+
+    def execute(self, sql: str) -> None:
+        self.sent.append(sql)
+
+
 @pytest.mark.parametrize(("engine", "trips"), [("postgres", 1), ("mysql", 2), ("redshift", 4)])
 def test_settings_take_few_round_trips(engine: str, trips: int) -> None:
-    session: Any = Recorder(dialects.get(engine))
+    session: Any = (RecorderOfMySQL if engine == "mysql" else Recorder)(dialects.get(engine))
     session.pin(60.0, 10.0)
     assert len(session.sent) == trips
     assert "; ".join(session.sent) == "; ".join(session.dialect.pin_statements(60.0, 10.0)), "each setting is made"
@@ -55,12 +67,12 @@ class Server:
 )
 def test_a_server_without_md5_is_asked_again_for_its_variables(answer: str, certain: bool, trips: int, found: bool) -> None:
     server: Any = Server(answer)
-    assert read_server(server, certain) == ("STRICT", 1 << 20, 7, found)
+    assert mysql_settings.read(server, [], certain) == ("STRICT", 1 << 20, 7, found, {})
     assert len(server.asked) == trips
 
 
 def test_a_lost_server_is_not_taken_for_one_without_md5() -> None:
     server: Any = Server("lost")
     with pytest.raises(errors.ConnectionLost):
-        read_server(server, False)
+        mysql_settings.read(server, [], False)
     assert len(server.asked) == 1

@@ -5,8 +5,8 @@
 -- Save the last result with its header, run the target's statement that was printed with this one too, then:
 -- auditor compare --source SOURCE_FILE --target TARGET_FILE
 
-SET NAMES utf8mb4;
-SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', max_execution_time = 3600000, group_concat_max_len = 67108864, lock_wait_timeout = 10, innodb_lock_wait_timeout = 10, net_write_timeout = 600;
+SET NAMES utf8mb4 COLLATE utf8mb4_0900_ai_ci;
+SET SESSION sql_mode = 'STRICT_ALL_TABLES', time_zone = '+00:00', group_concat_max_len = 67108864, sql_select_limit = 18446744073709551615, max_join_size = 18446744073709551615, sql_big_selects = 1, sql_safe_updates = 0, sql_auto_is_null = 0, max_sort_length = 1024, div_precision_increment = 4, default_week_format = 0, lc_time_names = 'en_US', completion_type = 'NO_CHAIN', sql_quote_show_create = 1, default_tmp_storage_engine = 'InnoDB', transaction_isolation = 'REPEATABLE-READ', use_secondary_engine = 'OFF', windowing_use_high_precision = 1, timestamp = DEFAULT, max_execution_time = 3600000, lock_wait_timeout = 10, innodb_lock_wait_timeout = 10, wait_timeout = 86400, net_read_timeout = 600, net_write_timeout = 600;
 SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ;
 START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY;
 SELECT

@@ -1,0 +1,139 @@
+"""What a session of MySQL or MariaDB sets when it begins: all variables that could change, cut or end what it reads.
+
+The table in docs/limits.md says of the others why they do not matter.
+https://dev.mysql.com/doc/refman/9.4/en/server-system-variables.html, https://mariadb.com/kb/en/server-system-variables/
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from dialects import errors
+from dialects.base import Session
+from dialects.mysql_text import GROUP_CONCAT_BYTES
+
+IDLE_SECONDS = 86_400
+"""Seconds for which a side waits for the other without losing its session and snapshot; the server's default is a third of that."""
+
+TRANSFER_SECONDS = 600
+"""Seconds for which the server waits while one part of a result or statement is on its way."""
+
+RESULTS: Mapping[str, str] = {
+    "sql_mode": "'STRICT_ALL_TABLES'",
+    "time_zone": "'+00:00'",
+    "group_concat_max_len": str(GROUP_CONCAT_BYTES),
+    "sql_select_limit": str(2**64 - 1),
+    "max_join_size": str(2**64 - 1),
+    "sql_big_selects": "1",  # after max_join_size, which changes it
+    "sql_safe_updates": "0",
+    "sql_auto_is_null": "0",
+    "max_sort_length": "1024",
+    "div_precision_increment": "4",
+    "default_week_format": "0",
+    "lc_time_names": "'en_US'",
+    "completion_type": "'NO_CHAIN'",  # else COMMIT begins another transaction, or ends the session
+    "sql_quote_show_create": "1",
+    "default_tmp_storage_engine": "'InnoDB'",
+}
+"""What both servers have; values are the defaults, but for the first four, as SQL text."""
+
+MYSQL_RESULTS: Mapping[str, str] = {
+    "transaction_isolation": "'REPEATABLE-READ'",
+    "use_secondary_engine": "'OFF'",  # a secondary engine is behind the table
+    "windowing_use_high_precision": "1",
+}
+
+MARIADB_RESULTS: Mapping[str, str] = {
+    "tx_isolation": "'REPEATABLE-READ'",
+    "system_versioning_asof": "DEFAULT",  # else rows are read as of another time
+    "max_recursive_iterations": str(2**32 - 1),  # beyond, rows are left out with a warning
+    "default_regex_flags": "''",
+    "standard_compliant_cte": "1",
+    "old_mode": "'UTF8_IS_UTF8MB3'",
+    "sql_if_exists": "0",
+    "wsrep_dirty_reads": "0",  # else a node that has lost its cluster answers with what it last had
+}
+
+COLLATIONS = {False: "utf8mb4_0900_ai_ci", True: "utf8mb4_general_ci"}
+"""The collation of literals, by whether the server is MariaDB; NAMES alone would take it from default_collation_for_utf8mb4 or
+character_set_collations."""
+
+
+def results(mariadb: bool) -> dict[str, str]:
+    """Return the variables on which results depend, with the values that they must have."""
+    return {**RESULTS, **(MARIADB_RESULTS if mariadb else MYSQL_RESULTS)}
+
+
+def assignments(mariadb: bool, statement_timeout: float, lock_timeout: float) -> dict[str, str]:
+    """Return all variables that a session sets; timeouts in seconds."""
+    # lock_wait_timeout is for metadata and table locks, innodb_lock_wait_timeout for row locks; both in whole seconds, at least 1.
+    # https://dev.mysql.com/doc/refman/9.4/en/server-system-variables.html#sysvar_lock_wait_timeout
+    lock = str(max(1, math.ceil(lock_timeout)))
+    milliseconds = max(1, round(statement_timeout * 1000))
+    limit = {"max_statement_time": str(milliseconds / 1000)} if mariadb else {"max_execution_time": str(milliseconds)}
+    # https://mariadb.com/kb/en/transaction-timeouts/
+    idle = ("idle_transaction_timeout", "idle_readonly_transaction_timeout", "idle_write_transaction_timeout") if mariadb else ()
+    return {
+        **results(mariadb),
+        "timestamp": "DEFAULT",
+        **limit,
+        "lock_wait_timeout": lock,
+        "innodb_lock_wait_timeout": lock,
+        "wait_timeout": str(IDLE_SECONDS),
+        "net_read_timeout": str(TRANSFER_SECONDS),
+        "net_write_timeout": str(TRANSFER_SECONDS),
+        **dict.fromkeys(idle, "0"),
+    }
+
+
+def statements(mariadb: bool, values: Mapping[str, str]) -> list[str]:
+    """Return the statements that make a session's assignments."""
+    return [
+        f"SET NAMES utf8mb4 COLLATE {COLLATIONS[mariadb]}",
+        f"SET SESSION {', '.join(f'{name} = {value}' for name, value in values.items())}",
+    ]
+
+
+def assign(session: Session, mariadb: bool, values: Mapping[str, str]) -> list[str]:
+    """Make a session's assignments, without those of variables that the server does not know, and return the names of these.
+
+    A variable that the server lets nobody set keeps its value, without an error.
+    """
+    names, _ = statements(mariadb, values)
+    session.execute(names)
+    left, unknown = dict(values), list[str]()
+    while True:
+        try:
+            session.execute(statements(mariadb, left)[1])
+            return unknown
+        except errors.StatementRefused as error:
+            missing = [name for name in left if f"'{name}'" in str(error) and "1193" in str(error)]
+            if not missing:
+                break
+            unknown += missing
+            left.pop(missing[0])
+        except errors.AccessDenied:
+            break
+    for name, value in left.items():
+        with suppress(errors.StatementRefused, errors.AccessDenied):  # what results depend on is read back
+            session.execute(f"SET SESSION {name} = {value}")
+    return unknown
+
+
+def read(session: Session, names: Sequence[str], has_md5: bool) -> tuple[Any, Any, Any, bool, dict[str, Any]]:
+    """Return the mode of sessions that set none, as loaders may, the longest statement, the session's number, whether MD5() exists, and
+    the session's own values of these variables.
+
+    The server is asked whether MD5() exists unless it ``has_md5`` for certain.
+    """
+    own = ["@@GLOBAL.sql_mode", "@@max_allowed_packet", "CONNECTION_ID()", *(f"@@SESSION.{name}" for name in names)]
+    found: Sequence[Any] = ()
+    if not has_md5:
+        with suppress(errors.StatementRefused):  # by a server without the function
+            *found, _ = session.query(f"SELECT {', '.join(own)}, MD5('')")[0]
+            has_md5 = True
+    mode, packet, process, *values = found or session.query(f"SELECT {', '.join(own)}")[0]
+    return mode, packet, process, has_md5, dict(zip(names, values, strict=True))

@@ -1,0 +1,29 @@
+"""Settings of a session on which results depend: each is set when the session begins, then read back and held to its value.
+
+A server may keep its own: because a right is missing, because a proxy answers a SET itself, or because its configuration is locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dialects.errors import SessionNotKept
+
+
+def refuse_others(where: str, wanted: Mapping[str, str], found: Mapping[str, Any]) -> None:
+    """Raise SessionNotKept if a setting that was read back is another than it must be; ``where`` is the URL, values are SQL text."""
+    others = [f"{name} is {value}, not {wanted[name]}" for name, value in found.items() if not _is_same(wanted[name], value)]
+    if others:
+        raise SessionNotKept(
+            f"{where}: the server keeps settings on which results depend: {'; '.join(others)}; set them so for this user, or on the"
+            " server, or connect to the server itself if something between them answers for it"
+        )
+
+
+def _is_same(wanted: str, found: Any) -> bool:
+    plain, text = wanted.strip("'").lower(), str("" if found is None else found).strip().lower()
+    try:
+        return plain == text or float(plain) == float(text)
+    except ValueError:
+        return False

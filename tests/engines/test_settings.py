@@ -1,0 +1,211 @@
+"""Settings of servers, roles and processes, each at its worst, change nothing of what a run finds; those that nobody can undo are refused.
+
+The table in docs/limits.md lists them all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import auditor
+import dialects
+from auditor.model import Report
+from dialects import Kind, mysql_settings
+from dialects.errors import AccessDenied, SessionNotKept, StatementRefused
+from dialects.settings import refuse_others
+from tests import tables
+from tests.live import LiveEngine, engine_params
+from tests.servers import mysql
+
+COLUMNS = [("id", Kind("integer")), ("name", Kind("text")), ("price", Kind("decimal", 12, 2)), ("seen", Kind("timestamp", scale=6))]
+ROWS = 3_000
+PREFIX = "the same beginning of every name "
+FOUND = [("changed", "17"), ("changed", "1500"), ("missing", "2000"), ("extra", "2500")]
+"""What a run must find of the damage."""
+
+
+def only(*names: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("engine", engine_params(*names), indirect=True)
+
+
+def make_damaged(engine: LiveEngine) -> None:
+    rows = [(n, f"{PREFIX}{n}", Decimal(n) / 4, datetime(2024, 1, 1, 0, 0, n % 60, 250_000)) for n in range(ROWS)]
+    damaged: list[tuple[Any, ...]] = [row for row in rows if row[0] != 2000]
+    damaged[17] = (17, f"{PREFIX}another", *rows[17][2:])
+    damaged[1500] = (1500, rows[1500][1], Decimal("0.01"), rows[1500][3])
+    tables.make(engine, "set_source", COLUMNS, [row for row in rows if row[0] != 2500], key=["id"])
+    tables.make(engine, "set_target", COLUMNS, damaged, key=["id"])
+
+
+def assert_found(report: Report) -> None:
+    assert report.verdict == "mismatch" and report.differences and report.differences.exact, report.reasons
+    assert [(one.kind, one.key["id"]) for one in report.differences.named] == FOUND
+
+
+def audit_damaged(engine: LiveEngine, **settings: Any) -> Report:
+    return auditor.audit((engine.url, "set_source"), (engine.url, "set_target"), key=["id"], **settings)
+
+
+WORST_OF_BOTH: Mapping[str, object] = {
+    "sql_mode": "'ANSI,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH,NO_UNSIGNED_SUBTRACTION,HIGH_NOT_PRECEDENCE,PIPES_AS_CONCAT'",
+    "time_zone": "'+05:30'",
+    "group_concat_max_len": 8,
+    "sql_big_selects": 0,
+    "sql_safe_updates": 1,
+    "sql_auto_is_null": 1,
+    "max_sort_length": 8,
+    "div_precision_increment": 0,
+    "default_week_format": 7,
+    "lc_time_names": "'de_DE'",
+    "completion_type": "'RELEASE'",
+    "sql_quote_show_create": 0,
+    "default_tmp_storage_engine": "'MEMORY'",
+    "wait_timeout": 1,
+    "interactive_timeout": 1,
+    "net_read_timeout": 1,
+    "net_write_timeout": 1,
+    "lock_wait_timeout": 1,
+    "innodb_lock_wait_timeout": 1,
+    "low_priority_updates": 1,
+    "sql_buffer_result": 1,
+    "big_tables": 1,
+    "max_length_for_sort_data": 4,
+    "max_seeks_for_key": 1,
+    "max_error_count": 0,
+    "sql_notes": 0,
+    "join_buffer_size": 128,
+    "eq_range_index_dive_limit": 1,
+    "updatable_views_with_limit": "'NO'",
+    "foreign_key_checks": 0,
+}
+"""Worst values of global variables that do not hide each other's effects."""
+
+WORST_OF_ONE: Mapping[str, Mapping[str, object]] = {
+    "mysql": {
+        "transaction_isolation": "'READ-UNCOMMITTED'",
+        "max_execution_time": 1,
+        "windowing_use_high_precision": 0,
+        "show_gipk_in_create_table_and_information_schema": 0,
+        "explain_format": "'JSON'",
+        "cte_max_recursion_depth": 1,
+        "information_schema_stats_expiry": 31_536_000,
+    },
+    "mariadb": {
+        "tx_isolation": "'READ-UNCOMMITTED'",
+        "max_statement_time": 0.001,
+        "system_versioning_asof": "'2001-01-01 00:00:00'",
+        "max_recursive_iterations": 1,
+        "default_regex_flags": "'DOTALL,EXTENDED,MULTILINE'",
+        "standard_compliant_cte": 0,
+        "old_mode": "'NO_DUP_KEY_WARNINGS_WITH_IGNORE,ZERO_DATE_TIME_CAST'",
+        "sql_if_exists": 1,
+        "idle_transaction_timeout": 1,
+        "idle_readonly_transaction_timeout": 1,
+        "idle_write_transaction_timeout": 1,
+        "join_cache_level": 8,
+        "optimizer_use_condition_selectivity": 1,
+        "use_stat_tables": "'NEVER'",
+    },
+}
+
+WORST_ALONE = [
+    {"sql_select_limit": 1},
+    {"sql_select_limit": 500},
+    {"max_join_size": 1},
+    {"max_join_size": 1, "sql_big_selects": 0},
+    {"sql_select_limit": 0},
+]
+"""Settings that cut, or refuse, by themselves."""
+
+
+@contextmanager
+def global_variables(engine: LiveEngine, values: Mapping[str, object]) -> Iterator[None]:
+    """Set variables for the sessions that begin within the block."""
+    with closing(mysql.connect(engine.url)) as connection, connection.cursor() as cursor:
+        before = {}
+        for name in values:
+            cursor.execute(f"SELECT @@GLOBAL.{name}")
+            (before[name],) = cursor.fetchone() or ()
+        try:
+            for name, value in values.items():
+                cursor.execute(f"SET GLOBAL {name} = {value}")
+            yield
+        finally:
+            for name, value in before.items():
+                is_default = name == "system_versioning_asof"
+                cursor.execute(f"SET GLOBAL {name} = {'DEFAULT' if is_default else '%s'}", () if is_default else (value,))
+
+
+@only("mysql", "mariadb")
+@pytest.mark.alone  # changes the server's variables
+def test_the_worst_variables_of_mysql_change_nothing(engine: LiveEngine) -> None:
+    make_damaged(engine)
+    if engine.name == "mariadb":  # of other tables, no earlier rows are kept
+        tables.execute(engine, *(f"ALTER TABLE {name} ADD SYSTEM VERSIONING" for name in ("set_source", "set_target")))
+    with global_variables(engine, {**WORST_OF_BOTH, **WORST_OF_ONE[engine.name]}):
+        assert_found(audit_damaged(engine))
+        assert_found(audit_damaged(engine, where="price >= 0"))
+
+
+@only("mysql", "mariadb")
+@pytest.mark.alone
+@pytest.mark.parametrize("values", WORST_ALONE, ids=str)
+def test_a_limit_of_the_server_cuts_nothing(engine: LiveEngine, values: Mapping[str, object]) -> None:
+    make_damaged(engine)
+    with global_variables(engine, values):
+        assert_found(audit_damaged(engine))
+        assert_found(audit_damaged(engine, partition={"size": 4}))
+        same = auditor.audit((engine.url, "set_source"), (engine.url, "set_source"), key=["id"])
+        assert same.verdict == "match" and same.comparison and same.comparison.rows == {"source": ROWS - 1, "target": ROWS - 1}
+
+
+@only("mysql", "mariadb")
+@pytest.mark.alone
+def test_a_side_that_waits_keeps_its_snapshot_on_mysql(engine: LiveEngine) -> None:
+    make_damaged(engine)
+    names = ["wait_timeout", "interactive_timeout", "net_read_timeout", "net_write_timeout"]
+    idle = ["idle_transaction_timeout", "idle_readonly_transaction_timeout"] if engine.name == "mariadb" else []
+    with global_variables(engine, dict.fromkeys([*names, *idle], 1)), closing(dialects.connect(engine.url)) as session:
+        session.begin()
+        time.sleep(2.5)
+        assert session.query("SELECT COUNT(*) FROM set_source") == [(ROWS - 1,)]
+
+
+class Refusing:
+    """A server of MySQL that lacks a variable, lets nobody set another, or answers with a value of its own."""
+
+    def __init__(self, unknown: str = "", kept: str = "") -> None:
+        self.unknown, self.kept = unknown, kept
+        self.sent: list[str] = []
+
+    def execute(self, sql: str) -> None:
+        self.sent.append(sql)
+        if self.unknown and f" {self.unknown} " in sql:
+            raise StatementRefused(f"Unknown system variable '{self.unknown}' (MySQL error 1193)")
+        if self.kept and f" {self.kept} " in sql:
+            raise AccessDenied("Access denied; you need the SUPER privilege (MySQL error 1227)")
+
+
+def test_a_variable_that_a_server_lacks_or_keeps_does_not_hinder_the_others() -> None:
+    values = mysql_settings.assignments(True, 60.0, 10.0)
+    lacking: Any = Refusing(unknown="wsrep_dirty_reads")
+    assert mysql_settings.assign(lacking, True, values) == ["wsrep_dirty_reads"]
+    assert len(lacking.sent) == 3 and "sql_select_limit = 18446744073709551615" in lacking.sent[-1]
+    keeping: Any = Refusing(kept="old_mode")
+    assert mysql_settings.assign(keeping, True, values) == []
+    assert len(keeping.sent) == 2 + len(values), "each by itself"
+
+
+def test_what_results_depend_on_is_held() -> None:
+    wanted = mysql_settings.results(mariadb=True)
+    as_read = {name: value.strip("'") for name, value in wanted.items()}
+    refuse_others("mysql://h/d", wanted, as_read)
+    with pytest.raises(SessionNotKept, match=r"mysql://h/d: .* sql_select_limit is 500, not 18446744073709551615; set them so"):
+        refuse_others("mysql://h/d", wanted, {**as_read, "sql_select_limit": 500})
