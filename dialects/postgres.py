@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from dialects import errors
+from dialects import errors, postgres_settings
 from dialects.base import Session
 from dialects.catalogue import ScanEstimate
 from dialects.floors import Floor
@@ -310,23 +310,7 @@ class Postgres(PostgresHashes):
         return found if len(found) == len(statements) else []
 
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
-        return [
-            "SET client_encoding TO 'UTF8'",
-            "SET quote_all_identifiers TO off",  # otherwise the catalogue writes the type text as "text"
-            "SET TimeZone TO 'UTC'",
-            "SET DateStyle TO 'ISO, YMD'",
-            "SET IntervalStyle TO 'postgres'",
-            "SET bytea_output TO 'hex'",
-            "SET standard_conforming_strings TO on",
-            "SET extra_float_digits TO 1",
-            # Compiling expressions saves more time than it takes on every chunk of a scan, optimizing them on large ones, inlining on none.
-            "SET jit TO on",
-            "SET jit_above_cost TO 50000",
-            "SET jit_inline_above_cost TO -1",
-            "SET jit_optimize_above_cost TO 200000",
-            f"SET lock_timeout TO {max(1, round(lock_timeout * 1000))}",
-            f"SET statement_timeout TO {max(1, round(statement_timeout * 1000))}",
-        ]
+        return postgres_settings.statements(statement_timeout, lock_timeout)
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         import psycopg2

@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dialects import errors, postgres_settings
 from dialects.base import ColumnBatch, Session
 from dialects.kinds import Kind
 from dialects.postgres_copy import LineStream, copy_text
 from dialects.session import DriverSession, fetch_through_cursor
+from dialects.settings import refuse_others
+
+CLOCKS_DIFFER_BY = 0.9
+"""Share of the time limit after which a statement that nobody here cancelled counts as having exceeded it."""
 
 
 class PostgresSession(DriverSession):
@@ -23,6 +28,20 @@ class PostgresSession(DriverSession):
     def read_process_id(self) -> None:
         """Ask the server for the session's process, which ``cancel`` needs."""
         self.process_id = int(self.query("SELECT pg_backend_pid()")[0][0])
+
+    def pin(self, statement_timeout: float, lock_timeout: float) -> None:
+        """Fix the settings on which results depend, and hold them, in one round trip. Raises SessionNotKept for one that stays another."""
+        statements = self.dialect.pin_statements(statement_timeout, lock_timeout)
+        values = self.query("; ".join([*statements, postgres_settings.ADJUST, postgres_settings.READ]))[0]
+        found = dict(zip(postgres_settings.HELD, values, strict=True))
+        refuse_others(self.driver.where, postgres_settings.HELD, {name: value for name, value in found.items() if value is not None})
+        self.statements = 0
+
+    def explain_cancelled(self, error: errors.StatementCancelled, seconds: float) -> errors.AuditorError:
+        # What exceeds the timeout and what is cancelled share a state, and the server's language may be any (lc_messages).
+        if self.statement_timeout is not None and seconds >= CLOCKS_DIFFER_BY * self.statement_timeout:
+            return errors.StatementTimeout(f"{error}: after the statement timeout of {self.statement_timeout:g} s")
+        return error
 
     def allow_workers(self, workers: int) -> None:
         super().allow_workers(workers)

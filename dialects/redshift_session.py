@@ -14,7 +14,7 @@ from dialects import errors, redshift_copy, redshift_unload
 from dialects.base import ColumnBatch, Session
 from dialects.kinds import Kind
 from dialects.postgres_errors import error_class
-from dialects.postgres_session import PostgresSession
+from dialects.postgres_session import CLOCKS_DIFFER_BY, PostgresSession
 from dialects.redshift_unload import Unloading
 from dialects.session import fetch_through_cursor
 from dialects.writing import StoredFile
@@ -26,9 +26,6 @@ https://docs.aws.amazon.com/redshift/latest/dg/c_serial_isolation.html#c_serial_
 DATE_STYLE = "ISO, YMD"
 """The style of dates that sessions are pinned to."""
 
-CLOCKS_DIFFER_BY = 0.9
-"""Share of the time limit after which a statement that nobody here cancelled counts as having exceeded it."""
-
 
 class RedshiftSession(PostgresSession):
     """A session of Redshift."""
@@ -37,6 +34,9 @@ class RedshiftSession(PostgresSession):
     """Where large results are unloaded; None if they come through a cursor."""
 
     _unloaded_bytes = 0
+
+    def pin(self, statement_timeout: float, lock_timeout: float) -> None:
+        Session.pin(self, statement_timeout, lock_timeout)
 
     def explain_cancelled(self, error: errors.StatementCancelled, seconds: float) -> errors.AuditorError:
         # A statement that took too long is reported in the words of one that was cancelled: Query (150) cancelled on user's request.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 import auditor
 import dialects
 from auditor.model import Report
-from dialects import Kind, mysql_settings
+from dialects import Kind, mysql_settings, postgres_settings
 from dialects.errors import AccessDenied, SessionNotKept, StatementRefused
 from dialects.settings import refuse_others
 from tests import tables
@@ -209,3 +210,142 @@ def test_what_results_depend_on_is_held() -> None:
     refuse_others("mysql://h/d", wanted, as_read)
     with pytest.raises(SessionNotKept, match=r"mysql://h/d: .* sql_select_limit is 500, not 18446744073709551615; set them so"):
         refuse_others("mysql://h/d", wanted, {**as_read, "sql_select_limit": 500})
+
+
+WORST_OF_POSTGRES: Mapping[str, str] = {
+    "TimeZone": "'Asia/Kolkata'",
+    "DateStyle": "'German, DMY'",
+    "IntervalStyle": "'iso_8601'",
+    "bytea_output": "'escape'",
+    "standard_conforming_strings": "off",
+    "extra_float_digits": "-15",
+    "quote_all_identifiers": "on",
+    "transform_null_equals": "on",
+    "gin_fuzzy_search_limit": "1",
+    "array_nulls": "off",
+    "exit_on_error": "on",
+    "default_transaction_isolation": "'serializable'",
+    "default_transaction_deferrable": "on",
+    "default_transaction_read_only": "on",
+    "statement_timeout": "'2s'",
+    "lock_timeout": "1",
+    "backslash_quote": "on",
+    "client_min_messages": "'error'",
+    "constraint_exclusion": "on",
+    "enable_partition_pruning": "off",
+    "enable_seqscan": "off",
+    "plan_cache_mode": "'force_generic_plan'",
+    "from_collapse_limit": "1",
+    "geqo_threshold": "2",
+    "synchronize_seqscans": "on",
+    "work_mem": "64",
+    "default_text_search_config": "'simple'",
+    "xmlbinary": "'hex'",
+    "timezone_abbreviations": "'India'",
+    "row_security": "off",
+    "cursor_tuple_fraction": "0",
+}
+
+
+@contextmanager
+def role(engine: LiveEngine, *settings: str) -> Iterator[str]:
+    """Create a role that may read everything, has these settings, and is gone after the block; yield the URL with which it connects."""
+    tables.execute(
+        engine,
+        "DROP ROLE IF EXISTS auditor_set",
+        "CREATE ROLE auditor_set LOGIN PASSWORD 'b'",
+        "GRANT pg_read_all_data TO auditor_set",
+        *(f"ALTER ROLE auditor_set SET {one}" for one in settings),
+    )
+    try:
+        yield engine.url.replace("//audit:audit@", "//auditor_set:b@")
+    finally:
+        tables.execute(engine, "DROP ROLE auditor_set")
+
+
+@only("postgres")
+def test_the_worst_parameters_of_postgres_change_nothing(engine: LiveEngine) -> None:
+    make_damaged(engine)
+    with role(engine, *(f"{name} TO {value}" for name, value in WORST_OF_POSTGRES.items())) as url:
+        bound = replace(engine, url=url)
+        assert_found(audit_damaged(bound))
+        assert_found(audit_damaged(bound, where="price >= 0", partition={"size": 64}))
+
+
+@only("postgres")
+def test_an_index_leaves_no_rows_out(engine: LiveEngine) -> None:
+    make_damaged(engine)
+    for name in ("set_source", "set_target"):
+        tables.execute(
+            engine,
+            f"ALTER TABLE {name} ADD COLUMN tags integer[] DEFAULT '{{1, 2}}'",
+            f"CREATE INDEX ON {name} USING gin (tags) WITH (fastupdate = off)",
+        )
+    where = dict.fromkeys(("source", "target"), "tags @> ARRAY[1]")
+    with role(engine, "gin_fuzzy_search_limit TO 1", "enable_seqscan TO off", "enable_indexscan TO off") as url:
+        assert_found(audit_damaged(replace(engine, url=url), where=where, columns={"exclude": ["tags"]}))
+
+
+@only("postgres")
+@pytest.mark.parametrize("name", postgres_settings.NOT_SETTABLE)
+def test_what_only_superusers_set_is_refused(engine: LiveEngine, name: str) -> None:
+    with role(engine, f"{name} TO on") as url, pytest.raises(SessionNotKept, match=rf"{name} is on, not off; set them so for this user"):
+        dialects.connect(url)
+
+
+@only("postgres")
+def test_a_side_that_waits_keeps_its_snapshot_on_postgres(engine: LiveEngine) -> None:
+    make_damaged(engine)
+    version = int(tables.query(engine, "SHOW server_version_num")[0][0])
+    newer = [name for name, first in (("idle_session_timeout", 140_000), ("transaction_timeout", 170_000)) if version >= first]
+    limits = [f"{name} TO 1000" for name in ("idle_in_transaction_session_timeout", *newer)]
+    with role(engine, *limits) as url, closing(dialects.connect(url)) as session:
+        time.sleep(1.5)
+        session.begin()
+        time.sleep(1.5)
+        assert session.query("SELECT COUNT(*) FROM set_source") == [(ROWS - 1,)]
+
+
+SHADOWED = (
+    "abs power ln floor substr substring sha256 md5 encode decode textsend round replace uuid_send get_byte convert_to left right"
+    " timestamp char_length isfinite octet_length length lower upper current_setting set_config clock_timestamp format format_type mod"
+    " quote_ident regexp_replace to_char date_trunc extract date_part btrim rtrim ltrim translate strpos position pg_table_is_visible"
+)
+"""Functions that statements use, among others."""
+
+
+@only("postgres")
+def test_functions_of_a_role_stand_in_for_none_of_the_servers(engine: LiveEngine) -> None:
+    """A path that names pg_catalog behind a schema of the role's own, as users of orafce have it."""
+    make_damaged(engine)
+    tables.execute(
+        engine, "DROP SCHEMA IF EXISTS shadowing CASCADE", "CREATE SCHEMA shadowing", "GRANT USAGE ON SCHEMA shadowing TO public"
+    )
+    try:
+        narrow = (f"ALTER TABLE {name} ALTER COLUMN name TYPE varchar(100)" for name in ("set_source", "set_target"))
+        tables.execute(engine, *narrow, "ALTER TABLE set_source SET SCHEMA shadowing")
+        twins = tables.query(
+            engine,
+            "SELECT proname, pg_get_function_identity_arguments(oid), pg_get_function_result(oid) FROM pg_proc"
+            " WHERE pronamespace = 'pg_catalog'::regnamespace AND prokind = 'f' AND provariadic = 0 AND NOT proretset"
+            " AND prorettype NOT IN ('internal'::regtype, 'anyelement'::regtype, 'anyarray'::regtype, 'trigger'::regtype)"
+            " AND NOT 'internal'::regtype = ANY (proargtypes) AND NOT 2276 = ANY (proargtypes)"
+            f" AND proname = ANY (string_to_array('{SHADOWED}', ' '))",
+        )
+        assert len(twins) > 50
+        twins += [(name, given.replace("text", "varchar"), result) for name, given, result in twins if "text" in given]
+        tables.execute(
+            engine,
+            *(
+                f"CREATE FUNCTION shadowing.{name}({given}) RETURNS {result} LANGUAGE sql AS 'SELECT NULL::{result}'"
+                for name, given, result in twins
+            ),
+            "CREATE FUNCTION shadowing.equal(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false'",
+            "CREATE OPERATOR shadowing.= (LEFTARG = text, RIGHTARG = text, FUNCTION = shadowing.equal)",
+        )
+        with role(engine, "search_path TO shadowing, public, pg_catalog") as url:
+            assert_found(audit_damaged(replace(engine, url=url)))
+            with closing(dialects.connect(url)) as session:
+                assert session.query("SHOW search_path") == [("shadowing, public",)]
+    finally:
+        tables.execute(engine, "DROP SCHEMA shadowing CASCADE")
