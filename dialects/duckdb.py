@@ -214,7 +214,7 @@ class DuckDB(Dialect):
         return f"CASE WHEN {c} IS NOT NULL THEN {{{', '.join(fields)}}} END"
 
     def characters(self, c: str) -> str:
-        return f"CAST({c} AS VARCHAR)"
+        return self.bytewise(f"CAST({c} AS VARCHAR)")  # texts of two collations do not combine
 
     def bytewise(self, c: str) -> str:
         return f"({c} COLLATE C)"

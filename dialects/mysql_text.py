@@ -68,11 +68,13 @@ class MySQLText(MySQLTime):
         return f"CONVERT({c} USING utf8mb4)"
 
     def column_characters(self, c: str, native: Kind) -> str:
-        return c if native.utf8 else self.characters(c)
+        # CONCAT refuses columns of two different binary collations, unless their texts are given one.
+        return f"({c} COLLATE utf8mb4_bin)" if native.utf8 else self.characters(c)
 
     def unpadded_characters(self, c: str, native: Kind) -> str:
         # The server removes the spaces at the end of a CHAR, unless sql_mode has PAD_CHAR_TO_FULL_LENGTH, which sessions pin.
-        return c if native.utf8 and native.name == "char" else super().unpadded_characters(c, native)
+        is_bare = native.utf8 and native.name == "char"
+        return self.column_characters(c, native) if is_bare else super().unpadded_characters(c, native)
 
     def bytewise(self, c: str) -> str:
         # Even binary collations may ignore trailing spaces; binary strings do not.

@@ -252,7 +252,8 @@ class Postgres(PostgresHashes):
         return f"CONVERT_TO({self.characters(c)}, 'UTF8') IN ({known})"
 
     def characters(self, c: str) -> str:
-        return f"CAST({c} AS TEXT)"
+        # REPLACE and LIKE refuse nondeterministic collations, and other comparisons would take some different texts for equal.
+        return self.bytewise(f"CAST({c} AS TEXT)")
 
     def lower(self, c: str) -> str:
         # In the locale C, LOWER and UPPER change the letters A to Z alone. https://www.postgresql.org/docs/current/collation.html

@@ -235,6 +235,9 @@ class Spark(Dialect):
         # Spark's sum of integers is a 64-bit integer, which could overflow.
         return f"SUM(CAST({c} AS DECIMAL(20,0)))" if native.name in ("integer", "year") else f"SUM({c})"
 
+    def characters(self, c: str) -> str:
+        return self.bytewise(c)  # texts of two collations do not combine
+
     def bytewise(self, c: str) -> str:
         return f"({c} COLLATE UTF8_BINARY)"
 
