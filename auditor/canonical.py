@@ -95,7 +95,8 @@ def shared_kind(source: Kind, target: Kind) -> Shared | None:
     if "boolean" in names and names & {"integer", "bit"}:
         return Shared(Kind("boolean"), "a number that is not 0 is true")
     if names <= {"integer", "year", "bit"}:
-        return Shared(Kind("integer", unsigned=source.unsigned or target.unsigned), "whole numbers")
+        unsigned = any(kind.unsigned or (kind.name == "bit" and (kind.digits or 64) > 63) for kind in (source, target))
+        return Shared(Kind("integer", unsigned=unsigned), "whole numbers")
     if names <= {"integer", "decimal", "year"}:
         return _share_numbers(_as_decimal(source), _as_decimal(target))
     if names == FLOATS:

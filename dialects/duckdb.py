@@ -137,7 +137,11 @@ class DuckDB(Dialect):
         return self.as_text(f"CAST({c} AS DECIMAL(38,{scale}))")
 
     def as_number(self, c: str, native: Kind) -> str:
-        return f"CAST({c} AS BIGINT)" if native.name == "bit" else c
+        if native.name != "bit":
+            return c
+        # A cast to BIGINT would make 2^63 and more negative; no integer of any engine has more than 127 bits.
+        bits = f"('0' || LTRIM(CAST({c} AS VARCHAR), '0'))"
+        return f"CASE WHEN LENGTH({bits}) > 128 THEN CAST({1 << 127} AS UHUGEINT) ELSE CAST(CAST({bits} AS BIT) AS UHUGEINT) END"
 
     def as_double(self, c: str) -> str:
         return f"CAST({c} AS DOUBLE)"

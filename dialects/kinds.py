@@ -26,9 +26,9 @@ class Kind:
     the number. ``members`` are the fields of a struct, or the nameless element of an array, of a column whose kind is ``nested``; such a
     column is compared as ``json``.
 
-    ``utf8``, ``short`` and ``bytes`` are facts of a stored column that its catalogue tells, and make no difference between kinds: its
-    text is UTF-8 already; no value is longer than 64 KB, so that no text built from one is too long for its server; and the
-    most bytes that a value has (None: not told).
+    ``utf8``, ``short``, ``bytes`` and ``zero_filled`` are facts of a stored column that its catalogue tells, and make no difference between
+    kinds: its text is UTF-8 already; no value is longer than 64 KB, so that no text built from one is too long for its server; the
+    most bytes that a value has (None: not told); and its numbers are printed with zeros before them.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Kind:
     utf8: bool = field(default=False, compare=False)
     short: bool = field(default=False, compare=False)
     bytes: int | None = field(default=None, compare=False)
+    zero_filled: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         inside = [str(n) for n in (self.digits, self.scale) if n is not None]
@@ -90,8 +91,9 @@ def refine(known: Kind, native: NativeType) -> Kind:
     """Return ``known`` with digits and scale from the numbers in the native type's brackets."""
     match known.name:
         case "decimal":
-            digits = native.number(0, known.digits or 38)
-            return Kind("decimal", digits, native.number(1, 0 if native.numbers else known.scale or 0))
+            digits, scale = native.number(0, known.digits or 38), native.number(1, 0 if native.numbers else known.scale or 0)
+            # PostgreSQL's numeric(5,-2) holds whole hundreds of up to seven digits, and its numeric(3,5) thousandths of 0.01.
+            return Kind("decimal", max(digits - min(scale, 0), scale), max(scale, 0))
         case "time" | "timestamp" | "timestamptz":
             return Kind(known.name, scale=native.number(0, 6 if known.scale is None else known.scale))
         case "char" | "bit" | "binary":

@@ -152,10 +152,10 @@ class MySQL(MySQLWriting, MySQLText):
         known = super().kind(re.sub(r"\s*\b(unsigned|zerofill)\b", "", plain_type(native), flags=re.IGNORECASE))
         if known and known.name in ("text", "char", "binary"):
             return self._with_facts(known, native)
-        if known != INTEGER:
+        if known is None or known.name not in ("integer", "decimal", "float32", "float64"):
             return known
-        width = 20 if "zerofill" in native.lower() else None
-        return Kind("integer", digits=width, unsigned=bool(re.match(r"bigint.*unsigned", native, re.IGNORECASE)))
+        unsigned = known == INTEGER and bool(re.match(r"bigint.*unsigned", native, re.IGNORECASE))
+        return dataclasses.replace(known, unsigned=unsigned, zero_filled="zerofill" in native.lower())
 
     def _with_facts(self, kind: Kind, native: str) -> Kind:
         """The kind of a column of texts or bytes, with what its type tells of how it is stored."""
@@ -193,9 +193,9 @@ class MySQL(MySQLWriting, MySQLText):
     def as_number(self, c: str, native: Kind) -> str:
         return f"({c} + 0)" if native.name in ("bit", "year") else c
 
-    def integer_text(self, c: str, native: Kind) -> str:
-        # As text, ZEROFILL columns (whose kind has digits set) show leading zeros; adding 0 removes them.
-        return super().integer_text(f"({c} + 0)" if native.digits else c, native)
+    def canonical_text(self, kind: Kind, c: str, native: Kind) -> str:
+        # As text, ZEROFILL columns show leading zeros; adding 0 removes them, and changes neither a decimal's scale nor a float.
+        return super().canonical_text(kind, f"({c} + 0)" if native.zero_filled else c, native)
 
     def boolean_text(self, c: str, native: Kind) -> str:
         return self.as_text(f"({self.as_number(c, native)} <> 0)")

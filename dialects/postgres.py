@@ -171,7 +171,15 @@ class Postgres(PostgresHashes):
         return f"CAST({c} AS TEXT)"
 
     def as_number(self, c: str, native: Kind) -> str:
-        return f"CAST({c} AS BIGINT)" if native.name == "bit" else c
+        if native.name != "bit":
+            return c
+        if native.digits is not None and native.digits < 64:
+            return f"CAST({c} AS BIGINT)"
+        # A cast would make 2^63 and more negative, and there is none of BIT VARYING. No integer of any engine is 2^64 or more.
+        padded, bits = f"(B'{'0' * 64}' || {c})", f"LENGTH({c})"
+        high, low = (f"CAST(CAST(SUBSTRING({padded} FROM {bits} + {first} FOR 32) AS BIT(32)) AS BIGINT)" for first in (1, 33))
+        beyond = f"CASE WHEN POSITION(B'1' IN {c}) BETWEEN 1 AND {bits} - 64 THEN {1 << 64} ELSE 0 END"
+        return f"({high} * CAST({1 << 32} AS NUMERIC) + {low} + {beyond})"
 
     def decimal_text(self, c: str, scale: int, native: Kind) -> str:
         has_scale = native.name == "decimal" and native.digits is not None and native.scale == scale

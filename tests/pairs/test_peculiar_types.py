@@ -29,9 +29,9 @@ class Pair:
     other: str
 
 
-def audit_of(columns: dict[str, object] | None = None) -> Audit:
+def audit_of(columns: dict[str, object] | None = None, **settings: object) -> Audit:
     sides = {side: {"connection": side, "table": f"peculiar_{side}"} for side in ("source", "target")}
-    return Audit.model_validate({**sides, "key": ["id"], "columns": columns or {}})
+    return Audit.model_validate({**sides, "key": ["id"], "columns": columns or {}, **settings})
 
 
 def run(pair: LivePair, audit: Audit) -> Report:
@@ -102,6 +102,26 @@ ON_POSTGRES = [
     Pair("DECIMAL(10,2)", "REAL", "0.1", "0.1", "0.1000001"),
     Pair("DOUBLE", "NUMERIC", "0.1", "0.1", "0.10000000000000001e1"),
     Pair("DOUBLE", "BOOLEAN", "1", "TRUE", "FALSE"),
+    Pair("DECIMAL(8,2) ZEROFILL", "NUMERIC(8,2)", "12.5", "12.50", "12.51"),
+    Pair("DECIMAL(8,2) ZEROFILL", "NUMERIC", "12.5", "12.5", "12.51"),
+    Pair("DECIMAL(9) ZEROFILL", "BIGINT", "125", "125", "126"),
+    Pair("DECIMAL(8,2) ZEROFILL", "VARCHAR(20)", "12.5", "'12.50'", "'000012.50'"),
+    Pair("DECIMAL(8,2) ZEROFILL", "DOUBLE PRECISION", "12.5", "12.5", "12.25"),
+    Pair("FLOAT ZEROFILL", "REAL", "12.5", "12.5", "12.25"),
+    Pair("DOUBLE(9,3) ZEROFILL", "DOUBLE PRECISION", "12.5", "12.5", "12.25"),
+    Pair("INT(8) ZEROFILL", "BOOLEAN", "125", "TRUE", "FALSE"),
+    Pair("BIGINT UNSIGNED ZEROFILL", "NUMERIC(20,0)", "18446744073709551615", "18446744073709551615", "1"),
+    Pair("DECIMAL(10,0)", "NUMERIC(5,-2)", "9999900", "9999900", "9999800"),
+    Pair("DECIMAL(12,2)", "NUMERIC(5,-2)", "12300", "12300", "12400"),
+    Pair("INT", "NUMERIC(5,-2)", "-12300", "-12300", "12400"),
+    Pair("DECIMAL(30,20)", "NUMERIC(2,20)", "0.00000000000000000099", "0.00000000000000000099", "0.00000000000000000098"),
+    Pair("DECIMAL(10,5)", "NUMERIC(3,5)", "0.00567", "0.00567", "0.00568"),
+    Pair("DOUBLE", "NUMERIC(3,5)", "0.00567", "0.00567", "0.00568"),
+    Pair("BIGINT UNSIGNED", "BIT(64)", "9223372036854775808", "B'1' || REPEAT('0', 63)::bit varying", "REPEAT('1', 64)::bit(64)"),
+    Pair("BIGINT UNSIGNED", "BIT VARYING", "18446744073709551615", "REPEAT('1', 64)::bit varying", "B'1' || REPEAT('1', 64)::bit varying"),
+    Pair("BIGINT", "BIT VARYING(200)", "5", "REPEAT('0', 100)::bit varying || B'101'", "B'101' || REPEAT('0', 64)::bit varying"),
+    Pair("BIGINT UNSIGNED", "BIT(100)", "5", "REPEAT('0', 97)::bit varying || B'101'", "B'101' || REPEAT('0', 97)::bit varying"),
+    Pair("BIT(64)", "BIGINT", "b'101'", "5", "6"),
 ]  # fmt: skip
 
 
@@ -148,6 +168,10 @@ ON_DUCKDB = [
     Pair("VARCHAR(99)", "INTERVAL", "'1 year 2 months 04:05:06.7'", "INTERVAL '1 year 2 months 04:05:06.7'", "INTERVAL '1 year'"),
     Pair("BINARY(16)", "UUID", f"X'{UUID.replace('-', '')}'", f"'{UUID}'", f"'{UUID[:-1]}9'"),
     Pair("DECIMAL(38,18)", "DOUBLE", LONG, f"{ROUNDED}::DOUBLE", "1.234567890123456e19"),
+    Pair("DECIMAL(8,2) ZEROFILL", "DECIMAL(8,2)", "12.5", "12.5", "12.51"),
+    Pair("BIGINT UNSIGNED", "BIT", "9223372036854775808", "CAST('1' || REPEAT('0', 63) AS BIT)", "CAST(REPEAT('1', 64) AS BIT)"),
+    Pair("BIT(64)", "UBIGINT", "18446744073709551615", "18446744073709551615", "5"),
+    Pair("BIGINT", "BIT", "5", "CAST(REPEAT('0', 150) || '101' AS BIT)", "CAST('101' || REPEAT('0', 150) AS BIT)"),
 ]  # fmt: skip
 
 ON_SPARK = [
@@ -184,3 +208,23 @@ def test_column_without_canonical_text_is_left_out_unless_an_expression_shows_it
     differences = run(pair, audit_of({"override": shown})).differences
     assert differences is not None
     assert [(one.key["id"], [column.name for column in one.columns]) for one in differences.named] == [("1", ["c1"])]
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "mariadb-duckdb"), indirect=True)
+@pytest.mark.parametrize("composite", [False, True])
+def test_zeros_before_a_key_are_no_part_of_it(pair: LivePair, composite: bool) -> None:
+    """A key of DECIMAL ZEROFILL finds its rows, alone and beside others, in every statement."""
+    rows = [[f"{number}.50", str(number), str(number * 3)] for number in range(300)]
+    create(pair.source, "peculiar_source", ["DECIMAL(12,2) ZEROFILL", "INT(9) ZEROFILL", "DECIMAL(9,1) ZEROFILL"], rows)
+    rows[100][2] = "7"
+    create(pair.target, "peculiar_target", ["DECIMAL(12,2)", "INTEGER", "DECIMAL(9,1)"], [*rows[:200], *rows[201:], ["999.25", "1", "1"]])
+    keys = ["c0", "c1"] if composite else ["c0"]
+    columns = {"include": [*keys, "c2"]}
+    differences = run(pair, audit_of(columns, key=keys)).differences
+    assert differences is not None
+    found = {(one.kind, one.key["c0"], *(column.name for column in one.columns)) for one in differences.named}
+    assert found == {("changed", "100.50", "c2"), ("missing", "200.50"), ("extra", "999.25")}
+    for where in ("c0 = 100.5", "c1 = 100"):
+        report = run(pair, audit_of(columns, key=keys, where=where))
+        assert report.differences is not None
+        assert [one.key["c0"] for one in report.differences.named] == ["100.50"], where
