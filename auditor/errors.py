@@ -87,6 +87,8 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── DemoServerMissing             exit 2                a server of the demonstration cannot be started
     └── NotOurTable                   exit 2
 
+Any other error is a bug: the exit code of a command that fails with it is ``UNEXPECTED``.
+
 The root, ``EngineError`` with its subclasses and ``BadUrl`` are defined in ``dialects.errors``, which imports nothing from here.
 """
 
@@ -100,19 +102,22 @@ from dialects.errors import (
 )  # fmt: skip
 
 __all__ = [
-    "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "BootstrapFailed", "BootstrapRefused", "ChangeStreamError",
-    "ColumnRefused", "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing", "DemoServerMissing",
-    "DriverMissing", "EngineBroken", "EngineError", "FailoverRefused", "FilesUnreachable", "Forbidden", "HashMissing", "HeartbeatUnusable",
-    "LiveSummariesUnusable", "LiveSummariesWrong", "LockTimeout", "LogRefused", "MayOnlyRead", "MergeFailed", "NoKey", "NoSuchObject",
-    "NotOurTable", "NotResumable", "NotifyError",
-    "OffsetWentBack", "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
-    "PositionLost", "QueueFull", "ReaderReplaced", "ReadingContradicted", "ResultError",
-    "ResultIncomplete", "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict",
+    "UNEXPECTED", "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "BootstrapFailed", "BootstrapRefused",
+    "ChangeStreamError", "ColumnRefused", "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing",
+    "DemoServerMissing", "DriverMissing", "EngineBroken", "EngineError", "FailoverRefused", "FilesUnreachable", "Forbidden", "HashMissing",
+    "HeartbeatUnusable", "LiveSummariesUnusable", "LiveSummariesWrong", "LockTimeout", "LogRefused", "MayOnlyRead", "MergeFailed", "NoKey",
+    "NoSuchObject", "NotOurTable", "NotResumable", "NotifyError", "OffsetWentBack",
+    "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
+    "PositionLost", "QueueFull", "ReaderReplaced", "ReadingContradicted", "ResultError", "ResultIncomplete",
+    "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict",
     "ServerSilent", "ServerTooOld", "SessionNotKept", "SnapshotLost", "SourceReplaced", "SourceTaken", "StagingFailed", "StagingFull",
     "StatementCancelled", "StatementRefused", "StatementTimeout", "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew",
     "StoreUnavailable", "TableShared", "TableStopped", "Unauthorised", "UnknownAudit", "UnknownPatch", "UnknownPipeline",
     "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable", "ValueRefused",
 ]  # fmt: skip
+
+UNEXPECTED = 4
+"""Exit code of a command that fails with an error outside this tree; no verdict has it."""
 
 
 class ConfigError(AuditorError):

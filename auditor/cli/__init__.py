@@ -6,15 +6,15 @@ Modules are imported only when needed, so that ``auditor --help`` is fast.
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
 
 from auditor.cli._parser import METHODS, parser
 
-__all__ = ["GC_THRESHOLD", "METHODS", "SWITCH_INTERVAL", "console_main", "main", "parser"]
+__all__ = ["DEBUG", "GC_THRESHOLD", "METHODS", "SWITCH_INTERVAL", "console_main", "main", "parser"]
 
 GC_THRESHOLD = 10_000
 """Allocations between collections of the youngest generation: modules, and each page of runs, allocate thousands of objects."""
@@ -24,36 +24,44 @@ SWITCH_INTERVAL = 0.0005
 5 ms, the list of audits took 75 ms beside a computing thread, because a request switches threads about a dozen times, and 19 ms with
 this."""
 
+DEBUG = "--debug"
+"""The option that every command takes, in any place."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code."""
+    """Run a command and return its exit code; one that a signal ended, or whose reader is gone, returns 128 and the signal's number."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = _perform(arguments)
+        if sys.stdout:
+            sys.stdout.flush()  # while a reader that is gone, or a full disk, can still be told from a verdict
+    except KeyboardInterrupt as interrupt:
+        with suppress(OSError):
+            print("auditor: interrupted", file=sys.stderr)
+        return 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
+    except Exception as error:
+        from auditor.cli import _failure
+
+        return _failure.report(error, with_traceback=DEBUG in arguments)
+    return code
+
+
+def _perform(arguments: Sequence[str]) -> int:
     commands = parser()
-    options, rest = commands.parse_known_args(arguments)
+    options, rest = commands.parse_known_args([text for text in arguments if text != DEBUG])
     if rest and hasattr(options, "tables") and not any(text.startswith("-") for text in rest):
         options.tables += rest  # argparse takes no further tables once an option came between them
     elif rest:
         commands.error(f"unrecognized arguments: {' '.join(rest)}")
-    from auditor.errors import AuditorError
-
-    try:
-        code: int = options.command(options)
-    except AuditorError as error:
-        print(f"auditor: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("auditor: interrupted", file=sys.stderr)
-        return 3
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 3
+    code: int = options.command(options)
     return code
 
 
 def console_main() -> None:
     """Entry point of the installed command; SIGTERM cancels a run as Ctrl-C does."""
 
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt(number)
 
     signal.signal(signal.SIGTERM, interrupt)
     gc.set_threshold(GC_THRESHOLD, 20, 20)

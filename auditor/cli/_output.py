@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from auditor.model import Report
     from auditor.store import Store
 
-SEVERITY = (0, 1, 3, 2)
+SEVERITY = (0, 1, 3, 2, 4)
 """Exit codes from least to most severe; several audits exit with the most severe of theirs."""
 
 
@@ -186,4 +186,8 @@ def console() -> Any:
     """Return a rich console: as wide as the terminal, or 150 columns for a file."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 150)
+    class CandidConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich itself would end the process with the exit code of a mismatch
+
+    return CandidConsole(highlight=False, width=None if sys.stdout.isatty() else 150)

@@ -28,6 +28,7 @@ exit codes:
   1  mismatch: source and target differ
   2  wrong arguments or configuration
   3  unknown: the comparison could not be completed
+  4  unexpected error: a bug; --debug prints its traceback
 
 The configuration is --config FILE, else $AUDITOR_CONFIG, else ./auditor.yaml. Start with: auditor init
 """
@@ -55,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     main.add_argument("--version", action="version", version=f"auditor {__version__}")
+    main.add_argument("--debug", action="store_true", help="print the traceback of an error; every command takes it, in any place")
     commands = main.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], about: str, more: str = "") -> argparse.ArgumentParser:

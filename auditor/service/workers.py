@@ -13,7 +13,7 @@ from typing import Any
 
 from auditor.config import Retention, Settings
 from auditor.connections import statement_slots
-from auditor.errors import AuditorError, ConfigError, StoreError, UnknownRun
+from auditor.errors import UNEXPECTED, AuditorError, ConfigError, StoreError, UnknownRun
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import CountStatements, Outcome
 from auditor.model import Report, State, Verdict
@@ -180,7 +180,7 @@ class _RunExecutor:
                 return None
             log.exception("internal error", extra={"action": "run_failed", "run": claimed.run})
             why = f"internal error ({type(error).__name__}); see the log of the auditor"
-            return self._save_failed(claimed, why, Verdict.UNKNOWN.exit_code)
+            return self._save_failed(claimed, why, UNEXPECTED)
         if _returns_to_queue(held, report):
             return None
         notify.notify_run(settings.notify, self.store, report)

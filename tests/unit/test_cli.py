@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from jsonschema import Draft202012Validator
 
 from auditor import cli, service
 from auditor.cli import main
-from auditor.errors import AlreadyRunning
+from auditor.errors import UNEXPECTED, AlreadyRunning
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = Draft202012Validator(json.loads((ROOT / "docs" / "report.schema.json").read_text(encoding="utf-8")))
@@ -208,16 +211,88 @@ def test_interrupt_cancels_all_requested_audits(workdir: Path, capsys: pytest.Ca
     SCHEMA.validate(found)
     assert (found["audit"], found["state"], found["verdict"]) == ("match", "cancelled", "unknown")
     monkeypatch.setattr(service, "run_audit", interrupted)
-    assert main(["run", "match"]) == 3
+    assert main(["run", "match"]) == 130
     assert capsys.readouterr().err == "auditor: interrupted\n"
 
 
-def test_closed_stdout_causes_no_traceback(workdir: Path) -> None:
-    done = subprocess.run(
-        f"{sys.executable} -m auditor sql match | head -1", shell=True, cwd=workdir, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith("-- auditor: audit match, source")
-    assert "Traceback" not in done.stderr
+@pytest.mark.parametrize("command", ["sql match", "crontab", "run match", "run mismatch --format json"])
+def test_closed_stdout_is_neither_a_verdict_nor_a_traceback(workdir: Path, command: str) -> None:
+    """Whether the pipe is full, or is written to only when the command has ended."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as pipe:
+        line = [sys.executable, "-m", "auditor", *command.split()]
+        done = subprocess.run(line, cwd=workdir, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 128 + signal.SIGPIPE
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("command", parsers())
+def test_unexpected_error_of_any_command_is_no_verdict(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends with one line and an exit code of its own, and its message, which may quote a row, is only in a private file."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("4711 is the key of a row")
+
+    parser = cli.parser
+    monkeypatch.setattr(cli, "parser", lambda: _with_command(parser(), command, fail))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert main([command]) == UNEXPECTED == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    (kept,) = tmp_path.iterdir()
+    assert line.startswith("auditor: unexpected error KeyError at ") and "4711" not in line
+    assert f"its traceback is in {kept}, and --debug prints it" in line
+    assert "KeyError: '4711 is the key of a row'" in kept.read_text() and kept.stat().st_mode & 0o077 == 0
+    assert main(["--debug", command]) == main([command, "--debug"]) == 4
+    error = capsys.readouterr().err
+    assert error.count("Traceback") == 2 and list(tmp_path.iterdir()) == [kept]
+
+
+def _with_command(parser: argparse.ArgumentParser, name: str, run: Any) -> argparse.ArgumentParser:
+    """The parser, whose command of this name needs no arguments and calls ``run``."""
+    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    commands.choices[name] = argparse.ArgumentParser()
+    commands.choices[name].set_defaults(command=run)
+    return parser
+
+
+@pytest.mark.parametrize("where", ["auditor.config.load", "auditor.run.audit_run.AuditRun.perform", "auditor.report.json.report"])
+def test_unexpected_error_within_a_run_is_no_mismatch(
+    workdir: Path, where: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(where, fail)
+    assert main(["run", "match", "mismatch", "--quiet", "--format", "json"]) == 4
+    assert capsys.readouterr().err.startswith("auditor: unexpected error ZeroDivisionError at ")
+
+
+@pytest.mark.parametrize(("command", "code"), [("run no_such_audit", 2), ("check wrong", 4)])
+def test_closed_stderr_never_ends_as_a_mismatch(workdir: Path, command: str, code: int) -> None:
+    """Whether the command's error cannot be printed, or what it says of an audit."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as pipe:
+        line = [sys.executable, "-m", "auditor", *command.split()]
+        assert subprocess.run(line, cwd=workdir, stdout=subprocess.DEVNULL, stderr=pipe, check=False).returncode == code
+
+
+def test_full_disk_behind_stdout_is_no_verdict(workdir: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        line = [sys.executable, "-m", "auditor", "run", "match", "--quiet"]
+        done = subprocess.run(line, cwd=workdir, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1) and done.stderr.startswith("auditor: unexpected error OSError at ")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_before_anything_is_compared_is_its_own_exit_code(workdir: Path, number: int, code: int) -> None:
+    program = "import os, sys, auditor.config\nfrom auditor.cli import console_main\nsys.argv = ['auditor', 'run', 'match']\n"
+    program += f"auditor.config.load = lambda *_: os.kill(os.getpid(), {int(number)})\nconsole_main()"
+    done = subprocess.run([sys.executable, "-c", program], cwd=workdir, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "auditor: interrupted\n")
 
 
 # the other commands
