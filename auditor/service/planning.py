@@ -19,7 +19,7 @@ from auditor.config import Audit, PerSide, Settings
 from auditor.connections.reader import Reader
 from auditor.errors import AuditorError
 from auditor.model import SIDES, Chunk, Comparison, Divergent, Method, Plan, Report, Side, Slice, State, Verdict
-from auditor.planning import build, filters, introspect, planner, slicing
+from auditor.planning import build, filters, introspect, shards, slicing
 from auditor.service import console_results, proxies
 from auditor.sql import render
 
@@ -67,7 +67,7 @@ def check_slice(settings: Settings, name: str, audit: Audit, slice: Slice) -> No
     try:
         with _open_reader(name, audit, settings) as reader:
             tables = introspect.describe_tables(reader, audit)
-        plan = planner.draft(name, audit, tables)
+        plan = shards.draft(name, audit, tables)
     except AuditorError:
         return
     slicing.restrict(plan, slice, audit, tables)

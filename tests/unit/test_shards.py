@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -239,10 +240,10 @@ def test_settings_that_mean_one_table_are_refused_with_shards(more: dict[str, An
     assert sentence in str(caught.value)
 
 
-def configured(folder: Path) -> Settings:
+def configured(folder: Path, **more: Any) -> Settings:
     written = {name: {"url": f"duckdb:///{folder}/{name}.db"} for name in ("eu", "us", "dw")}
     source = [{"connection": "eu", "table": "orders"}, {"connection": "us", "table": "orders"}]
-    orders = {"source": source, "target": {"connection": "dw", "table": "orders"}}
+    orders = {"source": source, "target": {"connection": "dw", "table": "orders"}, **more}
     return validate_settings({"connections": written, "audits": {"orders": orders}, "store": {"url": f"sqlite:///{folder}/store.db"}})
 
 
@@ -255,6 +256,31 @@ def test_what_needs_one_table_refuses_an_audit_of_shards_by_name(tmp_path: Path)
     with pytest.raises(AuditorError, match=r"SQL for consoles needs a source of one table, and this audit's has 2 shards \(eu: orders, us"):
         service.sql(settings, "orders")
     assert settings.audits["orders"].places[shard_side(2)].connection == "us"
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_slice_of_keys_or_times_reads_all_shards(tmp_path: Path, stored: bool) -> None:
+    import duckdb
+
+    columns = "id BIGINT PRIMARY KEY, name VARCHAR, seen TIMESTAMP"
+    for name, numbers in {"eu": range(1, 601, 2), "us": range(2, 601, 2), "dw": range(1, 600)}.items():
+        make(tmp_path, name, [], columns)
+        with duckdb.connect(str(tmp_path / f"{name}.db")) as connection:
+            times = "TIMESTAMP '2024-01-01' + TO_DAYS(CAST(i AS INTEGER))"
+            connection.execute(f"INSERT INTO orders SELECT i, 'n', {times} FROM (SELECT UNNEST($1) AS i)", [list(numbers)])
+    settings = configured(tmp_path, partition={"strategy": "time", "column": "seen"})
+    with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as opened:
+        store = opened if stored else None
+        for overrides, verdict, rows in (
+            ({"keys": {"from": 101, "to": 200}}, Verdict.MATCH, 100),
+            ({"keys": {"from": 501}}, Verdict.MISMATCH, 100),
+            ({"times": {"from": "2024-01-02", "to": "2024-01-12"}}, Verdict.MATCH, 10),
+        ):
+            report = service.run_audit(settings, "orders", store=store, overrides=overrides)
+            assert report.verdict is verdict and report.comparison, report.reasons
+            assert report.comparison.rows["source"] == rows
+        with pytest.raises(ConfigError, match="keys"):
+            service.run_audit(settings, "orders", store=store, overrides={"keys": {"from": "x"}})
 
 
 class _Kept(NoCheckpoint):
