@@ -263,14 +263,26 @@ class DuckDB(Dialect):
         FLOOR.check(duckdb.__version__, str(url))
         path = url.database or ":memory:"
         mode = url.option("access_mode", "read_write" if path == ":memory:" else "read_only")
+        _check_path(url, path, mode.lower() == "read_only")
         try:
             connection = duckdb.connect(path, read_only=mode.lower() == "read_only")
         except duckdb.Error as error:
-            missing = "database does not exist" in str(error)
-            raise (errors.NoSuchObject if missing else errors.Unreachable)(f"{url}: {_first_line(error)}") from error
+            raise errors.Unreachable(f"{url}: {_first_line(error)}") from error
         session = DuckDBSession(self, f"DuckDB {duckdb.__version__}", connection, statement_timeout)
         session.pin(statement_timeout, lock_timeout)
         return session
+
+
+def _check_path(url: Url, path: str, must_exist: bool) -> None:
+    """Raise NoSuchObject where there is no file to open, or no folder to make it in: DuckDB's own error cannot always be caught."""
+    if ":" in path.partition("/")[0]:  # :memory:, or what an extension opens, as md:DATABASE
+        return
+    if Path(path).is_dir():
+        raise errors.NoSuchObject(f"{url}: {path} is a folder; write the path of a DuckDB file")
+    if must_exist and not Path(path).exists():
+        raise errors.NoSuchObject(f"{url}: there is no file {Path(path).absolute()}; correct the path, duckdb:////FILE if it is absolute")
+    if not Path(path).absolute().parent.is_dir():
+        raise errors.NoSuchObject(f"{url}: there is no folder {Path(path).absolute().parent}; create it, or correct the path")
 
 
 class DuckDBSession(InProcessSession):

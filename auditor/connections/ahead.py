@@ -53,6 +53,13 @@ def connect(url: str, statement_timeout: float, lock_timeout: float) -> Session:
     return session.result() if session else dialects.connect(url, statement_timeout, lock_timeout)
 
 
+def opens_file(url: str) -> bool:
+    """Return whether a URL's engine opens a file, and asks no server."""
+    with suppress(BadUrl):  # then connecting fails, too
+        return dialects.by_scheme(dialects.parse_url(url).scheme).OPENS_FILES
+    return False
+
+
 def _begin(connection: ConnectionSettings) -> None:
     key = (connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
     opened: Future[Session] = Future()
@@ -74,15 +81,9 @@ def _close_all() -> None:
         left = [(url, opened) for (url, *_), ready in _opening.items() for opened in ready]
         _opening.clear()
     for url, opened in left:
-        if _opens_file(url):
+        if opens_file(url):
             wait([opened])
         opened.add_done_callback(_close)
-
-
-def _opens_file(url: str) -> bool:
-    with suppress(BadUrl):  # then connecting fails, too
-        return dialects.by_scheme(dialects.parse_url(url).scheme).OPENS_FILES
-    return False
 
 
 def _close(opened: Future[Session]) -> None:

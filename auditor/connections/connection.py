@@ -115,7 +115,7 @@ class Connection:
         limits = self.settings.limits
         with prefix_errors(self.side, self.name):
             connect = partial(ahead.connect, self.settings.url, limits.statement_timeout, limits.lock_timeout)
-            session = self._session = _open_unless_stopped(connect, self._stopped)
+            session = self._session = _open_unless_stopped(connect, self._stopped, ahead.opens_file(self.settings.url))
             if limits.parallel_workers is not None:
                 try:
                     session.allow_workers(limits.parallel_workers)
@@ -360,11 +360,11 @@ class Connection:
         self._report(self.side, reason or GOES_ON)
 
 
-def _open_unless_stopped(connect: Callable[[], Session], stopped: threading.Event) -> Session:
+def _open_unless_stopped(connect: Callable[[], Session], stopped: threading.Event, is_file: bool) -> Session:
     """Return the session that ``connect`` opens. Raises its error, and StatementCancelled once ``stopped`` is set.
 
     A server that says nothing, or a name server, holds up a thread that nobody waits for any more; a session that it still opens is
-    closed.
+    closed. A file is opened in this thread: it is there at once, and a process that ends while a thread is in DuckDB's C++ is aborted.
     """
     opened: Future[Session] = Future()
 
@@ -382,6 +382,8 @@ def _open_unless_stopped(connect: Callable[[], Session], stopped: threading.Even
 
     if stopped.is_set():
         raise StatementCancelled
+    if is_file:
+        return connect()
     threading.Thread(target=telemetry.with_current_context(work), name="connect", daemon=True).start()
     while not wait([opened], POLL_INTERVAL).done:
         if stopped.is_set() and opened.cancel():
