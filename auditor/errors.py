@@ -9,6 +9,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── EngineError                   exit 3                a database refused or failed a statement
     │   ├── Unreachable                          retryable
     │   ├── AccessDenied
+    │   ├── NotVerified                          the server's certificate is not the one that the URL asks for
     │   ├── ConnectionLost                       retryable
     │   │   └── ServerSilent                     retryable  no answer for longer than a statement may run; retried once
     │   ├── StatementTimeout                     retryable
@@ -87,16 +88,15 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── DemoServerMissing             exit 2                a server of the demonstration cannot be started
     └── NotOurTable                   exit 2
 
-Any other error is a bug: the exit code of a command that fails with it is ``UNEXPECTED``.
-
-The root, ``EngineError`` with its subclasses and ``BadUrl`` are defined in ``dialects.errors``, which imports nothing from here.
+The root, ``EngineError`` with its subclasses and ``BadUrl`` are defined in ``dialects.errors``, which imports nothing from here. Any other
+error is a bug, and ends a command with the exit code ``UNEXPECTED``.
 """
 
 from __future__ import annotations  # noqa: I001 - a line for each name below would make the tree too long for one file
 
 from dialects.errors import (
     AccessDenied, AuditorError, BadUrl, ConnectionLost, DriverMissing, EngineBroken, EngineError, FilesUnreachable, LockTimeout,
-    NoSuchObject, ResultIncomplete,
+    NoSuchObject, NotVerified, ResultIncomplete,
     SerializationConflict, ServerSilent, ServerTooOld, SessionNotKept, SnapshotLost, StatementCancelled, StatementRefused,
     StatementTimeout, UnloadFailed, Unreachable,
 )  # fmt: skip
@@ -106,7 +106,7 @@ __all__ = [
     "ChangeStreamError", "ColumnRefused", "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing",
     "DemoServerMissing", "DriverMissing", "EngineBroken", "EngineError", "FailoverRefused", "FilesUnreachable", "Forbidden", "HashMissing",
     "HeartbeatUnusable", "LiveSummariesUnusable", "LiveSummariesWrong", "LockTimeout", "LogRefused", "MayOnlyRead", "MergeFailed", "NoKey",
-    "NoSuchObject", "NotOurTable", "NotResumable", "NotifyError", "OffsetWentBack",
+    "NoSuchObject", "NotOurTable", "NotResumable", "NotVerified", "NotifyError", "OffsetWentBack",
     "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
     "PositionLost", "QueueFull", "ReaderReplaced", "ReadingContradicted", "ResultError", "ResultIncomplete",
     "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict",

@@ -55,7 +55,7 @@ __all__ = [
 GROUP = "auditor.dialects"
 """The entry-point group of dialects."""
 
-NAMED_OTHERWISE = {"mariadb": "mysql", "parquet": "delta", "parquet+s3": "delta"}
+NAMED_OTHERWISE = {"mariadb": "mysql", "mariadb+pymysql": "mysql", "parquet": "delta", "parquet+s3": "delta"}
 """Engines of URL schemes that do not begin with the engine's name: asked first, so that no other has to be loaded."""
 
 

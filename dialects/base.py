@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import sql_templates
+from dialects.addresses import Addresses
 from dialects.arithmetic import Arithmetic
 from dialects.catalogue import Column, Place, ScanEstimate, ServerTimes, Table, TableName
 from dialects.errors import AuditorError, NoSuchObject, ResultIncomplete, StatementRefused
@@ -40,14 +41,11 @@ PROTECTIONS = {
 """What a row of the template ``protections`` says, by its first column."""
 
 
-class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Writing):
+class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Writing):
     """One engine. The docstring of the package ``dialects`` says how to add another."""
 
     schemes: ClassVar[tuple[str, ...]]
     """URL schemes of this engine."""
-
-    DEFAULT_PORT: ClassVar[int | None] = None
-    """The port of a URL without one; None for an engine without a port."""
 
     sqlglot_dialect: ClassVar[str]
     """The name of this engine's SQL in sqlglot."""
@@ -143,13 +141,6 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Wr
 
     UNSUPPORTED_VALUES: ClassVar[Mapping[str, str]] = {}
     """Values without canonical text on this engine: a kind's name, ``nan`` or ``NUL in text``, and the reason of each."""
-
-    def database_id(self, url: Url) -> str:
-        """Return a canonical identifier of the database behind a URL, without credentials; equal for URLs of the same database.
-
-        Only the URLs are compared: two names of one host give two identifiers.
-        """
-        return f"{self.name}://{url.host or 'localhost'}:{url.port or self.DEFAULT_PORT or ''}/{url.database}"
 
     def counted(self, sql: str) -> str:
         """Return a statement whose rows are those of a SELECT, in any order, with how many they are in front of each.
@@ -313,6 +304,8 @@ class Session(Loading, ABC):
         """Statements run in this session since it was pinned."""
         self.process_id = 0
         """Number of the session's process on the server; 0 where nothing asks for it."""
+        self.reached = ""
+        """How the server was reached: ``by TLS 1.3, verified``, ``in clear``; empty where there is none."""
 
     @abstractmethod
     def query(self, sql: str) -> list[tuple[Any, ...]]:

@@ -261,11 +261,14 @@ class DuckDB(Dialect):
         except ImportError:
             raise errors.DriverMissing("the DuckDB driver is not installed: pip install duckdb pyarrow") from None
         FLOOR.check(duckdb.__version__, str(url))
+        url.refuse_unknown(("access_mode",))
         path = url.database or ":memory:"
-        mode = url.option("access_mode", "read_write" if path == ":memory:" else "read_only")
-        _check_path(url, path, mode.lower() == "read_only")
+        mode = url.option("access_mode", "read_write" if path == ":memory:" else "read_only").lower()
+        if mode not in ("read_only", "read_write"):
+            raise errors.BadUrl(f"{url}: access_mode={mode} is unknown; use read_only or read_write")
+        _check_path(url, path, mode == "read_only")
         try:
-            connection = duckdb.connect(path, read_only=mode.lower() == "read_only")
+            connection = duckdb.connect(path, read_only=mode == "read_only")
         except duckdb.Error as error:
             raise errors.Unreachable(f"{url}: {_first_line(error)}") from error
         session = DuckDBSession(self, f"DuckDB {duckdb.__version__}", connection, statement_timeout)

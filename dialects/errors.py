@@ -34,6 +34,10 @@ class AccessDenied(EngineError):
     """The database refused the user name or password, or the user lacks a privilege."""
 
 
+class NotVerified(EngineError):
+    """The server's identity could not be verified; check the authority in the URL, the host's name, and who answers there."""
+
+
 class ConnectionLost(EngineError):
     """The connection to the database was lost during a statement."""
 

@@ -22,7 +22,7 @@ from dialects.floors import Floor
 from dialects.kinds import UTF8_BYTES, Kind, Rounding
 from dialects.mysql_definition import column_forms
 from dialects.mysql_errors import translate_error
-from dialects.mysql_login import open_connection
+from dialects.mysql_login import open_connection, ssl_mode
 from dialects.mysql_session import PROBE, MySQLSession, server_version
 from dialects.mysql_text import CHARACTER_SET, GROUP_CONCAT_BYTES, MySQLText, plain_type
 from dialects.mysql_writing import MySQLWriting
@@ -30,6 +30,7 @@ from dialects.pooler import refuse_lent_sessions
 from dialects.session import Driver, DriverSession
 from dialects.table_form import ColumnForm
 from dialects.url import Url
+from dialects.wire import describe_encryption
 
 INTEGER = Kind("integer")
 BOUNDED_KINDS = frozenset(
@@ -43,7 +44,6 @@ LEAST_PACKET = 1 << 20
 MD5_REMOVED_IN = (9, 6)
 """The first MySQL version whose MD5() needs component_classic_hashing."""
 
-
 FLOORS = {
     False: Floor("MySQL", "8.0.22", "window functions, REGEXP_REPLACE, CAST to FLOAT and SHOW REPLICA STATUS"),
     True: Floor("MariaDB", "10.6", "all that is tested; older ones are no longer maintained"),
@@ -56,8 +56,9 @@ class MySQL(MySQLWriting, MySQLText):
     """MySQL and MariaDB."""
 
     name = "mysql"
-    schemes = ("mysql", "mariadb")
+    schemes = ("mysql", "mariadb", "mysql+pymysql", "mariadb+pymysql")
     DEFAULT_PORT = 3306
+    VERIFIED_BY = "ssl_ca=FILE, or ssl_ca=system"
     sqlglot_dialect = "mysql"
 
     SUMS_WHOLE_WORDS = True
@@ -345,20 +346,25 @@ class MySQL(MySQLWriting, MySQLText):
         socket = url.options.get("unix_socket")
         return f"{self.name}:{socket}:{url.database}" if socket else super().database_id(url)
 
-    def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
-        patience = url.integer_option("connect_timeout", 10)
+    def is_local(self, url: Url) -> bool:
+        return "unix_socket" in url.options or url.is_local
 
+    def verifies_server(self, url: Url) -> bool:
+        return ssl_mode(url) == "VERIFY_IDENTITY"
+
+    def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         def log_in() -> Any:
             connection = open_connection(url, self.DEFAULT_PORT)
             connection._read_timeout = connection._write_timeout = None  # the session bounds what follows
             return connection
 
-        driver = Driver(str(url), patience, log_in, lambda connection: int(connection._sock.fileno()), translate_error)
+        driver = Driver(str(url), url.patience, log_in, lambda connection: int(connection._sock.fileno()), translate_error)
         connection = driver.connect()
         version = server_version(connection)
         dialect = self.for_server(version)
         label = f"MariaDB {version}" if dialect.mariadb else f"MySQL {version}"
         session = MySQLSession(dialect, label, connection, driver)
+        session.reached = describe_encryption(connection._sock)
         with session.closed_on_error():
             FLOORS[dialect.mariadb].check(version, str(url))
             session.pin(statement_timeout, lock_timeout)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 from dialects import errors
 
 _ERROR_BY_NUMBER: dict[int, type[errors.AuditorError]] = {
@@ -11,7 +13,7 @@ _ERROR_BY_NUMBER: dict[int, type[errors.AuditorError]] = {
     1412: errors.SnapshotLost, 1317: errors.StatementCancelled, 1927: errors.ConnectionLost, 1053: errors.ConnectionLost,
     2002: errors.Unreachable, 2003: errors.Unreachable, 2005: errors.Unreachable,
     2006: errors.ConnectionLost, 2013: errors.ConnectionLost, 2055: errors.ConnectionLost, 0: errors.ConnectionLost,
-    1040: errors.Unreachable, 4031: errors.ConnectionLost,
+    1040: errors.Unreachable, 2026: errors.NotVerified, 4031: errors.ConnectionLost,
 }  # fmt: skip
 """Error class by error number of server or client. https://dev.mysql.com/doc/mysql-errors/9.4/en/"""
 
@@ -28,4 +30,8 @@ def translate_error(error: BaseException, where: str = "") -> errors.AuditorErro
     code = error.args[0] if error.args and isinstance(error.args[0], int) else -1
     text = str(error.args[1]) if len(error.args) > 1 else str(error)
     known = _ERROR_BY_NUMBER.get(code, errors.StatementRefused)
+    if isinstance(cause := getattr(error, "original_exception", None), ssl.SSLCertVerificationError):
+        return errors.NotVerified(f"{prefix}the server's certificate is not trusted: {cause.verify_message}")
+    if known is errors.AccessDenied and where and "using password: NO" in text:
+        text += "; the URL has no password, and option files of the client (~/.my.cnf) are not read"
     return known(f"{prefix}{text or 'the connection was lost'} (MySQL error {code})")

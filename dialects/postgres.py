@@ -24,11 +24,12 @@ from dialects.pooler import Probe, refuse_lent_sessions
 from dialects.postgres_copy import LINES
 from dialects.postgres_errors import translate_error
 from dialects.postgres_hashes import PostgresHashes
+from dialects.postgres_login import describe_encryption, host_of, libpq_options, verifies_server
 from dialects.postgres_plans import is_full_scan, rows_of_branches, table_scans
 from dialects.postgres_session import PostgresSession
 from dialects.session import Driver
 from dialects.time_text import MICROSECOND
-from dialects.url import Url
+from dialects.url import LOOPBACK, Url
 from dialects.writing import LineFormat, Loads
 
 WHOLE_UNITS = {0: "second", 3: "milliseconds"}
@@ -54,8 +55,9 @@ class Postgres(PostgresHashes):
     """PostgreSQL."""
 
     name = "postgres"
-    schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres")
+    schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres", "postgresql+psycopg2")
     DEFAULT_PORT: ClassVar[int] = 5432
+    VERIFIED_BY: ClassVar[str] = "sslmode=verify-full, with sslrootcert=FILE or sslrootcert=system"
     sqlglot_dialect = "postgres"
     TEMPLATES = "sql_templates.postgres"
     DRIVERS = {"psycopg2": "psycopg2-binary"}
@@ -321,33 +323,35 @@ class Postgres(PostgresHashes):
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         return postgres_settings.statements(statement_timeout, lock_timeout)
 
+    def database_id(self, url: Url) -> str:
+        host = host_of(url) or f"service={url.options['service']}"
+        port = url.port or url.options.get("port") or os.environ.get("PGPORT", self.DEFAULT_PORT)
+        return f"{self.name}://{host}:{port}/{url.database or url.options.get('dbname') or os.environ.get('PGDATABASE', '')}"
+
+    def is_local(self, url: Url) -> bool:
+        return LOOPBACK.fullmatch(host_of(url)) is not None
+
+    def verifies_server(self, url: Url) -> bool:
+        return verifies_server(url)
+
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         import psycopg2
 
-        options: dict[str, Any] = {name: value for name, value in url.options.items() if name.startswith("ssl")}
-        patience = url.integer_option("connect_timeout", 10)
+        options = libpq_options(url)
         # Sent with the login. Otherwise the driver asks for this style afterwards, and nothing bounds its wait for the answer.
         os.environ.setdefault("PGDATESTYLE", "ISO")
 
         def log_in() -> Any:
-            connection = psycopg2.connect(
-                host=url.host,
-                port=url.port or self.DEFAULT_PORT,
-                user=url.user,
-                password=url.password,
-                dbname=url.database or None,
-                connect_timeout=patience,
-                application_name=APPLICATION_NAME,
-                client_encoding="UTF8",  # outranks PGCLIENTENCODING and settings of the role, and tells the driver how to decode
-                **options,
-            )
+            # UTF8 outranks PGCLIENTENCODING and settings of the role, and tells the driver how to decode.
+            connection = psycopg2.connect(**options, application_name=APPLICATION_NAME, client_encoding="UTF8")
             connection.autocommit = True
             return connection
 
-        driver = Driver(str(url), patience, log_in, lambda connection: int(connection.fileno()), translate_error)
+        driver = Driver(str(url), url.patience, log_in, lambda connection: int(connection.fileno()), translate_error)
         connection = driver.connect()
         dialect = self.for_database(connection.info.parameter_status("server_encoding") or "UTF8")
         session = PostgresSession(dialect, f"PostgreSQL {connection.info.server_version // 10000}", connection, driver)
+        session.reached = describe_encryption(connection)
         with session.closed_on_error():
             FLOOR.check(connection.info.parameter_status("server_version") or "", str(url))
             session.read_process_id()

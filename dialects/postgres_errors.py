@@ -11,6 +11,12 @@ ERROR_BY_SQLSTATE: dict[str, type[errors.AuditorError]] = {
 }  # fmt: skip
 """Error class by SQLSTATE or its first characters. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
 
+NOT_VERIFIED = ("certificate verify failed", "does not match host name", "does not support SSL, but SSL was required")
+"""How libpq says that the server is not the one that the URL asks for, or does not encrypt."""
+
+UNUSABLE = ("root certificate file", "certificate file", "private key file", "definition of service", "invalid sslmode", "weak sslmode")
+"""How libpq says that it cannot use what an option names."""
+
 BYTES_ARE_NO_TEXT = "22021"
 """SQLSTATE of text that cannot be converted to UTF-8, as in a database of SQL_ASCII, which checks nothing that it stores."""
 
@@ -36,6 +42,10 @@ def translate_error(error: BaseException, where: str = "") -> errors.AuditorErro
     if error.pgcode:
         return error_class(error.pgcode, text)(f"{prefix}{text} (SQLSTATE {error.pgcode})")
     if where and isinstance(error, psycopg2.ProgrammingError):
+        return errors.BadUrl(f"{prefix}{text}")
+    if where and any(words in text for words in NOT_VERIFIED):
+        return errors.NotVerified(f"{prefix}{text}")
+    if where and any(words in text for words in UNUSABLE):
         return errors.BadUrl(f"{prefix}{text}")
     if where:
         denied = "password" in text or "authentication" in text

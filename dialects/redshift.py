@@ -28,6 +28,7 @@ from dialects.redshift_writing import RedshiftWriting
 from dialects.session import Driver
 from dialects.time_text import BC
 from dialects.url import Url
+from dialects.wire import describe_encryption
 
 
 class Redshift(RedshiftWriting, Postgres):
@@ -36,6 +37,7 @@ class Redshift(RedshiftWriting, Postgres):
     name = "redshift"
     schemes = ("redshift", "redshift+redshift_connector", "redshift+psycopg2")
     DEFAULT_PORT = 5439
+    VERIFIED_BY = "sslmode=verify-full"
     sqlglot_dialect = "redshift"
     TEMPLATES = "sql_templates.redshift"
     DRIVERS = {"redshift_connector": "redshift-connector"}
@@ -351,11 +353,17 @@ class Redshift(RedshiftWriting, Postgres):
     def database_id(self, url: Url) -> str:
         return f"{self.name}://{place_of(url)}:{url.port or self.DEFAULT_PORT}/{url.database}"
 
+    def is_local(self, url: Url) -> bool:
+        return bool(url.host) and url.is_local
+
+    def verifies_server(self, url: Url) -> bool:
+        return url.options.get("sslmode") == "verify-full"
+
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         import redshift_connector
 
         check_options(url)
-        patience = url.integer_option("connect_timeout", 10)
+        patience = url.patience
 
         def log_in() -> Any:
             try:
@@ -370,7 +378,7 @@ class Redshift(RedshiftWriting, Postgres):
         driver = Driver(str(url), patience, log_in, lambda connection: int(connection._usock.fileno()), translate_error)
         unloaded = unloading(url)
         session = RedshiftSession(self, "Amazon Redshift", driver.connect(), driver)
-        session.unloading = unloaded
+        session.unloading, session.reached = unloaded, describe_encryption(session.connection._usock)
         with session.closed_on_error():
             session.pin(statement_timeout, lock_timeout)
             if group := url.options.get("query_group"):  # https://docs.aws.amazon.com/redshift/latest/dg/r_query_group.html

@@ -48,7 +48,7 @@ def sign_in_options(url: Url, application_name: str) -> dict[str, Any]:
     """
     check_options(url)
     options: dict[str, Any] = {name: value for name, value in url.options.items() if name in TEXTS}
-    options |= {name: _flag(url, name) for name in FLAGS if name in url.options}
+    options |= {name: url.flag(name) for name in FLAGS if name in url.options}
     mode = url.option("sslmode", "verify-ca")
     options |= {"ssl": mode != "disable", **({"sslmode": mode} if mode != "disable" else {})}
     options |= {"host": url.host, "port": url.port or DEFAULT_PORT, "database": url.database}
@@ -71,12 +71,10 @@ def sign_in_options(url: Url, application_name: str) -> dict[str, Any]:
 
 def check_options(url: Url) -> None:
     """Raise BadUrl for options that are unknown, or do not go together."""
-    unknown = sorted(set(url.options) - TEXTS - FLAGS - OWN)
-    if unknown:
-        raise BadUrl(f"{url}: unknown option {unknown[0]}; use {', '.join(sorted(TEXTS | FLAGS | OWN))}")
+    url.refuse_unknown(TEXTS | FLAGS | OWN)
     if url.option("sslmode", "verify-ca") not in SSL_MODES:
         raise BadUrl(f"{url}: sslmode={url.options['sslmode']} is none that the driver has; use {', '.join(SSL_MODES)}")
-    if "iam" in url.options and _flag(url, "iam"):
+    if url.flag("iam"):
         if not url.host and not {"cluster_identifier", "workgroup", "serverless_work_group"} & set(url.options):
             raise BadUrl(f"{url}: iam=true needs cluster_identifier=..., workgroup=..., or a host")
         if url.option("sslmode", "verify-ca") == "disable":
@@ -95,13 +93,6 @@ def place_of(url: Url) -> str:
     """Return what names the server of a URL: its host, or the cluster or workgroup whose host AWS tells, with the region."""
     named = url.options.get("cluster_identifier") or url.options.get("workgroup") or url.options.get("serverless_work_group")
     return url.host or f"{named or 'localhost'}.{url.option('region', '')}"
-
-
-def _flag(url: Url, name: str) -> bool:
-    text = url.options[name].lower()
-    if text not in ("true", "false", "1", "0"):
-        raise BadUrl(f"{url}: option {name} must be true or false, not {text!r}")
-    return text in ("true", "1")
 
 
 def _assume(role: str, url: Url) -> Mapping[str, str]:

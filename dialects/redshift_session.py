@@ -5,6 +5,7 @@ https://docs.aws.amazon.com/redshift/latest/mgmt/python-driver.html
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -162,6 +163,8 @@ def translate_error(error: BaseException, where: str = "") -> errors.AuditorErro
         return (errors.Unreachable if where else errors.ConnectionLost if closed else errors.StatementRefused)(f"{prefix}{text}")
     if type(error).__module__.startswith("botocore"):  # while credentials are asked for
         return errors.AccessDenied(f"{prefix}AWS gave no credentials: {error}")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return errors.NotVerified(f"{prefix}the server's certificate is not trusted: {error.verify_message}")
     if isinstance(error, OSError):
         return (errors.Unreachable if where else errors.ConnectionLost)(f"{prefix}{error or 'the connection was lost'}")
     return None

@@ -118,7 +118,7 @@ class Unloading:
         session = self._credentials()
         found = session.get_credentials()
         keys = found.get_frozen_credentials() if found else None
-        patience = self.url.integer_option("connect_timeout", 10)
+        patience = self.url.patience
         return S3FileSystem(
             access_key=keys and keys.access_key,
             secret_key=keys and keys.secret_key,
@@ -145,7 +145,7 @@ class Unloading:
 
         key = (frozenset(self.url.options.items()), os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"))
         if key not in _clients:
-            patience = self.url.integer_option("connect_timeout", 10)
+            patience = self.url.patience
             waits = Config(connect_timeout=patience, read_timeout=6 * patience, retries={"max_attempts": 2})
             _clients[key] = self._credentials().client("s3", config=waits)
         return _clients[key]

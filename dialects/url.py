@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dialects.errors import BadUrl
+
+LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1|/.*", re.IGNORECASE)
+"""Hosts that are this machine, and folders of local sockets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,40 @@ class Url:
             raise BadUrl(f"{self}: option {name} must be a whole number, not {text!r}")
         return int(text)
 
+    @property
+    def patience(self) -> int:
+        """Seconds that a server may take for each answer while a connection is made: ``connect_timeout``, by default 10. Raises BadUrl."""
+        if not (found := self.integer_option("connect_timeout", 10)):
+            raise BadUrl(f"{self}: option connect_timeout must be at least 1 second")
+        return found
+
+    def flag(self, name: str) -> bool:
+        """Return whether ``?name=true`` is given. Raises BadUrl if it is neither true nor false."""
+        text = self.option(name, "false").lower()
+        if text not in ("true", "false", "1", "0"):
+            raise BadUrl(f"{self}: option {name} must be true or false, not {text!r}")
+        return text in ("true", "1")
+
+    def refuse_unknown(self, known: Collection[str], more: Callable[[str], bool] = lambda _: False, hint: str = "") -> None:
+        """Raise BadUrl, with the nearest known name, for an option that is neither in ``known`` nor ``more``."""
+        for name in sorted(set(self.options) - set(known)):
+            if not more(name):
+                near = get_close_matches(name.lower().replace("-", "_"), known, n=1, cutoff=0.5)
+                advice = f"did you mean {near[0]}?" if near else f"use {', '.join(sorted(known))}" if known else "this engine has none"
+                raise BadUrl(f"{self}: unknown option {name}; {advice}{f' ({hint})' if hint else ''}")
+
+    def file_option(self, name: str) -> str | None:
+        """Return the path of ``?name=...``; None without that option. Raises BadUrl if there is no such file."""
+        path = self.options.get(name)
+        if path is not None and not Path(path).is_file():
+            raise BadUrl(f"{self}: {name}={path}: there is no such file; write an absolute path")
+        return path
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the host is this machine, so that nothing crosses a network."""
+        return LOOPBACK.fullmatch(self.host or "localhost") is not None
+
 
 def parse_url(text: str) -> Url:
     """Parse a connection URL. Raises BadUrl, whose message never repeats the text, because it may contain a password."""
@@ -57,13 +96,20 @@ def parse_url(text: str) -> Url:
         raise BadUrl("a connection URL must have the form mysql://user:password@host:3306/database")
     if parts.fragment or (":" in parts.netloc and "@" in parts.path):
         raise BadUrl(f"a connection URL has a # or @ after its host; {encode}")
+    host = parts.hostname
+    if host and "%" in host:  # a folder of sockets, as libpq takes it; the parser has made small letters of it
+        host = unquote(re.sub(r":\d*$", "", parts.netloc.rpartition("@")[2]))
     path, _, parameters = parts.path.partition(";")
+    given = [*parse_qsl(parameters, True, separator=";"), *parse_qsl(parts.query, True)]
+    names = [name for name, _ in given]
+    if twice := sorted(name for name in set(names) if names.count(name) > 1):
+        raise BadUrl(f"a connection URL has the option {twice[0]} twice; remove one of them")
     return Url(
         scheme=scheme.lower(),
         user=unquote(parts.username) if parts.username else None,
         password=unquote(parts.password) if parts.password else None,
-        host=parts.hostname,
+        host=host,
         port=port,
         database=unquote((path if "=" in parameters else parts.path).removeprefix("/")),
-        options={**dict(parse_qsl(parameters, separator=";")), **dict(parse_qsl(parts.query))},
+        options=dict(given),
     )

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 IDLE_BEFORE_PROBES = 60
 """Seconds of silence after which the kernel asks whether the other end still exists."""
@@ -149,3 +150,14 @@ class _Watchdog:
 
 
 _watchdog = _Watchdog()
+
+
+def describe_encryption(sock: Any) -> str:
+    """Return how a socket of Python is encrypted, and what was verified of its server, as reports say it: ``by TLS 1.3, verified``."""
+    from ssl import CERT_REQUIRED, SSLSocket
+
+    if not isinstance(sock, SSLSocket):
+        return "by a local socket" if sock.family == socket.AF_UNIX else "in clear"
+    is_trusted = sock.context.verify_mode == CERT_REQUIRED
+    how = "verified" if is_trusted and sock.context.check_hostname else "host not verified" if is_trusted else "not verified"
+    return f"by {str(sock.version()).replace('v', ' ')}, {how}"

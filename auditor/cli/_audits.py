@@ -53,6 +53,7 @@ def init(options: argparse.Namespace) -> int:
 def check(options: argparse.Namespace) -> int:
     """Connect to the databases, and print plans and problems."""
     from auditor import service
+    from auditor.config import find_unverified
     from auditor.errors import StoreError
     from auditor.report import json as as_json
     from auditor.report import text
@@ -74,6 +75,8 @@ def check(options: argparse.Namespace) -> int:
         for result in results:
             if result.plan:
                 console().print(text.plan(result.plan))
+    for where, sentence in find_unverified(configured.urls):
+        print(f"auditor: warning: {'.'.join(where)}: {sentence}", file=sys.stderr)
     problems |= {result.audit: result.error for result in results if result.error}
     for what, error in problems.items():
         print(f"auditor: {what}: {error}", file=sys.stderr)

@@ -11,7 +11,7 @@ from auditor.config._audit import Audit, Columns, Limits, Override, Partition
 from auditor.config._audit_names import is_pattern, select_audits
 from auditor.config._base import DialectSql, PerSide, Sql, parse_duration
 from auditor.config._carried import Carrier, find_carriers, why_not_aligned
-from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, SparkCopy, WriteSettings
+from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, SparkCopy, WriteSettings, find_unverified
 from auditor.config._edit import add_audits, set_source
 from auditor.config._groups import AuditGroup
 from auditor.config._load import find_file, load, validate_audit, validate_settings, validate_slice
@@ -75,6 +75,7 @@ __all__ = [
     "find_carriers",
     "find_file",
     "find_secrets",
+    "find_unverified",
     "is_pattern",
     "load",
     "parse_duration",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 import dialects
 from auditor.config._base import Duration, Share, Strict, Zone
-from auditor.errors import BadUrl
+from auditor.errors import BadUrl, EngineBroken
 from auditor.model import HEARTBEAT_COLUMN, HEARTBEAT_TABLE
 
 
@@ -150,6 +151,21 @@ class ConnectionSettings(Strict):
     def database(self) -> str:
         """An identifier of the database behind the URL (SHA-256 in hexadecimal), equal for different users. Raises BadUrl."""
         return hashlib.sha256(dialects.database_id(self.url).encode()).hexdigest()
+
+
+def find_unverified(urls: Mapping[tuple[str, ...], str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield where a URL stands that leads to another machine without verifying it, and by which of its options it would."""
+    for where, text in urls.items():
+        with suppress(BadUrl, EngineBroken):  # reported when it is used
+            url = dialects.parse_url(text)
+            if url.scheme == "sqlite":  # a store
+                continue
+            dialect = dialects.by_scheme(url.scheme)
+            if not dialect.is_local(url) and not dialect.verifies_server(url):
+                yield (
+                    where,
+                    f"the server at {url.host or url} is not verified, so that anybody between could read along; use {dialect.VERIFIED_BY}",
+                )
 
 
 def share_statement_limits(connections: dict[str, ConnectionSettings]) -> dict[str, ConnectionSettings]:

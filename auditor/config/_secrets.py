@@ -6,6 +6,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from auditor.config._settings import Settings
 
+SECRET_OPTIONS = ("token", "password", "sslpassword", "secret_access_key", "session_token", "client_secret", "web_identity_token")
+"""Options of URLs that are secrets."""
+
 
 def find_secrets(settings: Settings) -> list[str]:
     """Return the texts of a configuration that logs must not show: passwords, keys, and the URLs of notification
@@ -17,7 +20,8 @@ def find_secrets(settings: Settings) -> list[str]:
     urls += [one.master for one in settings.pipelines.values()]
     for url in urls:
         try:
-            password, tokens = urlsplit(url).password or "", parse_qs(urlsplit(url).query).get("token", [])
+            password, options = urlsplit(url).password or "", parse_qs(urlsplit(url).query)
+            tokens = [value for name in SECRET_OPTIONS for value in options.get(name, [])]
         except ValueError:  # not a URL: hide all of it
             password, tokens = url, []
         found += [password, unquote(password), *tokens]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -10,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from auditor.config._audit import Audit
 from auditor.config._base import Duration, Strict, check_key, suggest
 from auditor.config._carried import find_unalignable
-from auditor.config._connection import ConnectionSettings, share_statement_limits
+from auditor.config._connection import ConnectionSettings, find_unverified, share_statement_limits
 from auditor.config._groups import AuditGroup, split_groups
 from auditor.config._ordered import find_unordered
 from auditor.config._pipeline import Pipeline, find_problems
@@ -85,11 +86,22 @@ class Settings(Strict):
     """The channels that are notified, and of which verdicts."""
     service: Service = Service()
     """How ``auditor serve`` listens and works."""
+    require_tls: Literal["verified"] | None = None
+    """Written below ``connections:``: with ``verified``, a URL to another machine is refused unless it verifies the server by TLS."""
 
     @model_validator(mode="before")
     @classmethod
     def _groups_apart(cls, values: Any) -> Any:
-        return split_groups(values)
+        return split_groups(_policy_apart(values))
+
+    @property
+    def urls(self) -> dict[tuple[str, ...], str]:
+        """All URLs of databases, by where they stand."""
+        found = {("connections", name, "url"): one.url for name, one in self.connections.items()}
+        found |= {("connections", name, "write", "url"): one.write.url for name, one in self.connections.items() if one.write}
+        found |= {("pipelines", name, "tracker", "url"): one.tracker.url for name, one in self.pipelines.items() if one.tracker}
+        found |= {("pipelines", name, "master"): one.master for name, one in self.pipelines.items() if one.master.startswith("sc:")}
+        return found | ({("store", "url"): self.store.url} if self.store else {})
 
     @model_validator(mode="after")
     def _names_exist(self) -> Settings:
@@ -134,6 +146,8 @@ class Settings(Strict):
             for name in self.service.heartbeats
             if name not in self.connections
         ]
+        if self.require_tls:
+            unknown += [(where, f"{sentence} (connections: require_tls)") for where, sentence in find_unverified(self.urls)]
         if unknown:
             message = "; ".join(f"{'.'.join(where)}: {sentence}" for where, sentence in unknown)
             raise PydanticCustomError("unknown_connection", "{message}", {"message": message, "unknown": unknown})
@@ -159,3 +173,15 @@ class Settings(Strict):
             known = ", ".join(sorted(self.pipelines)) or "none"
             raise UnknownPipeline(f"there is no pipeline {name!r}{suggest(name, self.pipelines)} (pipelines here: {known})")
         return self.pipelines[name]
+
+
+def _policy_apart(values: Any) -> Any:
+    """Move ``require_tls`` from below ``connections``, where it applies to all of them. Raises ValueError."""
+    if not isinstance(values, Mapping) or not isinstance(values.get("connections"), Mapping):
+        return values
+    if "require_tls" in values:
+        raise ValueError("unknown setting 'require_tls'; write it below connections:")
+    connections = dict(values["connections"])
+    if not isinstance(connections.get("require_tls", {}), str):  # as of a connection that is so named
+        return values
+    return {**values, "require_tls": connections.pop("require_tls"), "connections": connections}

@@ -90,7 +90,7 @@ class Connection:
         self.process_ids: set[int] = set()
         """The sessions' processes on the server, where they are known."""
         self.server = ""
-        """Name and version of the server; empty before the first connection."""
+        """Name and version of the server, and how it was reached; empty before the first connection."""
         self._lost_sessions = (0, 0)
         """Statements and bytes of sessions that were lost."""
 
@@ -122,7 +122,7 @@ class Connection:
                 except LookupError as error:
                     session.close()
                     raise ConfigError(f"{error}; remove limits: parallel_workers from the connection {self.name}") from error
-        self.server = self._session.server
+        self.server = f"{session.server}, reached {session.reached}" if session.reached else session.server
         if self._session.process_id:
             self.process_ids.add(self._session.process_id)
 

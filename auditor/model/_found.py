@@ -129,7 +129,7 @@ class ShardResult:
     label: str
     """Its connection and table, for a person."""
     server: str = ""
-    """Product and version of its server."""
+    """Product and version of its server, and whether it was reached by TLS and verified."""
     rows: int | None = None
     """Rows that were read of it; None where the scan was not read whole by this run."""
     missing: int = 0
@@ -263,7 +263,7 @@ class Report:
     cost: dict[Side, SideCost] = field(default_factory=dict)
     """Cost of each side that was connected."""
     servers: dict[Side, str] = field(default_factory=dict)
-    """Product and version of each side that was connected."""
+    """Product and version of each side that was connected, and whether by TLS and verified."""
     began: dt.datetime | None = None
     """When the run began, in UTC."""
     measures: tuple[Measure, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import Any
 from sqlalchemy import exc
 
 from auditor.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from dialects import postgres_errors
 
 Fault = tuple[type[StoreError], str]
 """The error to raise, and its message: what is wrong, and what to do next."""
 
 UNREACHABLE: Fault = (StoreUnavailable, "cannot connect to the server; check store: url, and that the server is running")
 REFUSED: Fault = (StoreError, "the server rejected the user name or password; check store: url")
+NOT_VERIFIED: Fault = (StoreError, "the server's identity could not be verified; check the authority in store: url, and who answers there")
 NO_DATABASE: Fault = (StoreError, "the database does not exist; create an empty one (its tables are created automatically)")
 READ_ONLY: Fault = (StoreReadOnly, "it is read-only; check that the server is not a replica, and the privileges of its user")
 FULL: Fault = (StoreFull, "the disk is full; free some space, or run: auditor prune, which needs a free megabyte itself")
@@ -43,6 +46,7 @@ MYSQL: dict[int, Fault] = {
     **dict.fromkeys((1205, 1213), BUSY),
     **dict.fromkeys((1040, 1203, 1226), TOO_MANY_CONNECTIONS),
     1049: NO_DATABASE,
+    2026: NOT_VERIFIED,
     1153: (StoreError, "the data is larger than the server accepts; raise its max_allowed_packet"),
 }
 """Faults by the error number of MySQL and MariaDB: https://dev.mysql.com/doc/mysql-errors/en/server-error-reference.html"""
@@ -63,6 +67,7 @@ POSTGRES: dict[str, Fault] = {
 """Faults by the first characters of the SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.html"""
 
 POSTGRES_MESSAGES = {
+    **dict.fromkeys(postgres_errors.NOT_VERIFIED, NOT_VERIFIED),
     "authentication failed": REFUSED,
     "no password supplied": REFUSED,
     "pg_hba.conf": REFUSED,
@@ -123,6 +128,8 @@ def _classify(name: str, error: Any) -> Fault:
     code = _error_code(error)
     if code in (3, 1030) and "28" in str(error):  # a storage engine's error; only its text holds the errno, and 28 is ENOSPC
         return FULL
+    if isinstance(getattr(error, "original_exception", None), ssl.SSLCertVerificationError):
+        return NOT_VERIFIED
     return MYSQL.get(code or 0, UNREACHABLE if isinstance(error, OSError) else unknown)
 
 

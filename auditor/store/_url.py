@@ -10,6 +10,10 @@ from sqlalchemy import URL
 
 import dialects
 from auditor.errors import BadUrl
+from dialects import mysql_login, postgres_login
+
+DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mysql+pymysql", "postgresql": "postgresql+psycopg2", "postgres": "postgresql+psycopg2"}
+"""SQLAlchemy's name of the driver by a URL's scheme; a scheme that already names the driver means the same."""
 
 LOCK_TIMEOUT = 20
 """Seconds to wait for a lock of another process."""
@@ -32,43 +36,39 @@ def parse_store_url(text: str) -> Address:
     if text.startswith("sqlite:"):
         return _sqlite_address(text)
     given = dialects.parse_url(text)
-    drivers = {"mysql": "mysql+pymysql", "mariadb": "mysql+pymysql", "postgresql": "postgresql+psycopg2", "postgres": "postgresql+psycopg2"}
-    driver = drivers.get(given.scheme)
+    driver = DRIVERS.get(given.scheme.removesuffix("+pymysql").removesuffix("+psycopg2"))
     if driver is None:
         raise BadUrl(
             f"store: url has the scheme {given.scheme}://, which is not supported; use sqlite:///, postgresql://, mysql:// or mariadb://"
         )
     if not given.database:
         raise BadUrl(f"store: url {given} names no database; append its name: /DATABASE")
+    if driver.startswith("postgresql"):
+        options = postgres_login.libpq_options(given)
+        url = URL.create(driver, database=given.database)
+        return Address(str(given), url, options)
     url = URL.create(driver, given.user, given.password, given.host or "localhost", given.port, given.database)
-    return Address(str(given), url, _mysql_options(given) if driver.startswith("mysql") else _postgres_options(given))
+    return Address(str(given), url, _mysql_options(given))
 
 
 def _sqlite_address(text: str) -> Address:
     path = text.removeprefix("sqlite:///")
     if path == text or path in ("", ":memory:"):
         raise BadUrl("store: url names no SQLite file; write sqlite:///relative/path or sqlite:////absolute/path")
+    if "?" in path:
+        raise BadUrl("store: url of a SQLite file has options after a question mark, and SQLite's has none; remove them")
     return Address(text, URL.create("sqlite", database=path), {"timeout": LOCK_TIMEOUT})
 
 
 def _mysql_options(url: dialects.Url) -> dict[str, Any]:
-    options: dict[str, Any] = {name: url.options[name] for name in ("ssl_ca", "unix_socket") if name in url.options}
-    if url.option("ssl", "") in ("false", "0"):
-        options["ssl_disabled"] = True
     return {
-        **options,
+        **mysql_login.login_options(url),
         "charset": "utf8mb4",
-        "connect_timeout": url.integer_option("connect_timeout", 10),
         "read_timeout": SOCKET_TIMEOUT,
         "write_timeout": SOCKET_TIMEOUT,
         "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
         "init_command": f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {LOCK_TIMEOUT}",
     }
-
-
-def _postgres_options(url: dialects.Url) -> dict[str, Any]:
-    options = {name: value for name, value in url.options.items() if name.startswith("ssl")}
-    return {**options, "connect_timeout": url.integer_option("connect_timeout", 10)}
 
 
 POSTGRES_SETTINGS = (

@@ -9,7 +9,7 @@ from dialects import errors
 from dialects.base import Session
 from dialects.catalogue import Place, Table, TableName
 from dialects.delta import view
-from dialects.delta.place import S3, Root, find_root, pinned
+from dialects.delta.place import S3, Root, endpoint_of, find_root, pinned
 from dialects.delta.session import DeltaSession, translated
 from dialects.duckdb import DuckDB
 from dialects.floors import Floor
@@ -50,6 +50,14 @@ class Delta(DuckDB):
         "set": "VARCHAR", "binary": "BLOB", "year": "SMALLINT", "date": "DATE", "timestamp": "TIMESTAMP",
         "timestamptz": "TIMESTAMP WITH TIME ZONE", "uuid": "VARCHAR", "network": "VARCHAR",
     }  # fmt: skip
+
+    VERIFIED_BY = "an endpoint of https"
+
+    def is_local(self, url: Url) -> bool:
+        return find_root(url).is_local
+
+    def verifies_server(self, url: Url) -> bool:
+        return endpoint_of(url).startswith("https:")
 
     def database_id(self, url: Url) -> str:
         return f"{url.scheme.partition('+')[0]}://{find_root(url).uri}"

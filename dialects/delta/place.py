@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,8 +21,9 @@ PATIENCE: Mapping[str, str] = {"connect_timeout": "10s", "timeout": "60s", "max_
 
 _VERSION = re.compile(r" VERSION (\d+)$")
 
-OPTIONS = re.compile(
-    r"aws_(endpoint_url|region|allow_http|virtual_hosted_style_request|conditional_put)|connect_timeout|timeout|max_retries|retry_timeout"
+OPTIONS = (
+    *(f"aws_{name}" for name in ("endpoint_url", "region", "allow_http", "virtual_hosted_style_request", "conditional_put")),
+    *PATIENCE,
 )
 """Options of a URL that are passed on. Secrets are none of them: they come from the environment, or from the machine's role.
 https://docs.rs/object_store/latest/object_store/aws/enum.AmazonS3ConfigKey.html"""
@@ -81,9 +83,9 @@ class Root:
 
 def find_root(url: Url) -> Root:
     """Return the root of a URL: ``delta:///folder``, or ``delta+s3://bucket/prefix``, and so for ``parquet``. Raises BadUrl."""
+    hint = "keys and secrets come from the environment (AWS_ACCESS_KEY_ID) or the role"
+    url.refuse_unknown((*OPTIONS, *OWN_OPTIONS), hint=hint)
     options = {name: value for name, value in url.options.items() if name not in OWN_OPTIONS}
-    if unknown := sorted(name for name in options if not OPTIONS.fullmatch(name)):
-        raise BadUrl(f"{url}: there is no option {unknown[0]}; keys and secrets come from the environment (AWS_ACCESS_KEY_ID) or the role")
     form = url.scheme.partition("+")[0]
     if url.scheme != form:
         if not url.host:
@@ -92,6 +94,12 @@ def find_root(url: Url) -> Root:
     if url.host or not url.database:
         raise BadUrl(f"{url}: write an absolute path with three slashes: {form}:///lake/sales")
     return Root(str(Path("/", url.database).resolve()), {})
+
+
+def endpoint_of(url: Url) -> str:
+    """Return the URL of the object store that a connection asks: Amazon's, unless the URL or the environment names another."""
+    named = url.options.get("aws_endpoint_url") or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return named or "https://s3.amazonaws.com"
 
 
 def pinned(name: str, version: int | None) -> str:

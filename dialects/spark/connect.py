@@ -241,10 +241,8 @@ def in_thread(work: Callable[[], T], name: str) -> Future[T]:
 def connection_string(url: Url, default_port: int | None) -> str:
     """Return the client's own form of a URL, with the options that it knows. Raises BadUrl for any other."""
     given = {ALIASES.get(name, name): value for name, value in url.options.items() if name not in OWN_OPTIONS}
-    unknown = [name for name in given if name not in FORWARDED and not name.startswith(("x-", "grpc_"))]
-    if unknown:
-        known = ", ".join(sorted({*FORWARDED, *ALIASES, *OWN_OPTIONS}))
-        raise errors.BadUrl(f"{url}: unknown option {unknown[0]}; use {known}, or a header that begins with x-")
+    hint = "headers begin with x-"
+    url.refuse_unknown({*FORWARDED, *ALIASES, *OWN_OPTIONS}, lambda name: name.startswith(("x-", "grpc_")), hint)
     parameters = "".join(f";{name}={quote(value, safe='')}" for name, value in given.items())
     return f"sc://{url.host}:{url.port or default_port}/{parameters}"
 
@@ -256,10 +254,11 @@ def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: 
         from pyspark.sql.connect.session import SparkSession as Driver
     except ImportError as error:
         raise errors.DriverMissing(f"Spark Connect needs further packages ({error}): pip install 'auditor[connect]'") from None
-    patience = url.integer_option("connect_timeout", 10)
+    patience = url.patience
     spark = Driver(connection=connection_string(url, dialect.DEFAULT_PORT))  # the channel is opened by the first call
     spark.client.set_retry_policies([])  # a run retries by itself, and knows when to stop
     found = ConnectSession(dialect, spark, str(url), patience)
+    found.reached = "by TLS, verified" if url.flag("use_ssl") else "in clear"  # the client verifies by this machine's authorities
     try:
         found.read_version()
         floor.check(str(found.server).removeprefix("Spark "), str(url))

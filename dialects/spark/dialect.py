@@ -37,6 +37,7 @@ class Spark(Dialect):
     name = "spark"
     schemes = ("spark", "sc")
     DEFAULT_PORT = 15002
+    VERIFIED_BY = "use_ssl=true"
     sqlglot_dialect = "spark"
     TEMPLATES = "sql_templates.spark"
     DRIVERS = {"pyspark": "pyspark"}
@@ -260,6 +261,9 @@ class Spark(Dialect):
             "SET spark.sql.legacy.timeParserPolicy = CORRECTED",
         ]
 
+    def verifies_server(self, url: Url) -> bool:
+        return url.scheme != "sc" or url.flag("use_ssl")
+
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         try:
             from pyspark.logger import PySparkLogger
@@ -270,6 +274,7 @@ class Spark(Dialect):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # otherwise each error is printed as JSON on standard error
         if url.scheme == "sc":
             return connect.connect(self, url, statement_timeout, lock_timeout, FLOOR)
+        url.refuse_unknown(("master",), lambda name: name.startswith("spark."), "settings of Spark begin with spark.")
         _set_up_java()
         builder: Any = Driver.builder
         options = dict(url.options)
