@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import sql_templates
 from dialects.addresses import Addresses
 from dialects.arithmetic import Arithmetic
-from dialects.catalogue import Column, Place, ScanEstimate, ServerTimes, Table, TableName
+from dialects.catalogue import PROTECTIONS, Column, Place, ScanEstimate, ServerTimes, Table, TableName
 from dialects.errors import AuditorError, NoSuchObject, ResultIncomplete, StatementRefused
 from dialects.hashes import Hashes
 from dialects.kinds import Kind, parse_native, refine
@@ -31,14 +31,6 @@ from dialects.writing import Hazard, Loading, Writing
 
 ColumnBatch = list[Sequence[Any]]
 """One batch of a result by columns: a sequence of values per column, all of equal length."""
-
-
-PROTECTIONS = {
-    "rows": "row-level security ({name}) is attached to {table}: rows that it hides from this user are not compared",
-    "values": "the masking policy {name} is attached to {table}: where it applies to this user, masked values are compared",
-    "view": "{table} is a view that reads as its definer {name}, and shows what the view lets through",
-}
-"""What a row of the template ``protections`` says, by its first column."""
 
 
 class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Writing):
@@ -204,6 +196,10 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
         except LookupError:
             return []
         return list(dict.fromkeys(PROTECTIONS[str(what)].format(table=table.sql, name=name) for what, name in session.query(sql)))
+
+    def hides_columns(self, session: Session, table: Table) -> bool:
+        """Return whether the catalogue leaves out columns of a table that this session may not read. Run it outside a snapshot."""
+        return False
 
     def hazards(self, session: Session, table: Table) -> list[Hazard]:
         """Return what of a described table decides what a write does to it. Raises LookupError if the engine cannot be patched."""

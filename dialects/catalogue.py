@@ -14,6 +14,14 @@ TimeUnit = Literal["hour", "day", "month"]
 """Widths of a time partition."""
 
 
+PROTECTIONS = {
+    "rows": "row-level security ({name}) is attached to {table}: rows that it hides from this user are not compared",
+    "values": "the masking policy {name} is attached to {table}: where it applies to this user, masked values are compared",
+    "view": "{table} is a view that reads as its definer {name}, and shows what the view lets through",
+}
+"""What a row of the template ``protections`` says, by its first column."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a table is: a name, or the path of files and the version of them to read.

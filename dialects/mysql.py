@@ -18,6 +18,7 @@ from dialects import mysql_settings
 from dialects.base import Session
 from dialects.canonical_text import INTRICATE_KINDS
 from dialects.catalogue import HashAlgorithm, ScanEstimate, Table
+from dialects.errors import AccessDenied
 from dialects.floors import Floor
 from dialects.kinds import UTF8_BYTES, Kind, Rounding
 from dialects.mysql_definition import column_forms
@@ -93,10 +94,7 @@ class MySQL(MySQLWriting, MySQLText):
     TIME_IS_NULL = "{c} <=> NULL"  # IS NULL is also true of the date 0000-00-00 in a NOT NULL column
     LITERALS_NEED_CAST = False
     MAX_DECIMAL_DIGITS = 65
-    UNSUPPORTED_VALUES = {
-        "nan": "FLOAT and DOUBLE hold finite numbers only",
-        "interval": "there is no interval type",
-    }
+    UNSUPPORTED_VALUES = {"nan": "FLOAT and DOUBLE hold finite numbers only", "interval": "there is no interval type"}
 
     mariadb: bool = False
     """Whether the server is MariaDB."""
@@ -319,6 +317,13 @@ class MySQL(MySQLWriting, MySQLText):
             and column.get("Visible", "YES") == "YES"
             and column.get("Ignored", "NO") == "NO"
         }
+
+    def hides_columns(self, session: Session, table: Table) -> bool:
+        try:  # the catalogue shows no column on which a user has no right, and the asterisk stands for all of them
+            session.query(f"SELECT * FROM {table.sql} LIMIT 0")
+        except AccessDenied:
+            return True
+        return False
 
     def column_forms(self, session: Session, table: Table) -> dict[str, ColumnForm]:
         [(_, definition, *_)] = session.query(self.catalogue_query("definition", {"table": table.sql}))

@@ -53,4 +53,6 @@ def _print_csv(report: Report) -> int:
         sys.stdout.write(line)
     reasons = "; ".join(map(formatting.sentence, report.reasons))
     print(f"auditor: {report.verdict.value.upper()}  {formatting.visible(report.audit)}: {reasons}", file=sys.stderr)
+    for line in formatting.hidden(report):
+        print(f"auditor: not compared: {line}", file=sys.stderr)
     return report.exit_code

@@ -82,7 +82,7 @@ class Tolerance:
         return {"absolute": f"{self.most}", "relative": f"{self.most} of the value", "time": f"{self.most.normalize():f} s"}[self.measure]
 
 
-Leveling = Literal["rounded", "cut", "padded", "folded", "ignored", "assumed", "left out"]
+Leveling = Literal["rounded", "cut", "padded", "folded", "ignored", "assumed", "left out", "hidden"]
 """How different values become equal, or why they are not looked at."""
 
 
@@ -93,13 +93,16 @@ class NotCompared:
     column: str
     """The source's name of the column, or the target's if only the target has it; empty for what holds of whole rows."""
     how: Leveling
-    """How values are levelled; ``left out`` if the column, or rows by its value, are not compared at all."""
+    """How values are levelled; ``left out`` if the column, or rows by its value, are not compared at all; ``hidden`` if the server may hide
+    rows, columns or values from the session."""
     what: str
     """What is not seen, as a clause for a person."""
     side: Side | None = None
     """The side whose values are levelled; None for both."""
 
     def __str__(self) -> str:
+        if self.how == "hidden":  # the clause names what is hidden
+            return f"{self.side}: {self.what}"
         return f"{self.column or 'rows'}{f' ({self.side})' if self.side else ''}: {self.what}"
 
 

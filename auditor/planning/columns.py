@@ -36,6 +36,10 @@ class Endpoint:
     """The columns, in lower case, that the connection masks."""
     notes: tuple[str, ...] = ()
     """Sentences about the table for a person."""
+    protections: tuple[str, ...] = ()
+    """Clauses about what the server may hide from the session: rows or values."""
+    hides_columns: bool = False
+    """Whether the server shows the session only some of the table's columns."""
 
 
 class NameResolver:
@@ -112,7 +116,8 @@ class NameResolver:
         known = {column.name for name in [*wanted, *every] if (column := self.find("target", name))}
         extra = [c.name for c in self.ends["target"].table.columns if c.name not in known]
         for name in extra:
-            what = "left out by the audit" if name.lower() in excluded else "only in the target"
+            maybe = ", or hidden from this user in the source" if self.ends["source"].hides_columns else ""
+            what = "left out by the audit" if name.lower() in excluded else f"only in the target{maybe}"
             self.not_compared.append(NotCompared(column=name, how="left out", what=what, side="target"))
         self._add_loose_names(wanted)
         return wanted
@@ -142,6 +147,7 @@ class NameResolver:
         namesake = self._find_exact_or_loose("target", self._source_name(name))
         owner = self.taken.get(namesake.name) if namesake else None
         why = f": its {namesake.name!r} stands for the source's {owner!r}" if namesake and owner else ""
+        why += ", or hidden from this user there (GRANT SELECT on it)" if self.ends["target"].hides_columns else ""
         return f"{why}; map it under target: columns: {{source name: target name}}, or exclude it"
 
     def _check_shared(self, wanted: Sequence[str]) -> None:

@@ -26,8 +26,9 @@ def describe_tables(reader: Reader, audit: Audit) -> dict[Side, Endpoint]:
     def describe(side: Side, session: Session) -> Endpoint:
         settings = reader.sides[side].settings
         end = describe_table(audit, side, session, settings.zone or "", settings.mask)
-        warnings = (f"{side}: {sentence}" for sentence in session.dialect.protections(session, end.table))
-        return replace(end, notes=(*end.notes, *warnings))
+        dialect = session.dialect
+        hidden = dialect.protections(session, end.table)
+        return replace(end, protections=tuple(hidden), hides_columns=dialect.hides_columns(session, end.table))
 
     return reader.ask_each(describe)
 

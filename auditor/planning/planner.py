@@ -60,6 +60,9 @@ MAX_RANGE_KEYS = 2**31 - SIZE_MULTIPLE
 AMBIGUITY = "the published row text cannot tell NULL from the word NULL, nor where one column ends and the next begins"
 """What the published encoding does not see."""
 
+HIDDEN_COLUMNS = "this user may read only some columns of {table}: the others are not compared (GRANT SELECT on the table shows them)"
+"""What is hidden where a user has rights on columns alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -116,7 +119,7 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
         bits=audit.bits if method == "exact" else 60,
         salt=audit.salt if method in SALTED_METHODS and audit.salt != RANDOM_SALT and audit.encoding == "injective" else "",
         snapshot=audit.snapshot or ("whole" if max((end.table.estimate or 0) for end in ends.values()) <= SNAPSHOT_ROWS else "per_chunk"),
-        not_compared=(*chosen.assumed, *_not_compared(audit, names, columns)),
+        not_compared=(*_hidden(ends), *chosen.assumed, *_not_compared(audit, names, columns)),
         now=chosen.now,
         notes=(*(note for side in SIDES for note in ends[side].notes), *chosen.notes, *long_columns.notes(settled)),
         version=canonical.VERSION,
@@ -162,6 +165,15 @@ def _check_hash(audit: Audit, ends: Mapping[Side, Endpoint]) -> None:
                 f"the {side} ({ends[side].label}) has no MD5(): have its administrator run"
                 " INSTALL COMPONENT 'file://component_classic_hashing', or use hash: sha256 with encoding: injective"
             )
+
+
+def _hidden(ends: Mapping[Side, Endpoint]) -> list[NotCompared]:
+    """Return what the servers may hide from the sessions."""
+    found: list[NotCompared] = []
+    for side in SIDES:
+        columns = [HIDDEN_COLUMNS.format(table=ends[side].table.sql)] if ends[side].hides_columns else []
+        found += [NotCompared(column="", how="hidden", what=what, side=side) for what in (*columns, *ends[side].protections)]
+    return found
 
 
 def _not_compared(audit: Audit, names: NameResolver, columns: Sequence[ColumnPlan]) -> tuple[NotCompared, ...]:

@@ -186,8 +186,8 @@ def markdown(day: Day) -> str:
             cells = [name, status_label(entry.status), _score(entry), *ages, sparkline.blocks(entry.trend)]
             document.append(f"| {' | '.join(cells)} |")
         entries = [entry for top in day.rest for entry in (top, *top.legs)]
-        if listed := [f"- {md.text(entry.audit)}: {md.text(remark)}" for entry in entries for remark in remarks(entry)]:
-            document += ["", *listed]
+        listed = [(entry.audit, remark) for entry in entries for remark in (*remarks(entry), *entry.not_compared)]
+        document += ["", *(f"- {md.text(name)}: {md.text(remark)}" for name, remark in listed)] if listed else []
     return "\n".join(document) + "\n"
 
 

@@ -265,6 +265,11 @@ def notes(report: Report) -> list[str]:
     return [sentence(note) for note in report.notes if not note.startswith("schema: ")]
 
 
+def hidden(report: Report) -> list[str]:
+    """Return what the servers may have hidden from a run, one sentence each."""
+    return [sentence(str(one)) for one in (report.plan.not_compared if report.plan else ()) if one.how == "hidden"]
+
+
 def snapshot_note(report: Report) -> str:
     """Return a warning if each chunk was read in its own snapshot; otherwise an empty text."""
     per_chunk = report.plan is not None and report.plan.snapshot == "per_chunk"

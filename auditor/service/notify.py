@@ -177,6 +177,7 @@ def run_message(report: Report, occasion: Occasion, standing: Standing | None = 
         lines.append(f"published score: {formatting.score(score.value, score.lower, score.upper)}")
     differs = occasion == "mismatch" or found.within_threshold
     lines += [f"differs: {difference}" for difference in day_text.sample_differences(found, MAX_NAMED)] if differs else []
+    lines += [f"not compared: {line}" for line in formatting.hidden(found)]
     lines += [*live.lost(found.live), *(f"{name}: {line}" for name, line in live.lines(found))] if found.live else []
     lines += formatting.verified(found.verified_through, found.within_threshold_through)
     lines += [formatting.resume_hint(found)] if found.resumable else []
@@ -204,6 +205,9 @@ def digest_message(found: Day) -> Message:
         lines += _measure_names(entry.report) if entry.report and entry.report.measures else map(formatting.sentence, entry.reasons)
         lines += [f"differs: {difference}" for difference in day_text.sample(entry, MAX_NAMED)]
         lines += [f"more: auditor show {entry.run.run[:12]}"] if entry.run else []
+    told = [one for entry in found.entries if entry.configured for one in (entry, *entry.legs) if one.report]
+    hidden = [(one, line) for one in told if one.report for line in formatting.hidden(one.report)]
+    lines += [f"{formatting.visible(one.audit)}: not compared: {line}" for one, line in hidden]
     matching = [entry for entry in found.rest if entry.configured]
     for status in ("match", "within_threshold"):
         names = [formatting.visible(entry.audit) for entry in matching if entry.status == status]

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
+from contextlib import closing
+from html import unescape
+from pathlib import Path
+
 import pytest
 
 import auditor
+from auditor.config import Settings, validate_settings
 from auditor.model import Report
+from auditor.report import render
+from auditor.report.day import load_day
+from auditor.service import notify
+from auditor.service.running import run_audit
+from auditor.store import open_store
 from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, engine_params
@@ -17,11 +29,11 @@ def only(*names: str) -> pytest.MarkDecorator:
 
 def told(report: Report) -> list[str]:
     assert report.plan, report.reasons
-    return [note for note in report.plan.notes if "row-level security" in note or "reads as its definer" in note]
+    return [str(one) for one in report.plan.not_compared if one.how == "hidden"]
 
 
 @only("postgres")
-def test_row_level_security_that_applies_is_told(engine: LiveEngine) -> None:
+def test_row_level_security_that_applies_is_told(engine: LiveEngine, tmp_path: Path) -> None:
     tables.make(engine, "secured", [("id", Kind("integer"))], [(1,), (2,)], key=["id"])
     tables.execute(
         engine,
@@ -38,8 +50,54 @@ def test_row_level_security_that_applies_is_told(engine: LiveEngine) -> None:
         assert told(report) == [
             'target: row-level security (first_only) is attached to "public"."secured": rows that it hides from this user are not compared'
         ]
+        settings = {"store": {"url": f"sqlite:///{tmp_path / 'store.db'}"}, "connections": {"bound": {"url": bound}}}
+        ends = {"connection": "bound", "table": "secured"}
+        _shows_what_is_hidden(validate_settings({**settings, "audits": {"secured": {"source": ends, "target": ends}}}), told(report)[0])
     finally:
         tables.execute(engine, "DROP TABLE secured", "DROP ROLE auditor_bound")
+
+
+def _shows_what_is_hidden(settings: Settings, sentence: str) -> None:
+    """A match of what is left is shown with what was hidden from it, wherever people read it."""
+    with closing(open_store(settings.store.url)) as store:
+        report = run_audit(settings, "secured", store=store)
+        assert report.verdict == "match"
+        day = load_day(store, settings, dt.datetime.now(dt.UTC).date())
+    shown = {form: render.run(report, None, form) for form in ("text", "markdown", "html")}
+    for form in ("text", "markdown", "html"):
+        shown[f"day as {form}"] = render.day(day, form)
+    for name, message in (("message", notify.run_message(report, "recovery")), ("digest", notify.digest_message(day))):
+        shown[name] = message.body("text")
+    words = {form: re.sub(r"\W+", "", unescape(text)) for form, text in shown.items()}
+    assert [form for form, text in words.items() if re.sub(r"\W+", "", sentence.partition(": ")[2]) not in text] == []
+
+
+@only("mysql", "mariadb")
+def test_columns_that_a_user_may_not_read_are_told(engine: LiveEngine) -> None:
+    """The catalogue does not show them, so that they would seem to be in the other table only, or in none."""
+    columns = [("id", Kind("integer")), ("a", Kind("text")), ("b", Kind("text"))]
+    for name, b in (("granted", "same"), ("open", "other")):
+        tables.make(engine, name, columns, [(1, "x", b)], key=["id"])
+    tables.execute(
+        engine,
+        "DROP USER IF EXISTS bound",
+        "CREATE USER bound IDENTIFIED BY 'b'",
+        "GRANT SELECT (id, a) ON granted TO bound",
+        "GRANT SELECT (id, a) ON open TO bound",
+    )
+    bound = re.sub(r"//[^@]*@", "//bound:b@", engine.url)
+    hidden = "this user may read only some columns of `audit`.`{}`: the others are not compared (GRANT SELECT on the table shows them)"
+    try:
+        both = auditor.audit((bound, "granted"), (bound, "open"))
+        one = auditor.audit((bound, "granted"), (engine.url, "open"))
+        refused = auditor.audit((engine.url, "granted"), (bound, "open"))
+    finally:
+        tables.execute(engine, "DROP USER bound")
+    assert both.verdict == "match"
+    assert told(both) == [f"source: {hidden.format('granted')}", f"target: {hidden.format('open')}"]
+    assert one.verdict == "match" and told(one) == [f"source: {hidden.format('granted')}"] and one.plan
+    assert "b (target): only in the target, or hidden from this user in the source" in map(str, one.plan.not_compared)
+    assert "column 'b' is not in the target (target: open), or hidden from this user there" in " ".join(refused.reasons)
 
 
 @only("mysql", "mariadb")
