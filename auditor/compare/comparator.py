@@ -83,9 +83,13 @@ class Aligned:
         return int(sum(self.rows[side][self.skipped].sum() for side in SIDES))
 
     def word_differences(self, indices: Integers) -> Integers:
-        """Return target minus source of the signatures' word sums, (len(indices), words) int64; both sides must have the partitions."""
-        source, target = (self.sides[side].words[self.row_index[side][indices]] for side in SIDES)
-        return np.asarray(target - source, np.int64)
+        """Return target minus source of the signatures' word sums, (len(indices), words) int64, 0 for a side without the partition."""
+        sums: list[Integers] = []
+        for side in SIDES:
+            at, words = self.row_index[side][indices], self.sides[side].words
+            sums.append(np.zeros((len(at), words.shape[1]), np.int64))
+            sums[-1][at >= 0] = words[at[at >= 0]]
+        return sums[1] - sums[0]
 
 
 def align(source: Summaries, target: Summaries) -> Aligned:

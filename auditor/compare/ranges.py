@@ -85,8 +85,8 @@ def split_ranges(
     return found, [difference for difference in differences if difference.key_number not in taken]
 
 
-def join_ranges(one_sided: Sequence[OneSidedRows], how: Partitioning, partitions: Sequence[int], whole: bool) -> list[RangeDifference]:
-    """Return range differences, joining those that touch across the border of neighbouring partitions.
+def join_ranges(one_sided: Sequence[OneSidedRows], partitions: Sequence[int], whole: bool) -> list[OneSidedRows]:
+    """Return neighbouring rows, joining those that touch across the border of neighbouring partitions.
 
     ``partitions`` are the ids by index. ``whole`` says that they are all partitions of the table, so that no row lies between two
     consecutive ones even if their ids are not consecutive.
@@ -104,24 +104,28 @@ def join_ranges(one_sided: Sequence[OneSidedRows], how: Partitioning, partitions
             )
         else:
             found.append(following)
-    return [
-        RangeDifference(
-            kind=one.kind,
-            first=one.first,
-            last=one.last,
-            label=_label(one, how, partitions),
-            rows=one.rows,
-            partitions=one.last_index - one.first_index + 1,
-            ids=(_partition_id(partitions[one.first_index]), _partition_id(partitions[one.last_index])),
-            buckets=how.buckets,
-        )
-        for one in found
-    ]
+    return found
 
 
-def _label(one: OneSidedRows, how: Partitioning, partitions: Sequence[int]) -> str:
+def describe(one: OneSidedRows, how: Partitioning, partitions: Sequence[int], whole: bool) -> RangeDifference:
+    """Return the range difference of neighbouring rows; ``partitions`` and ``whole`` as for ``join_ranges``."""
+    return RangeDifference(
+        kind=one.kind,
+        first=one.first,
+        last=one.last,
+        label=_label(one, how, partitions, whole),
+        rows=one.rows,
+        partitions=one.last_index - one.first_index + 1,
+        ids=(_partition_id(partitions[one.first_index]), _partition_id(partitions[one.last_index])),
+        buckets=how.buckets,
+    )
+
+
+def _label(one: OneSidedRows, how: Partitioning, partitions: Sequence[int], whole: bool) -> str:
     if one.first is not None and one.last is not None:
         return f"keys {one.first:,} to {one.last:,}"
+    if whole and how.strategy == "hash" and one.last_index - one.first_index + 1 == len(partitions):
+        return "all rows"
     first, last = (how.label(_partition_id(partitions[i])) for i in (one.first_index, one.last_index))
     return first if one.first_index == one.last_index else f"{first} to {last}"
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from itertools import zip_longest
 from typing import TypeVar
 
 from auditor import canonical
-from auditor.model import Difference
+from auditor.model import Difference, Plan
 
 T = TypeVar("T")
 G = TypeVar("G", bound=Hashable)
+
+ZERO = Fraction(0)
+"""The number of a text in the order of keys, in which texts decide among themselves."""
 
 
 def spread(items: Sequence[T]) -> list[T]:
@@ -32,52 +36,63 @@ def fair_shares(sizes: Mapping[G, int], most: int) -> dict[G, int]:
     return shares
 
 
+def first_and_spread(items: Sequence[T], most: int) -> list[T]:
+    """Return up to ``most`` items in their order: half of them the first ones, half spread evenly over the rest."""
+    if len(items) <= most:
+        return list(items)
+    first, rest = items[: (most + 1) // 2], items[(most + 1) // 2 :]
+    wanted = most - len(first)
+    return [*first, *(rest[step * len(rest) // wanted] for step in range(wanted))]
+
+
 def examples(items: Sequence[Difference], most: int) -> list[Difference]:
-    """Return up to ``most`` differences in their order: fair between kinds and differing columns, and spread evenly over each."""
+    """Return up to ``most`` differences in their order, fair between kinds and differing columns: the first, and evenly of the rest."""
     if len(items) <= most:
         return list(items)
     places: dict[tuple[str, ...], list[int]] = {}
     for index, one in enumerate(items):
         places.setdefault((one.kind, *(column.name for column in one.columns)), []).append(index)
     shares = fair_shares({group: len(found) for group, found in places.items()}, most)
-    chosen = [found[step * len(found) // shares[group]] for group, found in places.items() for step in range(shares[group])]
-    return [items[index] for index in sorted(chosen)]
+    return [items[index] for index in sorted(place for group, found in places.items() for place in first_and_spread(found, shares[group]))]
 
 
 class Sample:
     """Keeps up to ``most`` of the differences that are added, fair between kinds.
 
-    Of a kind with too many it keeps those with the least hashes of their keys: spread over the table, and the same ones in every run.
+    Of a kind with too many it keeps the first ones by their keys for one half, and of the rest those with the least hashes of their keys:
+    spread over the table, and the same ones in every run.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, plan: Plan) -> None:
         self.most = most
-        self._added = 0
-        self._kept: dict[str, list[tuple[int, Difference]]] = {}
+        self._numeric = [column.kind.name in ("integer", "decimal") for column in plan.key_columns]
+        self._kept: dict[str, list[Difference]] = {}
 
     def add(self, differences: Iterable[Difference]) -> None:
         """Add differences."""
         for one in differences:
             kept = self._kept.setdefault(one.kind, [])
-            kept.append((self._added, one))
-            self._added += 1
+            kept.append(one)
             if len(kept) > 2 * self.most + 1000:
-                self._kept[one.kind] = _least_hashes(kept, self.most)
+                self._kept[one.kind] = self._choose(kept, self.most, self.most)
 
     def chosen(self) -> list[Difference]:
-        """Return the kept differences in the order in which they were added."""
+        """Return the kept differences in the order of their keys: numbers by their value, NULL last."""
         shares = fair_shares({kind: len(kept) for kind, kept in self._kept.items()}, self.most)
-        return [
-            one for _, one in sorted((pair for kind, kept in self._kept.items() for pair in _least_hashes(kept, shares[kind])), key=_place)
-        ]
+        found = [one for kind, kept in self._kept.items() for one in self._choose(kept, (shares[kind] + 1) // 2, shares[kind] // 2)]
+        return sorted(found, key=self._place)
 
+    def _choose(self, kept: list[Difference], first: int, others: int) -> list[Difference]:
+        """Return the first of these by their keys, and as many ``others`` as are wanted with the least hashes."""
+        if len(kept) <= first + others:
+            return kept
+        ordered = sorted(kept, key=self._place)
+        return [*ordered[:first], *sorted(ordered[first:], key=key_hash)[:others]]
 
-def _least_hashes(kept: list[tuple[int, Difference]], most: int) -> list[tuple[int, Difference]]:
-    return kept if len(kept) <= most else sorted(kept, key=lambda pair: (key_hash(pair[1]), pair[0]))[:most]
-
-
-def _place(pair: tuple[int, Difference]) -> int:
-    return pair[0]
+    def _place(self, one: Difference) -> list[tuple[bool, Fraction, str]]:
+        """Return where a difference stands in the order of keys."""
+        values = zip(one.key.values(), self._numeric, strict=True)
+        return [(text is None, Fraction(text) if text and number and text[-1].isdigit() else ZERO, text or "") for text, number in values]
 
 
 def key_hash(difference: Difference) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from auditor.config import Audit, ConnectionSettings
 from auditor.connections.reader import Reader
 from auditor.model import SIDES, RangeDifference, Report, Verdict
+from auditor.report import difference_rows
 from auditor.run import audit_run, fetch
 from dialects import Kind
 from tests import tables
@@ -79,7 +81,7 @@ def test_rows_of_missing_buckets_are_counted_once(tmp_path: Path) -> None:
     """The keys of a missing bucket interleave with those of other buckets, some of which have single differences."""
     rows = "INSERT INTO t (id) SELECT i * 1000003 FROM range(40) r(i)"
     delete = "DELETE FROM t WHERE id % 3 <> 0"
-    report = run_duckdb_audit(tmp_path, DAYS, [rows], [rows, delete], partition={"buckets": 24}, **AGAIN)
+    report = run_duckdb_audit(tmp_path, DAYS, [rows], [rows, delete], partition={"buckets": 24}, limits={"max_rows_listed": 0}, **AGAIN)
     assert counts(report) == (Verdict.MISMATCH, 26, 0, 0), report.reasons
     assert report.differences is not None and report.differences.ranges, "at least one whole bucket must be missing"
     assert report.differences.cleared == report.differences.unsettled == 0
@@ -97,7 +99,8 @@ def test_missing_smaller_partitions_of_a_second_scan_stay_missing(tmp_path: Path
         report = run_duckdb_audit(folder, ddl, [fill], [fill, delete], t=1, salt="", **AGAIN)
         assert counts(report) == (Verdict.MISMATCH, 2, 0, 0), (seed, report.reasons)
         assert report.differences is not None and report.plan
-        pieces += sum(one.buckets > report.plan.partitioning.buckets for one in report.differences.ranges)
+        pieces += report.differences.partitions["one_sided"]
+        assert len(report.differences.named) == 2 and not report.differences.ranges
     assert pieces, "no smaller partition was missing entirely"
 
 
@@ -111,6 +114,72 @@ def test_range_is_unsettled_if_its_condition_finds_no_rows(tmp_path: Path, condi
     report = run_duckdb_audit(tmp_path, DAYS, [FALLING], [FALLING, "DELETE FROM t WHERE id > 950"], partition={"size": 10}, **AGAIN)
     assert report.verdict is Verdict.UNKNOWN, report.reasons
     assert report.differences is not None and report.differences.unsettled == 50
+
+
+# rows that are named by their keys, because a range would not say which they are
+
+TEXTS = "CREATE TABLE t (k VARCHAR PRIMARY KEY, v VARCHAR)"
+FILLED = "INSERT INTO t SELECT 'k' || i, 'v' FROM range(40) r(i)"
+
+
+def csv_keys(report: Report, name: str = "k") -> list[str]:
+    """Return the key of each difference, as CSV has it."""
+    assert report.differences is not None
+    lines = difference_rows.csv_lines(map(difference_rows.to_row, report.differences), [name])
+    return [line[name] for line in csv.DictReader(lines)]
+
+
+@pytest.mark.duckdb
+@pytest.mark.parametrize("more", [{}, AGAIN], ids=["once", "recheck"])
+def test_rows_of_buckets_that_one_side_lacks_are_named_by_their_keys(tmp_path: Path, more: dict[str, Any]) -> None:
+    """The number of a bucket says nothing of which rows lie in it."""
+    extra = [f"x{i}" for i in range(17)]
+    fill = "INSERT INTO t SELECT 'x' || i, 'new' FROM range(17) r(i)"
+    report = run_duckdb_audit(tmp_path, TEXTS, [FILLED], [FILLED, fill], partition={"buckets": 512}, **more)
+    assert counts(report) == (Verdict.MISMATCH, 0, 17, 0), report.reasons
+    assert csv_keys(report) == sorted(extra), "in the order of keys"
+    assert report.differences and not report.differences.ranges and report.differences.exact
+    assert report.jaccard and report.jaccard.least == report.jaccard.most == 40 / 57
+
+
+@pytest.mark.duckdb
+def test_buckets_beyond_the_limits_stay_ranges(tmp_path: Path) -> None:
+    report = run_duckdb_audit(
+        tmp_path, TEXTS, [FILLED], [FILLED, "DELETE FROM t WHERE k > 'k2'"], partition={"buckets": 512}, limits={"max_differences": 5}
+    )
+    assert report.differences is not None and (report.differences.missing, report.differences.exact) == (27, True)
+    assert len(report.differences.named) == 5 and sum(span.rows for span in report.differences.ranges) == 22
+
+
+@pytest.mark.duckdb
+def test_all_rows_of_a_table_are_said_to_be_all(tmp_path: Path) -> None:
+    report = run_duckdb_audit(tmp_path, TEXTS, [FILLED], [], partition={"buckets": 8})
+    assert report.differences is not None
+    assert [(span.label, span.rows) for span in report.differences.ranges] == [("all rows", 40)]
+    assert counts(report) == (Verdict.MISMATCH, 40, 0, 0)
+
+
+@pytest.mark.duckdb
+@pytest.mark.parametrize("partition", [{"size": 8}, {"buckets": 64}, {"column": "day"}], ids=["range", "hash", "time"])
+def test_a_partition_of_a_single_row_names_its_key(tmp_path: Path, partition: dict[str, Any]) -> None:
+    fill = "INSERT INTO t VALUES (5, '2026-02-01', NULL), (900, '2026-02-02', NULL)"
+    report = run_duckdb_audit(tmp_path, DAYS, [fill], [fill, "DELETE FROM t WHERE id = 900"], partition=partition)
+    assert counts(report) == (Verdict.MISMATCH, 1, 0, 0), report.reasons
+    assert report.differences is not None and not report.differences.ranges
+    assert [(one.kind, one.key) for one in report.differences.named] == [("missing", {"id": "900"})]
+
+
+@pytest.mark.duckdb
+@pytest.mark.parametrize(("key", "partition"), [(["a"], {"size": 4}), (["a", "b"], {"buckets": 4})], ids=["range", "hash"])
+def test_a_changed_row_without_a_key_has_columns(tmp_path: Path, key: list[str], partition: dict[str, Any]) -> None:
+    ddl = "CREATE TABLE t (a BIGINT, b VARCHAR, v VARCHAR)"
+    same = "INSERT INTO t SELECT i, 'b', 'v' FROM range(20) r(i)"
+    source, target = ([same, f"INSERT INTO t VALUES (NULL, 'x', '{value}')"] for value in ("old", "new"))
+    report = run_duckdb_audit(tmp_path, ddl, source, target, key=key, partition=partition)
+    assert counts(report) == (Verdict.MISMATCH, 0, 0, 1), report.reasons
+    assert report.differences is not None
+    [one] = report.differences.named
+    assert one.key["a"] is None and [(c.name, c.source, c.target) for c in one.columns] == [("v", "old", "new")]
 
 
 # rows outside every partition

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from auditor.compare.accounting import Row
-from auditor.compare.ranges import MIN_RANGE_KEYS, OneSidedRows, join_ranges, split_ranges
-from auditor.model import NULL_PARTITION, Difference, DifferenceKind, Partitioning
+from auditor.compare.ranges import MIN_RANGE_KEYS, OneSidedRows, describe, join_ranges, split_ranges
+from auditor.model import NULL_PARTITION, Difference, DifferenceKind, Partitioning, RangeDifference
 
 HOW = Partitioning(strategy="range", size=100)
 
@@ -64,6 +64,10 @@ def one(kind: DifferenceKind, first: int, last: int, index: int, **more: bool) -
     return OneSidedRows(kind, first, last, last - first + 1, index, index, **more)
 
 
+def described(one_sided: list[OneSidedRows], partitions: list[int], whole: bool) -> list[RangeDifference]:
+    return [describe(one, HOW, partitions, whole) for one in join_ranges(one_sided, partitions, whole)]
+
+
 @pytest.mark.parametrize(
     ("second", "partitions", "whole", "joined"),
     [
@@ -76,7 +80,7 @@ def one(kind: DifferenceKind, first: int, last: int, index: int, **more: bool) -
     ],
 )
 def test_ranges_are_joined_across_the_border_of_partitions(second: OneSidedRows, partitions: list[int], whole: bool, joined: bool) -> None:
-    found = join_ranges([second, one("missing", 100, 199, 0)], HOW, partitions, whole)
+    found = described([second, one("missing", 100, 199, 0)], partitions, whole)
     assert len(found) == (1 if joined else 2)
     if joined:
         assert (found[0].first, found[0].last, found[0].rows, found[0].partitions) == (100, second.last, 200, 2)
@@ -85,5 +89,5 @@ def test_ranges_are_joined_across_the_border_of_partitions(second: OneSidedRows,
 
 def test_rows_without_a_key_are_no_part_of_a_range() -> None:
     null = OneSidedRows("missing", None, None, 3, 0, 0)
-    found = join_ranges([null, OneSidedRows("missing", None, None, 5, 1, 1)], HOW, [NULL_PARTITION, NULL_PARTITION + 1], True)
+    found = described([null, OneSidedRows("missing", None, None, 5, 1, 1)], [NULL_PARTITION, NULL_PARTITION + 1], True)
     assert [(one.rows, one.ids[0]) for one in found] == [(3, None), (5, NULL_PARTITION + 1)]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from auditor.compare import sampling
 from auditor.model import Difference, DifferenceKind
+from tests.unit.test_tolerance import PLAN
 
 KINDS: list[DifferenceKind] = ["missing", "extra", "changed"]
 
@@ -43,7 +44,7 @@ def test_fair_shares_use_what_they_may_and_prefer_nobody(sizes: dict[DifferenceK
 @given(st.lists(st.sampled_from(KINDS), max_size=200), st.integers(0, 50))
 def test_examples_and_kept_differences_are_in_order_and_fair(kinds: list[DifferenceKind], most: int) -> None:
     found = [difference(number, kind) for number, kind in enumerate(kinds)]
-    sample = sampling.Sample(most)
+    sample = sampling.Sample(most, PLAN)
     sample.add(found[:77])
     sample.add(found[77:])
     for chosen in (sampling.examples(found, most), sample.chosen()):
@@ -53,9 +54,10 @@ def test_examples_and_kept_differences_are_in_order_and_fair(kinds: list[Differe
 
 
 def test_a_sample_of_very_many_is_spread_and_repeats_itself() -> None:
-    samples = [sampling.Sample(100) for _ in range(2)]
+    samples = [sampling.Sample(100, PLAN) for _ in range(2)]
     for sample, step in zip(samples, (1, -1), strict=True):
         sample.add(difference(number) for number in range(20_000)[::step])
     first, again = ([one.key_number for one in sample.chosen()] for sample in samples)
-    assert set(first) == set(again) and len(first) == 100
-    assert all(10 < count < 40 for count in Counter(number // 5000 for number in first).values())
+    assert first == again and len(first) == 100
+    assert first[:50] == list(range(50)), "the first keys"
+    assert all(5 < count < 25 for count in Counter(number // 5000 for number in first[50:]).values()), "and evenly of the rest"

@@ -79,7 +79,7 @@ def locate_differences(reader: Reader, plan: Plan, aligned: Aligned, limits: Lim
     enough to be named, and once for partitions that turned out empty. ``resumed`` says that some chunks were read in an earlier
     attempt's snapshot. Raises errors of the tree.
     """
-    tally = Tally(named=Sample(limits.max_differences))
+    tally = Tally(named=Sample(limits.max_differences, plan))
     work = Work(plan, aligned, limits, reader, time.monotonic() + limits.max_seconds, tally, resumed)
     rest = _explain(work)
     tally.partitions["estimated"] = len(rest.source)
@@ -96,7 +96,7 @@ def locate_as_of(
     ``unequal`` has the power sums of the partitions of ``whole`` that differ. ``again`` returns what differs of partitions (by id) as of a
     later position, or None if there is no looking again: for those in which a row has changed in the source since.
     """
-    work = Work(plan, unequal, limits, reader, math.inf, Tally(named=Sample(limits.max_differences)))
+    work = Work(plan, unequal, limits, reader, math.inf, Tally(named=Sample(limits.max_differences, plan)))
     found, cleared, moved = explain_as_of(work), 0, 0
     rest, left = found.rest, found.moved
     while left and (later := again(sorted(left))) is not None:
@@ -132,11 +132,12 @@ def _explain(work: Work) -> Unresolved:
     listed = _list.list_partitions(work, [*left, *filled], int(work.estimate_differing(refined)) // 2)
     tally.unaccounted += len(set(listed.left) & set(filled))  # of these the scan saw one side alone
     left = sorted(set(listed.left) - set(filled))
+    of_times: Mapping[int, list[Difference]] = {}
     if how.strategy == "time":
-        one_sided = _moved.count_by_key(work, one_sided)
-    work.add_one_sided(one_sided)
-    partitions = [int(partition) for partition in work.aligned.partition]
-    tally.ranges += ranges.join_ranges([*one_sided, *listed.one_sided], how, partitions, not work.second_scan)
+        one_sided, of_times = _moved.count_by_key(work, one_sided)
+    else:
+        one_sided = _list.name_one_sided(work, one_sided, whole=not work.second_scan)
+    _list.count_one_sided(work, [*one_sided, *listed.one_sided], of_times, whole=not work.second_scan)
 
     at_least = {index: work.plan.t + 1 for index in left if index in overloaded and _decode.has_syndromes(work, index)}
     work.record_state(left, "estimated")
@@ -161,7 +162,7 @@ def _conclude(work: Work, rest: Unresolved) -> Differences:
         exact=not (
             tally.counted_twice or tally.partitions["estimated"] or tally.vanished or tally.unaccounted or work.aligned.skipped.any()
         ),
-        named=tuple(_in_key_order(work.plan, _list.with_columns(work, tally.named.chosen()))),
+        named=tuple(_list.with_columns(work, tally.named.chosen())),
         ranges=tuple(sorted(tally.ranges, key=lambda one: (one.first is None, one.first or 0))),
         partitions=dict(tally.partitions),
         vanished=tally.vanished,
@@ -170,13 +171,6 @@ def _conclude(work: Work, rest: Unresolved) -> Differences:
         why=why,
         estimated=jaccard.estimate_rows(rest, scattered.rows / scattered.one_sided if scattered.one_sided else None),
     )
-
-
-def _in_key_order(plan: Plan, named: list[Difference]) -> list[Difference]:
-    """Return differences in the order of integer keys, those without a key last; as they are if keys are no integers."""
-    if not plan.has_integer_key:
-        return named
-    return sorted(named, key=lambda one: (None in one.key.values(), one.key_number))
 
 
 def estimate_similarity(plan: Plan, aligned: Aligned) -> Jaccard | None:

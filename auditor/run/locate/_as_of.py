@@ -16,7 +16,7 @@ from auditor.compare import jaccard, ranges, syndromes
 from auditor.compare.accounting import Row, hash_words
 from auditor.compare.jaccard import Unresolved
 from auditor.model import SIDES, Difference, DifferenceKind, Look, Side
-from auditor.run.locate import _decode
+from auditor.run.locate import _decode, _list
 from auditor.run.locate._work import Work, compare_rows, place_of
 from auditor.sql.render import WORD_BITS
 from auditor.summary.field import P
@@ -43,8 +43,7 @@ def explain_as_of(work: Work) -> AsOf:
     for kind, state in (("missing", "source_only"), ("extra", "target_only")):
         work.record_state([one.first_index for one in one_sided if one.kind == kind], state)
     tally.partitions["one_sided"] += len(one_sided)
-    work.add_one_sided(one_sided)
-    tally.ranges += ranges.join_ranges(one_sided, how, work.aligned.partition.tolist(), whole=False)
+    _list.count_one_sided(work, _list.name_one_sided(work, one_sided, whole=False), whole=False)
     decoded = _decode.decode_positions(work)
     left = sorted(index for index, positions in decoded.items() if positions is None)
     work.record_state(left, "estimated")

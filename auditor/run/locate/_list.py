@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from auditor.compare import ranges, sampling
 from auditor.compare.accounting import Row
@@ -16,6 +17,7 @@ from auditor.run.locate._decode import accounts_for
 from auditor.run.locate._refine import restrict_plan
 from auditor.run.locate._work import Work, compare_rows, group_by_partition
 from auditor.run.scan import scan
+from dialects import Session
 
 BATCH_ROWS = 50_000
 """About how many rows are listed at once with all their columns."""
@@ -53,7 +55,6 @@ def list_partitions(work: Work, left: Sequence[int], expected: int = 0) -> Liste
             break
         one_sided += _list_batch(work, batch)
         listed += batch
-    work.add_one_sided(one_sided)
     work.record_state(listed, "listed")
     tally.partitions["listed"] += len(listed)
     parts = _slices.list_parts(work, others, budget) if budget else {}
@@ -178,18 +179,80 @@ def _unaccounted(work: Work, rows: Mapping[int, Mapping[Side, Sequence[Row]]], e
     return {index for index in fewer if int(aligned.partition[index]) in differing}
 
 
+def name_one_sided(work: Work, one_sided: Sequence[OneSidedRows], *, whole: bool) -> list[OneSidedRows]:
+    """Count by their keys the rows of partitions without a range of keys that one side lacks, within the limits; return the others.
+
+    The number of a bucket says nothing of its rows. Where one side of the ``whole`` table has no row at all, that is a range of all rows.
+    """
+    is_all = whole and len(one_sided) == len(work.aligned.partition) and len({one.kind for one in one_sided}) == 1
+    if is_all and sum(one.rows for one in one_sided) >= ranges.MIN_RANGE_KEYS:
+        return list(one_sided)
+    room = min(work.limits.max_differences - sum(work.tally.counts.values()), work.most_listed)
+    chosen: list[int] = []
+    for one in sorted((one for one in one_sided if one.first is None), key=lambda one: one.rows):
+        room -= one.rows
+        if room < 0 or time.monotonic() > work.deadline:
+            break
+        chosen.append(one.first_index)
+    named = _name_partitions(work, chosen)
+    return [one for one in one_sided if one.first_index not in named]
+
+
+def count_one_sided(
+    work: Work, one_sided: Sequence[OneSidedRows], listed: Mapping[int, Sequence[Difference]] = MappingProxyType({}), *, whole: bool
+) -> None:
+    """Count neighbouring rows that one side lacks: as ranges, and by their keys where that is one row, or few rows without a range of keys.
+
+    ``listed`` are the rows of partitions (by index) that are fetched already; ``whole`` says that the partitions are all of the table.
+    """
+    partitions = [int(partition) for partition in work.aligned.partition]
+    spans = ranges.join_ranges(one_sided, partitions, whole)
+    single = [one.first_index for one in spans if one.rows == 1 and one.first is not None]
+    named = _name_partitions(work, single)
+    for one in spans:
+        within = range(one.first_index, one.last_index + 1)
+        if one.rows == 1 and one.first_index in named:
+            continue
+        if one.rows < ranges.MIN_RANGE_KEYS and listed.keys() >= set(within):
+            work.count([difference for index in within for difference in listed[index]])
+            continue
+        work.add_one_sided([one])
+        work.tally.ranges.append(ranges.describe(one, work.plan.partitioning, partitions, whole))
+
+
+def _name_partitions(work: Work, indices: Sequence[int]) -> set[int]:
+    """Add the rows of partitions (by index) that one side lacks by their keys; return the partitions whose rows account for them.
+
+    One that changed meanwhile is left as the scan counted it.
+    """
+    if not indices:
+        return set()
+    numbers = [int(work.aligned.partition[index]) for index in indices]
+    found = work.reader.ask(lambda side, session: list(work.fetcher(side, session).by_partition(numbers, texts=work.plan.is_tolerant)))
+    named: set[int] = set()
+    for index, here in group_by_partition(work, indices, found).items():
+        if accounts_for(work.aligned, index, here) and not (here["source"] and here["target"]):
+            work.count(compare_rows(work, here)[0])
+            named.add(index)
+    return named
+
+
 def with_columns(work: Work, named: Sequence[Difference]) -> list[Difference]:
     """Return named differences, those changed rows of lists that are to be shown with the columns that differ."""
     plan = work.plan
-    lacking = [one for one in named if one.kind == "changed" and not one.columns + one.looks and None not in one.key.values()]
+    lacking = [one for one in named if one.kind == "changed" and not one.columns + one.looks]
     wanted = sampling.examples(lacking, MAX_WITH_COLUMNS)
     if not wanted or plan.is_tolerant:  # with tolerances, lists hold the columns
         return list(named)
     chosen = dict.fromkeys(tuple(one.key.values()) for one in wanted)
-    if plan.partitioning.strategy == "range":
-        keys = [one.key_number for one in wanted]
-        rows = work.reader.ask(lambda side, session: list(work.fetcher(side, session).by_key(keys)))
-    else:
-        rows = work.reader.ask(lambda side, session: [row for row, _ in work.fetcher(side, session).by_canonical_key(list(chosen))])
+    by_number = plan.partitioning.strategy == "range"
+    numbers = [one.key_number for one in wanted if by_number and None not in one.key.values()]
+    others = [key for key in chosen if not by_number or None in key]
+
+    def fetch(side: Side, session: Session) -> list[Row]:
+        fetcher = work.fetcher(side, session)
+        return [*fetcher.by_key(numbers), *(row for row, _ in fetcher.by_canonical_key(others))]
+
+    rows = work.reader.ask(fetch)
     by_key = {tuple(one.key.values()): one for one in compare_rows(work, rows)[0] if one.kind == "changed"}
     return [by_key.get(key, one) if (key := tuple(one.key.values())) in chosen else one for one in named]

@@ -35,7 +35,7 @@ def find_lost(reader: Reader, plan: Plan, kept: Aligned, limits: Limits) -> Lost
 
     ``kept`` has the sums as its source and the scan as its target. Values are told where the target holds what the stream had.
     """
-    work = Work(plan, kept, limits, reader, 0.0, Tally(Sample(limits.max_differences)))
+    work = Work(plan, kept, limits, reader, 0.0, Tally(Sample(limits.max_differences, plan)))
     decoded = _decode.decode_positions(work)
     chosen = {index: positions for index, positions in decoded.items() if positions is not None}
     rows = _decode.fetch_positions(work, chosen)

@@ -15,19 +15,21 @@ from auditor.model import Difference
 from auditor.run.locate._work import Work, compare_rows, group_by_partition
 
 
-def count_by_key(work: Work, one_sided: Sequence[OneSidedRows]) -> list[OneSidedRows]:
+def count_by_key(work: Work, one_sided: Sequence[OneSidedRows]) -> tuple[list[OneSidedRows], dict[int, list[Difference]]]:
     """Count the differences found in partitions by time, each key once; return what is left of partitions that one side lacks.
 
     The rows of these are listed too, within the limits: those whose key the other side holds at another time are no part of a range.
+    The others are returned as well, by the partition's index.
     """
     listed = _list_rows(work, one_sided)
     times = Counter(_key(one) for part in (work.tally.by_time, *listed.values()) for one in part)
     apart, work.tally.by_time = work.tally.by_time, []
     merged = _merge(work, [one for part in (apart, *listed.values()) for one in part if times[_key(one)] > 1])
     work.count([*(one for one in apart if times[_key(one)] == 1), *merged])
-    alone = {index: sum(one.row_count for one in part if times[_key(one)] == 1) for index, part in listed.items()}
-    rest = [dataclasses.replace(rows, rows=alone.get(rows.first_index, rows.rows)) for rows in one_sided]
-    return [rows for rows in rest if rows.rows]
+    alone = {index: [one for one in part if times[_key(one)] == 1] for index, part in listed.items()}
+    counts = {index: sum(one.row_count for one in part) for index, part in alone.items()}
+    rest = [dataclasses.replace(rows, rows=counts.get(rows.first_index, rows.rows)) for rows in one_sided]
+    return [rows for rows in rest if rows.rows], alone
 
 
 def _key(one: Difference) -> accounting.Key:

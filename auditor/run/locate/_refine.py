@@ -125,7 +125,7 @@ def clear_equal_by_now(reader: Reader, plan: Plan, aligned: Aligned) -> Aligned:
     numbers = [int(number) for number in aligned.partition[aligned.unequal]]
     if not numbers:
         return aligned
-    work = Work(plan, aligned, Limits(), reader, 0.0, Tally(Sample(0)), resumed=True)
+    work = Work(plan, aligned, Limits(), reader, 0.0, Tally(Sample(0, plan)), resumed=True)
     now = scan(reader, _only(work, numbers))
     gone = aligned.unequal & ~np.isin(aligned.partition, now.partition[~now.equal])
     return dataclasses.replace(aligned, equal=aligned.equal | gone, unequal=aligned.unequal & ~gone)
