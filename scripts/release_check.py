@@ -29,7 +29,7 @@ WHEEL_ALONE = re.compile(r"(auditor|dialects|sql_templates)/|auditor-[^/]+\.dist
 NOT_RELEASED = re.compile(r"(^|/)(tests?|benchmarks|scripts|docs|build|dist|\.venv|\.git|__pycache__)(/|$)|\.db$|\.pyc$")
 EXTRAS = frozenset(PROJECT["optional-dependencies"])
 EXTRAS_FOR_DEVELOPMENT = frozenset({"bench", "docs", "mutation", "release", "test", "testing"})
-DEMO = "named: 2,150 missing, 300 extra, 785 changed"
+DEMO = "2,150 rows missing, 300 extra, 785 changed"
 """What the demonstration finds."""
 
 SECONDS = 1800

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from auditor.compare import threshold as within
 from auditor.config import Threshold
-from auditor.model import Comparison, Differences, Jaccard, Verdict
+from auditor.model import Comparison, Difference, Differences, Jaccard, Verdict
 
 KINDS = ("missing", "extra", "changed")
 
@@ -83,10 +83,22 @@ def _is_changing(found: Differences) -> bool:
 
 
 def _named_sentence(found: Differences) -> str:
-    counts = [f"{count:,} {kind}" for kind in KINDS if (count := getattr(found, kind))]
-    all_rows = _three_digits(sum(getattr(found, kind) for kind in KINDS) + found.estimated)
-    of_about = f", of about {all_rows:,} rows that differ" if found.estimated else ""
-    return f"{'confirmed' if found.looks else 'named'}: {', '.join(counts) or 'nothing'}{of_about}"
+    """Return how many rows differ, how many of them are listed, and how many changed ones were compared by column."""
+    counts = [(kind, count) for kind in KINDS if (count := getattr(found, kind))]
+    total = sum(count for _, count in counts)
+    of_about = f", of about {_three_digits(total + found.estimated):,} rows that differ" if found.estimated else ""
+    if not counts:
+        return f"no difference was {'confirmed' if found.looks else 'named'}{of_about}"
+    (first, count), *others = counts
+    told = ", ".join([f"{count:,} {'row' if count == 1 else 'rows'} {first}", *(f"{count:,} {kind}" for kind, count in others)])
+    standing = [one for one in found if one.state == "confirmed"]
+    listed = sum(one.row_count if isinstance(one, Difference) else one.rows for one in standing)
+    parts = [f"{'confirmed: ' if found.looks else ''}{told}{of_about}"]
+    if listed < total:
+        parts.append(f"{listed:,} of them are listed, a sample: the first keys, and evenly of the rest")
+    if found.columns and found.compared < found.changed:
+        parts.append(f"{found.compared:,} changed {'row was' if found.compared == 1 else 'rows were'} compared by column")
+    return "; ".join(parts)
 
 
 def _column_sentences(found: Differences) -> list[str]:
@@ -95,9 +107,8 @@ def _column_sentences(found: Differences) -> list[str]:
         return []
     listed = ", ".join(f"{one.name} ({one.rows:,})" for one in found.columns[:MAX_COLUMNS])
     more = f" and {len(found.columns) - MAX_COLUMNS:,} more" if len(found.columns) > MAX_COLUMNS else ""
-    of = f", among the {found.compared:,} changed rows that were compared by column" if found.compared < found.changed else ""
     return [
-        f"columns that differ most often{of}: {listed}{more}",
+        f"columns that differ most often: {listed}{more}",
         *(f"{one.name}: {one.pattern}" for one in found.columns[:MAX_COLUMNS] if one.pattern),
     ]
 

@@ -219,9 +219,18 @@ def column_name(column: ColumnDifference) -> str:
 
 
 def examples(named: Sequence[Difference], most: int) -> list[Difference]:
-    """Return up to ``most`` named differences to show, from all over the table; changed rows rather with their columns."""
+    """Return up to ``most`` named differences to show, a sample of more; changed rows rather with their columns."""
     told = [one for one in named if one.columns or one.kind != "changed"]
     return sampling.examples(told if len(told) >= most else named, most)
+
+
+def more(differences: Differences, most: int) -> str:
+    """Return how many of the listed ranges and rows are not among the ``most`` of each that are shown; empty if all are."""
+    ranges, named = (max(0, len(found) - most) for found in (differences.ranges, differences.named))
+    if not ranges + named:
+        return ""
+    sample = "; those shown are a sample: the first keys, and evenly of the rest" if named else ""
+    return f"{ranges + named:,} more {'difference' if ranges + named == 1 else 'differences'}{sample}"
 
 
 def with_examples(differences: Differences, most: int) -> Differences:

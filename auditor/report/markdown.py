@@ -88,9 +88,8 @@ def _differences(differences: Differences) -> list[str]:
         if not row.columns:
             surplus = (f"{formatting.rows(count)} more" if (count := row.rows[side]) and row.kind != "changed" else "" for side in SIDES)
             lines.append(f"| {kind} | {key} | | {' | '.join(surplus)} |")
-    if len(differences.named) > MAX_ROWS:
-        lines.append(f"\nand {len(differences.named) - MAX_ROWS:,} more differences")
-    return lines
+    more = formatting.more(differences, MAX_ROWS)
+    return [*lines, f"\nand {more}"] if more else lines
 
 
 def _measures(measures: tuple[Measure, ...]) -> list[str]:

@@ -35,6 +35,7 @@ def environment() -> Environment:
         "key": formatting.key,
         "moment": formatting.moment,
         "not_counted": formatting.not_counted,
+        "more": formatting.more,
         "number": lambda number: f"{number:,}",
         "percent": formatting.percent,
         "remedies": formatting.remedies,

@@ -120,10 +120,8 @@ def _differences(differences: Differences) -> RenderableType:
         cells = [(Text(formatting.visible(formatting.column_name(c))), *_values(c)) for c in row.columns]
         for index, (column, source, target) in enumerate(cells or [(Text(""), Text(surplus[0]), Text(surplus[1]))]):
             table.add_row(kind if index == 0 else "", key if index == 0 else "", column, source, target)
-    more = len(differences.named) - MAX_ROWS
-    if more > 0:
-        table.add_row(Text(f"  and {more:,} more", "dim"))
-    return table
+    more = formatting.more(differences, MAX_ROWS)
+    return Group(table, _line(f"and {more}", "dim")) if more else table
 
 
 def _values(column: ColumnDifference) -> Iterator[Text]:
