@@ -6,16 +6,16 @@ reported if one or two patterns together explain more than nine tenths of a colu
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import product
+from itertools import permutations, product
 from operator import mul
 
 from auditor.compare import sampling, text_forms, tolerance
+from auditor.compare.text_forms import SHORTENED
 from auditor.model import SIDES, ChangedColumn, ColumnPlan, Differences, Plan
 from dialects import Kind
 
@@ -46,9 +46,6 @@ NICE_FACTORS = (
 FLOAT_SPACING = {"float32": Fraction(1, 2**21), "float64": Fraction(1, 2**49)}
 """How far, relative to the value, a float's arithmetic may be off."""
 
-SHORTENED = re.compile(r"\.\.\. sha256 [0-9a-f]{16}\Z")
-"""The end of a value that was too long to be fetched whole."""
-
 TRIED = 100
 """Pairs on which rarer patterns are tried first."""
 
@@ -75,21 +72,42 @@ def describe(plan: Plan, differences: Differences, rows: int) -> Differences:
     """
     columns = {column.name: column for column in plan.columns}
     pairs: dict[str, list[Pair]] = defaultdict(list)
+    exchanged: dict[str, dict[str, dict[int, Pair]]] = defaultdict(lambda: defaultdict(dict))
     compared = [one for one in differences.named if one.columns]
     for one in compared:
+        open_columns = [column for column in one.columns if not columns[column.name].masked]
+        for a, b in permutations(open_columns, 2):
+            if (a.source, a.target) == (b.target, b.source):
+                exchanged[a.name][b.name][len(pairs[a.name])] = (a.source, a.target)
         for column in one.columns:
             pairs[column.name].append((column.source, column.target))
     most_changed = 2 * (differences.changed + differences.estimated) > rows
     found = [
-        ChangedColumn(name, len(some), "" if columns[name].masked else sentence(columns[name], some, with_hint=most_changed))
+        ChangedColumn(
+            name,
+            len(some),
+            "" if columns[name].masked else sentence(columns[name], some, _exchanges(exchanged[name]), with_hint=most_changed),
+        )
         for name, some in pairs.items()
     ]
     return replace(differences, columns=tuple(sorted(found, key=lambda one: -one.rows)), compared=len(compared))
 
 
-def sentence(column: ColumnPlan, pairs: Sequence[Pair], *, with_hint: bool = True) -> str:
-    """Return what explains more than nine tenths of these pairs of a column, with their number; empty if nothing does."""
-    chosen = find(column, pairs)
+def _exchanges(others: Mapping[str, Mapping[int, Pair]]) -> list[Pattern]:
+    """Return the patterns of a column whose value is in another column and the other way round, by the other's name.
+
+    A few different pairs of values are needed: that two flags are set the other way round says little.
+    """
+    telling = {other: places for other, places in others.items() if len(set(places.values())) >= MIN_ROWS}
+    return [Pattern(f"have the values of {other}, and {other} has theirs", frozenset(places)) for other, places in telling.items()]
+
+
+def sentence(column: ColumnPlan, pairs: Sequence[Pair], more: Sequence[Pattern] = (), *, with_hint: bool = True) -> str:
+    """Return what explains more than nine tenths of these pairs of a column, with their number; empty if nothing does.
+
+    ``more`` are patterns that the pairs alone do not show.
+    """
+    chosen = find(column, pairs, more)
     if not chosen:
         return ""
     told = []
@@ -100,10 +118,11 @@ def sentence(column: ColumnPlan, pairs: Sequence[Pair], *, with_hint: bool = Tru
     return "; ".join([", ".join(told), *hints])
 
 
-def find(column: ColumnPlan, pairs: Sequence[Pair]) -> list[Pattern]:
+def find(column: ColumnPlan, pairs: Sequence[Pair], more: Sequence[Pattern] = ()) -> list[Pattern]:
     """Return the one or two patterns that together explain more than nine tenths of these pairs; none if there are none."""
     kinds = {side: column.unrounded(side).kind for side in SIDES}
-    patterns = [one for one in _patterns(column, kinds["source"], kinds["target"], pairs) if len(one.places) >= MIN_ROWS]
+    every = (*more, *_patterns(column, kinds["source"], kinds["target"], pairs))
+    patterns = [one for one in every if len(one.places) >= MIN_ROWS]
     if not patterns:
         return []
     first = max(patterns, key=lambda one: len(one.places))
@@ -302,21 +321,34 @@ def _cut(value: Fraction, digits: int) -> Fraction:
 # texts
 
 
+FORM_PHRASES = {
+    text_forms.TRAILING: "differ only in trailing blanks",
+    text_forms.LEADING: "differ only in leading blanks",
+    text_forms.NON_BREAKING: "differ only in non-breaking blanks",
+    text_forms.OTHER_BLANK: "differ only in the kind of their blanks",
+    text_forms.CONTROL: "differ only in control characters",
+    text_forms.LOOK_ALIKE: "differ only in characters that look alike",
+}
+"""What a pattern says of why texts look the same, where that is not ``differ only in`` and the reason."""
+
+
 def _text_patterns(texts: Mapping[int, tuple[str, str]]) -> Iterator[Pattern]:
     cut = {place: (a, b) for place, (a, b) in texts.items() if _is_beginning(b, a)}
     if cut:
         yield Pattern(_cut_phrase(list(cut.values())), frozenset(cut))
+    whole = {place: (a, b) for place, (a, b) in texts.items() if not SHORTENED.search(a) and not SHORTENED.search(b)}
     forms: dict[str, set[int]] = defaultdict(set)
-    for place, (a, b) in texts.items():
-        if SHORTENED.search(a) or SHORTENED.search(b):
-            continue
+    for place, (a, b) in whole.items():
         form = text_forms.reason(a, b) or (text_forms.CASE if text_forms.differs_in_case_only(a, b) else "")
         forms[form or ("blanks" if a.split() == b.split() or "".join(a.split()) == "".join(b.split()) else "")].add(place)
     forms.pop("", None)
     for form, places in forms.items():
-        yield Pattern(
-            f"differ only in {form}s" if form in (text_forms.TRAILING, text_forms.LEADING) else f"differ only in {form}", frozenset(places)
-        )
+        yield Pattern(FORM_PHRASES.get(form, f"differ only in {form}"), frozenset(places))
+    yield Pattern("are the source's without blanks at the ends", frozenset(p for p, (a, b) in whole.items() if a.strip(" ") == b != a))
+    lost = {marks: {place: text_forms.with_question_marks(a, marks) for place, (a, _) in whole.items()} for marks in (1, 2, 4)}
+    for index, what in enumerate(("emoji and other characters of four bytes", "characters beyond ASCII")):
+        for found in lost.values():
+            yield Pattern(f"have ? in place of {what}", frozenset(p for p, (a, b) in whole.items() if found[p][index] == b != a))
 
 
 def _is_beginning(short: str, long: str) -> bool:
@@ -332,7 +364,12 @@ def _cut_phrase(pairs: Sequence[tuple[str, str]]) -> str:
         return f"are the source's cut to {_characters(lengths.pop())}"
     if len(lost) == 1 and not any(SHORTENED.search(long) for long, _ in pairs):
         return f"lost the source's last {_characters(lost.pop())}".replace("last 1 character", "last character")
-    return f"are the source's cut to {_characters(lengths.pop())}" if len(lengths) == 1 else "are only a beginning of the source's"
+    if len(lengths) == 1:
+        return f"are the source's cut to {_characters(lengths.pop())}"
+    most = max(len(short.encode()) for _, short in pairs)
+    if all(len(long[: len(short) + 1].encode()) > most for long, short in pairs):  # the next character would not have fitted
+        return f"are the source's cut to {most:,} bytes"
+    return "are only a beginning of the source's"
 
 
 def _characters(number: int) -> str:

@@ -1,4 +1,4 @@
-"""Show the keys of differences as people write them. Within a run they are canonical texts, by which rows are fetched and matched."""
+"""Show differences as people read them. Within a run keys are canonical texts, by which rows are matched, and values are longer."""
 
 from __future__ import annotations
 
@@ -6,16 +6,31 @@ import dataclasses
 
 from auditor import canonical
 from auditor.canonical import FLOATS
-from auditor.model import Differences, Plan
+from auditor.compare import text_forms
+from auditor.model import ColumnDifference, Difference, Differences, Plan
+
+MOST_CHARACTERS = 4096
+"""Characters of a value up to which it is fetched whole, so that what explains a change is seen beyond those that are shown."""
 
 
-def with_readable_keys(differences: Differences, plan: Plan) -> Differences:
-    """Return the differences of a finished run with floats among their keys as decimal numbers, which read back as the same floats."""
+def as_shown(differences: Differences, plan: Plan, length: int) -> Differences:
+    """Return the differences of a finished run as they are shown.
+
+    Floats among their keys are decimal numbers, which read back as the same floats. Of values ``length`` characters are left.
+    """
     kinds = {column.name: column.kind for column in plan.key_columns}
-    if not any(kind.name in FLOATS for kind in kinds.values()):
-        return differences
-    named = (
-        dataclasses.replace(one, key={name: canonical.readable(kinds[name], text) for name, text in one.key.items()})
-        for one in differences.named
-    )
+    named = [with_windows(one, length) for one in differences.named]
+    if any(kind.name in FLOATS for kind in kinds.values()):
+        readable = [{name: canonical.readable(kinds[name], text) for name, text in one.key.items()} for one in named]
+        named = [dataclasses.replace(one, key=key) for one, key in zip(named, readable, strict=True)]
     return dataclasses.replace(differences, named=tuple(named))
+
+
+def with_windows(one: Difference, length: int) -> Difference:
+    """Return a difference with ``length`` characters of its values, around where the two sides differ."""
+    return dataclasses.replace(one, columns=tuple(_shortened(column, length) for column in one.columns))
+
+
+def _shortened(column: ColumnDifference, length: int) -> ColumnDifference:
+    source, target = text_forms.window(column.source or "", column.target or "", length)
+    return dataclasses.replace(column, source=None if column.source is None else source, target=None if column.target is None else target)

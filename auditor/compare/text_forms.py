@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable
 
+SHORTENED = re.compile(r"\.\.\. sha256 [0-9a-f]{16}\Z")
+"""The end of a value that was too long to be fetched whole."""
+
 TRAILING = "trailing blank"
 LEADING = "leading blank"
+SURROUNDING = "leading and trailing blanks"
 UNICODE_FORM = "Unicode form"
 NON_BREAKING = "non-breaking blank"
 OTHER_BLANK = "other blank"
@@ -40,6 +45,27 @@ def reason(source: str | None, target: str | None) -> str:
 def differs_in_case_only(source: str, target: str) -> bool:
     """Return whether two texts are equal once case is folded."""
     return source != target and source.casefold() == target.casefold()
+
+
+def with_question_marks(text: str, marks: int) -> tuple[str, str]:
+    """Return a text with question marks in place of characters: those of four bytes in UTF-8, and all beyond ASCII."""
+    four_bytes = "".join("?" * marks if ord(c) > 0xFFFF else c for c in text)
+    return four_bytes, "".join(c if c.isascii() else "?" * marks for c in text)
+
+
+def window(source: str, target: str, length: int) -> tuple[str, str]:
+    """Return ``length`` characters of two texts around their first difference, with their lengths where one of them is longer."""
+    if max(len(source), len(target)) <= length:
+        return source, target
+    same = next((place for place, (a, b) in enumerate(zip(source, target, strict=False)) if a != b), min(len(source), len(target)))
+    start = max(0, min(same - length // 2, max(len(source), len(target)) - length))
+
+    def shown(text: str) -> str:
+        before, after = "..." if start else "", "..." if start + length < len(text) else ""
+        known = "" if SHORTENED.search(text) else f" ({len(text):,} {'character' if len(text) == 1 else 'characters'})"
+        return f"{before}{text[start : start + length]}{after}{known}"
+
+    return shown(source), shown(target)
 
 
 def passes_for_null(text: str) -> bool:
@@ -80,6 +106,7 @@ def _skeleton(text: str) -> str:
 _LEVELS: tuple[tuple[str, Callable[[str], str]], ...] = (
     (TRAILING, lambda text: text.rstrip(" ")),
     (LEADING, lambda text: text.lstrip(" ")),
+    (SURROUNDING, lambda text: text.strip(" ")),
     (UNICODE_FORM, _composed),
     (NON_BREAKING, lambda text: text.translate(NON_BREAKING_BLANKS)),
     (OTHER_BLANK, _one_blank),

@@ -107,7 +107,7 @@ class Limits(Strict):
     max_seconds: Duration = 600.0
     """Maximum seconds spent on naming differences."""
     value_length: int = Field(200, ge=1)
-    """Maximum characters of a value that are reported."""
+    """Maximum characters of a value that are reported: around where the two sides differ, with both lengths where one is longer."""
 
 
 class Audit(Strict):

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from auditor.compare import deviations, partition_map, patterns, verdict
-from auditor.compare.readable import with_readable_keys
+from auditor.compare.readable import MOST_CHARACTERS, as_shown
 from auditor.config import Audit, ConnectionSettings
 from auditor.connections.reader import OnProgress, Reader, ignore_progress
 from auditor.errors import AuditorError, LiveSummariesUnusable, LiveSummariesWrong, NotResumable
@@ -324,13 +324,13 @@ class AuditRun:
             self.reader.end_snapshots()
             self.reader.ask_each(self._check_columns)
             now = watermark.renew(plan, self.audit, self.reader, self.tables)
-            rechecked = look_again(self.reader, now, differences, spans, self.audit.recheck, limits.value_length)
+            rechecked = look_again(self.reader, now, differences, spans, self.audit.recheck, max(limits.value_length, MOST_CHARACTERS))
             differences = rechecked.differences
             self.changing = overdue.Changing(rechecked.left_out, rechecked.unsettled_ranges)
             findings.jaccard = located.similarity(rechecked.cleared, rechecked.unsettled)
         differences = shard_results.name_shards_of_ranges(self.reader, plan, differences)
         described = patterns.describe(plan, differences, min(findings.comparison.rows.values()))
-        findings.differences = with_readable_keys(described, plan)
+        findings.differences = as_shown(described, plan, limits.value_length)
 
     def _doubt_in_flight(self, plan: Plan, findings: Findings) -> None:
         """Claim nothing if no row is known to differ, and rows in flight can be all that does."""

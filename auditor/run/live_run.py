@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from auditor.compare import patterns, verdict
 from auditor.compare.comparator import Aligned, align, compare
-from auditor.compare.readable import with_readable_keys
+from auditor.compare.readable import as_shown
 from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.errors import LiveSummariesUnusable
@@ -90,7 +90,7 @@ def compare_live(audit: Audit, reader: Reader, plan: Plan, living: Living, align
         if differences.partitions["estimated"]:
             differences = replace(differences, why=AGAIN.format(audit=plan.audit))
         described = patterns.describe(plan, differences, min(findings.comparison.rows.values()))
-        findings.differences, findings.states = with_readable_keys(described, plan), located.states
+        findings.differences, findings.states = as_shown(described, plan, audit.limits.value_length), located.states
         findings.jaccard = located.similarity()
     else:
         findings.jaccard = estimate_similarity(plan, aligned)

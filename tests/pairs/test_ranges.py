@@ -182,6 +182,20 @@ def test_a_changed_row_without_a_key_has_columns(tmp_path: Path, key: list[str],
     assert one.key["a"] is None and [(c.name, c.source, c.target) for c in one.columns] == [("v", "old", "new")]
 
 
+@pytest.mark.duckdb
+@pytest.mark.parametrize("more", [{}, AGAIN], ids=["once", "recheck"])
+def test_long_values_are_explained_and_shown_around_their_difference(tmp_path: Path, more: dict[str, Any]) -> None:
+    """What explains a change is sought in the values before they are shortened."""
+    fill = "INSERT INTO t SELECT 'k' || i, repeat('a', 1000 + i) || 'end' FROM range(20) r(i)"
+    cut = "INSERT INTO t SELECT 'k' || i, left(repeat('a', 1000 + i) || 'end', 900) FROM range(20) r(i)"
+    report = run_duckdb_audit(tmp_path, TEXTS, [fill], [cut], limits={"value_length": 20}, **more)
+    assert counts(report) == (Verdict.MISMATCH, 0, 0, 20), report.reasons
+    assert "v: all 20 are the source's cut to 900 characters" in report.reasons
+    assert report.differences is not None
+    [column] = report.differences.named[0].columns
+    assert (column.source, column.target) == ("...aaaaaaaaaaaaaaaaaaaa... (1,003 characters)", "...aaaaaaaaaa (900 characters)")
+
+
 # rows outside every partition
 
 

@@ -7,6 +7,7 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -46,6 +47,7 @@ SOURCES = [Decimal(n * n * 37 + 1111).scaleb(-2) for n in range(1, 41)]
 SECONDS = [n * 86399 * 3 for n in range(40)]
 NAMES = [f"name {n} of many" for n in range(10, 50)]
 BOTH = "40 of 54 are NULL in the source and empty in the target, 14 of 54 lost the source's last character"
+NONE: Any = {"missing": 0, "extra": 0, "changed": 9, "exact": True, "ranges": (), "partitions": {}}
 STRANGERS = {MONEY: ("1234.56", "77.01"), DOUBLE: ("1234.56", "77.01"), WHOLE: ("7", "1234567"), TEXT: ("q", "not that")}
 HINT = "if the source or the target holds times of a zone, write columns: override: {amount: {zone: ...}}, or zone: under the connection"
 
@@ -73,6 +75,15 @@ FOUND: list[tuple[Kind, Texts, str]] = [
     (TEXT, [(name, name.replace(" ", "")) for name in NAMES], "all 40 differ only in blanks"),
     (TEXT, [("\u00e9" + name, "e\u0301" + name) for name in NAMES], "all 40 differ only in Unicode form"),
     (TEXT, [(name + "x", name) for name in NAMES[:14]] + [(None, "")] * 40, BOTH),
+    (TEXT, [(f" {name}  ", name) for name in NAMES], "all 40 differ only in leading and trailing blanks"),
+    (TEXT, [(" " * (n % 3) + name + " " * (2 - n % 3), name) for n, name in enumerate(NAMES)],
+     "all 40 are the source's without blanks at the ends"),
+    (TEXT, [(text, text.encode()[:12].decode(errors="ignore")) for n, name in enumerate(NAMES) if (text := "ä" * (n % 5) + name)],
+     "all 40 are the source's cut to 12 bytes"),
+    *((TEXT, [(f"{name} \N{PARTY POPPER}", name + lost) for name in NAMES],
+       "all 40 have ? in place of emoji and other characters of four bytes") for lost in (" ?", " ????")),
+    (TEXT, [(f"{name} \u4e2d", f"{name} ?") for name in NAMES], "all 40 have ? in place of characters beyond ASCII"),
+    (TEXT, [(name, name.replace("a", "\u0430")) for name in NAMES], "all 40 differ only in characters that look alike"),
 ]  # fmt: skip
 
 
@@ -110,8 +121,26 @@ def test_masked_columns_are_counted_and_not_looked_at() -> None:
         Difference(kind="changed", key={"id": str(n)}, rows={"source": 1, "target": 1}, columns=(ColumnDifference("amount", "", None),))
         for n in range(9)
     )
-    none = Differences(missing=0, extra=0, changed=9, exact=True, named=named, ranges=(), partitions={})
+    none = Differences(**NONE, named=named)
     assert patterns.describe(plan, none, 9).columns == (ChangedColumn("amount", 9, ""),)
+
+
+def test_two_columns_with_each_other_s_values() -> None:
+    plan: Any = SimpleNamespace(columns=(column(TEXT), replace(column(TEXT), name="price")))
+    named = tuple(
+        Difference(
+            kind="changed",
+            key={"id": str(n)},
+            rows={"source": 1, "target": 1},
+            columns=(ColumnDifference("amount", f"a{n}", f"p{n * n}"), ColumnDifference("price", f"p{n * n}", f"a{n}")),
+        )
+        for n in range(9)
+    )
+    found = patterns.describe(plan, Differences(**NONE, named=named), 9)
+    assert found.columns == (
+        ChangedColumn("amount", 9, "all 9 have the values of price, and price has theirs"),
+        ChangedColumn("price", 9, "all 9 have the values of amount, and amount has theirs"),
+    )
 
 
 def test_texts_are_not_taken_for_numbers() -> None:

@@ -77,3 +77,16 @@ def test_escaped_texts_can_be_read_back(source: str, target: str) -> None:
     shown = text_forms.escape(source, target)
     if "\u27e8" not in source:
         assert re.sub("\u27e8U\\+([0-9A-F]{4,6})\u27e9", lambda found: chr(int(found[1], 16)), shown) == source
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "shown"),
+    [
+        ("short", "shirt", ("short", "shirt")),
+        ("a" * 50 + "X" + "b" * 50, "a" * 50 + "Y" + "b" * 50, ("...aaaaaXbbbb... (101 characters)", "...aaaaaYbbbb... (101 characters)")),
+        ("a" * 30, "a" * 25, ("...aaaaaaaaaa (30 characters)", "...aaaaa (25 characters)")),
+        ("X" + "a" * 30, "", ("Xaaaaaaaaa... (31 characters)", " (0 characters)")),
+    ],
+)
+def test_long_texts_are_shown_around_their_first_difference(source: str, target: str, shown: tuple[str, str]) -> None:
+    assert text_forms.window(source, target, 10) == shown

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from auditor.compare import syndromes
 from auditor.compare.accounting import Row
 from auditor.compare.comparator import Aligned
+from auditor.compare.readable import with_windows
 from auditor.compare.sampling import Sample
 from auditor.config import Limits
 from auditor.connections.reader import Reader
@@ -49,7 +50,8 @@ def find_lost(reader: Reader, plan: Plan, kept: Aligned, limits: Limits) -> Lost
                 named.append(one)
             else:
                 left.append(int(kept.partition[index]))
-    return Lost(tuple(named[: limits.max_differences]), tuple(sorted(set(left))))
+    shown = (with_windows(one, limits.value_length) for one in named[: limits.max_differences])
+    return Lost(tuple(shown), tuple(sorted(set(left))))
 
 
 def _name(work: Work, index: int, position: int, here: dict[Side, list[Row]], symbol: int) -> Difference | None:

@@ -9,6 +9,7 @@ from auditor.compare import jaccard, tolerance
 from auditor.compare.accounting import Row
 from auditor.compare.comparator import Aligned
 from auditor.compare.ranges import OneSidedRows
+from auditor.compare.readable import MOST_CHARACTERS
 from auditor.compare.sampling import Sample
 from auditor.config import Limits
 from auditor.connections.reader import Reader
@@ -84,7 +85,7 @@ class Work:
 
     def fetcher(self, side: Side, session: Session) -> Fetcher:
         """Return what fetches rows of a side."""
-        return Fetcher(self.plan, side, session, self.limits.value_length)
+        return Fetcher(self.plan, side, session, max(self.limits.value_length, MOST_CHARACTERS))
 
     def add(self, differences: Sequence[Difference]) -> None:
         """Count differences, and keep as many by their keys as the limits allow; those of partitions by time wait to be merged."""
