@@ -74,12 +74,13 @@ def shared_table(engine: LiveEngine, columns: Sequence[tuple[str, Kind]], rows: 
 
 def _primary_key_clause(dialect: dialects.Dialect, key: Sequence[str]) -> str:
     """Return a PRIMARY KEY clause on engines whose catalogue lists primary keys, otherwise ''."""
-    if not key or not _has_primary_keys(dialect):
+    if not key or not has_primary_keys(dialect):
         return ""
     return f", PRIMARY KEY ({', '.join(dialect.quote(column) for column in key)})"
 
 
-def _has_primary_keys(dialect: dialects.Dialect) -> bool:
+def has_primary_keys(dialect: dialects.Dialect) -> bool:
+    """Return whether an engine's catalogue lists primary keys."""
     try:
         dialect.template("primary_key")
     except LookupError:
