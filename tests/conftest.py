@@ -40,7 +40,7 @@ _NEEDED = pytest.StashKey[list[str]]()
 GROUPS = ("spark", "browser")
 """Markers whose tests run in one worker: there is one Java process, and one browser."""
 
-FOLDERS = ("process", "pipeline", "pairs", "repair", "engines", "store", "third_party", "browser", "api", "unit")
+FOLDERS = ("process", "deep", "pipeline", "pairs", "repair", "engines", "store", "third_party", "browser", "api", "unit")
 """Folders in the order in which workers take their modules: those with long tests first, so that no worker ends with one alone."""
 
 LONG = ("test_documented_commands", "test_rolling_table", "test_cli", "test_limits", "test_documentation")
@@ -57,7 +57,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("auditor")
     group.addoption("--slow", action="store_true", help="also run the tests that are marked slow")
     group.addoption("--update-golden", action="store_true", help="write the golden SQL anew instead of comparing it")
-    group.addoption("--deep", action="store_true", help="let hypothesis look for counterexamples much longer")
+    group.addoption(
+        "--deep", action="store_true", help="let hypothesis look for counterexamples much longer, and run thousands of random audits"
+    )
+    group.addoption("--deep-runs", type=int, default=10_000, help="random audits of a deep run (default: %(default)s)")
+    group.addoption("--deep-seed", type=int, default=1, help="first seed of random audits (default: %(default)s)")
     group.addoption("--chaos", action="store_true", help="run the tests that kill everything a pipeline consists of, and no others")
     group.addoption("--chaos-events", type=int, default=500_000, help="changes that each of these tests replicates (default: %(default)s)")
     group.addoption("--chaos-kills", type=int, default=30, help="kills, of which one at each named step (default: %(default)s)")
@@ -70,6 +74,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers, so that a misspelt one is an error."""
     config.addinivalue_line("markers", "slow: takes long; runs only with --slow")
+    config.addinivalue_line("markers", "deep: runs thousands of random audits; runs only with --deep")
     config.addinivalue_line("markers", "chaos: kills what a pipeline consists of, for minutes; runs only with --chaos")
     config.addinivalue_line("markers", "slow_on(engine): as slow where it runs on this engine, whose part other tests prove in less time")
     config.addinivalue_line("markers", "clock: watches other processes against the clock; runs once more where it fails")
@@ -132,10 +137,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect slow tests without --slow, and chaos or the rest by --chaos; let those that watch the clock run twice where they fail."""
+    """Deselect what its option does not ask for: slow, deep and chaos; let those that watch the clock run twice where they fail."""
     is_chaos = config.getoption("--chaos")
     config.hook.pytest_deselected(items=[item for item in items if bool(item.get_closest_marker("chaos")) != is_chaos])
     items[:] = [item for item in items if bool(item.get_closest_marker("chaos")) == is_chaos]
+    if not config.getoption("--deep"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("deep")])
+        items[:] = [item for item in items if not item.get_closest_marker("deep")]
     if not config.getoption("--slow"):
         config.hook.pytest_deselected(items=[item for item in items if _is_slow(item)])
         items[:] = [item for item in items if not _is_slow(item)]

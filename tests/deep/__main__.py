@@ -47,7 +47,9 @@ def _open_stage(names: str) -> Iterator[Stage]:
         new_stores.compile_once(patch)
         mysql.share_tls_context(patch)
         try:
-            source, target = (_engine(engines, name, side, Path(folder)) for name, side in zip(names.split("-"), ("source", "target"), strict=True))
+            source, target = (
+                _engine(engines, name, side, Path(folder)) for name, side in zip(names.split("-"), ("source", "target"), strict=True)
+            )
             yield Stage(source, target, duckdb_in(Path(folder), "lake"), Path(folder))
         finally:
             engines.stop()

@@ -37,7 +37,7 @@ class Sort:
     draw: Draw
     """Draws a value as the source holds it; never None."""
     compared: Callable[[Any, Pair, str], Any]
-    """Returns what of a stored value is compared, for a column of this pair and a target of this engine; hashable, never called with None."""
+    """Returns what of a stored value is compared, for a column of this pair and a target of this engine: hashable, and not for None."""
     store: Callable[[Any, Pair, str], Any] = lambda value, pair, engine: value
     """Returns a value of the source as a correct pipeline stores it in the target's column."""
     is_key: bool = False
@@ -138,7 +138,9 @@ def _moments(chance: random.Random) -> dt.datetime:
 
 
 def _instants(chance: random.Random) -> dt.datetime:
-    return dt.datetime(2024, 3, 1) + dt.timedelta(seconds=chance.randint(0, 10**7), microseconds=chance.choice([0, chance.randint(0, 999_999)]))
+    return dt.datetime(2024, 3, 1) + dt.timedelta(
+        seconds=chance.randint(0, 10**7), microseconds=chance.choice([0, chance.randint(0, 999_999)])
+    )
 
 
 def _identifiers(chance: random.Random) -> uuid.UUID:
@@ -147,7 +149,9 @@ def _identifiers(chance: random.Random) -> uuid.UUID:
 
 def _documents(chance: random.Random) -> str:
     leaves = [None, True, False, chance.randint(-(2**31), 2**31), "", "a b", "é", '"', "{}[]:,"]
-    inner = chance.choice([chance.choice(leaves), [chance.choice(leaves) for _ in range(chance.randint(0, 3))], {"k": chance.choice(leaves)}])
+    inner = chance.choice(
+        [chance.choice(leaves), [chance.choice(leaves) for _ in range(chance.randint(0, 3))], {"k": chance.choice(leaves)}]
+    )
     return json.dumps(chance.choice([inner, [inner, 1], {"a": inner}]), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -161,15 +165,16 @@ MOMENT, MILLIS = Kind("timestamp", scale=6), Kind("timestamp", scale=3)
 
 SORTS = (
     Sort("whole", ((INTEGER, INTEGER), (INTEGER, Kind("decimal", 20, 0)), (Kind("decimal", 20, 0), INTEGER)),
-         _pick([0, 1, -1, 2**63 - 1, -(2**63), 2**53 + 1], lambda chance: chance.randint(-1000, 100_000)), _same, is_key=True, measure="number"),
+         _pick([0, 1, -1, 2**63 - 1, -(2**63), 2**53 + 1], lambda chance: chance.randint(-1000, 100_000)), _same, is_key=True,
+         measure="number"),
     Sort("unsigned", ((UNSIGNED, UNSIGNED), (UNSIGNED, Kind("decimal", 20, 0))),
          _pick([0, 1, 2**63, 2**64 - 1, 2**63 - 1], lambda chance: chance.randint(0, 100_000)), _same, is_key=True),
     Sort("price", ((Kind("decimal", 10, 2), Kind("decimal", 10, 2)), (Kind("decimal", 10, 2), Kind("decimal", 12, 4)),
                    (Kind("decimal", 10, 2), Kind("decimal", 12, 1))), _decimals(10, 2), _decimal, _decimal, is_key=True, measure="number"),
-    Sort("exact", ((Kind("decimal", 38, 10), Kind("decimal", 38, 10)), (Kind("decimal", 38, 10), Kind("decimal", 36, 6))), _decimals(28, 10),
+    Sort("exact", ((Kind("decimal", 38, 10), Kind("decimal", 38, 10)), (Kind("decimal", 38, 10), Kind("decimal", 36, 6))),
+         _decimals(28, 10), _decimal, _decimal, measure="number"),
+    Sort("tiny", ((Kind("decimal", 6, 6), Kind("decimal", 6, 6)), (Kind("decimal", 6, 6), Kind("decimal", 18, 9))), _decimals(6, 6),
          _decimal, _decimal, measure="number"),
-    Sort("tiny", ((Kind("decimal", 6, 6), Kind("decimal", 6, 6)), (Kind("decimal", 6, 6), Kind("decimal", 18, 9))), _decimals(6, 6), _decimal,
-         _decimal, measure="number"),
     Sort("double", ((FLOAT64, FLOAT64),), _doubles, _float, is_filtered=False, measure="number"),
     Sort("single", ((FLOAT32, FLOAT32), (FLOAT32, FLOAT64), (FLOAT64, FLOAT32)), _singles, _float, _as_float, is_filtered=False),
     Sort("number", ((Kind("decimal", 10, 2), FLOAT64), (INTEGER, FLOAT64)),
@@ -188,8 +193,8 @@ SORTS = (
          lambda value, *_: value.date() if isinstance(value, dt.datetime) else value, is_key=True, literal=lambda value: f"DATE '{value}'"),
     Sort("moment", ((MOMENT, MOMENT), (MOMENT, MILLIS), (MILLIS, MOMENT)), _moments, _shorten, _shorten, literal=_timestamp_literal,
          measure="time"),
-    Sort("instant", ((Kind("timestamptz", scale=6), Kind("timestamptz", scale=6)), (Kind("timestamptz", scale=6), MOMENT)), _instants, _same,
-         is_filtered=False),
+    Sort("instant", ((Kind("timestamptz", scale=6), Kind("timestamptz", scale=6)), (Kind("timestamptz", scale=6), MOMENT)), _instants,
+         _same, is_filtered=False),
     Sort("clock", ((Kind("time", scale=6), Kind("time", scale=6)),), _pick(TRICKY_CLOCKS, lambda chance: dt.time(
         chance.randrange(24), chance.randrange(60), chance.randrange(60), chance.choice([0, chance.randrange(10**6)]))), _same,
          is_filtered=False),

@@ -155,7 +155,9 @@ def _draw_rules(
         elif drawn < 0.32:
             masks.add(index)
         elif drawn < 0.45 and column.sort.name in ("free", "odd", "word"):
-            folds[index] = chance.choice([{"trim": True}, {"case": "lower"}, {"case": "upper", "trim": True}, {"null_as": ""}, {"null_as": "a"}])
+            folds[index] = chance.choice(
+                [{"trim": True}, {"case": "lower"}, {"case": "upper", "trim": True}, {"null_as": ""}, {"null_as": "a"}]
+            )
         elif drawn < 0.45 and column.sort.name in ("price", "exact") and column.pair[0] == column.pair[1]:
             folds[index] = {"round": chance.randint(0, 1)}
         elif drawn < 0.45 and column.sort.name == "moment" and column.pair == (MOMENT, MOMENT):

@@ -16,8 +16,7 @@ from typing import Any
 
 from auditor import service
 from auditor.config import Settings, validate_settings
-from auditor.errors import AuditorError
-from auditor.model import SIDES, Report, Side, State, Verdict
+from auditor.model import Report, Side, State, Verdict
 from auditor.report import render
 from auditor.sql.value_literal import value_literal
 from auditor.store import open_store
@@ -114,6 +113,13 @@ class Stage:
             chance = random.Random(f"{seed} {self.engines} {number}")
             yield self._play_one(world, number, draw_features(chance, world), chance)
 
+    def audit_plainly(self, world: World) -> tuple[Features, Report]:
+        """Return the report of an audit of a world by the method exact, without further settings."""
+        features = Features("exact", {"method": "exact", "allow_empty": True})
+        self._made.clear()
+        self._make(world, features, random.Random(1))
+        return features, self._audit(world, features)[0]
+
     def _play_one(self, world: World, number: int, features: Features, chance: random.Random) -> Outcome:
         outcome = Outcome(world.seed, number, "-".join(self.engines), features)
         try:
@@ -128,7 +134,8 @@ class Stage:
         if not wrong and report.verdict is Verdict.UNKNOWN and not cause:
             wrong = "the verdict is unknown, and no known cause is stated"
         if wrong:
-            wrong += f"\n    settings {features.settings}, place {features.place}, slice {features.keys or features.times}, damage {world.damage}"
+            wrong += f"\n    settings {features.settings}, place {features.place}, slice {features.keys or features.times}"
+            wrong += f"\n    {describe(world)}"
             wrong += f"\n    {report.state.value}, {report.verdict.value}: {report.reasons}"
         return replace(outcome, verdict=report.verdict, wrong=wrong, cause=cause)
 
@@ -238,6 +245,14 @@ def _overrides(features: Features) -> dict[str, Any]:
     return found
 
 
+def describe(world: World) -> str:
+    """Return a world's columns, key and damage in a line."""
+    columns = [
+        f"{one.name} {one.pair[0]}" + (f" ({one.renamed} {one.pair[1]})" if one.pair[0] != one.pair[1] else "") for one in world.columns
+    ]
+    return f"damage {world.damage}, key of {world.keys}{' (primary)' if world.is_primary else ''} of {', '.join(columns)}"
+
+
 # What is wrong with a report
 
 
@@ -285,7 +300,9 @@ def judge_rolling(reports: list[Report], expected: Expected) -> str:
     if not any(expected.rows.values()):
         return "" if whole.verdict is not Verdict.MISMATCH else "an empty table is a mismatch"
     if whole.verdict not in expected.allowed:
-        return f"the whole table is {whole.verdict.value} after {len(runs)} runs, and has to be {sorted(expected.allowed)}; {_told(expected)}"
+        return (
+            f"the whole table is {whole.verdict.value} after {len(runs)} runs, and has to be {sorted(expected.allowed)}; {_told(expected)}"
+        )
     return ""
 
 

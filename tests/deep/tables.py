@@ -21,7 +21,25 @@ Rows = list[Row]
 DIALECTS = {"mariadb": "mysql"}
 """The dialect of an engine whose name is not that of its dialect."""
 
-NAMES = ("Größe", "order", "a b", "Mixed", "select", "x.y", "it's", "col", "b", "note", "amount", "day_of", "_u", "group", "index", "desc", "zone")
+NAMES = (
+    "Größe",
+    "order",
+    "a b",
+    "Mixed",
+    "select",
+    "x.y",
+    "it's",
+    "col",
+    "b",
+    "note",
+    "amount",
+    "day_of",
+    "_u",
+    "group",
+    "index",
+    "desc",
+    "zone",
+)
 """Names of columns that are no name of ours."""
 
 MOVED = Sort("moved", ((MOMENT, MOMENT),), lambda chance: dt.datetime(2024, 1, 1), lambda value, *_: value, is_filtered=False)
@@ -85,7 +103,9 @@ class World:
 
     def compared(self, row: Row) -> Row:
         """Return what is compared of a row's values."""
-        return tuple(column.sort.compared_or_null(value, column.pair, self.engines[1]) for column, value in zip(self.columns, row, strict=True))
+        return tuple(
+            column.sort.compared_or_null(value, column.pair, self.engines[1]) for column, value in zip(self.columns, row, strict=True)
+        )
 
     def key(self, row: Row) -> Row:
         """Return what is compared of a row's key."""
@@ -112,7 +132,9 @@ def draw_world(seed: int, engines: tuple[str, str]) -> World:
     full = [index for index in range(len(columns)) if all(row[index] is not None for side in SIDES for row in rows[side])]
     not_null = frozenset(index for index in full if index < keys or chance.random() < 0.3)
     world = replace(world, rows=rows, not_null=not_null, order=tuple(order), damage=damage)
-    may_be_primary = set(range(keys)) <= not_null and all(column.sort.name in ("whole", "unsigned", "day", "price") for column in columns[:keys])
+    may_be_primary = set(range(keys)) <= not_null and all(
+        column.sort.name in ("whole", "unsigned", "day", "price") for column in columns[:keys]
+    )
     if may_be_primary and world.is_unique and chance.random() < 0.6:
         return replace(world, is_primary=True)
     return world
@@ -217,7 +239,7 @@ def _near_or_new(chance: random.Random, world: World, row: Row, index: int) -> A
     if value is not None and chance.random() < 0.4:
         if column.sort.name in ("free", "odd", "word"):
             return chance.choice([value.swapcase(), value + " ", value[1:], " " + value])
-        if column.sort.name == "moment":
+        if column.sort.name == "moment" and value.year > 1:
             return value + dt.timedelta(microseconds=chance.choice([1000, -1000, 2_000_000]))
         if column.sort.name in ("price", "whole") and abs(value) < 10**7:
             return value + 1
@@ -263,7 +285,10 @@ def _exchanged(chance: random.Random, world: World, rows: Rows) -> Rows:
         return rows
     found = list(rows)
     one, other = chance.sample(range(len(rows)), 2)
-    found[one], found[other] = (*rows[one][: world.keys], *rows[other][world.keys :]), (*rows[other][: world.keys], *rows[one][world.keys :])
+    found[one], found[other] = (
+        (*rows[one][: world.keys], *rows[other][world.keys :]),
+        (*rows[other][: world.keys], *rows[one][world.keys :]),
+    )
     return found
 
 
