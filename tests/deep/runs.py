@@ -20,10 +20,11 @@ from auditor.model import Report, Side, State, Verdict
 from auditor.report import render
 from auditor.sql.value_literal import value_literal
 from auditor.store import open_store
+from dialects import Dialect, Kind
 from tests import tables
 from tests.deep.features import Features, draw_features
 from tests.deep.oracle import Expected, expect
-from tests.deep.tables import DAMAGES, Row, Rows, World, draw_world
+from tests.deep.tables import DAMAGES, Rows, World, draw_world
 from tests.live import LiveEngine
 
 RUNS_PER_WORLD = 6
@@ -51,6 +52,8 @@ class Outcome:
     """What is wrong with it; empty for a run that says what the oracle says."""
     cause: str = ""
     """Why its verdict is unknown."""
+    read_first: str = ""
+    """What a pre-scan read: digests or signatures; empty without one."""
 
     @property
     def command(self) -> str:
@@ -65,6 +68,7 @@ class Tally:
     verdicts: Counter[str] = field(default_factory=Counter)
     causes: Counter[str] = field(default_factory=Counter)
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    read_first: Counter[str] = field(default_factory=Counter)
     taken: int = 0
     """Runs over columns whose names are taken from statements of ours."""
     wrong: list[Outcome] = field(default_factory=list)
@@ -74,6 +78,8 @@ class Tally:
         self.verdicts[outcome.verdict.value if outcome.verdict else "none"] += 1
         if outcome.cause:
             self.causes[outcome.cause] += 1
+        if outcome.read_first:
+            self.read_first[outcome.read_first] += 1
         self.pairs.update(outcome.features.pairs)
         self.taken += "captured names" in outcome.features.words
         if outcome.wrong:
@@ -86,7 +92,10 @@ class Tally:
 
     def __str__(self) -> str:
         """Return the counts, and each wrong run with the command that repeats it."""
-        lines = [f"{self.runs:,} runs, {self.taken:,} of them with taken names: {dict(self.verdicts)}; unknown: {dict(self.causes)}"]
+        lines = [
+            f"{self.runs:,} runs, {self.taken:,} of them with taken names: {dict(self.verdicts)};"
+            f" unknown: {dict(self.causes)}; read first: {dict(self.read_first)}"
+        ]
         lines += [f"{one.command}\n    {one.wrong}" for one in self.wrong]
         return "\n".join(lines)
 
@@ -137,7 +146,9 @@ class Stage:
             wrong += f"\n    settings {features.settings}, place {features.place}, slice {features.keys or features.times}"
             wrong += f"\n    {describe(world)}"
             wrong += f"\n    {report.state.value}, {report.verdict.value}: {report.reasons}"
-        return replace(outcome, verdict=report.verdict, wrong=wrong, cause=cause)
+        first = report.plan.prescan if report.plan else None
+        read_first = ("digests" if first.digest_rows else "signatures") if first and first.used else ""
+        return replace(outcome, verdict=report.verdict, wrong=wrong, cause=cause, read_first=read_first)
 
     def _make(self, world: World, features: Features, chance: random.Random) -> tuple[World, dict[Side, Rows]]:
         """Make the tables that a run reads; return the world of what it compares, and both sides' rows."""
@@ -174,20 +185,21 @@ class Stage:
     def _create(self, where: str, name: str, world: World, side: Side, rows: Rows) -> None:
         """Create a table with one side's types and names, replacing any previous one, and fill it."""
         order = world.order if side == "target" else range(len(world.columns))
-        columns = [(world.columns[index].name_in(side), world.columns[index].kind(side)) for index in order]
+        columns = [world.columns[index] for index in order]
+        kinds = [column.kind(side) for column in columns]
         with tables.open_writable(self._engines[where]) as session:
             dialect = session.dialect
             required = " NOT NULL" if where != "lake" else ""
             natives = [
-                f"{dialect.quote(column)} {dialect.native_type(kind)}{required if index in world.not_null else ''}"
-                for index, (column, kind) in zip(order, columns, strict=True)
+                f"{dialect.quote(column.name_in(side))} {column.native(side, dialect)}{required if index in world.not_null else ''}"
+                for index, column in zip(order, columns, strict=True)
             ]
             if world.is_primary and tables.has_primary_keys(dialect):
                 natives.append(f"PRIMARY KEY ({', '.join(dialect.quote(column.name_in(side)) for column in world.columns[: world.keys])})")
             session.execute(f"DROP TABLE IF EXISTS {dialect.quote(name)}")
             session.execute(f"CREATE TABLE {dialect.quote(name)} ({', '.join(natives)})")
             for start in range(0, len(rows), tables.ROWS):
-                values = ", ".join(_written(dialect, columns, [row[index] for index in order]) for row in rows[start : start + tables.ROWS])
+                values = ", ".join(_written(dialect, kinds, [row[index] for index in order]) for row in rows[start : start + tables.ROWS])
                 session.execute(f"INSERT INTO {dialect.quote(name)} VALUES {values}")
 
     def _audit(self, world: World, features: Features) -> list[Report]:
@@ -232,8 +244,8 @@ class Stage:
         return validate_settings({"connections": connections, "audits": {NAME: audit}})
 
 
-def _written(dialect: Any, columns: list[tuple[str, Any]], row: Row | list[Any]) -> str:
-    return "(" + ", ".join(value_literal(dialect, kind, value) for (_, kind), value in zip(columns, row, strict=True)) + ")"
+def _written(dialect: Dialect, kinds: list[Kind], row: list[Any]) -> str:
+    return "(" + ", ".join(value_literal(dialect, kind, value) for kind, value in zip(kinds, row, strict=True)) + ")"
 
 
 def _overrides(features: Features) -> dict[str, Any]:
