@@ -111,7 +111,8 @@ class Fetcher:
         It takes one scan for as many places as a statement may hold.
         """
         dialect = self.session.dialect
-        position = key_number.position(key_number.key_number(self.plan, self.side, dialect), dialect)
+        # With its sign, because the partitions of times before 1970 are negative, and MySQL's bits are a number without one.
+        position = dialect.as_bigint(key_number.position(key_number.key_number(self.plan, self.side, dialect), dialect))
         partition = key_number.partition(self.plan, self.side, dialect)
         for some in cut_into_batches(places, lambda place: number_size(place[0] * POSITIONS) + POSITION_SIZE, dialect):
             positions = ", ".join(str(x) for x in sorted({x for _, x in some}))

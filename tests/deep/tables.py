@@ -194,7 +194,7 @@ def _draw_columns(chance: random.Random, engines: tuple[str, str], is_taken: boo
     names = chance.sample(pool, 2 * len(drawn))
     renamed = names[: len(drawn)] if chance.random() < 0.7 else names[len(drawn) :]
     found = [
-        Column(name, other, sort, chance.choice(pairs_on(sort, engines)), is_short or chance.random() < 0.2)
+        Column(name, other, sort, chance.choice(pairs_on(sort, engines)), sort.name in SHORT and (is_short or chance.random() < 0.2))
         for name, other, sort in zip(names[: len(drawn)], renamed, drawn, strict=True)
     ]
     return found, keys

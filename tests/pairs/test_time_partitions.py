@@ -12,7 +12,7 @@ from auditor.model import SIDES, Report, Verdict
 from auditor.run.audit_run import run
 from dialects import Kind
 from tests import tables
-from tests.live import LivePair, each_once
+from tests.live import LivePair, chosen_pairs, each_once
 
 TIMESTAMP, ZONED = Kind("timestamp", scale=6), Kind("timestamptz", scale=6)
 COLUMNS = [
@@ -113,3 +113,14 @@ def test_row_whose_time_changed_is_named_once(pair: LivePair) -> None:
         assert named == [*expected, (20, "missing", ()), *extra, (90, "changed", ("at",))], more
         assert (found.missing, found.extra, found.changed) == (1, 1, 6) and in_range in (0, 1), more
         assert report.verdict is Verdict.MISMATCH and not found.unsettled
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-mariadb", "postgres-duckdb"), indirect=True)
+def test_rows_of_times_before_1970_are_named(pair: LivePair) -> None:
+    """Their partitions have negative numbers, by which single rows are fetched."""
+    columns = [("id", Kind("integer")), ("at", TIMESTAMP), ("v", Kind("text"))]
+    rows = [(number, dt.datetime(1901, 1, 1) + dt.timedelta(days=number * 40), f"row {number}") for number in range(300)]
+    tables.make(pair.source, "times_source", columns, rows)
+    tables.make(pair.target, "times_target", columns, [(*row[:2], "changed") if row[0] in (7, 200) else row for row in rows])
+    found = run_audit(pair, "times_target", ("at", "at"), "day").differences
+    assert found and {(one.kind, one.key["id"]) for one in found.named} == {("changed", "7"), ("changed", "200")}
