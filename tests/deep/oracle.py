@@ -34,12 +34,16 @@ class Expected:
     """What differs by key, as a report writes keys: missing, extra or changed, and how many rows."""
     strict: bool
     """Whether rows differ without regard to tolerances."""
+    levelled: bool
+    """Whether a column with a tolerance has other digits in the target: rounded to its grid, a value may differ from what became of it."""
     sums_differ: bool
     """Whether the method counts has to notice: by the numbers of rows and of NULLs, or by sums of whole numbers."""
     excused: frozenset[Key] = frozenset()
     """Keys that differ, and whose row in the source is in flight: nothing is claimed of them."""
     doubtful: frozenset[Key] = frozenset()
     """Keys that differ, and of which it depends on the order of filter and watermark whether they count."""
+    restless: frozenset[Key] = frozenset()
+    """Keys that differ, and whose row is young in the target alone: such a difference is believed at the second look, or unsettled."""
     young: int = 0
     """How many rows of the source are in flight."""
     allowed: frozenset[Verdict] = field(default=frozenset())
@@ -70,15 +74,18 @@ def expect(world: World, features: Features, rows: dict[Side, Rows]) -> Expected
                 unsettled_elsewhere.add(key)
     seen = {side: [(row, _seen(world, features, row)) for row in settled[side]] for side in SIDES}
     named, strict = _differences(world, features, seen)
+    young_there = {key_text(world, row) for row in rows["target"] if not _settled(world, features, row)}
     excused = frozenset(key for key in named if key in young)
     doubtful = frozenset(key for key in named if key in unsettled_elsewhere and key not in young)
     found = Expected(
         rows={side: len(settled[side]) for side in SIDES},
         named={key: what for key, what in named.items() if key not in excused},
         strict=strict,
+        levelled=any(world.columns[index].pair[0] != world.columns[index].pair[1] for index in features.tolerances),
         sums_differ=_sums_differ(world, features, seen),
         excused=excused,
         doubtful=doubtful,
+        restless=frozenset(key for key in named if key in young_there and key not in excused | doubtful),
         young=sum(young.values()),
     )
     return _with_verdicts(features, found)
@@ -90,23 +97,26 @@ def _with_verdicts(features: Features, found: Expected) -> Expected:
     if not any(found.rows.values()):
         allowed = {match} if features.settings.get("allow_empty") else {unknown}
         return _allow(found, allowed | ({match, unknown} if found.young else set()))
-    certain = [what for key, what in found.named.items() if key not in found.doubtful]
+    certain = [what for key, what in found.named.items() if key not in found.doubtful | found.restless]
     differing = sum(rows for _, rows in certain)
+    restless = sum(found.named[key][1] for key in found.restless)
     most = features.rows_allowed or 0
     if features.method == "exact":
         allowed = {mismatch} if differing > most else {match}
         if found.doubtful and differing <= most < differing + sum(found.named[key][1] for key in found.doubtful):
             allowed |= {match, mismatch}
-        if differing > most and found.young and features.rows_allowed is not None:
+        if differing <= most < differing + restless:
+            allowed = (allowed if found.doubtful else set()) | {mismatch, unknown}
+        if differing > most and (found.young or restless) and features.rows_allowed is not None:
             allowed.add(unknown)
         return _allow(found, allowed)
     unclear = bool(found.excused or found.doubtful)
     if not found.strict:
-        return _allow(found, {match})
+        return _allow(found, {match, mismatch} if found.levelled else {match})
     if not found.named:
         allowed = {unknown} if unclear else {match, mismatch}  # within tolerances, in two cells of the grid
     elif not certain:
-        allowed = {unknown, mismatch, match}
+        allowed = {unknown, mismatch} | ({match} if found.doubtful else set())
     else:
         allowed = {mismatch, unknown} if found.young else {mismatch}
     if features.method == "counts" and not found.sums_differ:
