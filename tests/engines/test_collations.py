@@ -54,7 +54,9 @@ def audit(engine: LiveEngine, **settings: object) -> Report:
 @pytest.mark.parametrize("engine", engine_params(*COLLATED), indirect=True)
 def test_texts_of_several_collations_are_compared_by_their_bytes(engine: LiveEngine) -> None:
     create(engine, "collated_source", {})
-    create(engine, "collated_target", {7: ("one|7", "Two|7", "Three|7"), 8: ("One|8", "Twö|8", "Three|8"), 9: ("One|9", "Two|9", "three|9")})
+    create(
+        engine, "collated_target", {7: ("one|7", "Two|7", "Three|7"), 8: ("One|8", "Twö|8", "Three|8"), 9: ("One|9", "Two|9", "three|9")}
+    )
     for settings in (
         {},
         {"where": "one LIKE 'One%' OR two = 'Two|7'"},

@@ -26,10 +26,10 @@ EXAMPLES = 200
 
 def bytes_of(closed: Sequence[bool], texts: Sequence[bytes | None]) -> Iterator[bytes]:
     """Yield the text of each column, or what stands for NULL, and before each but the first what separates it from the one before."""
-    for at, (is_closed, text) in enumerate(zip(closed, texts, strict=True)):
+    for at, (stands_closed, text) in enumerate(zip(closed, texts, strict=True)):
         if at:
-            yield b"|" if is_closed and closed[at - 1] else b"\xff"
-        yield text if text is not None else b"" if is_closed else b"\xfe"
+            yield b"|" if stands_closed and closed[at - 1] else b"\xff"
+        yield text if text is not None else b"" if stands_closed else b"\xfe"
 
 
 @on_digesting

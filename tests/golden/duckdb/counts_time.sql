@@ -51,7 +51,7 @@ FROM (
       "id" AS a_k,
       "id" AS a_v0,
       "name" AS a_v1,
-      CHAR_LENGTH(CAST("name" AS VARCHAR)) AS a_d1,
+      CHAR_LENGTH((CAST("name" AS VARCHAR) COLLATE C)) AS a_d1,
       "price" AS a_v2,
       "weight" AS a_v3,
       "shipped" AS a_v4,

@@ -3,7 +3,7 @@ SELECT
   COUNT(*) AS class_rows,
   COUNT(*) OVER () AS class_count
 FROM (
-  SELECT CAST(CASE WHEN CHAR_LENGTH(`name`) > 200 THEN CONCAT(LEFT(`name`, 200), '... sha256 ', LEFT(SHA2(`name`, 256), 16)) ELSE `name` END AS BINARY) AS a_c
+  SELECT CAST(CASE WHEN CHAR_LENGTH((`name` COLLATE utf8mb4_bin)) > 200 THEN CONCAT(LEFT((`name` COLLATE utf8mb4_bin), 200), '... sha256 ', LEFT(SHA2((`name` COLLATE utf8mb4_bin), 256), 16)) ELSE (`name` COLLATE utf8mb4_bin) END AS BINARY) AS a_c
   FROM `shop`.`orders`
   WHERE 1 = 1
 ) a_classed_rows

@@ -4,29 +4,29 @@ LEFT JOIN (
   SELECT COUNT(*) OVER () AS read_total, read_result.*
   FROM (
     SELECT
-  partition_id AS partition_id,
+  a_hashed_rows.a_partition_id AS partition_id,
   COUNT(*) AS row_count,
-  CASE WHEN COUNT(*) <= 4194304 THEN COUNT(v) ELSE 0 END AS hashed,
-  MIN(k) AS key_min,
-  MAX(k) AS key_max,
-  CAST(SUM((v >> 30) + 0e0) AS SIGNED) AS word_0,
-  CAST(SUM((v & 1073741823) + 0e0) AS SIGNED) AS word_1,
-  CAST(SUM(((v >> 30) * x) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_1,
-  CAST(SUM(((v >> 30) * (x * x)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_2,
-  CAST(SUM(((((v >> 30) * x) % 2147483647) * (x * x)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_3,
-  CAST(SUM(((v >> 30) * (((x * x) * (x * x)) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_4,
-  CAST(SUM(((((v >> 30) * x) % 2147483647) * (((x * x) * (x * x)) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_5
+  CASE WHEN COUNT(*) <= 4194304 THEN COUNT(a_hashed_rows.a_v) ELSE 0 END AS hashed,
+  MIN(a_hashed_rows.a_k) AS key_min,
+  MAX(a_hashed_rows.a_k) AS key_max,
+  CAST(SUM((a_hashed_rows.a_v >> 30) + 0e0) AS SIGNED) AS word_0,
+  CAST(SUM((a_hashed_rows.a_v & 1073741823) + 0e0) AS SIGNED) AS word_1,
+  CAST(SUM(((a_hashed_rows.a_v >> 30) * a_hashed_rows.a_x) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_1,
+  CAST(SUM(((a_hashed_rows.a_v >> 30) * (a_hashed_rows.a_x * a_hashed_rows.a_x)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_2,
+  CAST(SUM(((((a_hashed_rows.a_v >> 30) * a_hashed_rows.a_x) % 2147483647) * (a_hashed_rows.a_x * a_hashed_rows.a_x)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_3,
+  CAST(SUM(((a_hashed_rows.a_v >> 30) * (((a_hashed_rows.a_x * a_hashed_rows.a_x) * (a_hashed_rows.a_x * a_hashed_rows.a_x)) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_4,
+  CAST(SUM(((((a_hashed_rows.a_v >> 30) * a_hashed_rows.a_x) % 2147483647) * (((a_hashed_rows.a_x * a_hashed_rows.a_x) * (a_hashed_rows.a_x * a_hashed_rows.a_x)) % 2147483647)) % 2147483647 + 0e0) AS SIGNED) % 2147483647 AS syndrome_5
 FROM (
   SELECT
-    (`id` DIV 1024 - (`id` % 1024 < 0)) AS partition_id,
-    ((`id` % 1024 + 1024) % 1024) + 1 AS x,
-    `id` AS k,
-    CAST(CONV(LEFT(SHA2(CONCAT(COALESCE(`id`, '|2'), '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE(`name`, '|', '|0') END, '|1', COALESCE(`price`, '|2'), '|1', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|2'), '|1', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(`shipped` AS BINARY))), '|2'), '|1', COALESCE(`paid`, '|2')), 256), 15), 16, 10) AS SIGNED) AS v
+    (`id` DIV 1024 - (`id` % 1024 < 0)) AS a_partition_id,
+    ((`id` % 1024 + 1024) % 1024) + 1 AS a_x,
+    `id` AS a_k,
+    CAST(CONV(LEFT(SHA2(CONCAT(COALESCE(`id`, '|2'), '|1', CASE WHEN `name` IS NULL THEN '|2' ELSE REPLACE((`name` COLLATE utf8mb4_bin), '|', '|0') END, '|1', COALESCE(`price`, '|2'), '|1', COALESCE(CASE WHEN (`weight` + 0e0) = 0 THEN '0' ELSE CONCAT(CASE WHEN (`weight` + 0e0) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) * POWER(2e0, 53 - FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0)) AS SIGNED) AS CHAR), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN ABS((`weight` + 0e0)) * POWER(2e0, 1000) ELSE ABS((`weight` + 0e0)) END) + 0.3721e0) - CASE WHEN ABS((`weight` + 0e0)) < 1e-270 THEN 1000 ELSE 0 END AS SIGNED) AS CHAR)) END, '|2'), '|1', COALESCE(TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM CAST(`shipped` AS BINARY))), '|2'), '|1', COALESCE(`paid`, '|2')), 256), 15), 16, 10) AS SIGNED) AS a_v
   FROM `shop`.`orders`
   WHERE `id` >= 1024 AND `id` < 4096
   LIMIT 18446744073709551615
-) hashed_rows
-GROUP BY partition_id
-ORDER BY partition_id
+) a_hashed_rows
+GROUP BY a_hashed_rows.a_partition_id
+ORDER BY a_hashed_rows.a_partition_id
   ) AS read_result
 ) AS read_all ON 1 = 1

@@ -3,7 +3,7 @@ SELECT
   COUNT(*) AS class_rows,
   COUNT(*) OVER () AS class_count
 FROM (
-  SELECT (CASE WHEN CHAR_LENGTH(CAST("name" AS TEXT)) > 200 THEN (LEFT(CAST("name" AS TEXT), 200) || '... sha256 ' || LEFT(ENCODE(SHA256(CONVERT_TO(CAST("name" AS TEXT), 'UTF8')), 'hex'), 16)) ELSE CAST("name" AS TEXT) END COLLATE "C") AS a_c
+  SELECT (CASE WHEN CHAR_LENGTH((CAST("name" AS TEXT) COLLATE "C")) > 200 THEN (LEFT((CAST("name" AS TEXT) COLLATE "C"), 200) || '... sha256 ' || LEFT(ENCODE(SHA256(CONVERT_TO((CAST("name" AS TEXT) COLLATE "C"), 'UTF8')), 'hex'), 16)) ELSE (CAST("name" AS TEXT) COLLATE "C") END COLLATE "C") AS a_c
   FROM "shop"."orders"
   WHERE 1 = 1
 ) a_classed_rows

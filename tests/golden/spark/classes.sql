@@ -3,7 +3,7 @@ SELECT
   COUNT(*) AS class_rows,
   COUNT(*) OVER () AS class_count
 FROM (
-  SELECT (CASE WHEN CHAR_LENGTH(`name`) > 200 THEN CONCAT(LEFT(`name`, 200), '... sha256 ', LEFT(SHA2(`name`, 256), 16)) ELSE `name` END COLLATE UTF8_BINARY) AS a_c
+  SELECT (CASE WHEN CHAR_LENGTH((`name` COLLATE UTF8_BINARY)) > 200 THEN CONCAT(LEFT((`name` COLLATE UTF8_BINARY), 200), '... sha256 ', LEFT(SHA2((`name` COLLATE UTF8_BINARY), 256), 16)) ELSE (`name` COLLATE UTF8_BINARY) END COLLATE UTF8_BINARY) AS a_c
   FROM `shop`.`orders`
   WHERE 1 = 1
 ) a_classed_rows

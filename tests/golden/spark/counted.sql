@@ -4,28 +4,28 @@ LEFT JOIN (
   SELECT COUNT(*) OVER () AS read_total, read_result.*
   FROM (
     SELECT
-  partition_id AS partition_id,
+  a_hashed_rows.a_partition_id AS partition_id,
   COUNT(*) AS row_count,
-  COUNT(v) AS hashed,
-  MIN(k) AS key_min,
-  MAX(k) AS key_max,
-  CAST(SUM(SHIFTRIGHT(v, 30)) AS BIGINT) AS word_0,
-  CAST(SUM((v & 1073741823)) AS BIGINT) AS word_1,
-  CAST(SUM((SHIFTRIGHT(v, 30) * x) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_1,
-  CAST(SUM((SHIFTRIGHT(v, 30) * (x * x)) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_2,
-  CAST(SUM((((SHIFTRIGHT(v, 30) * x) % 2147483647) * (x * x)) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_3,
-  CAST(SUM((SHIFTRIGHT(v, 30) * (((x * x) * (x * x)) % 2147483647)) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_4,
-  CAST(SUM((((SHIFTRIGHT(v, 30) * x) % 2147483647) * (((x * x) * (x * x)) % 2147483647)) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_5
+  COUNT(a_hashed_rows.a_v) AS hashed,
+  MIN(a_hashed_rows.a_k) AS key_min,
+  MAX(a_hashed_rows.a_k) AS key_max,
+  CAST(SUM(SHIFTRIGHT(a_hashed_rows.a_v, 30)) AS BIGINT) AS word_0,
+  CAST(SUM((a_hashed_rows.a_v & 1073741823)) AS BIGINT) AS word_1,
+  CAST(SUM((SHIFTRIGHT(a_hashed_rows.a_v, 30) * a_hashed_rows.a_x) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_1,
+  CAST(SUM((SHIFTRIGHT(a_hashed_rows.a_v, 30) * (a_hashed_rows.a_x * a_hashed_rows.a_x)) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_2,
+  CAST(SUM((((SHIFTRIGHT(a_hashed_rows.a_v, 30) * a_hashed_rows.a_x) % 2147483647) * (a_hashed_rows.a_x * a_hashed_rows.a_x)) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_3,
+  CAST(SUM((SHIFTRIGHT(a_hashed_rows.a_v, 30) * (((a_hashed_rows.a_x * a_hashed_rows.a_x) * (a_hashed_rows.a_x * a_hashed_rows.a_x)) % 2147483647)) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_4,
+  CAST(SUM((((SHIFTRIGHT(a_hashed_rows.a_v, 30) * a_hashed_rows.a_x) % 2147483647) * (((a_hashed_rows.a_x * a_hashed_rows.a_x) * (a_hashed_rows.a_x * a_hashed_rows.a_x)) % 2147483647)) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_5
 FROM (
   SELECT
-    (`id` DIV 1024 - CASE WHEN `id` % 1024 < 0 THEN 1 ELSE 0 END) AS partition_id,
-    CAST((`id` % 1024 + CASE WHEN `id` % 1024 < 0 THEN 1024 ELSE 0 END) AS BIGINT) + 1 AS x,
-    `id` AS k,
-    CAST(CONV(SUBSTR(SHA2(CONCAT(COALESCE(CAST(`id` AS STRING), '|2'), '|1', COALESCE(REPLACE(`name`, '|', '|0'), '|2'), '|1', COALESCE(CAST(CAST(`price` AS DECIMAL(38,2)) AS STRING), '|2'), '|1', COALESCE(CASE WHEN CAST(`weight` AS DOUBLE) = CAST('NaN' AS DOUBLE) THEN 'NaN' WHEN CAST(`weight` AS DOUBLE) = CAST('Infinity' AS DOUBLE) THEN 'Infinity' WHEN CAST(`weight` AS DOUBLE) = CAST('-Infinity' AS DOUBLE) THEN '-Infinity' WHEN CAST(`weight` AS DOUBLE) = 0 THEN '0' ELSE CONCAT(CASE WHEN CAST(`weight` AS DOUBLE) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) * POWER(CAST('2' AS DOUBLE), 53 - FLOOR(LOG2(CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) + CAST('0.3721' AS DOUBLE))) AS BIGINT) AS STRING), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) + CAST('0.3721' AS DOUBLE)) - CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN 1000 ELSE 0 END AS BIGINT) AS STRING)) END, '|2'), '|1', COALESCE(CASE WHEN YEAR(`shipped`) < 1 THEN CONCAT(LPAD(CAST(1 - YEAR(`shipped`) AS STRING), 4, '0'), TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM DATE_FORMAT(`shipped`, '-MM-dd HH:mm:ss.SSSSSS'))), ' BC') ELSE TRIM(LEADING '+' FROM CAST(`shipped` AS STRING)) END, '|2'), '|1', COALESCE(CASE WHEN `paid` THEN '1' WHEN NOT `paid` THEN '0' END, '|2')), 256), 1, 15), 16, 10) AS BIGINT) AS v
+    (`id` DIV 1024 - CASE WHEN `id` % 1024 < 0 THEN 1 ELSE 0 END) AS a_partition_id,
+    CAST((`id` % 1024 + CASE WHEN `id` % 1024 < 0 THEN 1024 ELSE 0 END) AS BIGINT) + 1 AS a_x,
+    `id` AS a_k,
+    CAST(CONV(SUBSTR(SHA2(CONCAT(COALESCE(CAST(`id` AS STRING), '|2'), '|1', COALESCE(REPLACE((`name` COLLATE UTF8_BINARY), '|', '|0'), '|2'), '|1', COALESCE(CAST(CAST(`price` AS DECIMAL(38,2)) AS STRING), '|2'), '|1', COALESCE(CASE WHEN CAST(`weight` AS DOUBLE) = CAST('NaN' AS DOUBLE) THEN 'NaN' WHEN CAST(`weight` AS DOUBLE) = CAST('Infinity' AS DOUBLE) THEN 'Infinity' WHEN CAST(`weight` AS DOUBLE) = CAST('-Infinity' AS DOUBLE) THEN '-Infinity' WHEN CAST(`weight` AS DOUBLE) = 0 THEN '0' ELSE CONCAT(CASE WHEN CAST(`weight` AS DOUBLE) < 0 THEN '-' ELSE '' END, CAST(CAST((CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) * POWER(CAST('2' AS DOUBLE), 53 - FLOOR(LOG2(CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) + CAST('0.3721' AS DOUBLE))) AS BIGINT) AS STRING), 'p', CAST(CAST(FLOOR(LOG2(CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN ABS(CAST(`weight` AS DOUBLE)) * POWER(CAST('2' AS DOUBLE), 1000) ELSE ABS(CAST(`weight` AS DOUBLE)) END) + CAST('0.3721' AS DOUBLE)) - CASE WHEN ABS(CAST(`weight` AS DOUBLE)) < CAST('1e-270' AS DOUBLE) THEN 1000 ELSE 0 END AS BIGINT) AS STRING)) END, '|2'), '|1', COALESCE(CASE WHEN YEAR(`shipped`) < 1 THEN CONCAT(LPAD(CAST(1 - YEAR(`shipped`) AS STRING), 4, '0'), TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM DATE_FORMAT(`shipped`, '-MM-dd HH:mm:ss.SSSSSS'))), ' BC') ELSE TRIM(LEADING '+' FROM CAST(`shipped` AS STRING)) END, '|2'), '|1', COALESCE(CASE WHEN `paid` THEN '1' WHEN NOT `paid` THEN '0' END, '|2')), 256), 1, 15), 16, 10) AS BIGINT) AS a_v
   FROM `shop`.`orders`
   WHERE `id` >= 1024 AND `id` < 4096
-) hashed_rows
-GROUP BY partition_id
-ORDER BY partition_id
+) a_hashed_rows
+GROUP BY a_hashed_rows.a_partition_id
+ORDER BY a_hashed_rows.a_partition_id
   ) AS read_result
 ) AS read_all ON 1 = 1
