@@ -21,6 +21,9 @@ CHARACTER_SET = " character set "
 GROUP_CONCAT_BYTES = 1 << 26
 """group_concat_max_len of sessions: the most bytes of text that they join from the rows of a stretch."""
 
+_COLLATE = " COLLATE utf8mb4_bin"
+_COLLATED_COLUMN = re.compile(r"\(((?:`[^`]*`)+)" + _COLLATE + r"\)")
+
 
 def plain_type(native: str) -> str:
     """Return a column's type without its character set and MariaDB's comments, as in ``varchar(9) /*M!100301 COMPRESSED*/``."""
@@ -69,7 +72,7 @@ class MySQLText(MySQLTime):
 
     def column_characters(self, c: str, native: Kind) -> str:
         # CONCAT refuses columns of two different binary collations, unless their texts are given one.
-        return f"({c} COLLATE utf8mb4_bin)" if native.utf8 else self.characters(c)
+        return f"({c}{_COLLATE})" if native.utf8 else self.characters(c)
 
     def unpadded_characters(self, c: str, native: Kind) -> str:
         # The server removes the spaces at the end of a CHAR, unless sql_mode has PAD_CHAR_TO_FULL_LENGTH, which sessions pin.
@@ -104,7 +107,10 @@ class MySQLText(MySQLTime):
         return self.concat([self.bytewise("''"), *parts])
 
     def text_bytes(self, text: str) -> str:
-        return text  # which CONCAT joins with bytes as the bytes that it is
+        # CONCAT joins a text with bytes as the bytes that it is, unless it was given a collation: then the bytes would have to be text.
+        if bare := _COLLATED_COLUMN.fullmatch(text):
+            return bare[1]
+        return self.bytewise(text) if _COLLATE in text else text
 
     def joined_texts(self, texts: Sequence[str], between: str) -> list[str]:
         literal = self.string_literal(between)

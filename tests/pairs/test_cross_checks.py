@@ -21,7 +21,7 @@ from auditor.run import audit_run, bare_count, cross_checks
 from auditor.sql import counts, power_sums, render, row_text, stretches
 from dialects import ColumnBatch, Dialect, Kind
 from dialects.duckdb import DuckDBSession
-from dialects.mysql import MySQL
+from dialects.mysql_session import MySQLSession
 from dialects.session import DriverSession
 from tests import tables
 from tests.live import LiveEngine, LivePair, chosen_pairs, engine_params
@@ -102,8 +102,13 @@ def test_result_that_is_cut_is_no_result(pair: LivePair, left: int, monkeypatch:
 
 @pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
 def test_limit_of_the_server_that_comes_after_the_settings_is_noticed(engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    pinned = MySQL.pin_statements
-    monkeypatch.setattr(MySQL, "pin_statements", lambda *given: [*pinned(*given), "SET SESSION sql_select_limit = 5"])
+    begin = MySQLSession.begin
+
+    def limited(session: MySQLSession) -> None:
+        session.execute("SET SESSION sql_select_limit = 5")
+        begin(session)
+
+    monkeypatch.setattr(MySQLSession, "begin", limited)
     report = run(LivePair(engine, engine), damage=True).report
     assert report.verdict is Verdict.UNKNOWN
     assert "sql_select_limit" in report.reasons[0]
