@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+import dialects
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Report, Verdict
+from auditor.planning import digests, key_cuts
 from auditor.run import audit_run
-from tests import tables
+from dialects import Kind
+from tests import invented_names, tables
 from tests.live import LiveEngine, engine_params
 
 TOPICS = "id BIGINT PRIMARY KEY, topic VARCHAR(40), partition_id INT NOT NULL, msg_offset BIGINT, payload VARCHAR(200)"
@@ -49,3 +54,123 @@ def test_columns_are_not_taken_for_the_ends_of_a_stretch(engine: LiveEngine) -> 
     assert report.verdict is Verdict.MISMATCH and report.differences
     assert (report.differences.changed, report.differences.missing, report.differences.extra) == (600, 0, 0)
     assert report.comparison and report.plan and report.plan.prescan and report.plan.prescan.cuts, "else the key was not cut"
+
+
+@pytest.fixture
+def small_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small tables be read by digests."""
+    monkeypatch.setattr(digests, "AIM_ROWS", 32)
+    monkeypatch.setattr(digests, "LEAST_ROWS", 1)
+    monkeypatch.setattr(key_cuts, "LEAST_ROWS", 1)
+
+
+ROWS = 200
+DAMAGED = range(40, 200, 40)
+"""Numbers of the rows in which one value differs."""
+
+PLACES = ("key", "second", "value", "filtered", "masked", "computed", "moment", "settled")
+"""What the columns of a table are: those of its key; a value; one of the filter; one whose values are masked; one of which an expression is
+made; one of time by which rows are partitioned; and one of time by which they settle."""
+
+KINDS = {"value": Kind("text"), "masked": Kind("text"), **dict.fromkeys(("moment", "settled"), Kind("timestamp", scale=6))}
+"""Kinds of these columns; whole numbers of all others."""
+
+
+def row(number: int, damaged: str = "") -> tuple[Any, ...]:
+    """Return a row, in which the column of one place is another, or a row that the filter leaves out of both sides."""
+    at = dt.datetime(2026, 1, 1) + dt.timedelta(hours=number)
+    values = [number, number % 3, f"row {number}", number % 10, f"secret {number}", 2 * number, at, at]
+    others = [0, 0, "other", 8 - number % 10, "another", -1, at + dt.timedelta(days=2), at]
+    return tuple(other if place == damaged else value for place, value, other in zip(PLACES, values, others, strict=True))
+
+
+def make_named(engine: LiveEngine, names: Sequence[str], more: Sequence[str] = (), composite: bool = False) -> dict[str, str]:
+    """Make a table whose columns bear these names in these places, and ``more`` as further values, and a damaged copy."""
+    columns = [*((name, KINDS.get(place, Kind("integer"))) for name, place in zip(names, PLACES, strict=True))]
+    columns += [(name, Kind("integer")) for name in more]
+    changed = ("value", "masked", "computed", "moment")
+    held = [(*row(number), *(number + at for at in range(len(more)))) for number in range(ROWS)]
+    sent = list(held)
+    for at, number in enumerate(DAMAGED):
+        sent[number] = (*row(number, changed[at % len(changed)]), *held[number][len(PLACES) :])
+    key = names[: 1 + composite]
+    return {side: tables.shared_table(engine, columns, rows, key) for side, rows in zip(SIDES, (held, sent), strict=True)}
+
+
+def settings_of(engine: LiveEngine, names: Sequence[str], key: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of an audit in which a column of each name has its place."""
+    _, _, _, filtered, masked, computed, _, settled = names
+    override = {masked: {"mask": True}, computed: {"expr": f"{dialects.get(engine.dialect).quote(computed)} + 1", "kind": "integer"}}
+    return {
+        "key": list(key),
+        "where": f'"{filtered}" >= 0 AND "{filtered}" < 9',
+        "settle": {"column": settled, "lag": "1m"},
+        "columns": {"override": override},
+    }
+
+
+HOW: dict[str, dict[str, Any]] = {
+    "exact range": {"prescan": False, "partition": {"size": 32}},
+    "digests": {"prescan": True, "partition": {"size": 8}},
+    "levels": {"prescan": False, "t": 8, "k": 4, "partition": {"strategy": "hash", "buckets": 5}},
+    "groups": {"prescan": True, "partition": {"strategy": "hash", "buckets": 5}},
+    "time": {"prescan": False, "partition": {"strategy": "time"}},
+    "minhash": {"method": "minhash", "partition": {"size": 20}},
+    "counts": {"method": "counts"},
+}
+"""Audits in every way in which statements read rows."""
+
+
+def check_named(engine: LiveEngine, names: Sequence[str], how: str, more: Sequence[str] = (), *, composite: bool = False) -> None:
+    """Audit both tables, and find the damage exactly."""
+    made, key = make_named(engine, names, more, composite), names[: 1 + composite]
+    moment = names[PLACES.index("moment")]
+    settings = {**settings_of(engine, names, key), **HOW[how]}
+    if how == "time":
+        settings["partition"] = {"strategy": "time", "column": moment}
+    if how == "counts":
+        histogram = [{"column": names[3], "buckets": 4}, {"column": moment, "buckets": 4}]
+        settings["counts"] = {"classes": [names[2]], "histogram": histogram}
+    report = perform(engine, made["source"], made["target"], **settings)
+    assert report.verdict is Verdict.MISMATCH and report.comparison, (how, names, report.reasons)
+    seen = sum(number % 10 < 9 for number in range(ROWS))
+    assert set(report.comparison.rows.values()) == {seen}, (how, names)
+    if how == "counts":
+        unequal = {one.name.split()[0] for one in report.measures}
+        assert unequal == {names[2], names[4], names[5], moment}, (names, report.measures)
+        return
+    if how == "minhash":
+        assert {one.partition for one in report.comparison.divergent} == {number // 20 for number in DAMAGED}, names
+        return
+    assert report.differences, (how, names, report.reasons)
+    found = {int(str(one.key[names[0]])): one.kind for one in report.differences.named}
+    assert found == dict.fromkeys(DAMAGED, "changed"), (how, names)
+
+
+PLACED = ("partition_id", "first_key", "v", "row_count", "k", "x", "kv", "bucket")
+"""Names in these places in a normal run; every other name is a value beside them."""
+
+
+@pytest.mark.parametrize("engine", engine_params(), indirect=True)
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.usefixtures("small_stretches")
+def test_damage_is_found_whatever_columns_are_named(engine: LiveEngine, how: str) -> None:
+    more = [name for name in invented_names.dangerous() if name not in PLACED]
+    check_named(engine, PLACED, how, more)
+
+
+@pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "postgres"), indirect=True)
+@pytest.mark.usefixtures("small_stretches")
+def test_a_composite_key_of_such_names_is_cut(engine: LiveEngine) -> None:
+    check_named(engine, ("first_key", "end_key", *PLACED[2:6], "partition_id", "hashed"), "groups", composite=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", engine_params(), indirect=True)
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.usefixtures("small_stretches")
+def test_damage_is_found_whatever_name_a_column_has_in_whatever_place(engine: LiveEngine, how: str) -> None:
+    names = invented_names.every()
+    around = [*names, *names]
+    for start in range(0, len(names), 1 if engine.name != "spark" else 8):
+        check_named(engine, around[start : start + len(PLACES)], how, composite=how in ("levels", "groups"))
