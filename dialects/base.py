@@ -18,7 +18,7 @@ import sql_templates
 from dialects.addresses import Addresses
 from dialects.arithmetic import Arithmetic
 from dialects.catalogue import PROTECTIONS, Column, Place, ScanEstimate, ServerTimes, Table, TableName
-from dialects.errors import AuditorError, NoSuchObject, ResultIncomplete, StatementRefused
+from dialects.errors import AccessDenied, AuditorError, NoSuchObject, ResultIncomplete, StatementRefused
 from dialects.hashes import Hashes
 from dialects.kinds import Kind, parse_native, refine
 from dialects.names import Names
@@ -106,6 +106,9 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
     READ_CONSISTENCY: ClassVar[str] = "each statement reads its own consistent state"
     """What the statements of a run see on this engine, as a clause for the notes of a plan."""
 
+    HIDES_COLUMNS: ClassVar[bool] = False
+    """Whether the catalogue shows a user only the columns that it may read, so that others are missing without an error."""
+
     UTC_NOW: ClassVar[str] = "CURRENT_TIMESTAMP"
     """SQL of the server's current time in UTC, as a timestamp without time zone."""
 
@@ -184,13 +187,17 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
         rows = session.query_listed(self.catalogue_query("tables", {}))
         return [TableName(str(schema), str(name), bool(is_view), bool(is_visible)) for schema, name, is_view, is_visible in rows]
 
-    def protections(self, session: Session, table: Table, template: str = "protections") -> list[str]:
+    def protections(self, session: Session, table: Table) -> list[str]:
         """Return sentences, each of a reason why a session may not read a described table as it is: policies on its rows or values.
 
         Run it outside a snapshot: a refused statement ends a transaction on some engines.
         """
         if not table.names:
             return []
+        return self._policies(session, table, "protections")
+
+    def _policies(self, session: Session, table: Table, template: str) -> list[str]:
+        """Return the sentences of a template's rows, each once."""
         try:
             sql = self.catalogue_query(template, {"schema": self.literal(table.names[-2]), "table": self.literal(table.names[-1])})
         except LookupError:
@@ -199,6 +206,11 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
 
     def hides_columns(self, session: Session, table: Table) -> bool:
         """Return whether the catalogue leaves out columns of a table that this session may not read. Run it outside a snapshot."""
+        if self.HIDES_COLUMNS:
+            try:  # the asterisk stands for all columns
+                session.query(f"SELECT * FROM {table.sql} LIMIT 0")
+            except AccessDenied:
+                return True
         return False
 
     def hazards(self, session: Session, table: Table) -> list[Hazard]:

@@ -18,6 +18,8 @@ PROTECTIONS = {
     "rows": "row-level security ({name}) is attached to {table}: rows that it hides from this user are not compared",
     "values": "the masking policy {name} is attached to {table}: where it applies to this user, masked values are compared",
     "view": "{table} is a view that reads as its definer {name}, and shows what the view lets through",
+    "read rows": "row-level security ({name}) is attached to a table that the view {table} reads: rows that it hides are not compared",
+    "read tables": "{table} is a view, and this database has policies of row-level security: rows that they hide from it are not compared",
 }
 """What a row of the template ``protections`` says, by its first column."""
 

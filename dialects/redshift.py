@@ -41,6 +41,9 @@ class Redshift(RedshiftWriting, Postgres):
     sqlglot_dialect = "redshift"
     TEMPLATES = "sql_templates.redshift"
     DRIVERS = {"redshift_connector": "redshift-connector"}
+    HIDES_COLUMNS = True
+    """Under metadata security. https://docs.aws.amazon.com/redshift/latest/dg/t_metadata_security.html"""
+
     UNAVAILABLE_TEMPLATES = frozenset({"active_sessions", "aurora", "aurora_lag", "heartbeat_create", "heartbeat_write", "indexes", "lag"})
     ROW_STORE = False
     TAKES_SEVERAL_STATEMENTS = False  # the driver prepares each
@@ -126,13 +129,13 @@ class Redshift(RedshiftWriting, Postgres):
             columns.setdefault(tuple(map(str, names)), []).append(found)
         return [Table(self.table(*names), tuple(found), (), None, names) for names, found in columns.items()]
 
-    def protections(self, session: Session, table: Table, template: str = "protections") -> list[str]:
+    def _policies(self, session: Session, table: Table, template: str) -> list[str]:
         # Both views are for superusers and users with the role sys:secadmin, and of the session's database; to others the first is refused
         # and the second empty. https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_RLS_ATTACHED_POLICY.html, and _MASKING_POLICY.html
         try:
             if len(table.names) > 2:
                 raise errors.NoSuchObject
-            return [*super().protections(session, table), *super().protections(session, table, "masking_policies")]
+            return [*super()._policies(session, table, template), *super()._policies(session, table, "masking_policies")]
         except (errors.AccessDenied, errors.NoSuchObject):
             return [f"this user may not see whether policies hide rows or mask values of {table.sql}; the role sys:secadmin may"]
 

@@ -20,6 +20,7 @@ from dialects import errors, session
 from dialects.base import ColumnBatch, Dialect, Session
 from dialects.floors import Floor
 from dialects.session import text_length
+from dialects.spark import settings
 from dialects.spark.session import first_line, translate_error
 from dialects.url import Url
 
@@ -88,6 +89,7 @@ class ConnectSession(Session):
                 if not NOT_SETTABLE.search(str(error)):
                     self.close()
                     raise
+        settings.restore(self.where, lambda: self._ask(lambda: dict(self.spark.conf.getAll)), self._write_setting)
         odd = "\\ '\"${x}"
         asked = f"CURRENT_TIMEZONE(), {self.dialect.string_literal(odd)}, {ANSI}, {MICROSECONDS}"
         zone, text, ansi, micros = self.query(f"SELECT {asked}")[0]
@@ -101,6 +103,9 @@ class ConnectSession(Session):
                 " spark.sql.legacy.timeParserPolicy = CORRECTED"
             )
         self.statements = 0
+
+    def _write_setting(self, name: str, value: str) -> None:
+        self._ask(lambda: self.spark.conf.set(name, value))
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         rows = self._ask(lambda: [tuple(row) for row in self.spark.sql(sql).collect()])

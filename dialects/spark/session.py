@@ -10,6 +10,7 @@ from typing import Any
 from dialects import errors
 from dialects.base import ColumnBatch, Dialect
 from dialects.session import InProcessSession, text_length
+from dialects.spark import settings
 
 
 class SparkSession(InProcessSession):
@@ -18,6 +19,18 @@ class SparkSession(InProcessSession):
     def __init__(self, dialect: Dialect, server: str, spark: Any, timeout: float) -> None:
         super().__init__(dialect, server, timeout)
         self.spark = spark
+
+    def pin(self, statement_timeout: float, lock_timeout: float) -> None:
+        super().pin(statement_timeout, lock_timeout)
+        settings.restore(self.server, self._read_settings, self._write_setting)
+
+    def _read_settings(self) -> dict[str, str]:
+        with self._translated():
+            return dict(self.spark.conf.getAll)
+
+    def _write_setting(self, name: str, value: str) -> None:
+        with self._translated():
+            self.spark.conf.set(name, value)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

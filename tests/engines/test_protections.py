@@ -53,8 +53,15 @@ def test_row_level_security_that_applies_is_told(engine: LiveEngine, tmp_path: P
         settings = {"store": {"url": f"sqlite:///{tmp_path / 'store.db'}"}, "connections": {"bound": {"url": bound}}}
         ends = {"connection": "bound", "table": "secured"}
         _shows_what_is_hidden(validate_settings({**settings, "audits": {"secured": {"source": ends, "target": ends}}}), told(report)[0])
+        for number, read in enumerate(("secured", "seen_0")):
+            tables.execute(engine, f"CREATE VIEW seen_{number} AS SELECT * FROM {read}", f"GRANT SELECT ON seen_{number} TO auditor_bound")
+            report = auditor.audit((engine.url, "secured"), (bound, f"seen_{number}"), key=["id"])
+            assert told(report) == [
+                f'target: row-level security (first_only) is attached to a table that the view "public"."seen_{number}" reads: rows that it'
+                " hides are not compared"
+            ]
     finally:
-        tables.execute(engine, "DROP TABLE secured", "DROP ROLE auditor_bound")
+        tables.execute(engine, "DROP TABLE secured CASCADE", "DROP ROLE auditor_bound")
 
 
 def _shows_what_is_hidden(settings: Settings, sentence: str) -> None:

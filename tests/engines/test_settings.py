@@ -11,8 +11,11 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import auditor
@@ -21,6 +24,7 @@ from auditor.model import Report
 from dialects import Kind, mysql_settings, postgres_settings
 from dialects.errors import AccessDenied, SessionNotKept, StatementRefused
 from dialects.settings import refuse_others
+from dialects.spark import settings as spark_settings
 from tests import tables
 from tests.live import LiveEngine, engine_params
 from tests.servers import mysql
@@ -349,3 +353,81 @@ def test_functions_of_a_role_stand_in_for_none_of_the_servers(engine: LiveEngine
                 assert session.query("SHOW search_path") == [("shadowing, public",)]
     finally:
         tables.execute(engine, "DROP SCHEMA shadowing CASCADE")
+
+
+WORST_OF_SPARK: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "Asia/Kolkata",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.files.ignoreCorruptFiles": "true",
+    "spark.sql.files.ignoreMissingFiles": "true",
+    "spark.sql.files.ignoredPathSegmentRegex": "^part-",
+    "spark.sql.optimizer.metadataOnly": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.readSideCharPadding": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "true",
+    "spark.sql.parser.escapedStringLiterals": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "true",
+    "spark.sql.groupByOrdinal": "false",
+    "spark.sql.orderByOrdinal": "false",
+    "spark.sql.groupByAliases": "false",
+    "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    "spark.sql.legacy.castComplexTypesToString.enabled": "true",
+    "spark.sql.legacy.codingErrorAction": "true",
+    "spark.sql.legacy.javaCharsets": "true",
+    "spark.sql.legacy.literal.pickMinimumPrecision": "false",
+    "spark.sql.legacy.setopsPrecedence.enabled": "true",
+    "spark.sql.legacy.interval.enabled": "true",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.parquet.filterPushdown": "false",
+    "spark.sql.codegen.wholeStage": "false",
+}
+
+
+@only("spark")
+def test_the_worst_configuration_of_spark_changes_nothing(engine: LiveEngine) -> None:
+    make_damaged(engine)
+    with spark_configured(WORST_OF_SPARK):
+        assert_found(audit_damaged(engine))
+
+
+@only("spark")
+def test_damaged_files_are_not_left_out(engine: LiveEngine, tmp_path: Path) -> None:
+    """With ``ignoreCorruptFiles`` their rows are, and equal tables of what is left match."""
+    for name in ("one", "two"):
+        pq.write_table(pa.table({"id": list(range(100))}), tmp_path / f"{name}.parquet")
+    (tmp_path / "two.parquet").write_bytes(b"PAR1 and nothing of the kind behind it PAR1")
+    with spark_configured({"spark.sql.files.ignoreCorruptFiles": "true"}):
+        report = auditor.audit((engine.url, str(tmp_path)), (engine.url, str(tmp_path)), key=["id"])
+    assert report.verdict == "unknown", report.comparison
+
+
+@contextmanager
+def spark_configured(values: Mapping[str, str]) -> Iterator[None]:
+    """Let sessions that begin within the block have these settings, as if spark-defaults.conf named them."""
+    from pyspark import SparkContext
+
+    context = SparkContext.getOrCreate()
+    shared: Any = context._jsc.sc().conf()
+    before = {name: shared.get(name, "") for name in values}
+    for name, value in values.items():
+        shared.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            shared.set(name, value) if value else shared.remove(name)
+
+
+def test_a_setting_of_spark_that_a_service_keeps_is_refused() -> None:
+    found = {"spark.sql.files.ignoreMissingFiles": "true", "spark.sql.caseSensitive": "TRUE", "spark.sql.groupByOrdinal": "true"}
+
+    def write(name: str, value: str) -> None:
+        if name == "spark.sql.files.ignoreMissingFiles":
+            raise StatementRefused("[CONFIG_NOT_AVAILABLE]")
+        found[name] = value
+
+    with pytest.raises(SessionNotKept, match=r"depend: spark.sql.files.ignoreMissingFiles is true, not false; set them so"):
+        spark_settings.restore("sc://h", lambda: found, write)
+    assert found["spark.sql.caseSensitive"] == "false", "what can be set is"

@@ -243,6 +243,8 @@ class ServerlessSpark:
 
     def __init__(self, zone: str = "UTC", micros: str = "000007") -> None:
         self.client = self
+        self.conf = self
+        self.getAll = {"spark.sql.session.timeZone": zone}
         self.zone = zone
         self.micros = micros
         self.set: list[str] = []

@@ -1,0 +1,76 @@
+"""Settings of a Spark session under which rows would be lost or values read otherwise: each is as Spark delivers it, or is set so.
+
+They come from spark-defaults.conf, the cluster, or the URL. The table in docs/limits.md says of the others why they do not matter.
+https://spark.apache.org/docs/latest/configuration.html#runtime-sql-configuration
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from dialects.errors import EngineError
+from dialects.settings import refuse_others
+
+DEFAULTS: Mapping[str, str] = {
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreInvalidPartitionPaths": "false",
+    "spark.sql.files.ignoredPathSegmentRegex": "^[._]",
+    "spark.sql.optimizer.metadataOnly": "false",
+    "spark.sql.sources.validatePartitionColumns": "true",
+    "spark.sql.csv.parser.columnPruning.enabled": "true",
+    "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
+    "spark.sql.parquet.aggregatePushdown": "false",
+    "spark.sql.orc.aggregatePushdown": "false",
+    "spark.databricks.delta.stalenessLimit": "0",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.readSideCharPadding": "true",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.relationPrecedence": "false",
+    "spark.sql.groupByOrdinal": "true",
+    "spark.sql.orderByOrdinal": "true",
+    "spark.sql.groupByAliases": "true",
+    "spark.sql.jsonGenerator.ignoreNullFields": "true",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    "spark.sql.legacy.charVarcharAsString": "false",
+    "spark.sql.legacy.castComplexTypesToString.enabled": "false",
+    "spark.sql.legacy.codingErrorAction": "false",
+    "spark.sql.legacy.javaCharsets": "false",
+    "spark.sql.legacy.literal.pickMinimumPrecision": "true",
+    "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "false",
+    "spark.sql.legacy.allowNegativeScaleOfDecimal": "false",
+    "spark.sql.legacy.typeCoercion.datetimeToString.enabled": "false",
+    "spark.sql.legacy.setopsPrecedence.enabled": "false",
+    "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED",
+    "spark.sql.legacy.consecutiveStringLiterals.enabled": "false",
+    "spark.sql.legacy.bangEqualsNot": "false",
+    "spark.sql.legacy.truncateForEmptyRegexSplit": "false",
+    "spark.sql.legacy.interval.enabled": "false",
+    "spark.sql.legacy.doLooseUpcast": "false",
+}
+"""By name, as they are where nobody sets them."""
+
+
+def restore(where: str, read: Callable[[], Mapping[str, str]], write: Callable[[str, str], None]) -> None:
+    """Set each of these settings that somebody has changed as Spark delivers it.
+
+    ``read`` returns what is set at all, ``write`` sets one; what a service refuses to set raises EngineError. Raises SessionNotKept for
+    one that stays as it is.
+    """
+    changed = _changed(read())
+    for name in changed:
+        with suppress(EngineError):  # it is read back
+            write(name, DEFAULTS[name])
+    if changed:
+        refuse_others(where, DEFAULTS, _changed(read()))
+
+
+def _changed(found: Mapping[str, str]) -> dict[str, str]:
+    """Return those that somebody has set otherwise, with their values."""
+    return {name: found[name] for name, value in DEFAULTS.items() if found.get(name, value).lower() != value.lower()}
