@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from dialects import errors, nested
+from dialects import duckdb_settings, errors, nested
 from dialects.base import ColumnBatch, Dialect, Session
 from dialects.catalogue import Column, HashAlgorithm, Place, Table
 from dialects.floors import Floor
@@ -294,6 +294,15 @@ class DuckDBSession(InProcessSession):
     def __init__(self, dialect: Dialect, server: str, connection: Any, timeout: float) -> None:
         super().__init__(dialect, server, timeout)
         self.connection = connection
+
+    def pin(self, statement_timeout: float, lock_timeout: float) -> None:
+        super().pin(statement_timeout, lock_timeout)
+        try:
+            duckdb_settings.restore(self.query)
+        except errors.AuditorError:
+            self.close()
+            raise
+        self.statements = 0
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -14,6 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -431,3 +432,46 @@ def test_a_setting_of_spark_that_a_service_keeps_is_refused() -> None:
     with pytest.raises(SessionNotKept, match=r"depend: spark.sql.files.ignoreMissingFiles is true, not false; set them so"):
         spark_settings.restore("sc://h", lambda: found, write)
     assert found["spark.sql.caseSensitive"] == "false", "what can be set is"
+
+
+WORST_OF_DUCKDB: Mapping[str, str] = {
+    "default_order": "'DESC'",
+    "default_null_order": "'NULLS_FIRST'",
+    "default_collation": "'NOCASE'",
+    "integer_division": "true",
+    "ieee_floating_point_ops": "false",
+    "order_by_non_integer_literal": "true",
+    "scalar_subquery_error_on_multiple_rows": "false",
+    "TimeZone": "'Asia/Kolkata'",
+    "Calendar": "'hebrew'",
+    "binary_as_string": "true",
+    "arrow_lossless_conversion": "true",
+    "arrow_large_buffer_size": "true",
+    "preserve_insertion_order": "false",
+    "enable_optimizer": "false",
+    "threads": "1",
+}
+
+
+@pytest.mark.closes_files
+def test_the_worst_settings_of_a_process_change_nothing_on_duckdb(tmp_path: Path) -> None:
+    engine = LiveEngine("duckdb", "duckdb", f"duckdb:///{tmp_path}/worst.duckdb")
+    make_damaged(engine)
+    with closing(duckdb.connect(f"{tmp_path}/worst.duckdb", read_only=True)) as process:
+        for name, value in WORST_OF_DUCKDB.items():
+            process.execute(f"SET GLOBAL {name} = {value}")
+        assert_found(audit_damaged(engine))
+        assert_found(audit_damaged(engine, where="price >= 0", partition={"size": 64}))
+        assert process.execute("SELECT current_setting('default_order'), current_setting('integer_division')").fetchall() == [
+            ("DESC", True)
+        ]
+
+
+@pytest.mark.closes_files
+@pytest.mark.parametrize("macro", ["replace(a, b, c) AS 'x'", "sha256(a) AS 'x'", "sum(a) AS 7"])
+def test_a_macro_in_the_place_of_a_function_is_refused(tmp_path: Path, macro: str) -> None:
+    with closing(duckdb.connect(f"{tmp_path}/own.duckdb")) as own:
+        own.execute(f"CREATE MACRO {macro}")
+    name = macro.partition("(")[0]
+    with pytest.raises(StatementRefused, match=rf"macros that take the place of functions of DuckDB's own: {name}; give them"):
+        dialects.connect(f"duckdb:///{tmp_path}/own.duckdb")

@@ -19,11 +19,11 @@ read_by_view (oid) AS (
   WHERE d.refclassid = 'pg_catalog.pg_class'::regclass AND d.refobjid <> v.oid
 ),
 protected AS (
-  SELECT 'rows' AS what, oid
+  SELECT CAST('rows' AS VARCHAR(9)) AS what, oid
   FROM here
   WHERE row_security_active(oid)
   UNION ALL
-  SELECT 'read rows', v.oid
+  SELECT CAST('read rows' AS VARCHAR(9)), v.oid
   FROM read_by_view v
   JOIN pg_catalog.pg_class c ON c.oid = v.oid
   WHERE c.relrowsecurity
