@@ -5,7 +5,6 @@ https://docs.aws.amazon.com/redshift/latest/mgmt/python-driver.html
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +22,9 @@ from dialects.writing import StoredFile
 SERIALIZATION_CONFLICT = "1023"
 """How the message begins where transactions form a cycle; its detail names the table.
 https://docs.aws.amazon.com/redshift/latest/dg/c_serial_isolation.html#c_serial_isolation-serializable-isolation-troubleshooting"""
+
+NOT_VERIFIED = ("CERTIFICATE_VERIFY_FAILED", "Server refuses SSL")
+"""How the driver says that the server is not the one that the URL asks for, or does not encrypt."""
 
 DATE_STYLE = "ISO, YMD"
 """The style of dates that sessions are pinned to."""
@@ -153,6 +155,8 @@ def translate_error(error: BaseException, where: str = "") -> errors.AuditorErro
     if isinstance(error, Error):
         facts = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
         text, state = str(facts.get("M", error.args[-1] if error.args else error)), str(facts.get("C", ""))
+        if where and any(words in text for words in NOT_VERIFIED):
+            return errors.NotVerified(f"{prefix}{text}")
         if detail := facts.get("D"):
             text = f"{text}: {detail}"
         if state == "XX000" and text.startswith(SERIALIZATION_CONFLICT):
@@ -163,8 +167,6 @@ def translate_error(error: BaseException, where: str = "") -> errors.AuditorErro
         return (errors.Unreachable if where else errors.ConnectionLost if closed else errors.StatementRefused)(f"{prefix}{text}")
     if type(error).__module__.startswith("botocore"):  # while credentials are asked for
         return errors.AccessDenied(f"{prefix}AWS gave no credentials: {error}")
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return errors.NotVerified(f"{prefix}the server's certificate is not trusted: {error.verify_message}")
     if isinstance(error, OSError):
         return (errors.Unreachable if where else errors.ConnectionLost)(f"{prefix}{error or 'the connection was lost'}")
     return None

@@ -43,6 +43,9 @@ https://spark.apache.org/docs/latest/sql-ref-datetime-pattern.html"""
 NOT_SETTABLE = re.compile("CONFIG_NOT_AVAILABLE|CANNOT_MODIFY_CONFIG")
 """How a service refuses to change a setting."""
 
+NOT_VERIFIED = re.compile("CERTIFICATE_VERIFY_FAILED|Verification Check failed", re.IGNORECASE)
+"""How gRPC says that the server is not the one that the URL asks for."""
+
 ALIASES = {"cluster_id": "x-databricks-cluster-id"}
 OWN_OPTIONS = frozenset({"connect_timeout"})
 
@@ -215,7 +218,8 @@ class ConnectSession(Session):
         if not isinstance(error, Exception):
             return error
         if self._statement_timeout is None:
-            return errors.Unreachable(f"{self.where}: {_describe(error)}")
+            known = errors.NotVerified if NOT_VERIFIED.search(str(error)) else errors.Unreachable
+            return known(f"{self.where}: {_describe(error)}")
         if is_interrupted:
             return errors.StatementTimeout(f"a statement ran longer than {self._statement_timeout:g} s and was cancelled")
         if "StatusCode.UNAVAILABLE" in str(error):

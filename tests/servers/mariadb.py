@@ -7,12 +7,13 @@ https://mariadb.com/kb/en/mariadb-install-db/
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pymysql
 
 from tests.servers import mysql
-from tests.servers._process import Server, find_program, given, own_directory, run
+from tests.servers._process import Server, Unavailable, find_program, given, own_directory, run
 
 VARIABLE = "AUDITOR_TEST_MARIADB_URL"
 IMAGE = "mariadb:11"
@@ -30,10 +31,23 @@ def start(directory: Path) -> Server:
     server = given(VARIABLE, mysql.version, pymysql.MySQLError)
     if server is not None:
         return server
-    program, install = find_program("mariadbd"), find_program("mariadb-install-db")
-    if program is None or install is None:
+    if _programs() is None:
         return mysql.start_container("mariadb", IMAGE, "there is no MariaDB here: run scripts/engines.sh")
+    return start_private(directory)
+
+
+def start_private(directory: Path, more: Sequence[str] = ()) -> Server:
+    """Start a MariaDB of the caller's own from local programs, with ``more`` options, or raise Unavailable."""
+    found = _programs()
+    if found is None:
+        raise Unavailable("there is no MariaDB here: run scripts/engines.sh")
+    program, install = found
     home = own_directory(directory, "mariadb")
     account = ["--auth-root-authentication-method=normal", "--skip-test-db"]
     run([install, "--no-defaults", *mysql.as_root(), f"--datadir={home}/data", f"--tmpdir={home}", *account], home)
-    return mysql.start_local("mariadb", home, [program, "--no-defaults", *OWN_OPTIONS], "local binary")
+    return mysql.start_local("mariadb", home, [program, "--no-defaults", *OWN_OPTIONS], "local binary", more)
+
+
+def _programs() -> tuple[Path, Path] | None:
+    program, install = find_program("mariadbd"), find_program("mariadb-install-db")
+    return (program, install) if program and install else None

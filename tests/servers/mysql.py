@@ -98,12 +98,19 @@ def start(directory: Path) -> Server:
     server = given(VARIABLE, version, pymysql.MySQLError)
     if server is not None:
         return server
+    if _program()[0] is None:
+        return start_container("mysql", IMAGE, "there is no MySQL here: run scripts/engines.sh")
+    return start_private(directory)
+
+
+def start_private(directory: Path, more: Sequence[str] = ()) -> Server:
+    """Start a MySQL of the caller's own from local programs, with ``more`` options, or raise Unavailable."""
     program, how = _program()
     if program is None:
-        return start_container("mysql", IMAGE, "there is no MySQL here: run scripts/engines.sh")
+        raise Unavailable("there is no MySQL here: run scripts/engines.sh")
     home = own_directory(directory, "mysql")
     run([program, "--no-defaults", *as_root(), f"--datadir={home}/data", "--initialize-insecure", *OWN_OPTIONS], home)
-    return start_local("mysql", home, [program, "--no-defaults", *OWN_OPTIONS], how)
+    return start_local("mysql", home, [program, "--no-defaults", *OWN_OPTIONS], how, more)
 
 
 def database(server: Server, name: str) -> Server:

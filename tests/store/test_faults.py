@@ -45,10 +45,10 @@ def test_invalid_urls_are_rejected_without_the_password(url: str) -> None:
 
 
 def test_urls_are_converted_for_the_drivers() -> None:
-    address = _url.parse_store_url("mariadb://us%40er:p%2Fw%23%40@db:3307/kept?ssl_ca=/ca.pem")
+    address = _url.parse_store_url("mariadb://us%40er:p%2Fw%23%40@db:3307/kept?unix_socket=/run/db.sock")
     assert (address.url.drivername, address.url.username, address.url.password) == ("mysql+pymysql", "us@er", "p/w#@")
     assert (address.url.host, address.url.port, address.url.database) == ("db", 3307, "kept")
-    assert address.options["ssl_ca"] == "/ca.pem" and address.name == "mariadb://us@er:***@db:3307/kept"
+    assert address.options["unix_socket"] == "/run/db.sock" and address.name == "mariadb://us@er:***@db:3307/kept"
     assert _url.parse_store_url("postgresql://u@h/d?sslmode=require").options["sslmode"] == "require"
     assert _url.parse_store_url("sqlite:////a b/100%41.db").url.database == "/a b/100%41.db"
 

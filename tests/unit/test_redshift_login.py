@@ -46,7 +46,7 @@ def test_options_are_the_drivers(url: str) -> None:
 REFUSED = {
     "redshift://me:pw@wh/db?sslmode=require": "sslmode=require is none that the driver has; use verify-ca, verify-full, disable",
     "redshift://me:pw@wh/db?iam=perhaps": "option iam must be true or false, not 'perhaps'",
-    "redshift://me:pw@wh/db?clusteridentifier=main": "unknown option clusteridentifier; use ",
+    "redshift://me:pw@wh/db?clusteridentifier=main": "unknown option clusteridentifier; did you mean cluster_identifier",
     "redshift:///db?iam=true&region=x": r"iam=true needs cluster_identifier=\.\.\., workgroup=\.\.\., or a host",
     "redshift:///db?cluster_identifier=main": "cluster_identifier is for signing in by IAM; add iam=true",
     "redshift://wh/db?iam=true&sslmode=disable": "iam=true needs TLS; remove sslmode=disable",
