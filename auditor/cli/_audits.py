@@ -14,13 +14,13 @@ from auditor.cli._output import (
     current_user,
     load_settings,
     notify_channels,
+    one_off_settings,
     open_optional_store,
     print_json,
     print_reports,
     print_where_stored,
     settings_and_store,
     shared_statement_slots,
-    slice_overrides,
     with_groups,
     with_known_groups,
     worst_exit_code,
@@ -100,8 +100,8 @@ def run(options: argparse.Namespace) -> int:
     from auditor.errors import ConfigError
 
     if options.due:
-        if options.audits or options.all or options.no_store or slice_overrides(options):
-            raise ConfigError("--due cannot be combined with audit names, --all, --no-store, --keys or --times")
+        if options.audits or options.all or options.no_store or one_off_settings(options):
+            raise ConfigError("--due cannot be combined with audit names, --all, --no-store, --keys, --times, --method or --t")
         return _due(options)
     if options.all and options.audits:
         raise ConfigError("--all cannot be combined with audit names; write one of them")
@@ -125,7 +125,7 @@ def _run_named(options: argparse.Namespace, configured: Settings, wanted: list[s
 
     of_tables = [name for name in wanted if name not in configured.segments]
     names = [*(service.expand_legs(configured, of_tables) if of_tables else []), *(one for one in wanted if one in configured.segments)]
-    overrides = slice_overrides(options) | {name: True for name in PERMISSIONS if getattr(options, name)}
+    overrides = one_off_settings(options) | {name: True for name in PERMISSIONS if getattr(options, name)}
     reports: list[Report] = []
     error_codes: list[int] = []
     chains: dict[str, Combined] = {}
@@ -142,7 +142,7 @@ def _run_named(options: argparse.Namespace, configured: Settings, wanted: list[s
             notify_channels(configured, store, report)
             if report.state is State.CANCELLED:
                 break
-        if store and not slice_overrides(options):
+        if store and not one_off_settings(options):
             rolling = {r.audit: table for r in reports if r.covered < 1 and (table := service.rolling_table(store, r.audit))}
             chains = {name: service.combined(configured, store, name) for name in of_tables if service.audit(configured, name).via}
     code = worst_exit_code([print_reports(reports, options) if reports else 0, *error_codes])
@@ -169,7 +169,8 @@ def _run_one(
         return service.run_audit(configured, name, watch, store, **about, overrides=overrides)
     if store is None or overrides:
         raise ConfigError(
-            f"{name} compares segments, by a register in the store; run it without --no-store, --keys, --times, --force and --rescan"
+            f"{name} compares segments, by a register in the store; run it without --no-store, --keys, --times, --method, --t, --force and"
+            " --rescan"
         )
     from auditor.service import segment_audits  # which loads the store's library
 

@@ -96,9 +96,9 @@ def settings_and_store(options: argparse.Namespace) -> Iterator[tuple[Settings, 
         yield configured, store
 
 
-def slice_overrides(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the overrides of a run that --keys and --times give."""
-    return {name: value for name in ("keys", "times") if (value := getattr(options, name))}
+def one_off_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of a one-off run that --keys, --times, --method and --t give."""
+    return {name: value for name in ("keys", "times", "method", "t") if (value := getattr(options, name))}
 
 
 def current_user() -> str:

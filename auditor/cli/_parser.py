@@ -171,6 +171,8 @@ def _add_run_command(command: AddCommand) -> None:
         "--keys", type=keys, metavar="FROM..TO", help="compare only these keys, both ends included; either end may be empty (--keys=-9..9)"
     )
     run.add_argument("--times", type=times, metavar="FROM..TO", help="compare only rows from FROM until before TO, UTC (ISO 8601)")
+    run.add_argument("--method", choices=METHODS, help="use this method instead of the audit's; the audit's status stays as it is")
+    run.add_argument("--t", type=count, metavar="N", help="let a partition name up to N scattered differences from its sums (method exact)")
     run.add_argument("--rescan", action="store_true", help="scan the source in spite of its live summaries, and prove them by that")
     run.add_argument("--force", action="store_true", help="scan large tables even if their key has no index")
     run.add_argument("--no-store", action="store_true", help="do not store the run")

@@ -8,7 +8,7 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from auditor.cli._output import console, print_json, slice_overrides, worst_exit_code
+from auditor.cli._output import console, one_off_settings, print_json, worst_exit_code
 
 if TYPE_CHECKING:
     from auditor.client import Client
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("name the audits to run, or write --all")
     service = client(options)
     names = _select(service, options.audits)
-    requested = [service.request(name, reason=options.reason, overrides=slice_overrides(options))["run"] for name in names]
+    requested = [service.request(name, reason=options.reason, overrides=one_off_settings(options))["run"] for name in names]
     try:
         found = [service.wait(run, _watch(options.quiet)) for run in requested]
     except KeyboardInterrupt:

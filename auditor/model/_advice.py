@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Tool = Literal["patch", "range bootstrap", "bootstrap", "wait"]
-"""``patch``: change single rows. ``range bootstrap``: copy a range of keys anew. ``bootstrap``: copy the table anew. ``wait``: run again
-later, because rows are still changing."""
+Tool = Literal["exact", "patch", "range bootstrap", "bootstrap", "wait"]
+"""``exact``: run by the method exact, which names the rows. ``patch``: change single rows. ``range bootstrap``: copy a range of keys anew.
+``bootstrap``: copy the table anew. ``wait``: run again later, because rows are still changing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Remedy:
 
     tool: Tool
     rows: int
-    """The rows that it writes, or reads again."""
+    """The rows that it writes, or reads again; of a range at most."""
     share: float
     """The same as a share of the table's rows, 0 .. 1."""
     seconds: float

@@ -1,4 +1,4 @@
-"""Advise which tool mends a mismatch: patch few rows, copy a dense range anew, copy the table anew, or wait for rows to settle."""
+"""Advise which tool mends a mismatch: name the rows first, patch few rows, copy a range or the table anew, or wait for rows to settle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import dialects
 from auditor.config import Audit, ConnectionSettings, WriteSettings
 from auditor.errors import AuditorError
-from auditor.model import Advice, Differences, Plan, Remedy, Report, Tool, Verdict
+from auditor.model import SIDES, Advice, Differences, Plan, Remedy, Report, Tool, Verdict
 from auditor.repair.patching import ALWAYS_ALLOWED
 from auditor.repair.proposal import unnamed
 from dialects import Dialect
@@ -25,7 +25,7 @@ BEGINNING = 1.0
 """Seconds that every tool takes before its first row."""
 
 DENSE = 0.5
-"""The share of a table's rows from which on a range of them is copied with the whole table."""
+"""The share of a table's rows from which on a range of them is copied with the whole table, where that can be copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,21 @@ class _Situation:
         return max(1, *self.report.comparison.rows.values())
 
     @property
+    def _keys(self) -> str:
+        """The option by which a run of a slice of keys is asked for."""
+        here = self.report.slice
+        first, last = ("" if key is None else key for key in (here.first, here.last)) if here else ("", "")
+        return f" --keys={first}..{last}" if here and here.has_keys else ""
+
+    @property
     def _is_masked(self) -> bool:
         return any(column.masked for column in self._plan.key_columns)
 
     def remedies(self, can_patch: bool, can_copy: bool) -> Iterator[Remedy]:
         """Yield every way that is possible at all."""
         name, found = shlex.quote(self.report.audit), self.report.differences
+        if found is None:
+            yield self._remedy("exact", self._total, self._seconds_to_read(self._total), f"auditor run {name} --method exact{self._keys}")
         if found and found.unsettled:
             yield self._remedy("wait", found.unsettled, self._seconds_to_read(self._total), f"auditor run {name}")
         if found and (rows := _count(found)) and can_patch and not self._is_masked and not unnamed(found):
@@ -91,40 +100,47 @@ class _Situation:
             yield self._remedy("patch", rows, rows / self.rates.patched, f"auditor patch {self.report.run[:12]}{deletes}")
         if not can_copy:
             return
-        if (span := self._span()) and (rows := self._rows_between(*span)) < self._total:
+        whole = not self.report.slice and self.report.covered == 1
+        if (span := self._span()) and (rows := self._rows_between(*span)) < (DENSE if whole else 1) * self._total:
             yield self._remedy(
                 "range bootstrap", rows, self._seconds_to_copy(rows), f"auditor bootstrap {name} --keys {span[0]}..{span[1]}"
             )
-        if not self.report.slice and self.report.covered == 1:
+        if whole:
             yield self._remedy("bootstrap", self._total, self._seconds_to_copy(self._total), f"auditor bootstrap {name}")
 
     def choose(self, ways: dict[Tool, Remedy]) -> tuple[Tool, str]:
         """Return the way that fits, and why."""
         found = self.report.differences
         assert self.report.comparison
+        if "exact" in ways:
+            return "exact", f"the method {self.report.method} names no rows; then patch them if they are few, else copy"
         if found and "wait" in ways and found.unsettled > _count(found):
             return "wait", "most rows that differ were still changing when they were looked at last"
         most = min(self.write.max_rows, max(ALWAYS_ALLOWED, int(self.write.max_share * self.report.comparison.rows["target"])))
         if "patch" in ways and ways["patch"].rows <= most:
             return "patch", f"few rows differ; a patch may change {most:,}"
-        why = _why_not_patch(found, self.report) or (
+        why = (unnamed(found) if found else "") or (
             "more rows differ than a patch may change" if "patch" in ways else "its rows cannot be patched one by one"
         )
-        if "range bootstrap" in ways and (ways["range bootstrap"].share < DENSE or "bootstrap" not in ways):
+        if "range bootstrap" in ways:
             return "range bootstrap", f"{why}, and they lie in one range"
         return next(tool for tool in ("bootstrap", "patch", "wait") if tool in ways), why
 
     def _span(self) -> tuple[int, int] | None:
-        """Return the least and the greatest key of what differs; None where keys have no order, or must not be shown.
+        """Return the least and the greatest key of what differs; None where keys have no order, must not be shown, or are not known.
 
-        Where nine tenths of the rows are in ranges that one side lacks, it is of these alone.
+        They are those of the rows and ranges that were named, or, where more rows differ, of the partitions that differ. Where nine tenths
+        of the rows are in ranges that one side lacks, they are of these alone.
         """
         comparison, found = self.report.comparison, self.report.differences
         if not self._plan.has_integer_key or self._is_masked or comparison is None:
             return None
         ranges = [span for span in found.ranges if span.first is not None and span.last is not None] if found else []
+        of_ranges = [(span.first or 0, span.last or 0) for span in ranges]
         if found and sum(span.rows for span in ranges) >= 0.9 * _count(found) > 0:
-            ends = [(span.first or 0, span.last or 0) for span in ranges]
+            ends = of_ranges
+        elif found and not unnamed(found) and not any(None in one.key.values() for one in found.named):
+            ends = [*of_ranges, *((one.key_number, one.key_number) for one in found.named)]
         else:
             ends = [one.key_range for one in comparison.divergent if one.key_range]
             if len(ends) < len(comparison.divergent):
@@ -132,12 +148,14 @@ class _Situation:
         return (min(first for first, _ in ends), max(last for _, last in ends)) if ends else None
 
     def _rows_between(self, first: int, last: int) -> int:
-        """Return about how many rows have keys in a range, as if keys lay evenly."""
-        least, greatest = self._plan.least, self._plan.greatest
-        if least is None or greatest is None:
-            return self._total
-        inside = min(last, greatest) - max(first, least) + 1
-        return max(1, min(self._total, round(self._total * inside / (greatest - least + 1))))
+        """Return at most how many rows have keys in a range, by what the run has counted: it holds no more rows than keys, none twice."""
+        assert self.report.comparison
+        keys = last - first + 1
+        ends = [one for one in self.report.comparison.divergent if one.key_range and one.key_range[0] <= last and one.key_range[1] >= first]
+        numbers = [one.partition for one in ends if one.partition is not None]
+        counted = max(sum(one.rows[side] for one in ends) for side in SIDES)
+        follow_each_other = numbers and max(numbers) - min(numbers) + 1 == len(numbers) == len(ends)
+        return min(self._total, keys, counted) if follow_each_other else min(self._total, keys)
 
     def _seconds_to_read(self, rows: int) -> float:
         """Return how long an audit of so many rows takes, by what this run took."""
@@ -153,10 +171,6 @@ class _Situation:
 
 def _count(found: Differences) -> int:
     return found.missing + found.extra + found.changed
-
-
-def _why_not_patch(found: Differences | None, report: Report) -> str:
-    return unnamed(found) if found else f"the method {report.method} names no rows"
 
 
 def _dialect(target: ConnectionSettings) -> Dialect | None:

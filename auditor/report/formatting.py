@@ -159,8 +159,9 @@ def remedies(advice: Advice) -> list[str]:
     """Return a sentence for each way to mend a target, with its command at the end; the one that fits first, with the reason."""
     found = []
     for index, one in enumerate(advice.remedies):
-        what = "wait and run again" if one.tool == "wait" else one.tool
-        about = f"{rows(one.rows)} ({percent(one.share)} of the table), about {duration(max(1, one.seconds))}"
+        what = {"wait": "wait and run again", "exact": "name the rows first"}.get(one.tool, one.tool)
+        most = "at most " if one.tool == "range bootstrap" else ""
+        about = f"{most}{rows(one.rows)} ({percent(one.share)} of the table), about {duration(max(1, one.seconds))}"
         found.append(f"{f'advice: {what}, as {advice.why}' if index == 0 else f'or {what}'}: {about}: {one.command}")
     return found
 

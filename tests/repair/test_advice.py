@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from auditor import service
 from auditor.config import ConnectionSettings, TableRef
 from auditor.errors import BootstrapRefused
+from auditor.history import standing
 from auditor.model import Advice, Report, Verdict
 from auditor.repair.advice import Rates, advise
 from auditor.report import json, render
@@ -59,8 +61,9 @@ def advice_of(report: Report) -> Advice:
             "UPDATE t SET name = 'x' WHERE id % 2 = 0", {}, ["bootstrap", "patch"], ROWS, "auditor bootstrap small", "", id="everywhere"
         ),
         pytest.param(
-            "UPDATE t SET name = 'x' WHERE id = 7", {"method": "signature", "partition": {"size": 100}}, ["range bootstrap", "bootstrap"],
-            100, "auditor bootstrap small --keys 0..99", "the method signature names no rows, and they lie in one", id="no rows named",
+            "UPDATE t SET name = 'x' WHERE id = 7", {"method": "signature", "partition": {"size": 100}},
+            ["exact", "range bootstrap", "bootstrap"], ROWS, "auditor run small --method exact",
+            "the method signature names no rows; then patch them if they are few, else copy", id="no rows named",
         ),
         pytest.param(
             "UPDATE t SET name = 'x' WHERE id = 7", {"columns": {"override": {"id": {"mask": True}}}}, ["bootstrap"], ROWS,
@@ -79,6 +82,26 @@ def test_the_tool_fits_what_differs(
     assert found.why.startswith(why)
     assert first.share == rows / max(report.comparison.rows.values() if report.comparison else ())
     assert first.seconds >= 1
+
+
+def test_a_range_is_counted_by_what_is_known(tmp_path: Path) -> None:
+    """A few keys beyond all others do not make the rest of the table a small part of its keys."""
+    far = "INSERT INTO t VALUES (1000000, 'extra')"
+    pair = make(tmp_path, "UPDATE t SET name = 'x' WHERE id BETWEEN 10 AND 4900", far, partition={"strategy": "hash"})
+    assert [one.tool for one in advice_of(pair.run()).remedies] == ["bootstrap", "patch"]
+
+
+def test_a_run_by_another_method_names_the_rows(tmp_path: Path) -> None:
+    """It says nothing of the audit's standing, and can be patched."""
+    pair = make(tmp_path, "UPDATE t SET name = 'x' WHERE id = 7", method="counts")
+    pair.on_target("UPDATE t SET id = 9000 WHERE id = 8")
+    counted = pair.run()
+    assert advice_of(counted).remedies[0].command == "auditor run small --method exact"
+    named = service.run_audit(pair.settings, "small", store=pair.store, overrides={"method": "exact"})
+    assert named.other_settings == "method exact" and advice_of(named).remedies[0].tool == "patch"
+    audit, connections = pair.settings.audits["small"], pair.settings.connections
+    latest = standing.load_standing(pair.store, "small", audit, connections, dt.datetime.now(dt.UTC)).run
+    assert latest and latest.run == counted.run
 
 
 def test_files_are_not_copied_anew(tmp_path: Path) -> None:
