@@ -179,7 +179,9 @@ def _verdict(rows: dict[Side, int], aligned: Aligned, value: float, threshold: f
         return Verdict.UNKNOWN, ["both tables are empty, so nothing was compared; write allow_empty: true if that is right"]
     reasons: list[str] = []
     if skipped.any():
-        reasons.append(f"{int(skipped.sum()):,} partitions hold a row that could not be hashed, and were not compared")
+        count = int(skipped.sum())
+        hold = "partition holds a row" if count == 1 else "partitions hold rows"
+        reasons.append(f"{count:,} {hold} that could not be hashed, and {'was' if count == 1 else 'were'} not compared")
     if unequal.any():
         reasons.append(f"{int(unequal.sum()):,} of {len(equal):,} partitions differ")
         if rows["source"] != rows["target"]:

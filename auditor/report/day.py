@@ -256,7 +256,8 @@ def not_compared(report: Report) -> Iterator[str]:
     """Yield what a run did not compare, and why, one sentence each."""
     comparison, plan = report.comparison, report.plan
     if comparison and comparison.skipped:
-        yield f"{comparison.skipped:,} partitions with {comparison.skipped_rows:,} rows could not be compared"
+        partitions = "partition" if comparison.skipped == 1 else "partitions"
+        yield f"{comparison.skipped:,} {partitions} with {formatting.rows(comparison.skipped_rows)} could not be compared"
     if report.covered < 1:
         yield f"this run read {formatting.percent(report.covered)} of the table's partitions; other runs read the others"
     if plan and plan.watermark:

@@ -136,6 +136,17 @@ class Fetcher:
                 share = min(len(numbers), RANGES_PER_STATEMENT) / len(numbers) if self.plan.partitioning.strategy == "range" else 1
                 yield from self._rows(where, texts, expected=round(expected * share))
 
+    def unhashed(self, partitions: Sequence[int]) -> Iterator[Row]:
+        """Yield the rows of these partitions that the engine cannot hash; a text is ``1`` for each column whose text it cannot build."""
+        dialect = self.session.dialect
+        flags = [f"CASE WHEN {text} IS NULL THEN '1' ELSE '0' END" for text in row_text.column_texts(self.plan, self.side, dialect)]
+        numbers = sorted(p for p in partitions if p != NULL_PARTITION)
+        conditions = list(render.partition_conditions(self.plan, self.side, dialect, numbers, RANGES_PER_STATEMENT)) if numbers else []
+        conditions += [self._without_partition()] if len(numbers) < len(partitions) else []
+        for where in conditions:
+            unhashed = f"{row_text.row_text(self.plan, self.side, dialect)} IS NULL"
+            yield from self._rows(f"({where}) AND {unhashed}", texts=False, more=flags)
+
     def of_part(self, partition: int, buckets: int) -> Iterator[Row]:
         """Yield the rows of a partition whose key lies in the first of ``buckets`` buckets; with texts only where tolerances need them."""
         how, dialect = self.plan.partitioning, self.session.dialect

@@ -10,6 +10,7 @@ from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.model import Comparison, Differences, Jaccard, Measure, Plan, Side, Verdict
 from auditor.planning import planner
+from auditor.run.unhashed import describe_unhashed
 from auditor.sql import render
 from dialects import Session
 
@@ -35,6 +36,8 @@ def compare_summaries(audit: Audit, reader: Reader, plan: Plan, aligned: Aligned
     """Return what the summaries say; unknown if all rows are still in flight."""
     score = audit.threshold.score if plan.method == "counts" else 1.0  # the other methods know a similarity
     comparison = compare(aligned, threshold=score, allow_empty=audit.allow_empty, label=plan.label)
+    if comparison.skipped and (named := describe_unhashed(reader, plan, aligned)):
+        comparison = replace(comparison, reasons=(f"{comparison.reasons[0]}: {'; '.join(named)}", *comparison.reasons[1:]))
     if comparison.total or not plan.watermark:
         return comparison
     if not any(reader.ask_each(lambda side, session: _count_rows(plan, side, session)).values()):

@@ -95,14 +95,21 @@ def mark_null(column: ColumnPlan, side: Side, sql: str, null: str, dialect: Dial
 
 def row_text(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of the row text in the plan's encoding; NULL only if the engine could not build it."""
+    texts = column_texts(plan, side, dialect)
     if plan.encoding == "published":
-        null = dialect.string_literal("NULL")
-        return dialect.concat([mark_null(column, side, operand(column, side, dialect), null, dialect) for column in plan.columns])
-    null = dialect.string_literal(canonical.NULL)
-    texts = [mark_null(column, side, _in_row(column, side, dialect), null, dialect) for column in plan.columns]
+        return dialect.concat(texts)
     between = dialect.string_literal(canonical.SEPARATOR)
     pieces = [piece for text in texts for piece in (between, text)]
     return dialect.concat([dialect.string_literal(plan.salt + canonical.SEPARATOR), *pieces[1:]] if plan.salt else pieces[1:])
+
+
+def column_texts(plan: Plan, side: Side, dialect: Dialect) -> list[str]:
+    """Return SQL of what stands for each column in the row text; NULL only if the engine could not build it."""
+    if plan.encoding == "published":
+        null = dialect.string_literal("NULL")
+        return [mark_null(column, side, operand(column, side, dialect), null, dialect) for column in plan.columns]
+    null = dialect.string_literal(canonical.NULL)
+    return [mark_null(column, side, _in_row(column, side, dialect), null, dialect) for column in plan.columns]
 
 
 def _in_row(column: ColumnPlan, side: Side, dialect: Dialect) -> str:

@@ -396,4 +396,6 @@ def test_row_too_long_to_hash_is_never_equal(ready: LiveEngine, faulty: Faulty, 
     assert code == 3
     found = json.loads(faulty.out)
     assert (found["verdict"], found["partitions"]["skipped"], found["coverage"]["rows"]) == ("unknown", 1, 0)
-    assert "could not be hashed" in faulty.sentence()
+    assert "1 partition holds a row that could not be hashed, and was not compared: source, key 1: " in faulty.sentence()
+    column = "the text of v could not be built" if there[0] is None else "its columns together are too long a text"
+    assert f"{column}; raise max_allowed_packet on its server, or write columns: {{exclude: [" in faulty.sentence()
