@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from auditor.cli._output import print_reports
@@ -12,6 +13,22 @@ if TYPE_CHECKING:
     from auditor.model import Report
 
 URL_AND_TABLE = 2
+
+OWN_OPTIONS = {
+    "write key: [column, ...] in the audit": "name the columns that identify a row: -k COLUMN,..",
+    "map it under target: columns: {source name: target name}, or exclude it": "name the columns to compare: -c COLUMN,..",
+    "exclude it, or write columns: override": "leave it out (-c names the columns to compare), or write an audit with columns: override",
+    "write columns: {exclude": "name the columns to compare with -c, instead of these: {exclude",
+    "write columns: override": "write an audit with columns: override",
+    "a slice of the table (--keys or --times)": "a part of the table (-w CONDITION)",
+    "a slice of the table (--times)": "a part of the table (-w CONDITION)",
+    " or partitions by time (partition: {strategy: time, column: ...})": "",
+    "larger limits": "a larger --limit",
+    "write allow_empty: true if that is right": "an audit can allow that (allow_empty: true)",
+    "write force: true under the limits of connection": "write an audit with force: true under the limits of connection",
+    'write where: {source: "...", target: "..."}, each in its own dialect': "or write an audit with a condition for each side",
+}
+"""What a reason says to write in an audit, and what it says to write for this command; the longer ones first."""
 
 
 def diff(options: argparse.Namespace) -> int:
@@ -25,9 +42,17 @@ def diff(options: argparse.Namespace) -> int:
         settings["limits"] = {"max_differences": options.limit}
     with watching(options.quiet) as watch:
         report = audit_tables(source, target, key=options.key, name=source[1], options=settings, on_progress=watch, patient=False)
+    report = replace(report, reasons=tuple(map(with_own_options, report.reasons)))
     if options.format == "csv":
         return _print_csv(report)
     return print_reports([report], options)
+
+
+def with_own_options(reason: str) -> str:
+    """Return a reason with the options of this command in place of settings, which it has none of."""
+    for setting, option in OWN_OPTIONS.items():
+        reason = reason.replace(setting, option)
+    return reason
 
 
 def _pairs(given: list[str]) -> tuple[tuple[str, str], tuple[str, str]]:

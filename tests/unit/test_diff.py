@@ -11,7 +11,7 @@ import duckdb
 import pytest
 from jsonschema import Draft202012Validator
 
-from auditor.cli import main
+from auditor.cli import _diff, main
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = Draft202012Validator(json.loads((ROOT / "docs" / "report.schema.json").read_text(encoding="utf-8")))
@@ -39,9 +39,24 @@ def test_differences_are_printed_and_nothing_is_stored(urls: tuple[str, str], tm
     assert main(["diff", urls[0], "orders", urls[1], "orders", "-k", "id", "-q"]) == 1
     out, error = capsys.readouterr()
     assert out.startswith("MISMATCH  orders")
-    assert "1 missing, 1 extra, 1 changed" in out
+    assert "1 row missing, 1 extra, 1 changed" in out
     assert error == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_answers_name_options_of_this_command(urls: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", urls[0], "orders", urls[1], "orders", "-q"]) == 2
+    assert "has no primary key: name the columns that identify a row: -k COLUMN,.." in capsys.readouterr().out
+    with duckdb.connect("target.duckdb") as database:
+        database.execute("ALTER TABLE orders DROP COLUMN w")
+    assert main(["diff", urls[0], "orders", urls[1], "orders", "-k", "id", "-q"]) == 2
+    assert "column 'w' is not in the target (target: orders); name the columns to compare: -c COLUMN,.." in capsys.readouterr().out
+
+
+def test_every_setting_with_an_option_is_said_somewhere() -> None:
+    said = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "auditor").rglob("*.py") if path.name != "_diff.py")
+    said = said.replace("{{", "{").replace("}}", "}")
+    assert [setting for setting in _diff.OWN_OPTIONS if setting.removeprefix(" or ") not in said] == []
 
 
 def test_each_format(urls: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,7 +106,7 @@ def test_airflow_task_fails_for_a_mismatch_and_returns_for_a_match(monkeypatch: 
     monkeypatch.setitem(sys.modules, "airflow.decorators", stand_in("airflow.decorators", dag=decorator, task=decorator))
     monkeypatch.setitem(sys.modules, "airflow.exceptions", stand_in("airflow.exceptions", AirflowFailException=FailException))
     program = recipe("Airflow", "python")
-    with pytest.raises(FailException, match="1 missing, 1 changed"):
+    with pytest.raises(FailException, match="1 row missing, 1 changed"):
         exec(compile(program, "recipes.md", "exec"), {})
     exec(compile(program.replace('dwh.duckdb", "orders"', 'shop.duckdb", "orders_copy"'), "recipes.md", "exec"), {})
     with pytest.raises(RuntimeError, match="nothing is known"):
