@@ -199,8 +199,8 @@ def _differences(world: World, features: Features, seen: dict[Side, list[tuple[R
     tolerances = {included.index(index): rule for index, rule in features.tolerances.items()}
     named, strict = {}, False
     for key, sides in by_key.items():
-        left = {side: sides[side] - sides[other] for side, other in (("source", "target"), ("target", "source"))}
-        counts = [sum(left[side].values()) for side in SIDES]
+        left = {"source": sides["source"] - sides["target"], "target": sides["target"] - sides["source"]}
+        counts = [sum(rows.values()) for rows in left.values()]
         if not any(counts):
             continue
         strict = True

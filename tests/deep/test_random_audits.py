@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from auditor.model import Verdict
+from auditor.model import Side, Verdict
 from tests.deep.features import METHODS
 from tests.deep.oracle import expect
 from tests.deep.runs import RUNS_PER_WORLD, Stage, Tally, duckdb_in, judge
-from tests.deep.tables import draw_world
+from tests.deep.tables import Rows, draw_world
 from tests.live import Engines, LiveEngine, chosen_pairs
 
 QUICK = {"duckdb-duckdb": 24, "mysql-postgres": 6}
@@ -107,7 +107,7 @@ def test_a_verdict_or_a_count_that_is_not_the_oracles_is_noticed(engines: Engine
         features, report = stage.audit_plainly(world)
         right = expect(world, features, world.rows)
         assert not judge(world, features, report, right)
-        swapped = {"source": world.rows["source"], "target": world.rows["source"]}
+        swapped: dict[Side, Rows] = {"source": world.rows["source"], "target": world.rows["source"]}
         wrong = (
             expect(world, features, swapped)
             if report.verdict is Verdict.MISMATCH
