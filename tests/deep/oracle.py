@@ -44,6 +44,8 @@ class Expected:
     """Keys that differ, and of which it depends on the order of filter and watermark whether they count."""
     restless: frozenset[Key] = frozenset()
     """Keys that differ, and whose row is young in the target alone: such a difference is believed at the second look, or unsettled."""
+    young_there: int = 0
+    """How many rows of the target alone are young: where a range is looked at row by row, they are listed as unsettled."""
     young: int = 0
     """How many rows of the source are in flight."""
     allowed: frozenset[Verdict] = field(default=frozenset())
@@ -86,6 +88,7 @@ def expect(world: World, features: Features, rows: dict[Side, Rows]) -> Expected
         excused=excused,
         doubtful=doubtful,
         restless=frozenset(key for key in named if key in young_there and key not in excused | doubtful),
+        young_there=len(young_there - {key_text(world, row) for row in rows["source"]}),
         young=sum(young.values()),
     )
     return _with_verdicts(features, found)

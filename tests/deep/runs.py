@@ -286,6 +286,8 @@ def judge(world: World, features: Features, report: Report, expected: Expected) 
     found = report.differences
     if found is None or features.method != "exact" or expected.doubtful or expected.restless:
         return ""
+    if found.unsettled and expected.young_there:
+        return ""
     if not found.exact:
         return f"the differences are not exact: {found}"
     counts = {"missing": found.missing, "extra": found.extra, "changed": found.changed}
