@@ -204,7 +204,7 @@ def _draw_rows(chance: random.Random, columns: Sequence[Column], keys: int, now:
     count = chance.choices([0, chance.randint(1, 6), chance.randint(8, 60), chance.randint(61, 400), 2_500], [2, 13, 65, 19, 1])[0]
     nulls = {index: chance.choice([0.0, 0.0, 0.1, 0.5]) for index in range(len(columns))}
     for index in range(keys):
-        nulls[index] = 0.06 if chance.random() < 0.08 and not columns[1].is_short else 0.0
+        nulls[index] = 0.06 if chance.random() < 0.2 and not columns[1].is_short else 0.0
     dense, first, step = chance.random() < 0.7, chance.choice([0, 1, 1, -50, 10**6, -(2**40)]), chance.choice([1, 1, 1, 3, 10])
     doubled = chance.random() < 0.1 and not columns[1].is_short
     found: dict[Any, Row] = {}
