@@ -18,3 +18,9 @@ TAKEN = (
     "seconds", "at", "texts", "text_0", "value", "keys", "shard", "side",
 )  # fmt: skip
 """In small letters; each is a name that every engine takes, in quotes."""
+
+FIRST = (
+    "partition_id", "first_key", "end_key", "row_count", "key_min", "key_max", "stretches", "hashed_rows", "ordered_rows", "digested_rows",
+    "row_hash", "word_0", "syndrome_1", "k", "kv", "v", "x", "h", "c", "t", "s", "w0", "w1",
+)  # fmt: skip
+"""Those that most statements have."""

@@ -14,7 +14,7 @@ from auditor.testing.columns import catalogue_kind
 from dialects import Kind
 from tests.deep import columns as sorts
 from tests.deep.columns import BY_NAME, MILLIS, MOMENT, SORTS, Pair, Sort
-from tests.deep.names import TAKEN
+from tests.deep.names import FIRST, TAKEN
 
 Row = tuple[Any, ...]
 Rows = list[Row]
@@ -178,7 +178,9 @@ def pairs_on(sort: Sort, engines: tuple[str, str]) -> list[Pair]:
 
 
 def _draw_columns(chance: random.Random, engines: tuple[str, str], is_taken: bool) -> tuple[list[Column], int]:
-    is_short = chance.random() < 0.3  # as a pre-scan by digests needs: one whole key, and columns whose texts are known to be short
+    is_short = chance.random() < (
+        0.6 if is_taken else 0.3
+    )  # as a pre-scan by digests needs: one whole key, and columns whose texts are known to be short
     one = "whole" if is_short else chance.choices(["whole", "unsigned", "word", "id", "day", "price"], [60, 10, 12, 8, 5, 5])[0]
     drawn = [BY_NAME[one]]
     if chance.random() < 0.2 and not is_short:
@@ -190,7 +192,8 @@ def _draw_columns(chance: random.Random, engines: tuple[str, str], is_taken: boo
         drawn.append(MOVED)
     drawn = [sort for index, sort in enumerate(drawn) if pairs_on(sort, engines) or index < keys]
     drawn += [BY_NAME["free"]] if len(drawn) == keys else []
-    pool = list(TAKEN) if is_taken else [*NAMES, *(f"c{number}" for number in range(9))]
+    taken = TAKEN if chance.random() < 0.5 else FIRST
+    pool = list(taken) if is_taken else [*NAMES, *(f"c{number}" for number in range(9))]
     names = chance.sample(pool, 2 * len(drawn))
     renamed = names[: len(drawn)] if chance.random() < 0.7 else names[len(drawn) :]
     found = [
