@@ -83,7 +83,7 @@ def draw_features(chance: random.Random, world: World) -> Features:
         settings["partition"] = partition
         words.add(f"partition {partition.get('strategy', 'sized')}")
     tolerances, folds, masks = _draw_rules(chance, world, excludes, timed)
-    if place == "rolling":
+    if place == "rolling" or partition.get("strategy") == "range":
         masks -= {0}
     keys, times = _draw_slice(chance, world, masks, timed if timed is not None else world.moved if settles else None, place)
     _draw_others(chance, settings, words, method)

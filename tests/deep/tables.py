@@ -197,10 +197,22 @@ def _draw_columns(chance: random.Random, engines: tuple[str, str], is_taken: boo
     names = chance.sample(pool, 2 * len(drawn))
     renamed = names[: len(drawn)] if chance.random() < 0.7 else names[len(drawn) :]
     found = [
-        Column(name, other, sort, chance.choice(pairs_on(sort, engines)), sort.name in SHORT and (is_short or chance.random() < 0.2))
-        for name, other, sort in zip(names[: len(drawn)], renamed, drawn, strict=True)
+        Column(
+            name,
+            other,
+            sort,
+            _draw_pair(chance, sort, engines, is_short and index == 0),
+            sort.name in SHORT and (is_short or chance.random() < 0.2),
+        )
+        for index, (name, other, sort) in enumerate(zip(names[: len(drawn)], renamed, drawn, strict=True))
     ]
     return found, keys
+
+
+def _draw_pair(chance: random.Random, sort: Sort, engines: tuple[str, str], is_first: bool) -> Pair:
+    """Return kinds of a column; those of the same kind on both sides if they are to be the first of the sort."""
+    found = pairs_on(sort, engines)
+    return found[0] if is_first else chance.choice(found)
 
 
 def _draw_rows(chance: random.Random, columns: Sequence[Column], keys: int, now: dt.datetime) -> Rows:
