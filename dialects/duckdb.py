@@ -31,6 +31,9 @@ FILE_READERS = {"parquet": "read_parquet", "csv": "read_csv", "delta": "delta_sc
 """Table function by file format."""
 
 
+ACCESS_MODES = ("automatic", "read_only", "read_write")
+"""The values of access_mode, of which the first means that the file may be written. https://duckdb.org/docs/stable/configuration/overview"""
+
 LONGEST_LINE = 1 << 30
 """Bytes of the longest line that is read from a file."""
 
@@ -264,8 +267,8 @@ class DuckDB(Dialect):
         url.refuse_unknown(("access_mode",))
         path = url.database or ":memory:"
         mode = url.option("access_mode", "read_write" if path == ":memory:" else "read_only").lower()
-        if mode not in ("read_only", "read_write"):
-            raise errors.BadUrl(f"{url}: access_mode={mode} is unknown; use read_only or read_write")
+        if mode not in ACCESS_MODES:
+            raise errors.BadUrl(f"{url}: access_mode={mode} is unknown; use one of {', '.join(ACCESS_MODES)}")
         _check_path(url, path, mode == "read_only")
         try:
             connection = duckdb.connect(path, read_only=mode == "read_only")

@@ -97,7 +97,7 @@ class Settings(Strict):
     @property
     def urls(self) -> dict[tuple[str, ...], str]:
         """All URLs of databases, by where they stand."""
-        found = {("connections", name, "url"): one.url for name, one in self.connections.items()}
+        found: dict[tuple[str, ...], str] = {("connections", name, "url"): one.url for name, one in self.connections.items()}
         found |= {("connections", name, "write", "url"): one.write.url for name, one in self.connections.items() if one.write}
         found |= {("pipelines", name, "tracker", "url"): one.tracker.url for name, one in self.pipelines.items() if one.tracker}
         found |= {("pipelines", name, "master"): one.master for name, one in self.pipelines.items() if one.master.startswith("sc:")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
@@ -54,7 +55,8 @@ def open_files_for_writing(connections: Mapping[str, ConnectionSettings], writte
     for name, one in connections.items() if dialect.OPENS_FILES else ():
         with suppress(BadUrl):  # reported when that connection is used
             if one.database == settings.database:
-                found[name] = one.model_copy(update={"url": f"{one.url}{'&' if '?' in one.url else '?'}access_mode=read_write"})
+                url = re.sub(r"access_mode=[^&]*&?", "", one.url)
+                found[name] = one.model_copy(update={"url": f"{url}{'&' if '?' in url else '?'}access_mode=read_write"})
     return found
 
 

@@ -190,7 +190,11 @@ def test_tables_without_files_are_empty(tmp_path: Path, connect: Callable[[], Se
     [
         ("delta://lake/orders", BadUrl, "write an absolute path with three slashes: delta:///lake/sales"),
         ("delta+s3:///orders", BadUrl, r"write the bucket: delta\+s3://bucket/prefix"),
-        ("delta+s3://b/x?aws_secret_access_key=s", BadUrl, "no option aws_secret_access_key; keys and secrets come from the environment"),
+        (
+            "delta+s3://b/x?aws_secret_access_key=s",
+            BadUrl,
+            "unknown option aws_secret_access_key;.*keys and secrets come from the environment",
+        ),
         ("delta:///no/such/folder", NoSuchObject, "there is no folder /no/such/folder"),
     ],
 )

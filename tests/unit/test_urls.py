@@ -38,7 +38,7 @@ REFUSED = {
 ENGINES_ALONE = {
     "redshift://u:p@h/d?ssl_mode=x": r"unknown option ssl_mode; did you mean sslmode\?",
     "duckdb:///:memory:?threads=4": "unknown option threads; use access_mode",
-    "duckdb:///:memory:?access_mode=rw": "access_mode=rw is unknown; use read_only or read_write",
+    "duckdb:///:memory:?access_mode=rw": "access_mode=rw is unknown; use one of automatic, read_only, read_write",
     "delta:///x?aws_regoin=1": r"unknown option aws_regoin; did you mean aws_region\?",
     "sc://h/?tokn=1": r"unknown option tokn; did you mean token\?",
     "spark://local?maste=local": r"unknown option maste; did you mean master\?",
