@@ -6,6 +6,7 @@ https://spark.apache.org/docs/latest/sql-ref-syntax-qry-select.html
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
@@ -27,6 +28,9 @@ from dialects.url import Url
 
 INTEGER = Kind("integer")
 
+
+CSV_OPTIONS = {"header": "true", "inferSchema": "true", "escape": '"', "multiLine": "true"}
+"""How CSV is read, as DuckDB finds it by itself: a header, types, doubled quotes and lines within quotes."""
 
 FLOOR = Floor("Spark", "4.0", "COLLATE, VARIANT and results read as Arrow tables")
 
@@ -109,6 +113,8 @@ class Spark(Dialect):
             return []  # no table has such a name, but Spark would read parquet.`/path` as files
         sql = self._from(place)
         try:
+            if place.path and place.format == "csv":
+                sql = self._view_of_csv(session, place.path)
             rows = session.query(f"DESCRIBE QUERY SELECT * FROM {sql}" if place.path else f"DESCRIBE TABLE {sql}")
         except errors.NoSuchObject:
             return []
@@ -120,6 +126,16 @@ class Spark(Dialect):
             loose = collation.group(1) if collation and collation.group(1).upper() != "UTF8_BINARY" else None
             columns.append(Column(str(name), str(native), self.kind(str(native)), nullable=True, collation=loose))
         return [Table(sql, tuple(columns), (), int(session.query(f"SELECT COUNT(*) FROM {sql}")[0][0]))]
+
+    def _view_of_csv(self, session: Session, path: str) -> str:
+        """Return the name of a view of CSV files that takes columns and types from them: ``csv.`path``` has texts without names alone.
+
+        All sessions of an application see it. https://spark.apache.org/docs/latest/sql-data-sources-csv.html
+        """
+        name = f"auditor_csv_{hashlib.sha256(path.encode()).hexdigest()[:16]}"
+        options = ", ".join(f"{option} {self.literal(value)}" for option, value in {"path": path, **CSV_OPTIONS}.items())
+        session.execute(f"CREATE OR REPLACE GLOBAL TEMPORARY VIEW {name} USING csv OPTIONS ({options})")
+        return f"global_temp.{self.quote(name)}"
 
     def list_tables(self, session: Session) -> list[TableName]:
         rows = session.query(self.catalogue_query("tables", {}))

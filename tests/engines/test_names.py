@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
+import duckdb
 import pytest
 
+import auditor
 import dialects
 from auditor.config import Audit, ConnectionSettings, TableRef
 from auditor.errors import NoSuchObject
@@ -120,3 +123,37 @@ def test_quoted_path_is_no_way_into_sparks_files(engine: LiveEngine) -> None:
 def test_name_written_by_init_is_read_back() -> None:
     assert quote_parts(ODD) == quoted(ODD)
     assert TableRef(connection="c", table=quote_parts(ODD, "plain")).place == Place((ODD, "plain"))
+
+
+@pytest.mark.parametrize("engine", engine_params("spark"), indirect=True)
+def test_spark_reads_the_header_of_csv_as_duckdb_does(engine: LiveEngine, tmp_path: Path) -> None:
+    text = (
+        'id,name,price,seen\n1,Ann,1.50,2026-01-01\n2,"a ""b"", c",2.25,2026-01-02\n3,"two\nlines",3.75,2026-01-03\n4,\\,0.25,2026-01-04\n'
+    )
+    (tmp_path / "orders.csv").write_text(text)
+    changed = text.replace("Ann", "Anna")
+    (tmp_path / "changed.csv").write_text(changed)
+    there = f"duckdb:///{tmp_path}/empty.duckdb", str(tmp_path / "orders.csv")
+    duckdb.connect(str(tmp_path / "empty.duckdb")).close()
+    report = auditor.audit(there, (engine.url, str(tmp_path / "orders.csv")), key=["id"])
+    assert report.verdict == "match" and report.plan, report.reasons
+    assert [column.name for column in report.plan.columns] == ["id", "name", "price", "seen"]
+    report = auditor.audit(there, (engine.url, str(tmp_path / "changed.csv")), key=["id"])
+    assert report.verdict == "mismatch" and report.differences
+    assert [(one.key["id"], one.columns[0].target) for one in report.differences.named] == [("1", "Anna")]
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+def test_a_name_that_is_ambiguous_within_one_schema_is_asked_for_in_quotes(engine: LiveEngine) -> None:
+    """Its schema, which both have, would not tell them apart."""
+    names = ('"Twice"', '"TWICE"')
+    try:
+        for name in names:
+            tables.execute(
+                engine, f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} (id INTEGER PRIMARY KEY)", f"INSERT INTO {name} VALUES (1)"
+            )
+        report = auditor.audit((engine.url, "twice"), (engine.url, "twice"))
+        assert '"public"."TWICE"' in str(report.reasons) and "write its name in quotes, as in " in str(report.reasons)
+        assert auditor.audit((engine.url, names[0]), (engine.url, names[1])).verdict == "match"
+    finally:
+        tables.execute(engine, *(f"DROP TABLE IF EXISTS {name}" for name in names))
