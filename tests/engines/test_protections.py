@@ -66,6 +66,7 @@ def test_row_level_security_that_applies_is_told(engine: LiveEngine, tmp_path: P
 
 def _shows_what_is_hidden(settings: Settings, sentence: str) -> None:
     """A match of what is left is shown with what was hidden from it, wherever people read it."""
+    assert settings.store
     with closing(open_store(settings.store.url)) as store:
         report = run_audit(settings, "secured", store=store)
         assert report.verdict == "match"

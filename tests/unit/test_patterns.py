@@ -80,8 +80,10 @@ FOUND: list[tuple[Kind, Texts, str]] = [
      "all 40 are the source's without blanks at the ends"),
     (TEXT, [(text, text.encode()[:12].decode(errors="ignore")) for n, name in enumerate(NAMES) if (text := "ä" * (n % 5) + name)],
      "all 40 are the source's cut to 12 bytes"),
-    *((TEXT, [(f"{name} \N{PARTY POPPER}", name + lost) for name in NAMES],
-       "all 40 have ? in place of emoji and other characters of four bytes") for lost in (" ?", " ????")),
+    (TEXT, [(f"{name} \N{PARTY POPPER}", f"{name} ?") for name in NAMES],
+     "all 40 have ? in place of emoji and other characters of four bytes"),
+    (TEXT, [(f"{name} \N{PARTY POPPER}", f"{name} ????") for name in NAMES],
+     "all 40 have ? in place of emoji and other characters of four bytes"),
     (TEXT, [(f"{name} \u4e2d", f"{name} ?") for name in NAMES], "all 40 have ? in place of characters beyond ASCII"),
     (TEXT, [(name, name.replace("a", "\u0430")) for name in NAMES], "all 40 differ only in characters that look alike"),
 ]  # fmt: skip
