@@ -28,7 +28,7 @@ from dialects import HashAlgorithm, Kind
 from dialects.hashes import PIECE_BYTES
 from dialects.kinds import FREE_TEXT_KINDS, KIND_NAMES, Rounding
 
-VERSION = 2
+VERSION = 3
 """Version of canonical texts, of their encoding as row texts, and of the numbers of keys: what was computed under another version is
 never compared with what is computed now. Raise it when any of them changes."""
 
@@ -140,7 +140,9 @@ def _share_same_kind(source: Kind, target: Kind) -> Shared:
     if source.name == "integer":
         return Shared(Kind("integer", unsigned=source.unsigned or target.unsigned), "the same kind")
     if source.name == "json":
-        return Shared(Kind("json"), "documents without blanks; keys in each engine's order, numbers in its spelling")
+        if {source.form, target.form} <= {"printed", "ordered"}:
+            return Shared(Kind("json", form="printed"), "documents as both engines print them, their keys in one order")
+        return Shared(Kind("json"), "documents without blanks")
     return Shared(Kind(source.name, max(source.digits or 0, target.digits or 0) or None), "the same kind")
 
 
@@ -266,7 +268,10 @@ def text(kind: Kind, value: Any) -> str | None:
         case "interval":
             return "{}m{}d{}us".format(*value)
         case "json":
-            return re.sub(r'("(?:[^"\\]|\\.)*")|\s+', lambda token: token.group(1) or "", str(value))
+            bare = re.sub(r'("(?:[^"\\]|\\.)*")|\s+', lambda token: token.group(1) or "", str(value))
+            if kind.form != "printed":
+                return bare
+            return re.sub(r'("(?:[^"\\]|\\.)*")|[,:]', lambda token: token.group(1) or f"{token.group()} ", bare)
         case "char":
             return str(value).rstrip(" ")
         case "network":

@@ -100,7 +100,8 @@ class CanonicalText(TimeText):
             case "interval":
                 return self.interval_text(c, native)
             case "json":
-                return self.json_text(c, native)
+                document = c if kind.form == "text" else self.ordered_json(c, native)
+                return self.printed_json(document, native) if kind.form == "printed" else self.json_text(document, native)
             case "char":
                 return self.unpadded_characters(c, native)
             case "network":
@@ -277,7 +278,19 @@ class CanonicalText(TimeText):
 
         Keys keep the engine's order and numbers its spelling: SQL has no common form of these. Of an array or struct (``native`` is
         ``nested``) the document that ``dialects.nested`` describes, the same on every engine.
+
+        It must take time in proportion to the document's length: where the engine cannot do so, a document keeps its whitespace, and is
+        compared by its value once it was fetched.
         """
+
+    def ordered_json(self, c: str, native: Kind) -> str:
+        """The JSON document with its keys in the order of ``dialects.nested``, and the last of equal ones, if ``native`` has the form
+        ``ordered`` and the engine can do so for that document; otherwise ``c``."""
+        return c
+
+    def printed_json(self, c: str, native: Kind) -> str:
+        """The JSON document in the form ``printed``: one space after each comma and colon. Only of columns of that form, or ``ordered``."""
+        return self.json_text(c, native)
 
     def characters(self, c: str) -> str:
         """The characters of a text, enum or set, unchanged, as text that hashes by its UTF-8 bytes."""

@@ -29,6 +29,10 @@ class Kind:
     ``utf8``, ``short``, ``bytes`` and ``zero_filled`` are facts of a stored column that its catalogue tells, and make no difference between
     kinds: its text is UTF-8 already; no value is longer than 64 KB, so that no text built from one is too long for its server; the
     most bytes that a value has (None: not told); and its numbers are printed with zeros before them.
+
+    ``form`` is of JSON documents. Of a column: ``printed`` if its keys are stored in one order, as MySQL and PostgreSQL's jsonb do, and
+    ``ordered`` if the engine can bring them to it. Of a comparison: ``printed`` if both sides yield that form, a blank after each comma and
+    colon; ``text`` if they keep the order of their keys; empty for documents without blanks.
     """
 
     name: str
@@ -37,6 +41,7 @@ class Kind:
     unsigned: bool = False
     rounding: Rounding = ""
     members: tuple[tuple[str, Kind], ...] = ()
+    form: Literal["", "printed", "ordered", "text"] = ""
     utf8: bool = field(default=False, compare=False)
     short: bool = field(default=False, compare=False)
     bytes: int | None = field(default=None, compare=False)
@@ -45,7 +50,8 @@ class Kind:
     def __str__(self) -> str:
         inside = [str(n) for n in (self.digits, self.scale) if n is not None]
         rounded = f" rounded {self.rounding}" if self.rounding else ""
-        return ("unsigned " if self.unsigned else "") + self.name + (f"({','.join(inside)})" if inside else "") + rounded
+        as_form = f" as {self.form}" if self.form in ("printed", "text") else ""
+        return ("unsigned " if self.unsigned else "") + self.name + (f"({','.join(inside)})" if inside else "") + rounded + as_form
 
     @property
     def is_free_text(self) -> bool:

@@ -152,6 +152,8 @@ class MySQL(MySQLWriting, MySQLText):
         known = super().kind(re.sub(r"\s*\b(unsigned|zerofill)\b", "", plain_type(native), flags=re.IGNORECASE))
         if known and known.name in ("text", "char", "binary"):
             return self._with_facts(known, native)
+        if known and known.name == "json":
+            return dataclasses.replace(known, form="" if self.mariadb else "printed")
         if known is None or known.name not in ("integer", "decimal", "float32", "float64"):
             return known
         unsigned = known == INTEGER and bool(re.match(r"bigint.*unsigned", native, re.IGNORECASE))

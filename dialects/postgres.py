@@ -32,6 +32,11 @@ from dialects.time_text import MICROSECOND
 from dialects.url import LOOPBACK, Url
 from dialects.writing import LineFormat, Loads
 
+ORDERED_JSON, PRINTED_JSON = Kind("json", form="ordered"), Kind("json", form="printed")
+
+NO_JSONB = r"\\u(0000|d[89a-f])|[0-9]{255}|[0-9]e[+-]?[0-9]{4}"
+"""What a document of JSON holds, in any case of letters, that JSONB may refuse. https://www.postgresql.org/docs/current/datatype-json.html"""
+
 WHOLE_UNITS = {0: "second", 3: "milliseconds"}
 """The unit of DATE_TRUNC that keeps so many digits of the seconds."""
 
@@ -118,7 +123,7 @@ class Postgres(PostgresHashes):
         "time": Kind("time"), "time without time zone": Kind("time"),
         "timestamp": Kind("timestamp"), "timestamp without time zone": Kind("timestamp"),
         "timestamp with time zone": Kind("timestamptz"),
-        "uuid": Kind("uuid"), "json": Kind("json"), "jsonb": Kind("json"), "bit": Kind("bit", 1), "bit varying": Kind("bit"),
+        "uuid": Kind("uuid"), "json": ORDERED_JSON, "jsonb": PRINTED_JSON, "bit": Kind("bit", 1), "bit varying": Kind("bit"),
         "inet": Kind("network"), "cidr": Kind("network"), "macaddr": Kind("network"), "macaddr8": Kind("network"),
     }  # fmt: skip
 
@@ -247,6 +252,16 @@ class Postgres(PostgresHashes):
     def network_text(self, c: str) -> str:
         # FORMAT prints as a result would be; a cast adds the length of the prefix to an address, and FORMAT shows NULL as no characters.
         return f"CASE WHEN {c} IS NOT NULL THEN FORMAT('%s', {c}) END"
+
+    def ordered_json(self, c: str, native: Kind) -> str:
+        if native.form != "ordered":
+            return c
+        # JSONB refuses some documents that JSON holds: with U+0000, half a surrogate pair, or numbers of more than 131,072 digits.
+        text = f"CAST({c} AS TEXT)"
+        return f"CASE WHEN {text} ~* '{NO_JSONB}' THEN {text} ELSE CAST(CAST({c} AS JSONB) AS TEXT) END"
+
+    def printed_json(self, c: str, native: Kind) -> str:
+        return f"CAST({c} AS TEXT)"
 
     def json_text(self, c: str, native: Kind) -> str:
         if native.name == "nested":

@@ -30,6 +30,9 @@ from dialects.time_text import BC
 from dialects.url import Url
 from dialects.wire import describe_encryption
 
+LONGEST_STRIPPED = 4096
+"""Bytes of the longest text of a document from which white space is removed."""
+
 
 class Redshift(RedshiftWriting, Postgres):
     """Amazon Redshift."""
@@ -210,7 +213,9 @@ class Redshift(RedshiftWriting, Postgres):
         hidden = f"REPLACE(REPLACE({c}, CHR(92) || CHR(92), CHR(1)), CHR(92) || '\"', CHR(2))"
         bare = f"""REGEXP_REPLACE({hidden}, '[[:space:]]+(?=[^"]*("[^"]*"[^"]*)*$)', '', 1, 'p')"""
         shown = f"REPLACE(REPLACE({bare}, CHR(2), CHR(92) || '\"'), CHR(1), CHR(92) || CHR(92))"
-        return f"CASE WHEN CHARINDEX(CHR(1), {c}) + CHARINDEX(CHR(2), {c}) > 0 THEN {c} ELSE {shown} END"
+        # Looking ahead to the end at each white space takes the square of a document's length, which therefore is limited.
+        kept = f"CHARINDEX(CHR(1), {c}) + CHARINDEX(CHR(2), {c}) > 0 OR OCTET_LENGTH({c}) > {LONGEST_STRIPPED}"
+        return f"CASE WHEN {kept} THEN {c} ELSE {shown} END"
 
     def characters(self, c: str) -> str:
         return c

@@ -71,7 +71,8 @@ def differences(
     """Return the keys whose rows differ, in the order of the source's rows, then the target's.
 
     ``names`` are the key's columns, ``others`` those whose texts the rows hold. Rows of one key are compared as multisets, so
-    that a row loaded twice is an extra one. ``alike`` maps columns with a tolerance to their equality; other texts are compared as such.
+    that a row loaded twice is an extra one. ``alike`` maps columns with a tolerance, or of documents, to their equality; other texts are
+    compared as such.
     """
     result = []
     for key, of_key in _group_by_key(rows).items():
@@ -113,13 +114,13 @@ def merge(parts: Iterable[Difference]) -> list[Difference]:
 
 def remove_tolerated(
     rows: Mapping[Side, Sequence[Row]], others: Sequence[str], alike: Mapping[str, TextEquality]
-) -> tuple[dict[Side, Sequence[Row]], int]:
-    """Return the rows without pairs that differ only within tolerances, and the number of these pairs.
+) -> tuple[dict[Side, Sequence[Row]], list[tuple[Row, Row]]]:
+    """Return the rows without pairs that differ only within tolerances, and these pairs.
 
     A pair is a source's and a target's row of one key whose texts are equal, or count as equal by ``alike``. Of several rows of one key
     as many as possible are paired; beyond MAX_MATCHING they are paired in the order of their texts.
     """
-    paired: set[int] = set()
+    pairs: list[tuple[Row, Row]] = []
     for of_key in _group_by_key(rows).values():
         surplus = _surplus(of_key)
         groups: dict[Key, dict[Side, list[Row]]] = defaultdict(lambda: {side: [] for side in SIDES})
@@ -128,9 +129,9 @@ def remove_tolerated(
                 strict = tuple(text for name, text in zip(others, row.texts, strict=True) if name not in alike)
                 groups[strict][side].append(row)
         for group in groups.values():
-            for source, target in _pair_tolerated(group["source"], group["target"], others, alike):
-                paired |= {id(source), id(target)}
-    return {side: [row for row in rows[side] if id(row) not in paired] for side in SIDES}, len(paired) // 2
+            pairs += _pair_tolerated(group["source"], group["target"], others, alike)
+    paired = {id(row) for pair in pairs for row in pair}
+    return {side: [row for row in rows[side] if id(row) not in paired] for side in SIDES}, pairs
 
 
 def _pair_tolerated(source: list[Row], target: list[Row], names: Sequence[str], alike: Mapping[str, TextEquality]) -> list[tuple[Row, Row]]:

@@ -21,12 +21,13 @@ import dataclasses
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
 from auditor import canonical, config
 from auditor.canonical import FLOATS, Shared
-from auditor.compare import accounting, text_forms
+from auditor.compare import accounting, documents, text_forms
 from auditor.compare.accounting import Row, TextEquality
 from auditor.errors import ColumnRefused
 from auditor.model import SIDES, ColumnDifference, ColumnPlan, Difference, Plan, Side, Tolerance
@@ -137,7 +138,27 @@ def _single_precision(name: str, shared: Shared | None, names: set[str], most: D
 
 
 def notes(plan: Plan) -> list[str]:
-    """Return sentences for a person about the effect of a plan's tolerances."""
+    """Return sentences for a person about the effect of a plan's tolerances, and of documents that are compared by value."""
+    return _notes_of_tolerances(plan) + _notes_of_documents(plan)
+
+
+def _notes_of_documents(plan: Plan) -> list[str]:
+    if not plan.documents:
+        return []
+    listed = ", ".join(plan.documents)
+    if plan.method != "exact":
+        return [
+            f"JSON documents ({listed}) are equal by their values, and the method {plan.method} compares no rows: spellings of a number"
+            " count as different, and where the sides order keys in different ways, the verdict of a difference is unknown; use the method"
+            " exact, or json: text"
+        ]
+    return [
+        f"JSON documents ({listed}) are compared by their values: rows whose documents differ as text are fetched within the limits, and"
+        " what is beyond them is not compared, so that the verdict is unknown unless other rows differ for certain"
+    ]
+
+
+def _notes_of_tolerances(plan: Plan) -> list[str]:
     listed = ", ".join(f"{column.name} {column.tolerance}" for column in plan.columns if column.tolerance)
     if not listed:
         return []
@@ -152,34 +173,83 @@ def notes(plan: Plan) -> list[str]:
     ]
 
 
-def named_differences(plan: Plan, rows: Mapping[Side, Sequence[Row]]) -> tuple[list[Difference], int]:
-    """Return the differences of fetched rows, with readable values, and the number of pairs of rows that are within tolerances."""
-    rest, pairs = remove_tolerated(plan, rows)
+@dataclass(frozen=True, slots=True)
+class Tolerated:
+    """Pairs of rows that differ, and count as equal or may."""
+
+    equal: int = 0
+    """Those within their columns' tolerances, and whose documents have equal values."""
+    undecided: int = 0
+    """Those whose documents differ as text, and were not read to compare their values."""
+
+
+def named_differences(
+    plan: Plan, rows: Mapping[Side, Sequence[Row]], length: int, *, known: bool = False
+) -> tuple[list[Difference], Tolerated]:
+    """Return the differences of fetched rows, with readable values, and the pairs of rows that are none, or may be none.
+
+    Documents are shortened to ``length`` characters, as other values were when they were fetched. ``known`` says that the rows were found
+    to differ before: then documents that are not read are taken to differ still.
+    """
+    rest, pairs = _remove_tolerated(plan, rows, known)
     names = [column.name for column in plan.columns]
     columns = {column.name: column for column in plan.columns}
     masked = {column.name for column in plan.columns if column.masked}
-    differences = accounting.differences(rest, names[: plan.key], names[plan.key :], masked, _text_equalities(plan))
+    each = [
+        accounting.differences(rest, names[: plan.key], names[plan.key :], masked, _text_equalities(plan, strictly))
+        for strictly in ([False, True] if known and plan.documents else [False])
+    ]
+    # Documents that were not read are listed among a row's columns only where nothing else explains the row.
+    differences = [one if one.columns else other for one, other in zip(each[0], each[-1], strict=True)]
+    undecided = sum(any(are_documents_equal(plan, name, *pair) is None for name in plan.documents) for pair in pairs)
     return [
-        dataclasses.replace(one, columns=tuple(_readable_column(c, columns[c.name]) for c in one.columns)) for one in differences
-    ], pairs
+        dataclasses.replace(one, columns=tuple(_readable_column(c, columns[c.name], length) for c in one.columns)) for one in differences
+    ], Tolerated(len(pairs) - undecided, undecided)
 
 
-def remove_tolerated(plan: Plan, rows: Mapping[Side, Sequence[Row]]) -> tuple[Mapping[Side, Sequence[Row]], int]:
-    """Return rows without pairs that differ only within tolerances, and the number of these pairs.
+def _remove_tolerated(
+    plan: Plan, rows: Mapping[Side, Sequence[Row]], known: bool
+) -> tuple[Mapping[Side, Sequence[Row]], list[tuple[Row, Row]]]:
+    """Return rows without pairs that count as equal, and these pairs.
 
-    The rows must be fetched with their columns if the plan has tolerances.
+    The rows must be fetched with their columns if the plan is tolerant.
     """
     if not plan.is_tolerant:
-        return rows, 0
-    return accounting.remove_tolerated(rows, [column.name for column in plan.columns[plan.key :]], _text_equalities(plan))
+        return rows, []
+    return accounting.remove_tolerated(rows, [column.name for column in plan.columns[plan.key :]], _text_equalities(plan, known))
 
 
-def _text_equalities(plan: Plan) -> dict[str, TextEquality]:
-    return {column.name: text_equality(column) for column in plan.columns if column.tolerance}
+def _text_equalities(plan: Plan, known: bool) -> dict[str, TextEquality]:
+    found = {column.name: text_equality(column) for column in plan.columns if column.tolerance}
+    return found | {column.name: _document_equality(column, known) for column in plan.columns if column.by_value}
 
 
-def _readable_column(difference: ColumnDifference, column: ColumnPlan) -> ColumnDifference:
+def _document_equality(column: ColumnPlan, known: bool) -> TextEquality:
+    """Return a predicate: whether documents are equal, or were not read, unless they are ``known`` to differ."""
+
+    def alike(source: str | None, target: str | None) -> bool:
+        equal = _are_equal(column, source, target)
+        return not known if equal is None else equal
+
+    return alike
+
+
+def are_documents_equal(plan: Plan, name: str, source: Row, target: Row) -> bool | None:
+    """Return whether two fetched rows hold equal documents in a column; None where one was not read to its end."""
+    place = next(index for index, column in enumerate(plan.columns) if column.name == name)
+    return _are_equal(plan.columns[place], source.texts[place - plan.key], target.texts[place - plan.key])
+
+
+def _are_equal(column: ColumnPlan, source: str | None, target: str | None) -> bool | None:
+    if column.masked and source != target and None not in (source, target):
+        return None  # of a masked document only its hash is read
+    return documents.are_equal(source, target)
+
+
+def _readable_column(difference: ColumnDifference, column: ColumnPlan, length: int) -> ColumnDifference:
     source, target = (canonical.readable(column.unrounded(side).kind, getattr(difference, side)) for side in SIDES)
+    if column.by_value and not column.masked:
+        source, target = (documents.shortened(text, length) for text in (source, target))
     alike = column.kind.is_free_text and not column.masked
     return ColumnDifference(difference.name, source, target, text_forms.reason(source, target) if alike else "")
 

@@ -15,17 +15,22 @@ MAX_COLUMNS = 5
 
 
 def conclude(
-    comparison: Comparison, differences: Differences | None, jaccard: Jaccard | None, threshold: Threshold
+    comparison: Comparison,
+    differences: Differences | None,
+    jaccard: Jaccard | None,
+    threshold: Threshold,
+    documents: Sequence[str] = (),
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict of a run with its reasons.
 
     ``differences`` are those that were named and rechecked; None for a method that names none. `threshold.judge` compares the threshold
-    with the similarity and with the number of differing rows; rows that were not compared are never allowed by it.
+    with the similarity and with the number of differing rows; rows that were not compared are never allowed by it. ``documents`` are the
+    columns of which unequal texts may be equal JSON documents: rows that were not fetched may differ in nothing else.
     """
     if jaccard is None or not comparison.unequal:
         return comparison.verdict, comparison.reasons
     if differences is None:
-        return _conclude_unnamed(comparison, jaccard, threshold)
+        return _doubt_documents(comparison, documents, *_conclude_unnamed(comparison, jaccard, threshold))
     reasons = [*comparison.reasons[: 1 + (comparison.skipped > 0)], _named_sentence(differences), *_column_sentences(differences)]
     reasons += _uncounted_sentences(differences)
     estimated = differences.partitions["estimated"]
@@ -39,13 +44,15 @@ def conclude(
             " claimed about them; run the audit again, and report a bug if this repeats"
         )
     confirmed = any(getattr(differences, kind) for kind in KINDS)
-    unread = comparison.skipped or differences.unaccounted
+    unread = comparison.skipped or differences.unaccounted or differences.undecided
     judged = within.judge(threshold, within.bounds(comparison, jaccard, differences))
     allowed = judged.verdict is Verdict.MATCH and not unread
     if not estimated and not confirmed and not (differences.unsettled and allowed):
         return _conclude_without_differences(comparison, differences, reasons)
     if allowed:
         return Verdict.MATCH, (*reasons, *judged.reasons)
+    if not confirmed and documents:
+        return _doubt_documents(comparison, documents, judged.verdict, (*reasons, *judged.reasons))
     if not confirmed and _is_changing(differences):
         return Verdict.UNKNOWN, (*reasons, "no difference was confirmed, and estimated partitions cannot be rechecked; run the audit again")
     if judged.verdict is Verdict.MISMATCH:
@@ -54,6 +61,21 @@ def conclude(
         sentence = "confirmed differences are within the threshold, but with unsettled or uncompared rows they may exceed it"
         return Verdict.UNKNOWN, (*reasons, *judged.reasons, sentence)
     return Verdict.UNKNOWN, (*reasons, *judged.reasons)
+
+
+def _doubt_documents(
+    comparison: Comparison, documents: Sequence[str], found: Verdict, reasons: Sequence[str]
+) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the verdict with its reasons, unknown if every row that differs may do so in how documents are written alone."""
+    counts = comparison.rows.values()
+    if found is not Verdict.MISMATCH or not documents or min(counts) != max(counts):
+        return found, tuple(reasons)
+    sentence = (
+        f"rows that were not fetched may differ in nothing but how the JSON documents of {', '.join(documents)} are written, which were not"
+        " compared by their values; use the method exact with larger limits.max_rows_listed and limits.max_seconds, leave these columns out"
+        " (columns: exclude), or compare them as text (json: text)"
+    )
+    return Verdict.UNKNOWN, (*reasons, sentence)
 
 
 def _conclude_unnamed(comparison: Comparison, similar: Jaccard, threshold: Threshold) -> tuple[Verdict, tuple[str, ...]]:
@@ -125,7 +147,8 @@ def _uncounted_sentences(found: Differences) -> list[str]:
         (found.in_flight, "rows are in flight: on the source they are younger than the watermark, or have no time"),
         (found.cleared, "rows differed in the scan and were equal when they were rechecked"),
         (found.vanished, "partitions differed in the scan and were equal when they were read again"),
-        (found.tolerated, "rows differ within the columns' tolerances"),
+        (found.tolerated, "rows differ within the columns' tolerances, or in nothing but how JSON documents are written"),
+        (found.undecided, "rows differ in the text of JSON documents whose values were not compared: masked, or beyond limits.max_seconds"),
     )
     return [f"{count:,} {sentence}" for count, sentence in groups if count]
 
@@ -133,7 +156,7 @@ def _uncounted_sentences(found: Differences) -> list[str]:
 def _conclude_without_differences(comparison: Comparison, found: Differences, reasons: list[str]) -> tuple[Verdict, tuple[str, ...]]:
     if found.unsettled:
         return Verdict.UNKNOWN, (*reasons, "only unsettled differences were found, so nothing is claimed; run the audit again")
-    if comparison.skipped or found.unaccounted:
+    if comparison.skipped or found.unaccounted or found.undecided:
         return Verdict.UNKNOWN, tuple(reasons)
-    equal = "equal within the columns' tolerances" if found.tolerated else "equal"
+    equal = "equal within the columns' tolerances and by the values of documents" if found.tolerated else "equal"
     return Verdict.MATCH, (*reasons, f"every row that was compared is {equal}")

@@ -123,6 +123,8 @@ class Audit(Strict):
     """Which columns are compared, and how."""
     where: Where | None = None
     """Which rows are compared, on both sides."""
+    json_: Literal["value", "text"] = Field("value", alias="json")
+    """How JSON documents are compared: by their values, or as text without blanks, with each engine's order of keys."""
     method: Literal[Method, "auto"] = "exact"
     """``auto`` chooses between exact and minhash by the differences that recent runs found."""
     k: int | None = Field(None, ge=1, le=256)

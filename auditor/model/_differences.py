@@ -147,7 +147,9 @@ class Differences:
     cleared: int = 0
     """Rows that were equal when they were rechecked; not in the counts above."""
     tolerated: int = 0
-    """Pairs of rows that differ only within their columns' tolerances; not in the counts above."""
+    """Pairs of rows that differ only within their columns' tolerances, or in how documents are written; not in the counts above."""
+    undecided: int = 0
+    """Pairs of rows that differ in the text of documents whose values were not compared; not in the counts above."""
     looks: int = 0
     """How many times the differences were rechecked."""
     why: str = ""
@@ -166,7 +168,7 @@ class Differences:
 
     def __bool__(self) -> bool:
         """Return whether anything differs, or may: also where nothing is listed, because the counts and estimates are not capped."""
-        counts = (self.missing, self.extra, self.changed, self.unsettled, self.unaccounted, self.estimated)
+        counts = (self.missing, self.extra, self.changed, self.unsettled, self.unaccounted, self.estimated, self.undecided)
         return any(counts) or bool(self.partitions.get("estimated"))
 
     def __len__(self) -> int:

@@ -135,6 +135,8 @@ class ColumnPlan:
     """Whether values are hidden in results; only their hashes are fetched."""
     tolerance: Tolerance | None = None
     """How far apart values may be and still count as equal."""
+    by_value: bool = False
+    """Whether texts that differ may be the same JSON document, so that rows which differ in them are compared by its value."""
     fine: dict[AnySide, Kind] = field(default_factory=dict)
     """With a tolerance, the kind in which each side's unrounded values are fetched; empty otherwise."""
 
@@ -366,8 +368,21 @@ class Plan:
 
     @property
     def is_tolerant(self) -> bool:
-        """Return whether a column has a tolerance, so that rows must be fetched with their columns to know whether they differ."""
-        return any(column.tolerance for column in self.columns)
+        """Return whether rows must be fetched with their columns to know whether they differ: a column has a tolerance, or is compared by
+        the value of its documents."""
+        return any(column.tolerance or column.by_value for column in self.columns)
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """Return the names of the columns that are compared by the value of their JSON documents."""
+        return tuple(column.name for column in self.columns if column.by_value)
+
+    @property
+    def undecided_documents(self) -> tuple[str, ...]:
+        """Return those of which rows that are not fetched may differ though they are equal: by a method that fetches rows any, by others
+        those whose keys are not in one order on both sides."""
+        every = self.method == "exact"
+        return tuple(column.name for column in self.columns if column.by_value and (every or column.kind.form != "printed"))
 
     @property
     def span(self) -> int:

@@ -230,6 +230,7 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
             case=rule.case,
             null_as=rule.null_as,
             masked=rule.mask or any(masks.are_mentioned(ends[side].masks, written[side]) for side in SIDES),
+            by_value=_is_by_value(requested, audit, rule, name, names, method),
         )
     both = {side: column for side, column in found.items() if column}
     masked = rule.mask or any(column.name.lower() in ends[side].masks for side, column in both.items())
@@ -245,6 +246,8 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
         shared, fine = tolerance.resolve_kinds(name, native, {side: column.native for side, column in both.items()}, allowed)
     else:
         shared = _requested_kind(requested, native, name, both) if requested else _negotiate(native, name, both)
+    if shared.kind.name == "json" and audit.json_ == "text":
+        shared = Shared(Kind("json", form="text"), "the audit says so: documents without blanks, keys in each engine's order")
     check_fraction(shared.kind, name, rule.fraction)
     kind = with_rounding(shared.kind, native, ends["target"].dialect, rule.fraction)
     fine = {side: with_rounding(one, native, ends["target"].dialect, rule.fraction) for side, one in fine.items()}
@@ -263,9 +266,15 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
         masked=masked,
         tolerance=allowed,
         fine=fine,
+        by_value=_is_by_value(kind, audit, rule, name, names, method),
         never_null=tuple(side for side, column in both.items() if not column.nullable and side not in taken_to),
         zones=taken_to,
     )
+
+
+def _is_by_value(kind: Kind, audit: Audit, rule: Override, name: str, names: NameResolver, method: Method) -> bool:
+    """Return whether rows are fetched to compare a column's documents by value: not where their text identifies rows, or is changed."""
+    return kind.name == "json" and audit.json_ == "value" and not rule.case and name not in names.key() and method != "counts"
 
 
 def _check_tolerance(audit: Audit, names: NameResolver, name: str, masked: bool) -> None:

@@ -42,8 +42,10 @@ def _of_side(column: ColumnPlan, side: Side) -> Iterator[Levelled]:
         yield "padded", "blanks at the end are ignored"
     if native.name == "nested":
         yield "ignored", "the order of a struct's fields and the bounds of an array are ignored"
-    elif kind.name == "json":
+    elif kind.name == "json" and not column.by_value:
         yield "ignored", "blanks between the tokens of a document are ignored"
+        if native.form == "ordered" and kind.form != "text":
+            yield "ignored", "the order of a document's keys, and repeated keys but the last, are ignored"
 
 
 def _of_number(kind: Kind, native: Kind) -> Iterator[Levelled]:
@@ -100,6 +102,11 @@ def _by_settings(column: ColumnPlan) -> Iterator[Levelled]:
         )
     if column.null_as is not None:
         yield "ignored", f"NULL and the text {column.null_as!r} count as equal"
+    if column.by_value:
+        yield (
+            "ignored",
+            "of a document's blanks, order of keys, repeated keys but the last, and spelling of numbers and texts nothing is seen",
+        )
     if column.tolerance:
         yield "ignored", f"values up to {column.tolerance} apart count as equal"
         if column.kind.name == "rounded":

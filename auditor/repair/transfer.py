@@ -63,7 +63,7 @@ def plan_transfer(plan: Plan, audit: Audit, target: Dialect) -> Transfer:
 
 
 def _carried(column: ColumnPlan, target: Dialect, audit: Audit, unwritable: dict[str, str]) -> ColumnPlan:
-    plain = dataclasses.replace(column, trim=False, case=None, null_as=None, masked=False, tolerance=None, fine={})
+    plain = dataclasses.replace(column, trim=False, case=None, null_as=None, masked=False, tolerance=None, fine={}, by_value=False)
     if "an expression" in column.types.values():
         unwritable[column.name] = "the audit compares the result of an expression there"
         return plain

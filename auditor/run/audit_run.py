@@ -304,7 +304,7 @@ class AuditRun:
             findings.verdict, findings.reasons = deviations.verdict(findings.comparison, findings.measures)
         else:
             known = findings.comparison, findings.differences, findings.jaccard
-            findings.verdict, findings.reasons = verdict.conclude(*known, self.audit.threshold)
+            findings.verdict, findings.reasons = verdict.conclude(*known, self.audit.threshold, plan.undecided_documents)
         findings.verdict, findings.reasons = found.doubt(findings.verdict, findings.reasons)
         if findings.verdict is Verdict.MISMATCH and plan.watermark and not ladder.is_step(self.audit, plan.method):
             self._doubt_in_flight(plan, findings)

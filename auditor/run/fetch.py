@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from auditor import canonical
+from auditor.compare import documents
 from auditor.compare.accounting import Key, Row
 from auditor.model import NULL_PARTITION, Chunk, ColumnPlan, Partitioning, Plan, RangeDifference, Side, is_shard
 from auditor.sql import key_number, render, row_text
@@ -17,6 +18,7 @@ from auditor.sql.batches import cut_into_batches, number_size
 from auditor.summary import arrays
 from auditor.summary.key_number import POSITIONS
 from dialects import Dialect, Session
+from dialects.kinds import UTF8_BYTES
 
 T = TypeVar("T")
 
@@ -67,6 +69,8 @@ class Fetcher:
     side: Side
     session: Session
     value_length: int
+    document_length: int = documents.INLINE
+    """Characters of a JSON document that is compared by its value, beyond which it is shortened, too."""
 
     def by_key(self, keys: Sequence[int]) -> Iterator[Row]:
         """Yield the rows of these integer keys with the texts of all columns, through the key's index."""
@@ -251,7 +255,10 @@ class Fetcher:
                 yield Row(number, str(digits), tuple(found[:key]), tuple(found[key:]), shard)
 
     def _text(self, column: ColumnPlan, dialect: Dialect) -> str:
-        return row_text.shortened_text(column.unrounded(self.side), self.side, dialect, self.value_length)
+        length = max(self.value_length, self.document_length) if column.by_value else self.value_length
+        if column.by_value and dialect.MAX_TEXT_BYTES is not None:
+            length = min(length, dialect.MAX_TEXT_BYTES // UTF8_BYTES)  # what the engine builds whatever its characters are
+        return row_text.shortened_text(column.unrounded(self.side), self.side, dialect, length)
 
 
 def _is_literal(column: ColumnPlan, text: str | None) -> bool:

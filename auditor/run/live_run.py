@@ -97,7 +97,7 @@ def compare_live(audit: Audit, reader: Reader, plan: Plan, living: Living, align
     if reader.snapshots_broken != broken or reader.unshared:
         raise LiveSummariesUnusable("the target's snapshot was lost while the table was read; run the audit again")
     known = findings.comparison, findings.differences, findings.jaccard
-    findings.verdict, findings.reasons = found.doubt(*verdict.conclude(*known, audit.threshold))
+    findings.verdict, findings.reasons = found.doubt(*verdict.conclude(*known, audit.threshold, plan.undecided_documents))
     _doubt_tolerated(plan, findings)
     reader.end_snapshots()
     living.note_compared(looker.first, moved)

@@ -164,7 +164,9 @@ def _look_at(looker: _Looker, suspects: Sequence[_Suspect]) -> None:
     rows = looker.rows_by_key(keys)
     in_flight = _keys_in_flight(looker.plan, rows)
     young_targets = {row.key for row, age in rows["target"] if age.is_young} - in_flight
-    differences, _ = tolerance.named_differences(looker.plan, {side: [row for row, _ in rows[side]] for side in SIDES})
+    differences, _ = tolerance.named_differences(
+        looker.plan, {side: [row for row, _ in rows[side]] for side in SIDES}, looker.value_length, known=True
+    )
     by_key, states = {_key_of(one): one for one in differences}, _states(rows, keys)
     at = dt.datetime.now(dt.UTC)
     for one, key in zip(suspects, keys, strict=True):
@@ -196,7 +198,7 @@ def _keys_in_flight(plan: Plan, rows: Mapping[Side, Sequence[tuple[Row, Age]]]) 
     young = Counter(row.key for row, age in rows["source"] if age.is_young)
     settled = [row for row, age in rows["source"] if row.key in young and not age.is_young]
     target = [row for row, _ in rows["target"] if row.key in young]
-    over, _ = tolerance.named_differences(plan, {"source": settled, "target": target})
+    over, _ = tolerance.named_differences(plan, {"source": settled, "target": target}, 0, known=True)
     surplus = {_key_of(one): one.rows for one in over}
     return {key for key in young if key not in surplus or (not surplus[key]["source"] and surplus[key]["target"] <= young[key])}
 

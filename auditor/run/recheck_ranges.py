@@ -131,7 +131,7 @@ def look_at_range(looker: Looker, span: RangeSuspect, *, must_stand_still: bool)
         _settle_unlisted(span, now)
     else:
         span.state = "split"
-        return tolerance.named_differences(looker.plan, looker.rows_of_range(span.range))[0]
+        return tolerance.named_differences(looker.plan, looker.rows_of_range(span.range), looker.value_length)[0]
     return []
 
 

@@ -20,6 +20,7 @@ from auditor import canonical
 from auditor.errors import ValueRefused
 from auditor.model import ColumnPlan
 from dialects import Kind
+from dialects.mysql_text import LONGEST_STRIPPED
 
 EXACT = Context(prec=2000)
 
@@ -91,11 +92,18 @@ def _of_kind(texts: pa.Array, column: ColumnPlan) -> pa.Array:
         case "uuid" if native.name == "binary":
             return pc.replace_substring_regex(texts, "^(.{0,8})(.{0,4})(.{0,4})(.{0,4})(.*)$", r"\1-\2-\3-\4-\5")
         case "json":
-            return _each(texts, lambda text: BLANKS.sub(lambda token: token.group(1) or "", text))
+            return texts if kind.form == "printed" else _each(texts, lambda text: _without_blanks(text, native))
         case "char":
             return texts if native.name == "char" else pc.utf8_rtrim(texts, " ")
         case _:
             return texts
+
+
+def _without_blanks(text: str, native: Kind) -> str:
+    """Return a document without blanks, unless MySQL keeps them because it is too long."""
+    if native.form == "printed" and len(text.encode()) > LONGEST_STRIPPED:
+        return text
+    return BLANKS.sub(lambda token: token.group(1) or "", text)
 
 
 def _each(texts: pa.Array, change: Callable[[str], str]) -> pa.Array:

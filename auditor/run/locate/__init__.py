@@ -160,7 +160,12 @@ def _conclude(work: Work, rest: Unresolved) -> Differences:
         extra=tally.counts["extra"],
         changed=tally.counts["changed"],
         exact=not (
-            tally.counted_twice or tally.partitions["estimated"] or tally.vanished or tally.unaccounted or work.aligned.skipped.any()
+            tally.counted_twice
+            or tally.partitions["estimated"]
+            or tally.vanished
+            or tally.unaccounted
+            or tally.undecided
+            or work.aligned.skipped.any()
         ),
         named=tuple(_list.with_columns(work, tally.named.chosen())),
         ranges=tuple(sorted(tally.ranges, key=lambda one: (one.first is None, one.first or 0))),
@@ -168,6 +173,7 @@ def _conclude(work: Work, rest: Unresolved) -> Differences:
         vanished=tally.vanished,
         unaccounted=tally.unaccounted,
         tolerated=tally.tolerated,
+        undecided=tally.undecided,
         why=why,
         estimated=jaccard.estimate_rows(rest, scattered.rows / scattered.one_sided if scattered.one_sided else None),
     )

@@ -17,7 +17,8 @@ from auditor.compare.accounting import Row, hash_words
 from auditor.compare.jaccard import Unresolved
 from auditor.model import SIDES, Difference, DifferenceKind, Look, Side
 from auditor.run.locate import _decode, _list
-from auditor.run.locate._work import Work, compare_rows, place_of
+from auditor.run.locate._rows import compare_rows
+from auditor.run.locate._work import Work, place_of
 from auditor.sql.render import WORD_BITS
 from auditor.summary.field import P
 from auditor.summary.lazy_numpy import np

@@ -15,12 +15,16 @@ from auditor.model import NULL_PARTITION, SIDES, Difference, Side, side_of
 from auditor.run.locate import _slices
 from auditor.run.locate._decode import accounts_for
 from auditor.run.locate._refine import restrict_plan
-from auditor.run.locate._work import Work, compare_rows, group_by_partition
+from auditor.run.locate._rows import compare_rows
+from auditor.run.locate._work import Work, group_by_partition
 from auditor.run.scan import scan
 from dialects import Session
 
 BATCH_ROWS = 50_000
 """About how many rows are listed at once with all their columns."""
+
+DOCUMENT_ROWS = 5_000
+"""About how many where a column holds documents, which are long."""
 
 MAX_WITH_COLUMNS = 1000
 """Changed rows of listed partitions whose columns are fetched."""
@@ -126,7 +130,9 @@ def _batches(work: Work, chosen: Sequence[int]) -> list[list[int]]:
     """
     batches: list[list[int]] = []
     rows = [sum(int(work.aligned.rows[side][index]) for side in SIDES) for index in chosen]
-    most = BATCH_ROWS if work.plan.partitioning.strategy == "range" else max(BATCH_ROWS, sum(rows) // 4)
+    most = DOCUMENT_ROWS if work.plan.documents else BATCH_ROWS
+    if work.plan.partitioning.strategy != "range":
+        most = max(most, sum(rows) // 4)
     room = 0
     for index, size in zip(chosen, rows, strict=True):
         room -= size

@@ -15,7 +15,8 @@ from auditor.connections.reader import Reader
 from auditor.model import Difference, DifferenceKind, Plan, Side
 from auditor.run.locate import _decode
 from auditor.run.locate._as_of import at_position, key_of, symbol_of
-from auditor.run.locate._work import Tally, Work, compare_rows
+from auditor.run.locate._rows import compare_rows
+from auditor.run.locate._work import Tally, Work
 from auditor.summary.field import P
 from auditor.summary.lazy_numpy import np
 

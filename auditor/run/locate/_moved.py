@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from auditor.compare import accounting
 from auditor.compare.ranges import OneSidedRows
 from auditor.model import Difference
-from auditor.run.locate._work import Work, compare_rows, group_by_partition
+from auditor.run.locate._rows import compare_rows
+from auditor.run.locate._work import Work, group_by_partition
 
 
 def count_by_key(work: Work, one_sided: Sequence[OneSidedRows]) -> tuple[list[OneSidedRows], dict[int, list[Difference]]]:

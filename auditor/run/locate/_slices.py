@@ -14,7 +14,8 @@ from auditor.compare import accounting, jaccard
 from auditor.compare.accounting import Row
 from auditor.compare.jaccard import Unresolved
 from auditor.model import NULL_PARTITION, SIDES, Side
-from auditor.run.locate._work import Work, compare_rows
+from auditor.run.locate._rows import compare_rows
+from auditor.run.locate._work import Work
 from auditor.summary.lazy_numpy import np
 
 MAX_PARTITIONS = 4

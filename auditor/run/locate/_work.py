@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from auditor.compare import jaccard, tolerance
+from auditor.compare import jaccard
 from auditor.compare.accounting import Row
 from auditor.compare.comparator import Aligned
 from auditor.compare.ranges import OneSidedRows
@@ -48,6 +48,7 @@ class Tally:
     vanished: int = 0
     unaccounted: int = 0
     tolerated: int = 0
+    undecided: int = 0
     by_time: list[Difference] = field(default_factory=list)
     """Differences found in partitions by time, not yet merged by key nor counted."""
     counted_twice: str = ""
@@ -118,13 +119,6 @@ class Work:
         """Record how partitions (by index) were settled; those of a second scan lie within partitions that are recorded already."""
         for index in () if self.second_scan else indices:
             self.tally.states.setdefault(int(self.aligned.partition[index]), state)
-
-
-def compare_rows(work: Work, rows: Mapping[Side, Sequence[Row]]) -> tuple[list[Difference], int]:
-    """Return the differences of these rows, and how many rows differ within tolerances."""
-    differences, tolerated = tolerance.named_differences(work.plan, rows)
-    work.tally.tolerated += tolerated
-    return differences, tolerated
 
 
 def place_of(plan: Plan, row: Row) -> Place | None:
