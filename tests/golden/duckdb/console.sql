@@ -18,7 +18,7 @@ SELECT
   CAST(SUM((a_hashed_rows.a_v & 1073741823)) AS BIGINT) AS word_1,
   COUNT(*) OVER () AS partition_count,
   SUM(COUNT(*)) OVER () AS total_rows,
-  'orders/v2_2de4889b6d4c/source' AS audit_plan
+  'orders/v3_2de4889b6d4c/source' AS audit_plan
 FROM (
   SELECT
     CAST("id" // 1024 - CASE WHEN "id" % 1024 < 0 THEN 1 ELSE 0 END AS BIGINT) AS a_partition_id,

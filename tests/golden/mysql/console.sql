@@ -19,7 +19,7 @@ SELECT
   CAST(SUM((a_hashed_rows.a_v & 1073741823) + 0e0) AS SIGNED) AS word_1,
   COUNT(*) OVER () AS partition_count,
   SUM(COUNT(*)) OVER () AS total_rows,
-  'orders/v2_bdffb56ed4de/source' AS audit_plan
+  'orders/v3_bdffb56ed4de/source' AS audit_plan
 FROM (
   SELECT
     (`id` DIV 1024 - (`id` % 1024 < 0)) AS a_partition_id,

@@ -20,7 +20,7 @@ SELECT
   CAST(SUM((a_hashed_rows.a_v & CAST(1073741823 AS BIGINT))) AS BIGINT) AS word_1,
   COUNT(*) OVER () AS partition_count,
   SUM(COUNT(*)) OVER () AS total_rows,
-  'orders/v2_2de4889b6d4c/source' AS audit_plan
+  'orders/v3_2de4889b6d4c/source' AS audit_plan
 FROM (
   SELECT
     CAST(CAST("id" AS BIGINT) / CAST(1024 AS BIGINT) - CASE WHEN CAST("id" AS BIGINT) % CAST(1024 AS BIGINT) < 0 THEN 1 ELSE 0 END AS BIGINT) AS a_partition_id,

@@ -20,7 +20,7 @@ SELECT
   CAST(SUM((a_hashed_rows.a_v & 1073741823)) AS BIGINT) AS word_1,
   COUNT(*) OVER () AS partition_count,
   SUM(COUNT(*)) OVER () AS total_rows,
-  'orders/v2_26af8e753dca/source' AS audit_plan
+  'orders/v3_26af8e753dca/source' AS audit_plan
 FROM (
   SELECT
     (`id` DIV 1024 - CASE WHEN `id` % 1024 < 0 THEN 1 ELSE 0 END) AS a_partition_id,
