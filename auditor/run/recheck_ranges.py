@@ -66,6 +66,10 @@ class Looker(Protocol):
     def plan(self) -> Plan:
         """The plan of the run."""
 
+    @property
+    def value_length(self) -> int:
+        """Characters of a value that are shown."""
+
     def sums(self, span: RangeDifference) -> RangeSums:
         """Return the sums of a range."""
 
