@@ -156,6 +156,8 @@ PLACED = ("partition_id", "first_key", "v", "row_count", "k", "x", "kv", "bucket
 @pytest.mark.usefixtures("small_stretches")
 def test_damage_is_found_whatever_columns_are_named(engine: LiveEngine, how: str) -> None:
     more = [name for name in invented_names.dangerous() if name not in PLACED]
+    if engine.name == "spark":  # which takes minutes to insert as many literals
+        more = more[::8]
     check_named(engine, PLACED, how, more)
 
 
