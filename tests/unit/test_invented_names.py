@@ -162,7 +162,7 @@ def find_mistakable(tree: exp.Expr, columns: Sequence[str]) -> list[str]:
 
 
 def _faults(scope: Scope, users: set[str]) -> Iterator[str]:
-    select: exp.Select = scope.expression
+    select = scope.expression
     seen = [set(map(str.casefold, scope.sources)), *(set(map(str.casefold, one.sources)) for one in _outer(scope))]
     tables = [name for name, source in scope.sources.items() if _is_users(source)]
     aliases = {one.alias.casefold() for one in select.expressions if isinstance(one, exp.Alias)}
@@ -261,7 +261,12 @@ def check_names(engine: str, groups: Sequence[tuple[str, ...]]) -> None:
 @pytest.mark.parametrize("engine", dialects.names())
 def test_every_template_that_reads_a_table_is_among_them(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     dialect, used, read = dialects.get(engine), set[str](), sql_templates.load
-    monkeypatch.setattr(sql_templates, "load", lambda name, packages: used.add(name) or read(name, packages))
+
+    def load(name: str, packages: Sequence[str]) -> str:
+        used.add(name)
+        return read(name, packages)
+
+    monkeypatch.setattr(sql_templates, "load", load)
     statements_of(dialect, PLAIN)
     folders = [TEMPLATES, *(TEMPLATES / package.rpartition(".")[2] for package in dialect.template_packages() if "." in package)]
     there = {path.stem for folder in folders for path in folder.glob("*.sql")} - WITHOUT_NAMES - dialect.UNAVAILABLE_TEMPLATES
