@@ -154,6 +154,8 @@ class MySQL(MySQLWriting, MySQLText):
             return self._with_facts(known, native)
         if known and known.name == "json":
             return dataclasses.replace(known, form="" if self.mariadb else "printed")
+        if known and known.name == "year" and "(2)" in native:
+            return Kind("year", digits=2)
         if known is None or known.name not in ("integer", "decimal", "float32", "float64"):
             return known
         unsigned = known == INTEGER and bool(re.match(r"bigint.*unsigned", native, re.IGNORECASE))
@@ -193,6 +195,8 @@ class MySQL(MySQLWriting, MySQLText):
         return dataclasses.replace(self, TIME_ROUNDING="half up" if rounds else "", ROUNDS_TO_DATES=rounds and not self.mariadb)
 
     def as_number(self, c: str, native: Kind) -> str:
+        if native.name == "year" and native.digits:  # MariaDB's YEAR(2), which means a year from 1970 to 2069
+            return f"YEAR(MAKEDATE({c}, 1))"
         return f"({c} + 0)" if native.name in ("bit", "year") else c
 
     def canonical_text(self, kind: Kind, c: str, native: Kind) -> str:

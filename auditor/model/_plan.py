@@ -352,7 +352,8 @@ class Plan:
         column = self.columns[0]
         if column.masked:
             return False
-        whole = column.kind.name == "integer" and not {native.name for native in column.native.values()} - {"integer", "decimal", "year"}
+        # No year: MySQL reads a number beside one as a year of two digits, or as none. A key of years alone has 256 rows at most.
+        whole = column.kind.name == "integer" and not {native.name for native in column.native.values()} - {"integer", "decimal"}
         return self.key == 1 and whole and column.null_as is None  # NULL lies in no key range, and the text for NULL might
 
     @property

@@ -31,6 +31,11 @@ ORDERED_KINDS = frozenset({"integer", "decimal", "year", "date", "timestamp"})
 """Kinds whose values every engine has in the same order, which the further columns of a key must have."""
 
 WHOLE_KINDS = frozenset({"integer", "year"})
+
+BEFORE_YEARS, LAST_YEAR = 1900, 2155
+"""The years of MySQL's YEAR are 0 and those between, which alone it compares with its columns as they are written: 31 beside one means
+2031, and what is beyond the last means something else on each server. https://dev.mysql.com/doc/refman/9.4/en/year.html"""
+
 PLAIN_TEXT = re.compile(r"(text|varchar|char|character|character varying)\b", re.ASCII)
 """Native types of text that an index yields in its order when compared with a literal: citext is none of them."""
 
@@ -51,6 +56,8 @@ def cut_by_key(reader: Reader, plan: Plan, prescan: Prescan, tables: Mapping[Sid
     if not cuts:
         return prescan
     found = replace(prescan, cuts=cuts, digest_rows=most, groups=len(cuts["source"]) - 1)
+    if not all(reader.ask_each(lambda side, session: ascends(replace(plan, prescan=found), side, session)).values()):
+        return prescan
     expected = reader.ask_each(lambda side, session: _estimate_rows(replace(plan, prescan=found), side, session))
     return found if all(_is_even(rows, most) for rows in expected.values()) else prescan
 
@@ -70,7 +77,7 @@ def _is_ordered(plan: Plan, tables: Mapping[Side, Endpoint]) -> bool:
 def _is_cut(column: ColumnPlan, side: Side, dialect: Dialect) -> bool:
     native = column.native[side]
     if _is_whole(column):
-        return True
+        return native.name != "year" or not native.digits
     if native.name in ("text", "char"):
         return bool(PLAIN_TEXT.match(column.types[side])) and (native.name == "text" or bool(native.digits))
     return native.name == "binary" or (native.name == "uuid" and dialect.ORDERS_UUIDS)
@@ -87,6 +94,14 @@ def read_ends(plan: Plan, side: Side, session: Session) -> tuple[str, str] | Non
     return None if least is None or greatest is None else (str(least), str(greatest))
 
 
+def ascends(plan: Plan, side: Side, session: Session) -> bool:
+    """Return whether each row is in one stretch, because none is from a cut on and before an earlier one, by the column's own comparison.
+
+    Some collations order digits by the numbers that they denote, or behind letters.
+    """
+    return not session.query(key_ranges.crossings(plan, side, session.dialect))
+
+
 def place_cuts(plan: Plan, dialects: Mapping[Side, Dialect], ends: Mapping[Side, tuple[str, str] | None]) -> dict[Side, tuple[str, ...]]:
     """Return SQL of the first key of each stretch, ascending, and of the end of the last, by side; empty where keys cannot be cut.
 
@@ -98,7 +113,9 @@ def place_cuts(plan: Plan, dialects: Mapping[Side, Dialect], ends: Mapping[Side,
     column = plan.columns[0]
     if _is_whole(column):
         numbers = [int(end) for pair in found for end in pair]
-        cuts = _cut_evenly(min(numbers), max(numbers)) if max(map(abs, numbers)) < KEYS else []
+        has_years = any(native.name == "year" for native in column.native.values())
+        cut = _cut_years if has_years else _cut_evenly
+        cuts = cut(min(numbers), max(numbers)) if max(map(abs, numbers)) < KEYS else []
         return {side: tuple(str(cut) for cut in cuts) for side in SIDES} if cuts else {}
     forms = {side: _form(pair) for side, pair in ends.items() if pair}
     digits = {len(end.replace("-", "")) for pair in found for end in pair}
@@ -118,6 +135,14 @@ def _cut_evenly(least: int, greatest: int) -> list[int]:
     span = greatest - least + 1
     count = min(STRETCHES, span)
     return [least + span * number // count for number in range(count + 1)]
+
+
+def _cut_years(least: int, greatest: int) -> list[int]:
+    """Return cuts that a YEAR holds, evenly over the years that it holds; rows of its last year may lie beyond all."""
+    first, last = (0 if year <= BEFORE_YEARS else min(year, LAST_YEAR) - BEFORE_YEARS for year in (least, greatest))
+    years = [cut + BEFORE_YEARS if cut else 0 for cut in _cut_evenly(first, last)]
+    held = [year for year in years if year <= LAST_YEAR]
+    return held if len(held) > 1 else []
 
 
 def _form(pair: Sequence[str]) -> tuple[int, ...] | None:

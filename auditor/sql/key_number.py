@@ -85,7 +85,7 @@ def _residue(form: Form, column: ColumnPlan, plan: Plan, side: Side, dialect: Di
     c, native = column.expression[side], column.native[side]
     match form:
         case "whole":
-            return dialect.signed_remainder(c, Q, native)
+            return dialect.signed_remainder(dialect.as_number(c, native), Q, native)
         case "date":
             return dialect.as_bigint(dialect.day_index(c))  # fewer than Q days are in any calendar
         case "uuid":

@@ -7,6 +7,7 @@ the cuts are. So every row is in one stretch, by each engine's own comparison.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import sql_templates
 from auditor.model import Plan, Side, consecutive_ranges
@@ -35,6 +36,17 @@ def stretches(plan: Plan, side: Side, dialect: Dialect) -> list[str]:
         checked(sql_templates.fill(template, {"table": plan.sides[side].table, "where": condition(plan, side, [number])}), dialect)
         for number in range(1, last + 1)
     ]
+
+
+def crossings(plan: Plan, side: Side, dialect: Dialect) -> str:
+    """Return the statement that reads a row for each two neighbouring cuts between which rows lie in the wrong order, each by the index."""
+    key, cuts, template = plan.columns[0].expression[side], _cuts(plan, side), dialect.template("key_crossing")
+    each = [
+        sql_templates.fill(template, {"table": plan.sides[side].table, "key": key, "first": first, "end": end})
+        for end, first in pairwise(cuts)
+    ]
+    checked(each[0], dialect)
+    return "\nUNION ALL\n".join(one.rstrip() for one in each)
 
 
 def condition(plan: Plan, side: Side, numbers: Sequence[int]) -> str:
