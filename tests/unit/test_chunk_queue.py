@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.model import SIDES, Chunk, ColumnPlan, Partitioning, Plan, SidePlan
+from auditor.planning.planner import COLUMN_CHUNK_ROWS
 from auditor.run.chunk_queue import AIM, ChunkQueue
 from dialects import Kind
 
@@ -101,3 +102,59 @@ def test_last_chunks_are_shared_between_two_readers() -> None:
     queue = ChunkQueue.of_plan(plan(0, 99_999, 1, 400_000), "source", connections=2)
     queue.chunk_keys = 400_000
     assert queue.take() == Chunk(end=50_000)
+
+
+def simulate(
+    rows: int, fixed: float, per_key: float, *, limit: float = float("inf"), connections: int = 1
+) -> tuple[list[float], list[int]]:
+    """Read a table of a column store, whose keys are the numbers of its rows, by one statement after another.
+
+    Return the seconds of each, those that took longer than ``limit`` as long as that, and the keys of those that were read.
+    """
+    most = min(rows, COLUMN_CHUNK_ROWS)
+    queue, seconds, keys = ChunkQueue.of_plan(plan(0, rows - 1, 16_384, most), "source", connections), list[float](), list[int]()
+    while (chunk := queue.take()) is not None:
+        spanned = min(rows, chunk.end or rows) - (chunk.first or 0)
+        took = fixed + per_key * spanned
+        seconds.append(min(took, limit))
+        if took <= limit:
+            queue.record_read(chunk, spanned, took)
+            keys.append(spanned)
+        else:
+            assert queue.give_back(chunk, smaller=True), "cut down to a partition"
+    assert sum(keys) == rows
+    return seconds, keys
+
+
+@pytest.mark.parametrize("per_key", [2e-8, 2e-7, 0.0])
+def test_ranges_that_each_cost_a_scan_are_few(per_key: float) -> None:
+    """Chunks that shrank to AIM would be single partitions: 10^8 rows by 8,264 statements of 6 s."""
+    seconds, _ = simulate(10**8, 6.0, per_key)
+    assert len(seconds) <= 12 and sum(seconds) < 1.0 * (len(seconds) * 6 + per_key * 10**8) + 1
+    seconds, _ = simulate(10**8, 6.0, per_key, connections=4)
+    assert len(seconds) <= 16
+
+
+def test_ranges_of_an_index_take_what_is_aimed_at() -> None:
+    seconds, _ = simulate(10**8, 0.01, 1e-6)
+    assert all(one < 2 * AIM for one in seconds[2:]) and len(seconds) < 1.5 * 10**8 * 1e-6 / AIM + 6
+
+
+def test_ranges_that_time_out_are_cut_and_never_grow_again() -> None:
+    seconds, keys = simulate(10**8, 6.0, 1e-6, limit=20.0)
+    assert sum(one == 20.0 for one in seconds) <= 6 and max(keys) <= 14_000_000
+    with pytest.raises(AssertionError, match="cut down to a partition"):  # then the run ends with the timeout
+        simulate(10**7, 30.0, 1e-6, limit=20.0)
+
+
+@given(st.lists(st.floats(0.7, 1.4), min_size=1, max_size=400), st.floats(0, 20), st.floats(1e-8, 1e-5))
+def test_times_that_vary_neither_stop_a_scan_nor_shrink_it_to_partitions(noise: list[float], fixed: float, per_key: float) -> None:
+    queue, statements, total = ChunkQueue.of_plan(plan(0, 10**8 - 1, 16_384, COLUMN_CHUNK_ROWS), "source"), 0, 0.0
+    while (chunk := queue.take()) is not None:
+        spanned = min(10**8, chunk.end or 10**8) - (chunk.first or 0)
+        took = (fixed + per_key * spanned) * noise[statements % len(noise)]
+        queue.record_read(chunk, spanned, took)
+        statements, total = statements + 1, total + took
+    needed = per_key * 10**8
+    assert statements <= 20 + 4 * needed / AIM
+    assert total <= 1.4 * (needed + 20 * fixed + 2 * needed)
