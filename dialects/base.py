@@ -33,6 +33,11 @@ ColumnBatch = list[Sequence[Any]]
 """One batch of a result by columns: a sequence of values per column, all of equal length."""
 
 
+def arrow_columns(batch: Any) -> ColumnBatch:
+    """Return the columns of a batch of Arrow's; a NULL is None, which of a number NumPy would make NaN."""
+    return [column.to_pylist() if column.null_count else column.to_numpy(zero_copy_only=False) for column in batch.columns]
+
+
 class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Writing):
     """One engine. The docstring of the package ``dialects`` says how to add another."""
 

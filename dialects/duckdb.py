@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from dialects import duckdb_settings, errors, nested
-from dialects.base import ColumnBatch, Dialect, Session
+from dialects.base import ColumnBatch, Dialect, Session, arrow_columns
 from dialects.catalogue import Column, HashAlgorithm, Place, Table
 from dialects.floors import Floor
 from dialects.kinds import Kind
@@ -27,7 +27,16 @@ INTEGER = Kind("integer")
 HUGEINT = Kind("decimal", 39, 0)
 """The kind of integers of 128 bits; no decimal of DuckDB has as many digits."""
 
-FILE_READERS = {"parquet": "read_parquet", "csv": "read_csv", "delta": "delta_scan", "iceberg": "iceberg_scan"}
+PARQUET_OPTIONS = "can_have_nan = true"
+"""What every reader of Parquet files says. Their statistics leave NaN out, by which DuckDB would skip rows with one, and expressions over
+them. https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift (Statistics)"""
+
+FILE_READERS = {
+    "parquet": f"read_parquet({{path}}, {PARQUET_OPTIONS})",
+    "csv": "read_csv({path})",
+    "delta": "delta_scan({path})",
+    "iceberg": "iceberg_scan({path})",
+}
 """Table function by file format."""
 
 
@@ -128,7 +137,7 @@ class DuckDB(Dialect):
         reader = FILE_READERS.get(place.format or "parquet")
         if not reader:
             raise errors.NoSuchObject(f"DuckDB cannot read format {place.format}; use one of {', '.join(FILE_READERS)}")
-        source = f"{reader}({self.string_literal(place.path)})"
+        source = reader.format(path=self.string_literal(place.path))
         rows = session.query(f"DESCRIBE SELECT * FROM {source}")
         columns = [Column(str(r[0]), str(r[1]), self.kind(str(r[1])), nullable=True) for r in rows]
         return [Table(source, tuple(columns), (), int(session.query(f"SELECT COUNT(*) FROM {source}")[0][0]))]
@@ -360,7 +369,7 @@ class DuckDBSession(InProcessSession):
         with self._translated():
             for batch in self.connection.sql(sql).to_arrow_reader(65536):
                 self._result_bytes += batch.nbytes
-                yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+                yield arrow_columns(batch)
 
     def cancel(self) -> None:
         self.connection.interrupt()

@@ -251,7 +251,7 @@ class Fetcher:
         columns += more
         for batch in self.session.stream_whole(render.rows(self.plan, self.side, dialect, where, columns), expected):
             for partition, digits, *found in zip(*batch, strict=True):
-                number = None if partition is None or partition != partition else int(partition)  # noqa: PLR0124 - Arrow's NULL
+                number = None if partition is None else int(partition)
                 yield Row(number, str(digits), tuple(found[:key]), tuple(found[key:]), shard)
 
     def _text(self, column: ColumnPlan, dialect: Dialect) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dialects.catalogue import Column
 from dialects.delta.snapshot import EXACT, LakeColumn, Snapshot
+from dialects.duckdb import PARQUET_OPTIONS
 from dialects.kinds import Kind
 
 Query = Callable[[str], Sequence[tuple[Any, ...]]]
@@ -17,7 +18,8 @@ PLACES = ("file_index", "file_row_number")
 
 def reader(paths: Sequence[str], literal: Callable[[str], str]) -> str:
     """Return the table function that reads files by their own columns, and nothing by their folders."""
-    return f"READ_PARQUET([{', '.join(map(literal, paths))}], union_by_name = true, hive_partitioning = false, binary_as_string = false)"
+    options = f"union_by_name = true, hive_partitioning = false, binary_as_string = false, {PARQUET_OPTIONS}"
+    return f"READ_PARQUET([{', '.join(map(literal, paths))}], {options})"
 
 
 def types_in_files(source: str, query: Query) -> Mapping[str, str]:

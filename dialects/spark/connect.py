@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from dialects import errors, session
-from dialects.base import ColumnBatch, Dialect, Session
+from dialects.base import ColumnBatch, Dialect, Session, arrow_columns
 from dialects.floors import Floor
 from dialects.session import text_length
 from dialects.spark import settings
@@ -122,7 +122,7 @@ class ConnectSession(Session):
         table = self._ask(lambda: self.spark.sql(sql).toArrow())
         self._result_bytes += table.nbytes
         for batch in table.to_batches():
-            yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+            yield arrow_columns(batch)
 
     def bytes_received(self) -> int:
         return self._result_bytes

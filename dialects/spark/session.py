@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dialects import errors
-from dialects.base import ColumnBatch, Dialect
+from dialects.base import ColumnBatch, Dialect, arrow_columns
 from dialects.session import InProcessSession, text_length
 from dialects.spark import settings
 
@@ -58,7 +58,7 @@ class SparkSession(InProcessSession):
             table = self.spark.sql(sql).toArrow()
         self._result_bytes += table.nbytes
         for batch in table.to_batches():
-            yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+            yield arrow_columns(batch)
 
     def cancel(self) -> None:
         # The Spark session is not shared, so all its operations may be interrupted. Tags belong to the thread that set them, so a tag
