@@ -176,6 +176,10 @@ class ScanRefused(PlanError):
     """The table is large and no index begins with the key; add one, or write force: true under the connection's limits."""
 
 
+class BudgetSpent(AuditorError):
+    """A run has cost what its audit's budget or a connection's allows, so that nothing is claimed; raise it, or go on with the run."""
+
+
 class ColumnsChanged(AuditorError):
     """A table's columns changed while it was read, so that nothing is claimed about it; run the audit again."""
 

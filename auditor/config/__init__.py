@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from auditor.config._audit import Audit, Columns, Limits, Override, Partition
 from auditor.config._audit_names import is_pattern, select_audits
-from auditor.config._base import DialectSql, PerSide, Sql, parse_duration
+from auditor.config._base import Budget, DialectSql, PerSide, Sql, parse_duration
 from auditor.config._carried import Carrier, find_carriers, why_not_aligned
 from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, SparkCopy, WriteSettings, find_unverified
 from auditor.config._edit import add_audits, set_source
@@ -30,6 +30,7 @@ __all__ = [
     "MIN_KEY",
     "Audit",
     "AuditGroup",
+    "Budget",
     "Carrier",
     "Channel",
     "Columns",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from auditor import canonical
-from auditor.config._base import Duration, Sql, Strict, Where, Zone
+from auditor.config._base import Budget, Duration, Sql, Strict, Where, Zone
 from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Settle, Threshold, ThresholdField, Tolerance
 from auditor.config._service import ScheduleField
 from auditor.config._table import Source, TableRef, check_shards
@@ -138,6 +138,8 @@ class Audit(Strict):
     run over connections, and none in SQL for consoles."""
     limits: Limits = Limits()
     """How much is spent on naming differences."""
+    budget: Budget = Budget()
+    """What a run of the audit may cost on both sides together."""
     hash: Literal["sha256", "md5"] = "sha256"
     """The hash function of rows."""
     encoding: Literal["injective", "published"] = "injective"

@@ -8,7 +8,7 @@ import re
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -85,6 +85,23 @@ class Strict(BaseModel):
     """Base of all settings: an unknown key is an error, and no message repeats a value, which may be a secret."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True)
+
+
+class Budget(Strict):
+    """How much a run may cost. Once it is spent no further statement begins, and the verdict is unknown."""
+
+    seconds: Duration | None = None
+    """Seconds that its statements may take, added up over connections."""
+    statements: int | None = Field(None, ge=1)
+    """Statements that it may run."""
+    bytes: Size | None = None
+    """Bytes that it may receive."""
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Return the given limits by name."""
+        found = {"seconds": self.seconds, "statements": self.statements, "bytes": self.bytes}
+        return {name: limit for name, limit in found.items() if limit is not None}
 
 
 class PerSide(Strict):

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 import dialects
-from auditor.config._base import Duration, Share, Strict, Zone
+from auditor.config._base import Budget, Duration, Share, Strict, Zone
 from auditor.errors import BadUrl, EngineBroken
 from auditor.model import HEARTBEAT_COLUMN, HEARTBEAT_TABLE
 
@@ -72,6 +72,8 @@ class GuestLimits(Strict):
     is read by one process, and other statements as the server is set up."""
     pause_when: PauseWhen | None = None
     """Loads above which no further statement starts."""
+    budget: Budget = Budget()
+    """What a run of an audit may cost on this connection."""
     scan_rows: int = Field(10_000_000, ge=0)
     """Rows above which a table is not scanned by a key that is no index's prefix."""
     force: bool = False

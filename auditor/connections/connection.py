@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -48,16 +48,12 @@ class Connection:
     """
 
     def __init__(
-        self,
-        side: Side,
-        name: str,
-        settings: ConnectionSettings,
-        report: ReportStatus,
-        stopped: threading.Event,
-        patient: bool = True,
+        self, side: Side, name: str, settings: ConnectionSettings, report: ReportStatus, stopped: threading.Event, patient: bool = True
     ) -> None:
         """``stopped`` ends waits and retries; a connection that is not ``patient`` neither waits for the throttle nor retries."""
         self.check_recovered: CheckRecovered = accept_recovered
+        self.spending: Callable[[], AbstractContextManager[None]] = nullcontext
+        """What each statement is run in: it raises BudgetSpent where nothing is left for it."""
         self.side: Side = side
         self.name = name
         self.settings = settings
@@ -242,7 +238,7 @@ class Connection:
 
     def run_once(self, work: Callable[[Session], T], *, fresh: bool = False) -> T:
         """Run ``work`` on the session, behind the throttle; ``fresh`` wraps it in a snapshot of its own unless one is open."""
-        with self.throttled(), self._use:
+        with self.throttled(), self._use, self.spending():
             try:
                 if self._is_given_up:
                     self.session.begin()
@@ -305,7 +301,7 @@ class Connection:
         """Return ``count`` further open connections of this side. Raises errors of the tree."""
         siblings = [Connection(self.side, self.name, self.settings, self._report, self._stopped, self._patient) for _ in range(count)]
         for sibling in siblings:
-            sibling.check_recovered = self.check_recovered
+            sibling.check_recovered, sibling.spending = self.check_recovered, self.spending
         with ThreadPoolExecutor(count, thread_name_prefix=f"{self.side} logs in") as pool:
             tasks = [pool.submit(sibling.open) for sibling in siblings]
         errors = [error for task in tasks if (error := task.exception())]

@@ -13,7 +13,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from auditor.config import ConnectionSettings
+from auditor.config import Budget, ConnectionSettings
+from auditor.connections.budget import Budgets
 from auditor.connections.connection import GOES_ON, Connection
 from auditor.connections.pauses import PauseWatch
 from auditor.connections.waiting import wait_for_first_failure
@@ -53,10 +54,11 @@ class Reader:
         on_progress: OnProgress = ignore_progress,
         *,
         patient: bool = True,
+        budget: Budget | None = None,
     ) -> None:
         """``names`` are the connections of the tables that are read, keys of ``settings``, by side: each shard of a source is one.
 
-        A reader that is not ``patient`` neither waits nor retries.
+        A reader that is not ``patient`` neither waits nor retries. ``budget`` is what may be spent on all sides together.
         """
         self.audit = audit
         self.stopped = threading.Event()
@@ -75,6 +77,10 @@ class Reader:
         self.sides: dict[Side, Connection] = {
             side: Connection(side, names[side], settings[names[side]], self._report_status, self.stopped, patient) for side in names
         }
+        each = {name: settings[name].limits.budget for name in names.values()}
+        budgets = Budgets(audit, budget or Budget(), names, each, self.cost)
+        for side, connection in self.sides.items():
+            connection.spending = partial(budgets.statement, side)
         self._threads: ThreadPoolExecutor | None = None
         """Threads that read both sides while the connections are open; to start new ones for each statement would cost more than it."""
         self._siblings: list[Connection] = []
@@ -189,10 +195,10 @@ class Reader:
             main.process_ids |= sibling.process_ids
             main.snapshots_lost += sibling.snapshots_lost
             main.snapshots_given_up += sibling.snapshots_given_up
+            self._siblings.remove(sibling)
             cost = self._closed_siblings[side]
             self._closed_siblings[side] = replace(cost, statements=cost.statements + sibling.statements, bytes=cost.bytes + received)
             sibling.close()
-            self._siblings.remove(sibling)
         return total
 
     def stop(self) -> None:
@@ -266,10 +272,10 @@ class Reader:
 
     def cost(self, side: Side) -> SideCost:
         """Return what one table that is read has cost so far."""
-        main, closed = self.sides[side], self._closed_siblings[side]
+        closed, read_by = self._closed_siblings[side], [self.sides[side], *(one for one in tuple(self._siblings) if one.side == side)]
         return SideCost(
-            statements=main.statements + closed.statements,
-            bytes=main.received() + closed.bytes,
+            statements=sum(one.statements for one in read_by) + closed.statements,
+            bytes=sum(one.received() for one in read_by) + closed.bytes,
             scan_bytes=self.scan_bytes[side],
             seconds=self.scan_seconds[side],
             server=self._server_times.get(side),

@@ -9,12 +9,13 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from auditor.config import Audit
+from auditor.config import Audit, Budget
 from auditor.connections.reader import Reader
 from auditor.errors import PlanError
 from auditor.model import Chunk, Method, Plan, Side, SidePlan, Slice, parse_time
 from auditor.planning import introspect, key_cuts, planner, prescan, shards, slicing, watermark, zones
 from auditor.planning.columns import Endpoint
+from auditor.planning.cost import budget_notes
 
 
 def build_plan(name: str, audit: Audit, reader: Reader, unequal_shares: Sequence[float] | None = None) -> Plan:
@@ -25,9 +26,18 @@ def build_plan(name: str, audit: Audit, reader: Reader, unequal_shares: Sequence
     """
     tables = introspect.describe_tables(reader, audit)
     plan = finish_plan(draft_plan(name, audit, reader, tables, None, None), audit, reader, tables)
+    plan = replace(plan, notes=(*plan.notes, *budget_notes(plan, _budgets(name, audit, reader))))
     if unequal_shares is None:
         return plan
     return replace(plan, prescan=key_cuts.cut_by_key(reader, plan, prescan.decide(plan, audit, unequal_shares, tables=tables), tables))
+
+
+def _budgets(name: str, audit: Audit, reader: Reader) -> dict[str, tuple[Budget, Sequence[Side]]]:
+    found: dict[str, tuple[Budget, Sequence[Side]]] = {f"the audit {name}": (audit.budget, list(reader.sides))}
+    for side, one in reader.sides.items():
+        whose = f"the connection {one.name}"
+        found[whose] = (one.settings.limits.budget, [*found.get(whose, (None, ()))[1], side])
+    return found
 
 
 def draft_plan(

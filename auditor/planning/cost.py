@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from auditor.config import Budget
 from auditor.model import SIDES, Method, Plan, Side
 from auditor.sql import render
 
@@ -40,6 +41,20 @@ def estimate_cost(plan: Plan, side: Side) -> CostEstimate:
     here = plan.sides[side]
     statements = math.ceil(plan.span / here.chunk_keys) if here.chunk_keys else len(here.chunks)
     return CostEstimate(partitions, partitions * digits, statements)
+
+
+def budget_notes(plan: Plan, budgets: Mapping[str, tuple[Budget, Sequence[Side]]]) -> list[str]:
+    """Return a sentence for each budget, by whose it is, beside what the scans of the sides that share it are expected to need."""
+    notes = []
+    for whose, (budget, sides) in budgets.items():
+        costs = [estimate_cost(plan, side) for side in sides]
+        expected = {"statements": sum(cost.statements for cost in costs), "bytes": sum(cost.bytes for cost in costs)}
+        said = [
+            f"{limit:,.0f} {what}{f' (the scan is expected to need {expected[what]:,})' if what in expected else ''}"
+            for what, limit in budget.limits.items()
+        ]
+        notes += [f"budget of {whose}: {', '.join(said)}; a run that costs more is unknown"] if said else []
+    return notes
 
 
 def max_decodable_per_million(plan: Plan) -> float | None:

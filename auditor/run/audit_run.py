@@ -108,12 +108,9 @@ class AuditRun:
         self.earlier = earlier
         self.slice = slice
         self.has_own_reader = reader is None
-        self.reader = reader or Reader(
-            name,
-            {side: table.connection for side, table in audit.places.items()},
-            connections,
-            _both(checkpoint.save_progress, on_progress),
-        )
+        names = {side: table.connection for side, table in audit.places.items()}
+        progress = _both(checkpoint.save_progress, on_progress)
+        self.reader = reader or Reader(name, names, connections, progress, budget=audit.budget)
         self.plan: Plan | None = earlier.plan
         self.findings: Findings | None = None
         self.steps: list[Step] = []

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
+import dialects
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import Report, Verdict
 from auditor.run import audit_run
@@ -58,3 +59,16 @@ def test_spark_reads_it_too(engine: LiveEngine, tmp_path: Path, more: dict[str, 
     pq.write_table(rows(), tmp_path / "t.parquet")
     report = run(tmp_path, ConnectionSettings(url=engine.url), {"table": str(tmp_path / "t.parquet")}, **more)
     assert report.verdict is Verdict.MATCH, report.reasons
+
+
+def test_null_and_nan_of_numbers_are_told_apart_in_what_is_streamed(tmp_path: Path) -> None:
+    """A dump is written from such batches."""
+    session = dialects.connect(f"duckdb:///{tmp_path / 'empty.duckdb'}?access_mode=read_write")
+    try:
+        statement = "SELECT v, CAST(v AS FLOAT) AS f FROM (VALUES (1.5), (CAST('nan' AS DOUBLE)), (NULL)) AS held(v)"
+        for column in next(iter(session.stream(statement))):
+            assert (column[0], math.isnan(column[1]), column[2]) == (1.5, True, None)
+        whole = next(iter(session.stream("SELECT n FROM (VALUES (9007199254740993), (NULL)) AS held(n)")))[0]
+        assert list(whole) == [9007199254740993, None]
+    finally:
+        session.close()
