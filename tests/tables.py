@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import dialects
+from auditor.planning import zones
 from auditor.sql.value_literal import value_literal
 from dialects import Kind, Session
 from tests import lake
@@ -15,6 +18,8 @@ from tests.live import LiveEngine
 
 ROWS = 500
 """Number of rows per INSERT."""
+
+EPOCH = dt.datetime(1970, 1, 1)
 
 
 @contextmanager
@@ -102,3 +107,28 @@ def query(engine: LiveEngine, sql: str) -> list[tuple[Any, ...]]:
         return session.query(sql)
     finally:
         session.close()
+
+
+def load_zones(engine: LiveEngine, names: Sequence[str]) -> None:
+    """Give a MySQL server the rules of zones; the other engines have theirs."""
+    if engine.dialect != "mysql":
+        return
+    for name in names:
+        number = 9_000 + int(hashlib.sha256(name.encode()).hexdigest()[:5], 16)
+        seconds = [(at, round((shown - at).total_seconds())) for at, shown in zones.clocks(name).items()]
+        offsets = sorted({offset for _, offset in seconds})
+        begins = [(0, seconds[0][1]), *(
+            (round((at - EPOCH).total_seconds()), offset) for (_, last), (at, offset) in pairwise(seconds) if offset != last
+        )]  # fmt: skip
+        kinds = ", ".join(f"({number}, {index}, {offset}, 0, '')" for index, offset in enumerate(offsets))
+        changes = ", ".join(f"({number}, {at}, {offsets.index(offset)})" for at, offset in begins)
+        execute(
+            engine,
+            f"DELETE FROM mysql.time_zone_name WHERE Name = '{name}'",
+            *(f"DELETE FROM mysql.time_zone{part} WHERE Time_zone_id = {number}" for part in ("", "_transition", "_transition_type")),
+            f"INSERT INTO mysql.time_zone (Time_zone_id, Use_leap_seconds) VALUES ({number}, 'N')",
+            f"INSERT INTO mysql.time_zone_name (Name, Time_zone_id) VALUES ('{name}', {number})",
+            "INSERT INTO mysql.time_zone_transition_type (Time_zone_id, Transition_type_id, `Offset`, Is_DST, Abbreviation)"
+            f" VALUES {kinds}",
+            f"INSERT INTO mysql.time_zone_transition (Time_zone_id, Transition_time, Transition_type_id) VALUES {changes}",
+        )

@@ -54,7 +54,8 @@ def draft_plan(
 
     plan = shards.draft(name, audit, tables, method, clock)
     if any(column.zones for column in plan.columns):
-        reader.ask_each(lambda side, session: zones.check_known(plan, side, session))
+        said = reader.ask_each(lambda side, session: zones.check_known(plan, side, session))
+        plan = replace(plan, notes=(*plan.notes, *(note for notes in said.values() for note in notes)))
     if audit.settle:
         plan = watermark.settle(plan, audit, reader, tables)
     return slicing.restrict(plan, slice, audit, tables) if slice else plan

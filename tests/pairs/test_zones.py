@@ -18,7 +18,6 @@ from tests.live import LiveEngine, LivePair, chosen_pairs
 BERLIN = ZoneInfo("Europe/Berlin")
 STEPS = [dt.timedelta(minutes=7 * n) for n in range(-20, 20)]
 SET_FORWARD, SET_BACK = (dt.datetime(2025, month, day, 1, tzinfo=dt.UTC) for month, day in ((3, 30), (10, 26)))
-SUMMER_2001, WINTER_2001 = (dt.datetime(2001, month, day, 1, tzinfo=dt.UTC) for month, day in ((3, 25), (10, 28)))
 MOMENTS = [
     *(SET_FORWARD + step for step in STEPS),
     *(SET_BACK + step for step in STEPS),
@@ -29,23 +28,9 @@ NAIVE, AWARE = Kind("timestamp", scale=6), Kind("timestamptz", scale=6)
 
 def load_zone(engine: LiveEngine) -> None:
     """Give a MySQL server what its tables need of Berlin, if they are empty; the other engines know every zone."""
-    if engine.dialect != "mysql" or engine.name in _LOADED:
-        return
-    _LOADED.add(engine.name)
-    begins = [(0, 1), *((int(at.timestamp()), kind) for at, kind in ((SUMMER_2001, 2), (WINTER_2001, 1), (SET_FORWARD, 2), (SET_BACK, 1)))]
-    transitions = ", ".join(f"(9001, {at}, {kind})" for at, kind in begins)
-    tables.execute(
-        engine,
-        "DELETE FROM mysql.time_zone_name WHERE Name = 'Europe/Berlin'",
-        "DELETE FROM mysql.time_zone WHERE Time_zone_id = 9001",
-        "DELETE FROM mysql.time_zone_transition WHERE Time_zone_id = 9001",
-        "DELETE FROM mysql.time_zone_transition_type WHERE Time_zone_id = 9001",
-        "INSERT INTO mysql.time_zone (Time_zone_id, Use_leap_seconds) VALUES (9001, 'N')",
-        "INSERT INTO mysql.time_zone_name (Name, Time_zone_id) VALUES ('Europe/Berlin', 9001)",
-        "INSERT INTO mysql.time_zone_transition_type (Time_zone_id, Transition_type_id, `Offset`, Is_DST, Abbreviation)"
-        " VALUES (9001, 1, 3600, 0, 'CET'), (9001, 2, 7200, 1, 'CEST')",
-        f"INSERT INTO mysql.time_zone_transition (Time_zone_id, Transition_time, Transition_type_id) VALUES {transitions}",
-    )
+    if engine.name not in _LOADED:
+        _LOADED.add(engine.name)
+        tables.load_zones(engine, ["Europe/Berlin"])
 
 
 _LOADED: set[str] = set()
