@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import copies, cost, data, duel, live, load, measurements, mending, process, ratios, road, stream
+from benchmarks import copies, cost, data, duel, live, load, measurements, mending, process, ratios, road, shuffled, stream
 from benchmarks.auditor_tool import Auditor, AuditorWithoutPrescan
 from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
@@ -19,7 +19,7 @@ from benchmarks.rivals import DATA_DIFF, RELADIFF, RELADIFF_2, DataValidation, P
 from benchmarks.servers import Servers, open_servers
 from tests.servers._process import Unavailable
 
-PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream", "road", "live", "repair")
+PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream", "road", "live", "shuffled", "repair")
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")
 DIRECTORY = Path(__file__).parent
 
@@ -39,7 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = Results(
         process.describe_machine(), calls=[f"{when}, {process.load_average()}: `{command}`; {measured}, up to {repeat} runs each"]
     )
-    tools = _available_tools(options.tools, results) if set(parts) - {"cost", "ratios", "load", "stream", "road", "live", "repair"} else []
+    tools = (
+        _available_tools(options.tools, results)
+        if set(parts) - {"cost", "ratios", "load", "stream", "road", "live", "shuffled", "repair"}
+        else []
+    )
     results.tools = {tool.name: tool.about for tool in tools}
     with tempfile.TemporaryDirectory(prefix="auditor-bench-") as scratch, open_servers() as servers:
         directory = Path(scratch)
@@ -71,12 +75,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for pair in live.PAIRS:
                     if not options.engines or pair.partition("-")[0] in options.engines:
                         results.lives.append(live.measure(servers, pair, rows, repeat))
+            if "shuffled" in parts:
+                results.shuffled += shuffled.measure(rows, directory)
             if "repair" in parts:
                 _run_repair(results, servers, sizes["repair"], rows, repeat, options.scenarios)
         finally:
             results.servers = servers.versions()
             _write(results, output)
     wrong = any(load_result.errors for load_result in results.loads)
+    wrong |= any(not one.is_right for one in results.shuffled)
     wrong |= any(one.why or one.verdict not in ("match", "") for one in results.copies if one.road in copies.OURS)
     wrong |= any(one.why or one.wrong for one in results.mended if one.tool == mending.OURS)
     return int(wrong or any(row.tool == Auditor.name and (row.why or "WRONG" in row.verdict) for row in [*results.duels, *results.growth]))

@@ -19,6 +19,7 @@ from benchmarks.mending import Mended
 from benchmarks.ratios import Ratios
 from benchmarks.results import Results
 from benchmarks.road import Road
+from benchmarks.shuffled import ShuffledCost
 from benchmarks.stream import Stream
 from benchmarks.wire import Traffic
 
@@ -48,6 +49,7 @@ def merge(results: Results, directory: Path) -> Results:
         streams=list({stream.engine: stream for stream in (*before.streams, *results.streams)}.values()),
         roads=list({(road.engine, road.targets): road for road in (*before.roads, *results.roads)}.values()),
         lives=list({(one.pair, one.rows): one for one in (*before.lives, *results.lives)}.values()),
+        shuffled=list({(one.order, one.rows): one for one in (*before.shuffled, *results.shuffled)}.values()),
         copies=list({(one.target, one.road, one.rows): one for one in (*before.copies, *results.copies)}.values()),
         mended=list({(one.tool, one.table): one for one in (*before.mended, *results.mended)}.values()),
         loads=list({(load.pair, load.rows, load.store, load.pause): load for load in (*before.loads, *results.loads)}.values()),
@@ -64,6 +66,7 @@ def read(directory: Path) -> Results:
     results.roads = [Road(**road) for road in values.get("roads", ())]
     results.loads = [Load(**load) for load in values.get("loads", ())]
     results.lives = [LiveCost(**one) for one in values.get("lives", ())]
+    results.shuffled = [ShuffledCost(**one) for one in values.get("shuffled", ())]
     results.copies = [Copy(**one) for one in values.get("copies", ())]
     results.mended = [Mended(**one) for one in values.get("mended", ())]
     for part in ("duels", "growth", "threads"):

@@ -18,6 +18,7 @@ from benchmarks.plots import write_dot_plot
 from benchmarks.ratios import BASE, Ratios
 from benchmarks.road import GROUP_NAMES, LATENCIES, Road
 from benchmarks.servers import CONDITIONS
+from benchmarks.shuffled import ShuffledCost
 from benchmarks.stream import DECODED, OTHER, Stream
 
 OURS = "auditor"
@@ -69,6 +70,9 @@ the commit of one row to where a query of PostgreSQL sees it, of {LATENCIES} row
 Memory is the PSS of all processes at the moment when together they had most, CPU time that of each group from the start to the last row.
 Beside it, mysql-replication with an upsert for each row and a commit for each transaction of the source.
 """
+SHUFFLED_NOTES = """Two equal tables of DuckDB, read in ranges of the key: statements of both sides, and seconds of the slower
+side's scan, beside one statement a side. Ranges of tables below 10^8 rows, and the seconds that are aimed at, are smaller in proportion."""
+
 LIVE_NOTES = f"""\
 An audit by `method: exact` of a table of ten columns in which nothing differs, with `summaries: live` and without, both with a pre-scan
 where the audit decides on one after runs that matched. They take turns
@@ -97,6 +101,7 @@ class Results:
     streams: list[Stream] = field(default_factory=list)
     roads: list[Road] = field(default_factory=list)
     lives: list[LiveCost] = field(default_factory=list)
+    shuffled: list[ShuffledCost] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     mended: list[Mended] = field(default_factory=list)
     servers: dict[str, str] = field(default_factory=dict)
@@ -145,6 +150,8 @@ class Results:
             parts += ["## From the binary log to merged tables", ROAD_NOTES, _road_table(self.roads)]
         if self.lives:
             parts += ["## Audits by live summaries", LIVE_NOTES, _live_table(self.lives)]
+        if self.shuffled:
+            parts += ["## Keys in another order than rows", SHUFFLED_NOTES, _shuffled_table(self.shuffled)]
         if self.copies:
             parts += [
                 "## Tables copied anew",
@@ -275,6 +282,22 @@ def _memory_of(group: str) -> Callable[[Road], str]:
 
 def _cpu_of(group: str) -> Callable[[Road], str]:
     return lambda road: f"{road.cpu[group]:.0f}" if group in road.cpu else ""
+
+
+def _shuffled_table(found: Sequence[ShuffledCost]) -> str:
+    head = ["rows are stored", "rows", "statements", "seconds", "one scan", "of one scan"]
+    body = [
+        [
+            one.order,
+            f"{one.rows:,}",
+            f"{one.statements:,}",
+            f"{one.seconds:.2f}",
+            f"{one.one_scan:.2f}",
+            f"{one.seconds / one.one_scan:.1f}",
+        ]
+        for one in found
+    ]
+    return _table(head, body)
 
 
 def _live_table(lives: Sequence[LiveCost]) -> str:
