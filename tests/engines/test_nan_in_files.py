@@ -27,7 +27,7 @@ def rows(damaged: bool = False) -> pa.Table:
 
 
 def run(tmp_path: Path, target: ConnectionSettings, table: Any, **more: Any) -> Report:
-    file = tmp_path / "source.duckdb"
+    file = tmp_path / "nan.duckdb"
     if not file.exists():
         with duckdb.connect(str(file)) as connection:
             held = rows()
@@ -53,6 +53,7 @@ def test_nan_that_statistics_leave_out_is_read(tmp_path: Path, how: str, more: d
         assert report.verdict is (Verdict.MISMATCH if damaged else Verdict.MATCH), report.reasons
 
 
+@pytest.mark.closes_files
 @pytest.mark.parametrize("engine", engine_params("spark"), indirect=True)
 @pytest.mark.parametrize("more", [{}, {"where": "v > 100"}, {"where": "f > 100"}], ids=str)
 def test_spark_reads_it_too(engine: LiveEngine, tmp_path: Path, more: dict[str, Any]) -> None:
