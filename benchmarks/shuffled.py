@@ -62,7 +62,7 @@ def measure(rows: int, directory: Path) -> list[ShuffledCost]:
 
 
 def _run(file: Path) -> Report:
-    connections = {side: ConnectionSettings(url=f"duckdb:///{file}") for side in SIDES}
+    connections: dict[str, ConnectionSettings] = {side: ConnectionSettings(url=f"duckdb:///{file}") for side in SIDES}
     sides = {side: {"connection": side, "table": side} for side in SIDES}
     return audit_run.run("shuffled", Audit.model_validate({**sides, "key": ["id"], "prescan": False}), connections)
 

@@ -5,7 +5,7 @@ Each test has one wide table on either side, whose rows differ in one column eac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -29,7 +29,7 @@ class Pair:
     other: str
 
 
-def audit_of(columns: dict[str, object] | None = None, **settings: object) -> Audit:
+def audit_of(columns: Mapping[str, object] | None = None, **settings: object) -> Audit:
     sides = {side: {"connection": side, "table": f"peculiar_{side}"} for side in ("source", "target")}
     return Audit.model_validate({**sides, "key": ["id"], "columns": columns or {}, **settings})
 
