@@ -166,6 +166,7 @@ class PointedSession(DeltaSession):
     def _replaced(self, name: str, table: PointedTable, rows: str, condition: str, marks: Mapping[str, int]) -> Pointer:
         """Write the rows of a SELECT, and what stays of the files that had such rows, and return the pointer that lists them."""
         pointer, quote = table.pointer, self.dialect.quote
+        view.refuse_taken_names(name, pointer.columns, view.PLACES)
         given = {str(row[0]).lower() for row in self._query_here(f"DESCRIBE {rows}")}
         sources = {one: f"r.{quote(one)}" if one.lower() in given else "NULL" for one in pointer.columns}
         values = ", ".join(f"CAST({sources[one]} AS {native}) AS {quote(one)}" for one, native in pointer.columns.items())
@@ -243,6 +244,7 @@ class PointedSession(DeltaSession):
     def _merged(self, name: str, table: PointedTable, commit: Commit) -> Pointer:
         """Write the files that have changed rows anew, with the new rows, and return the pointer that lists them."""
         pointer, quote = table.pointer, self.dialect.quote
+        view.refuse_taken_names(name, pointer.columns, (*view.PLACES, view.OPERATION))
         key = ", ".join(map(quote, commit.key))
         counts = f"COUNT(*), COUNT(DISTINCT ({key})), COUNT(*) FILTER (auditor_op = 'i')"
         [(rows, keys, new)] = self._query_here(f"SELECT {counts} FROM {commit.changes}")

@@ -138,6 +138,7 @@ class DeltaSession(DuckDBSession, Committing):
 
     def commit(self, commit: Commit) -> bool:
         with self._writing(self.name_of(commit.table)) as name:
+            view.refuse_taken_names(name, commit.columns, (view.OPERATION,))
             columns = ", ".join(self.dialect.quote(one) for one in ("auditor_op", *commit.columns))
             changes = self.arrow(f"SELECT {columns} FROM {commit.changes}")
             return commits.commit_changes(lambda: self.open_version(name), name, changes, commit)
@@ -147,6 +148,7 @@ class DeltaSession(DuckDBSession, Committing):
         opened = self.open(name)
         if opened is None:
             raise errors.NoSuchObject(f"{name}: there is no such table any more")
+        view.refuse_taken_names(name, (column.name for column in opened.snapshot.columns), (view.OPERATION,))
         before = self.dialect.quote(BEFORE)
         super().execute(f"CREATE TEMPORARY TABLE {before} AS SELECT * FROM {table} WHERE {condition}")
         super().execute(f"DROP VIEW {table}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from dialects import errors
 from dialects.catalogue import Column
 from dialects.delta.snapshot import EXACT, LakeColumn, Snapshot
 from dialects.duckdb import PARQUET_OPTIONS
@@ -14,6 +15,16 @@ Query = Callable[[str], Sequence[tuple[Any, ...]]]
 
 PLACES = ("file_index", "file_row_number")
 """DuckDB's own columns that say where a row stands; a table's column of such a name hides them."""
+
+OPERATION = "auditor_op"
+"""The column of a commit's changes that says what becomes of a row."""
+
+
+def refuse_taken_names(name: str, columns: Iterable[str], taken: Collection[str]) -> None:
+    """Raise StatementRefused if a table to be written has a column with one of the names that writing it needs."""
+    for column in columns:
+        if column.lower() in taken:
+            raise errors.StatementRefused(f"{name} has a column {column}, a name that writing this table needs; rename the column")
 
 
 def reader(paths: Sequence[str], literal: Callable[[str], str]) -> str:

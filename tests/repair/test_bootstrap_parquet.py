@@ -9,11 +9,12 @@ from typing import Any
 import duckdb
 import pytest
 
+import dialects
 from auditor.connections.writer import open_patch_session
 from auditor.errors import StatementRefused
 from auditor.model import Verdict
 from auditor.service import bootstraps
-from dialects.committing import Committing
+from dialects.committing import Commit, Committing
 from dialects.delta.pointer import Pointer, pointer_of
 from tests.live import LiveEngine
 from tests.repair import small
@@ -61,3 +62,18 @@ def test_a_row_outside_of_what_is_replaced_is_refused(both: Small) -> None:
         assert isinstance(session, Committing)
         session.replace_rows('"t"', "SELECT 99 AS id, 'x' AS v", '"id" < 50', {}, {})
     assert rows(both) == before
+
+
+@pytest.mark.parametrize("taken", ["file_index", "File_Row_Number", "auditor_op"])
+def test_a_column_with_a_name_that_writing_needs_is_refused(tmp_path: Path, taken: str) -> None:
+    """It would say in which files rows stand, so that others were written anew than those that a commit changes."""
+    (tmp_path / "lake").mkdir()
+    url = dialects.parse_url(f"parquet://{tmp_path}/lake")
+    dialect = dialects.by_scheme("parquet")
+    with closing(dialect.connect(dialect.write_url(url), 60)) as session:
+        assert isinstance(session, Committing)
+        session.make_table('"t"', f'CREATE TABLE "t" ("id" BIGINT, "{taken}" BIGINT)')
+        session.execute(f'CREATE TEMPORARY TABLE changes AS SELECT \'i\' AS auditor_op, 1 AS "id", 2 AS "{taken}_"')
+        commit = Commit('"t"', "changes", ["id"], ["id"], {}, {})
+        with pytest.raises(StatementRefused, match="rename the column"):
+            session.commit(commit)
