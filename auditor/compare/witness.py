@@ -21,7 +21,7 @@ from auditor.summary import measures
 from auditor.summary.arrays import Summaries
 from auditor.summary.field import P
 from auditor.summary.key_number import bucket_of, key_number, position_of
-from auditor.summary.row_bytes import NEXT_COLUMN, NULL_VALUE, is_closed
+from auditor.summary.row_bytes import NEXT_COLUMN, NEXT_ROW, NULL_VALUE, is_closed
 
 Texts = tuple[str | None, ...]
 """The canonical texts of a row's columns, in plan order; None for NULL."""
@@ -83,15 +83,15 @@ def row_hash(plan: Plan, texts: Texts) -> str:
     return canonical.row_hash(salt + canonical.row_text(whole), plan.hash)
 
 
-def bytes_hash(plan: Plan, texts: Texts) -> str:
-    """Return the SHA-256 of a row as a pre-scan hashes its bytes, in hexadecimal digits."""
+def row_bytes(plan: Plan, texts: Texts) -> bytes:
+    """Return the bytes of a row that a pre-scan hashes."""
     parts = [plan.salt.encode()] if plan.salt else []
     for closed, some in groupby(zip(plan.columns, texts, strict=True), lambda one: is_closed(one[0])):
         if closed:
             parts.append(canonical.BAR.join(text or "" for _, text in some).encode())
         else:
             parts += [_bytes(column, text) for column, text in some]
-    return hashlib.sha256(NEXT_COLUMN.join(parts)).hexdigest()
+    return NEXT_COLUMN.join(parts)
 
 
 def _bytes(column: ColumnPlan, text: str | None) -> bytes:
@@ -112,7 +112,7 @@ def expected(plan: Plan, rows: Sequence[Texts]) -> Seen:
     found: Seen = {"rows": len(rows)}
     if (places := _partitions(plan, rows)) is not None:
         found["partitions"] = places
-    hashed = [bytes_hash(plan, texts) if plan.hashes_bytes or plan.digest_rows else row_hash(plan, texts) for texts in rows]
+    hashed = _hashes(plan, rows)
     if plan.method == "minhash":
         return {**found, "words": [sum(canonical.word(one, 8 * number + 1, 8) for one in hashed) for number in range(4)]}
     count = DIGEST_WORDS if plan.digest_rows else plan.bits // 60
@@ -139,6 +139,16 @@ def read(plan: Plan, summaries: Summaries) -> Seen:
     if plan.method == "exact":
         found["power sums"] = [sum(map(int, column)) % P for column in summaries.syndromes.T.tolist()]
     return found
+
+
+def _hashes(plan: Plan, rows: Sequence[Texts]) -> list[str]:
+    """Return the hashes whose words are summed: of rows, or of stretches that hold rows whose keys are integers, or that hold one row."""
+    if not plan.digest_rows:
+        return [hashlib.sha256(row_bytes(plan, texts)).hexdigest() if plan.hashes_bytes else row_hash(plan, texts) for texts in rows]
+    stretches: dict[int, list[Texts]] = {}
+    for texts in rows if len(rows) == 1 else sorted(rows, key=lambda texts: int(texts[0] or 0)):
+        stretches.setdefault(int(texts[0] or 0) // plan.partitioning.size if len(rows) > 1 else 0, []).append(texts)
+    return [hashlib.sha256(NEXT_ROW.join(row_bytes(plan, texts) for texts in some)).hexdigest() for some in stretches.values()]
 
 
 def _partitions(plan: Plan, rows: Sequence[Texts]) -> list[int] | None:
