@@ -27,6 +27,10 @@ _INSTANCES: list[duckdb.DuckDBPyConnection] = []
 """The instances of DuckDB that this process has so far."""
 
 
+STARTING_SERVERS = "engine"
+"""How the names of threads begin that start servers while a test runs: these open no file of DuckDB, and sessions have theirs open."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attached:
     """A file that an instance holds open."""
@@ -109,7 +113,8 @@ def keep_databases_open() -> Iterator[None]:
         start_forked(self, *arguments, **options)
 
     def release_and_start(self: Any, *arguments: Any, **options: Any) -> None:
-        kept.release()
+        if not threading.current_thread().name.startswith(STARTING_SERVERS):
+            kept.release()
         start(self, *arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.kept_open import STARTING_SERVERS
 from tests.servers import mariadb, mysql, postgres, redshift, spark
 from tests.servers._desk import Address, Desk, turns
 from tests.servers._process import Server, Unavailable, do_nothing, open_directory
@@ -176,7 +177,7 @@ class Engines:
         self._starts: dict[str, Future[Server]] = {}
         self._databases: list[Server] = []
         self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(max_workers=len(engines), thread_name_prefix="engine")
+        self._pool = ThreadPoolExecutor(max_workers=len(engines), thread_name_prefix=STARTING_SERVERS)
         self._address = address
         self._directory: Path | None = None
         self._desk: Desk | None = None
