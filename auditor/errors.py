@@ -81,6 +81,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── SourceReplaced                                  a connection leads to another server than before
     │   ├── FailoverRefused           exit 2                another server's log may lack what was read
     │   ├── OffsetWentBack                                  a stream was asked to go back
+    │   ├── EventsMissed                                    events that the log sent did not come into a batch
     │   └── ReaderReplaced                                  another reader with the same server id took over
     ├── NotifyError                   exit 3                a notification could not be sent
     ├── PackageMissing                exit 2                a command needs packages that are not installed
@@ -104,7 +105,8 @@ from dialects.errors import (
 __all__ = [
     "UNEXPECTED", "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "BootstrapFailed", "BootstrapRefused",
     "ChangeStreamError", "ColumnRefused", "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing",
-    "DemoServerMissing", "DriverMissing", "EngineBroken", "EngineError", "FailoverRefused", "FilesUnreachable", "Forbidden", "HashMissing",
+    "DemoServerMissing", "DriverMissing", "EngineBroken", "EngineError", "EventsMissed", "FailoverRefused", "FilesUnreachable", "Forbidden",
+    "HashMissing",
     "HeartbeatUnusable", "LiveSummariesUnusable", "LiveSummariesWrong", "LockTimeout", "LogRefused", "MayOnlyRead", "MergeFailed", "NoKey",
     "NoSuchObject", "NotOurTable", "NotResumable", "NotVerified", "NotifyError", "OffsetWentBack",
     "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
@@ -374,6 +376,10 @@ class FailoverRefused(ChangeStreamError):
 
 class OffsetWentBack(ChangeStreamError):
     """A change stream was asked to go back to an earlier position; use the checkpoint that belongs to the stream."""
+
+
+class EventsMissed(ChangeStreamError):
+    """Events that the binary log sent did not come into a batch, so nothing of it is kept; report this with the server's version."""
 
 
 class ReaderReplaced(ChangeStreamError):

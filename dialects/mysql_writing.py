@@ -17,6 +17,7 @@ class MySQLWriting(Writing):
 
     LOADS: ClassVar[Loads] = "alone"
     STAGING_TABLE = "TEMPORARY TABLE"
+    UNDOES_TABLES = False
     QUALIFIES_TEMPORARY = True
     """Of the session that merges: what is staged by rows is in no binary log, and rights on other tables are not needed."""
     LOCK_POSITIONS = "SELECT position FROM {positions} WHERE pipeline = {pipeline} FOR UPDATE"

@@ -165,6 +165,8 @@ class Writing:
     READS_FLOATS_AS_DOUBLES: ClassVar[bool] = False
     """Whether the text of a 4-byte float is read as an 8-byte one first, for which the shortest text of the largest float is too large."""
 
+    UNDOES_TABLES: ClassVar[bool] = True
+    """Whether a transaction that is rolled back takes the temporary tables with it that it made."""
     QUALIFIES_TEMPORARY: ClassVar[bool] = False
     """Whether a temporary table is in a schema, so that one without a name of it needs a current one."""
 

@@ -44,6 +44,8 @@ class Engine:
     only_target: bool = False
     #: Whether it runs only in tests that name it: it is another engine over other files.
     only_named: bool = False
+    #: Whether no run fails because it is missing: it is another version of an engine that is there.
+    beside: bool = False
     #: Creates a database of this name on the server, for one worker; None where each worker starts its own engine.
     database: Callable[[Server, str], Server] | None = None
 
@@ -71,6 +73,9 @@ ENGINES = (
            why_here="the usual target: Amazon's driver and functions, on a stand-in unless the variable names a cluster"),
     Engine(name="mariadb", dialect="mysql", start=mariadb.start, variable=mariadb.VARIABLE, database=mysql.database,
            why_here="speaks MySQL's language with its own optimiser, types and character sets"),
+    Engine(name="mariadb_new", dialect="mysql", start=mariadb.start_new, variable=mariadb.NEW_VARIABLE, database=mysql.database,
+           only_named=True, beside=True,
+           why_here="a change source whose log does not say where the events of a transaction end"),
     Engine(name="spark", dialect="spark", start=spark.start, only_target=True,
            why_here="the lake"),
     Engine(name="postgres", dialect="postgres", start=postgres.start, variable=postgres.VARIABLE, database=postgres.database,

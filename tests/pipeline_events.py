@@ -45,7 +45,7 @@ def delete(schema: TableSchema, position: int, *rows: Row) -> list[dict[str, obj
 def note(kind: EventKind, table: str, position: int, body: dict[str, object], *, last: int = 0, events: int = 0) -> list[dict[str, object]]:
     """A note on a table, as the source writes it among the events."""
     content = json.dumps({"last": last or position, "events": events, "body": body})
-    place = {"gtid": None, "position": position, "row": -1, "time": T0 + dt.timedelta(seconds=position)}
+    place = {"gtid": None, "position": position, "row": 0 if kind == "poison" else -1, "time": T0 + dt.timedelta(seconds=position)}
     return [{"kind": kind, "database": "shop", "table": table, "schema_id": "", **place, "before": None, "after": [content]}]
 
 

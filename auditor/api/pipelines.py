@@ -65,7 +65,10 @@ class StoppedTable(BaseModel):
     """Events that stop a table, or did so until somebody skipped them."""
 
     table: str
-    place: str = Field(description="File and position of the source's log at which the table stops.", examples=["binlog.000012:4567"])
+    place: str = Field(
+        description="The event that stops the table: file and position of its transaction's end, and its number in that.",
+        examples=["binlog.000012:4567:0"],
+    )
     through: str = Field(description="The same of the last of these events.")
     events: int = Field(description="How many: rows where these could be told apart, else events of the log, which hold several.")
     time: dt.datetime = Field(description="When the source committed the first one.")
@@ -141,6 +144,7 @@ class PipelineStatus(BaseModel):
     free_bytes: int | None = Field(description="Free bytes on the staging's disk.")
     batch: dict[str, float] = Field(description="Events, bytes and seconds of the last batch that had events.")
     warnings: list[str]
+    notes: list[str] = Field(description="What is to be known of the source's server, a sentence each.")
     tables: dict[str, StagedTable]
     stopped: list[StoppedTable] = Field(description="What stops tables.")
     skipped: list[StoppedTable] = Field(description="What somebody let tables go on without.")
@@ -360,7 +364,7 @@ class SkipRequest(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid",
-        json_schema_extra={"examples": [{"table": "shop.orders", "position": "binlog.000012:4567", "reason": "test rows of a migration"}]},
+        json_schema_extra={"examples": [{"table": "shop.orders", "position": "binlog.000012:4567:0", "reason": "rows of a test"}]},
     )
 
     table: Text = Field(max_length=255, description="The table that is stopped.")

@@ -93,6 +93,8 @@ def print_status(found: dict[str, Any]) -> None:
     console().print(_status_table(found))
     for warning in found["warnings"]:
         print(f"warning: {warning}")
+    for note in found["notes"]:
+        print(f"note: {note}")
     if found["reason"]:
         print(f"staging: {found['reason']}")
     for one in found["stopped"]:

@@ -39,7 +39,7 @@ def add_options(command: argparse.ArgumentParser, with_config: Callable[[argpars
     added["failover"].add_argument("--dry-run", action="store_true", help="only say where it would go on, and what may be missing")
     added["failover"].add_argument("--accept-gap", action="store_true", help="go on although rows may be missing; copy the tables then")
     added["skip"].add_argument("--table", metavar="TABLE", required=True, help="the table that is stopped")
-    added["skip"].add_argument("--position", metavar="FILE:POS", required=True, help="where it is stopped, as status shows it")
+    added["skip"].add_argument("--position", metavar="FILE:POS:NUMBER", required=True, help="where it is stopped, as status shows it")
     added["skip"].add_argument("--reason", metavar="WHY", required=True, help="why the events may be left out; is stored with your name")
     added["segments"].add_argument("--table", metavar="TABLE", help="of this table alone")
     added["segments"].add_argument("--verify", action="store_true", help="read each file, and compare it with its digest")

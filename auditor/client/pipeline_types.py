@@ -114,6 +114,7 @@ class PipelineStatus(TypedDict):
     free_bytes: int | None
     batch: dict[str, float]
     warnings: list[str]
+    notes: list[str]
     tables: dict[str, StagedTable]
     stopped: list[StoppedTable]
     skipped: list[StoppedTable]

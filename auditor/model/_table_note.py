@@ -22,7 +22,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class TableNote:
-    """Something that happened to a table between two positions of the stream, both inclusive."""
+    """Something that happened to a table between two transactions of the stream, given by their positions, both inclusive."""
 
     table: str
     """Database and table, with a point between."""
@@ -34,9 +34,12 @@ class TableNote:
     time: dt.datetime
     """When the source committed it."""
     body: Mapping[str, Any] = field(default_factory=dict)
-    """Of poison its ``stage`` (decoding, staging, merge) and ``reason``; of a change its ``ops``, as `auditor.pipeline.ddl` reads them."""
+    """Of poison its ``stage`` (decoding, staging, merge) and ``reason``, and, of an event that a target cannot hold, how many events ``of``
+    its table the transaction has; of a change its ``ops``, as `auditor.pipeline.ddl` reads them."""
     target: str = ""
     """The target that cannot hold the events; '' if no target can have them."""
+    row: int = -1
+    """Of poison, the number that its first event has in the transaction at ``position``; -1 for all of the table's events there."""
     skip: Skip | None = None
     """Why it no longer stops its table; None if it does, or never did."""
 

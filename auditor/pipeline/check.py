@@ -13,6 +13,7 @@ import sql_templates
 from auditor.config import Pipeline, Settings, TargetKeys
 from auditor.connections.writer import open_writer
 from auditor.errors import AuditorError, NoSuchObject
+from auditor.pipeline.binlog.versions import untried
 from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.merge.target_table import examine
@@ -97,6 +98,11 @@ def _check_source(session: Session, has_tracker: bool) -> Iterator[tuple[Literal
         yield "error", f"it is {session.server}, which has no binary log; a pipeline reads MySQL or MariaDB"
         return
     values = {str(name): str(value) for name, value in session.query(_statement(session, "pipeline_settings"))}
+    if engine := values.get("binlog_storage_engine"):
+        reason = "a log that an engine keeps has no positions in files to read it from; start the server without this option"
+        yield "error", f"binlog_storage_engine is {engine!r}, and {reason}"
+    if note := untried(session.server):
+        yield "warning", note
     values.setdefault(METADATA, "not there")  # before MySQL 8.0 and MariaDB 10.5
     for setting, (wanted, mend) in WANTED.items():
         if values.get(setting, wanted).upper() != wanted and not (setting == METADATA and has_tracker):

@@ -39,7 +39,7 @@ interval of keys, whose rows are those that follow it in its transaction, and no
 
 ``poison`` and ``change`` are notes, which the source writes if its option ``notes`` is true: that rows of a table cannot be had, and that
 a statement changed the table. ``after`` is then JSON with ``last`` position, ``events`` and ``body``, of `auditor.model.TableNote`; their
-``schema_id`` is empty and their ``row`` -1."""
+``schema_id`` is empty; ``row`` of a change is -1."""
 
 OFFSET_BITS = 32
 """Bits of the offset in a position: offsets in a binary log file are 32 bits wide in its own event headers."""
@@ -63,10 +63,13 @@ ARROW_SCHEMA = pa.schema(
 )
 """An event.
 
-``position`` (see `Position`) is that of the end of the event in the log that carries the row; of rows of a prepared XA transaction, that
-of its commit; of rows of a compressed transaction, that of its end. ``row`` counts the rows of the transaction, of the tables that are
-read, from 0: (position, row) is unique and sorts as the source applied the rows. An event of kind ``schema`` has the position of the first
-row that it announces, and a negative ``row``. ``gtid`` is MySQL's (``uuid:7``, ``uuid:tag:7``) or MariaDB's (``0-1-7``), if there is one.
+``position`` (see `Position`) is where the event's transaction ends in the log; of a prepared XA transaction, where its commit does.
+``row`` is the event's number in the transaction, counted from 0 over the tables that are read; rows that cannot be had count as one for
+each event of the log. So (position, row) is unique and sorts as the source applied the rows. An event of kind ``schema`` has the position
+of the first row that it announces, and a negative ``row``. A statement that makes a table for rows of its own transaction comes before
+them: it has the position before theirs.
+
+``gtid`` is MySQL's (``uuid:7``, ``uuid:tag:7``) or MariaDB's (``0-1-7``), if there is one.
 ``time`` is when the transaction was committed, in microseconds; MariaDB logs only the second in which the statement began that committed
 it. An insert and a refresh have no ``before``, a delete and an absent key have no ``after``. Of an absent key, and of bounds, only
 columns of the key have values. Bounds have the greatest key below the interval as ``before`` and its last key as ``after``: the first

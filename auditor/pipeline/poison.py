@@ -19,13 +19,18 @@ def report_poison(pipeline: str, notes: Iterable[TableNote]) -> None:
     for note in notes:
         if note.stops:
             extra = {"action": "table_stopped", "pipeline": pipeline, "table": note.table, "position": note.position, "target": note.target}
-            log.error("%s: %s stops at %s: %s", pipeline, note.table, _short(note.position), note.reason, extra=extra)
+            log.error("%s: %s stops at %s: %s", pipeline, note.table, place_of(note), note.reason, extra=extra)
 
 
 def place_text(position: int, file: str = "") -> str:
-    """Return a position as ``FILE:POS``; ``file`` is any file of the same log, without which only its number is known."""
+    """Return a position, where a transaction ends, as ``FILE:POS``; ``file`` is any file of the same log, else only its number is known."""
     base = file.rpartition(".")[0]
     return f"{base}.{_short(position)}" if base else _short(position)
+
+
+def place_of(note: TableNote, file: str = "") -> str:
+    """Return where a note's first event stands: ``FILE:POS:NUMBER``, or ``FILE:POS`` for all events of its table in the transaction."""
+    return place_text(note.position, file) + (f":{note.row}" if note.row >= 0 else "")
 
 
 def skipped_line(events: int, place: str) -> str:
@@ -40,21 +45,21 @@ def log_file(store: Store, pipeline: str) -> str:
 
 
 def find_stopped(store: Store, pipeline: str, table: str, place: str) -> list[TableNote]:
-    """Return what stops a table at a place written as ``FILE:POS``: one note, or one for each target that cannot hold the events, and those
-    right behind it with the same reason.
+    """Return what stops a table at an event, written as ``FILE:POS:NUMBER``, or in the transaction at ``FILE:POS``.
 
-    Raises ConfigError if nothing stops it there, with what does, and StoreError.
+    That is one note, or one for each target that cannot hold the event, and those right behind it with the same reason. Raises ConfigError
+    if nothing stops it there, with what does, and StoreError.
     """
     names = sorted({note.table for note in table_notes.list_notes(store, pipeline)})
     chosen = [name for name in names if table in (name, name.partition(".")[2])]
     notes = [note for note in table_notes.list_notes(store, pipeline, chosen) if note.stops]
-    wanted = re.fullmatch(r"(?:.*\.)?(\d+):(\d+)", place)
+    wanted = re.fullmatch(r"(?:.*\.)?(\d+):(\d+)(?::(\d+))?", place)
     if not wanted:
-        raise ConfigError(f"{place!r} is no place in a binary log; write its file and position as status shows them: binlog.000012:4567")
-    found = [note for note in notes if _is_at(note.position, int(wanted[1]), int(wanted[2]))]
+        raise ConfigError(f"{place!r} is no event of a binary log; write it as status shows it: binlog.000012:4567:0")
+    found = [note for note in notes if _is_at(note.position, int(wanted[1]), int(wanted[2])) and wanted[3] in (None, str(note.row))]
     if not found:
         file = log_file(store, pipeline)
-        there = ", ".join(dict.fromkeys(f"{note.table} at {place_text(note.position, file)}" for note in notes)) or "nothing"
+        there = ", ".join(dict.fromkeys(f"{note.table} at {place_of(note, file)}" for note in notes)) or "nothing"
         raise ConfigError(f"nothing stops {table} at {place}; what stops it: {there}")
     return found + _following(store, pipeline, found[-1], notes)
 
@@ -63,7 +68,7 @@ def _following(store: Store, pipeline: str, note: TableNote, stops: Sequence[Tab
     """Return what stops the table right behind a note for the same reason, with no event between that could be had."""
     found: list[TableNote] = []
     for one in stops:
-        if one.table != note.table or one.target or note.target or one.position <= note.last:
+        if one.table != note.table or one.target or note.target or (one.position, one.row) <= (note.last, note.row):
             continue
         staged = parts.list_parts(store, pipeline, note.table, (found or [note])[-1].last, limit=1)
         if one.reason != note.reason or (staged and staged[0].first < one.position):

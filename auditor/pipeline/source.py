@@ -43,7 +43,7 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 from auditor.errors import AuditorError, ConfigError, OffsetWentBack, PackageMissing, PositionLost
 from auditor.pipeline.binlog.dump import Patience, Request, Source, first_place, log_status, other_server_id
 from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, as_offset, from_offset
+from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, as_offset, from_offset, offsets
 from auditor.pipeline.binlog.server import check_server, identify_server
 from auditor.pipeline.source_options import StreamOptions, parse_offset, parse_options
 from auditor.pipeline.tracker.follower import TRACKED, Follower
@@ -311,4 +311,4 @@ class BinlogBatch(_Reader, DataSourceReader):  # type: ignore[misc]
                 raise PositionLost(f"no transaction ends at {end} in the source's binary log; give one that does as end")
         finally:
             log.close()
-        return [RangePartition(log_range, 0) for log_range in ranges] or [RangePartition(LogRange(start, start.offset), 0)]
+        return [RangePartition(log_range, 0) for log_range in ranges] or [RangePartition(LogRange(start, offsets()), 0)]

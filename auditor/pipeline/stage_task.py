@@ -118,12 +118,12 @@ def _apply(projection: Projection, batch: pa.RecordBatch) -> tuple[list[pa.Recor
 
 def _refuse(batch: pa.RecordBatch, error: AuditorError) -> list[TableNote]:
     """Return the note on events that cannot be staged; none if there is no row among them."""
-    rows = batch.filter(pc.not_equal(batch["kind"], "schema")).sort_by("position")
+    rows = batch.filter(pc.not_equal(batch["kind"], "schema")).sort_by([("position", "ascending"), ("row", "ascending")])
     if not rows.num_rows:
         return []
     table, first, last = f"{rows['database'][0]}.{rows['table'][0]}", rows["position"][0].as_py(), rows["position"][-1].as_py()
     body = {"stage": "staging", "reason": str(error)}
-    return [TableNote(table, "poison", first, last, rows.num_rows, rows["time"][0].as_py(), body)]
+    return [TableNote(table, "poison", first, last, rows.num_rows, rows["time"][0].as_py(), body, row=rows["row"][0].as_py())]
 
 
 def _read_note(row: Mapping[str, Any], rules: TableRules) -> TableNote:
@@ -133,7 +133,7 @@ def _read_note(row: Mapping[str, Any], rules: TableRules) -> TableNote:
     if row["kind"] == "change":
         body = project_ops(body, rules.of(body.get("beside", row["table"])))
     about = (content["last"], content["events"], row["time"], body)
-    return TableNote(f"{row['database']}.{row['table']}", row["kind"], row["position"], *about)
+    return TableNote(f"{row['database']}.{row['table']}", row["kind"], row["position"], *about, row=row["row"])
 
 
 @dataclass(frozen=True, slots=True)

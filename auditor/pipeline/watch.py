@@ -11,6 +11,7 @@ A look yields plain values, which the store keeps and `auditor pipeline status`,
 ``free_bytes``     free on the disk of the staging's folder, and ``needed_bytes``: below it a warning is reported
 ``batch``          events, bytes and seconds of the last batch that had any
 ``warnings``       a sentence each
+``notes``          what a person should know of the source's server, a sentence each
 """
 
 from __future__ import annotations
@@ -194,6 +195,7 @@ def assess(
         "free_bytes": disk[0] if disk else None,
         "needed_bytes": disk[1] if disk else None,
         "warnings": warnings,
+        "notes": list(files.notes) if files else (state.progress or {}).get("notes", []),
     }
 
 

@@ -9,7 +9,7 @@ from auditor.config import Settings
 from auditor.model import LiveEpoch, TableNote
 from auditor.pipeline import watch
 from auditor.pipeline.lag import table_lag, target_lag
-from auditor.pipeline.poison import place_text
+from auditor.pipeline.poison import place_of, place_text
 from auditor.store import Store, live_epochs, parts, pipelines, table_notes, target_migrations
 from auditor.store.parts import Pile
 from auditor.store.pipelines import MergeReport, PipelineState
@@ -56,6 +56,7 @@ def status(settings: Settings, store: Store, name: str, look: bool = True) -> di
         "free_bytes": seen.get("free_bytes"),
         "batch": seen.get("batch") or {},
         "warnings": seen.get("warnings", []),
+        "notes": seen.get("notes", []),
         "tables": {table: {"parts": pile.parts, "events": pile.rows, "bytes": pile.bytes} for table, pile in sorted(piles.items())},
         "stopped": [describe_stop(note, _log_file(state)) for note in notes if note.stops],
         "skipped": [describe_stop(note, _log_file(state)) for note in notes if note.skip],
@@ -109,7 +110,7 @@ def _log_file(state: PipelineState) -> str:
 def describe_stop(note: TableNote, file: str) -> dict[str, Any]:
     """Return what stops a table, or did so until it was skipped; ``file`` is any file of the source's log."""
     found = {
-        "table": note.table, "place": place_text(note.position, file), "through": place_text(note.last, file), "events": note.events,
+        "table": note.table, "place": place_of(note, file), "through": place_text(note.last, file), "events": note.events,
         "time": note.time.isoformat(), "stage": note.body.get("stage", "statement"), "target": note.target or None, "reason": note.reason,
     }  # fmt: skip
     skipped = {"skipped_by": note.skip.by, "skipped_at": note.skip.at.isoformat(), "skip_reason": note.skip.reason} if note.skip else {}

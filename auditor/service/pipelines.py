@@ -108,7 +108,9 @@ def set_paused(settings: Settings, store: Store, name: str, paused: bool, *, by:
 
 
 def skip(settings: Settings, store: Store, name: str, table: str, place: str, reason: str, *, by: str) -> list[TableNote]:
-    """Let a table go on without the events that stop it at a place, written as ``FILE:POS``; return what these are.
+    """Let a table go on without the event that stops it, written as ``FILE:POS:NUMBER``, or without all of the transaction at ``FILE:POS``.
+
+    Returns what these are.
 
     Who skipped them, when and why is stored, and shown by status and by audits of the table. Raises UnknownPipeline, ConfigError for a
     reason that says nothing and a place where nothing stops the table, and StoreError.
@@ -119,11 +121,12 @@ def skip(settings: Settings, store: Store, name: str, table: str, place: str, re
     if not reason.strip():
         raise ConfigError("a reason is needed to skip events; write why they may be left out")
     found = find_stopped(store, name, table, place)
-    table_notes.skip(store, name, found, by=by, reason=reason.strip())
+    found = table_notes.skip(store, name, found, by=by, reason=reason.strip(), whole=place.count(":") == 1)
     subject = {"table": found[0].table, "place": place, "events": sum(note.events for note in found), "reason": reason}
     events.record_event(store, who=by, what="pipeline skipped", subject=name, detail=subject)
-    skipped = {(note.position, note.kind, note.target) for note in found}
-    return [note for note in table_notes.list_notes(store, name, [found[0].table]) if (note.position, note.kind, note.target) in skipped]
+    skipped = {(note.position, note.row, note.kind, note.target) for note in found}
+    listed = table_notes.list_notes(store, name, [found[0].table])
+    return [note for note in listed if (note.position, note.row, note.kind, note.target) in skipped]
 
 
 def start(settings: Settings, store: Store, processes: PipelineProcesses | None, name: str, *, by: str) -> None:

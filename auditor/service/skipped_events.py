@@ -1,15 +1,18 @@
-"""What an audit's report says of the pipeline that fills its target: events that were skipped, and what stops the table."""
+"""What an audit's report says of the pipeline that fills its target: its source, events that were skipped, and what stops the table."""
 
 from __future__ import annotations
 
 from auditor.config import Audit, Settings
-from auditor.pipeline.poison import log_file, place_text, skipped_line
-from auditor.store import Store, table_notes
+from auditor.pipeline.poison import log_file, place_of, skipped_line
+from auditor.store import Store, pipelines, table_notes
 
 
 def notes_on(settings: Settings, store: Store, audit: Audit) -> tuple[str, ...]:
-    """Return a sentence for each stretch of events of the audited table that never reached the target. Raises StoreError."""
-    return tuple(line for name, target, table in _carried(settings, audit) for line in _lines(store, name, target, table))
+    """Return sentences on each stretch of events of the audited table that never reached the target, and on the pipelines' sources.
+
+    Raises StoreError.
+    """
+    return tuple(dict.fromkeys(line for found in _carried(settings, audit) for line in _lines(store, *found)))
 
 
 def _carried(settings: Settings, audit: Audit) -> list[tuple[str, str, str]]:
@@ -33,10 +36,10 @@ def _is_same(settings: Settings, one: str, other: str) -> bool:
 
 
 def _lines(store: Store, name: str, target: str, table: str) -> list[str]:
-    found: list[str] = []
+    found = [f"pipeline {name}: {one}" for one in (pipelines.get_pipeline(store, name).progress or {}).get("notes", [])]
     for note in table_notes.list_notes(store, name):
         if note.reason and note.target in ("", target) and table in (note.table, note.table.partition(".")[2]):
-            place = place_text(note.position, log_file(store, name))
+            place = place_of(note, log_file(store, name))
             if note.skip:
                 found.append(f"pipeline {name}: {skipped_line(note.events, place)} by {note.skip.by}: {note.skip.reason}")
             else:

@@ -160,6 +160,12 @@ class MergeStatements:
         staged = {"stage": self.stage, "attempt": self.dialect.literal(attempt)}
         return self._fill("merge_last_create", last=self.last, columns=self._names(self.columns), key=key, **staged)
 
+    def remains(self) -> Sequence[str]:
+        """Return the statements that remove what a transaction that was undone left in the session; none where nothing stays."""
+        if self.dialect.UNDOES_TABLES:
+            return ()
+        return [f"DROP TEMPORARY TABLE IF EXISTS {table}" for table in (self.last, self._bounds)]
+
     def clear(self) -> Sequence[str]:
         """Return the statements that remove what a merge leaves in the session and in the staging table."""
         return [self._fill("merge_last_drop", last=self.last), self.clear_stage()]

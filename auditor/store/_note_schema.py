@@ -15,6 +15,7 @@ table_notes = Table(
     Column("table_name", name(), nullable=False),
     Column("position", number(), nullable=False),
     Column("last_position", number(), nullable=False),
+    Column("first_row", number(), nullable=False),
     Column("kind", name(16), nullable=False),
     Column("target", name(), nullable=False),
     Column("event_count", number(), nullable=False),

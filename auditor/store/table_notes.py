@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, select, update
@@ -16,18 +17,28 @@ def write_notes(connection: Connection, pipeline: str, found: Sequence[TableNote
     """Write notes within a transaction, replacing those of the same kind, place and target; what was skipped stays skipped."""
     at = database_time(connection)
     for note in found:
-        same = and_(_of(pipeline, note.table), notes.c.position == note.position, notes.c.kind == note.kind, notes.c.target == note.target)
+        same = _same(pipeline, note)
         values = {"last_position": note.last, "event_count": note.events, "time": note.time, "body": dict(note.body)}
         if connection.execute(select(notes.c.number).where(same)).first():
             connection.execute(update(notes).where(same).values(**values))
         else:
-            key = {"pipeline": pipeline, "table_name": note.table, "position": note.position, "kind": note.kind, "target": note.target}
-            connection.execute(insert(notes).values(**key, **values, at=at))
+            key = {"pipeline": pipeline, "table_name": note.table, "kind": note.kind, "target": note.target}
+            place = {"position": note.position, "first_row": note.row}
+            connection.execute(insert(notes).values(**key, **place, **values, at=at))
 
 
 def record_poison(store: Store, pipeline: str, note: TableNote) -> None:
-    """Record events that one target cannot hold. Raises StoreError."""
-    store.write(lambda connection: write_notes(connection, pipeline, [note]))
+    """Record the event that one target cannot hold, instead of others of its transaction that it could not hold before.
+
+    Raises StoreError.
+    """
+    others = and_(_of(pipeline, note.table), notes.c.position == note.position, notes.c.target == note.target)
+
+    def work(connection: Connection) -> None:
+        connection.execute(delete(notes).where(others, notes.c.first_row != note.row, notes.c.skipped_at.is_(None)))
+        write_notes(connection, pipeline, [note])
+
+    store.write(work)
 
 
 def drop_passed(store: Store, pipeline: str, target: str, table: str, through: int) -> None:
@@ -47,21 +58,25 @@ def list_notes(
     wanted += [] if tables is None else [notes.c.table_name.in_(tables)]
     wanted += [] if kind is None else [notes.c.kind == kind]
     with store.reading() as connection:
-        rows = connection.execute(select(notes).where(*wanted).order_by(notes.c.position, notes.c.number)).all()
+        rows = connection.execute(select(notes).where(*wanted).order_by(notes.c.position, notes.c.first_row, notes.c.number)).all()
     return [_note(row) for row in rows]
 
 
-def skip(store: Store, pipeline: str, found: Sequence[TableNote], *, by: str, reason: str) -> None:
-    """Let tables go on without what these notes are about; one transaction. Raises StoreError."""
+def skip(store: Store, pipeline: str, found: Sequence[TableNote], *, by: str, reason: str, whole: bool = False) -> list[TableNote]:
+    """Let tables go on without what these notes are about; one transaction. Returns the notes as they are then. Raises StoreError.
+
+    With ``whole`` a target goes on without all events of the table in the transaction of one that it cannot hold.
+    """
+    skipped = [replace(note, row=-1, events=note.body["of"]) if whole and "of" in note.body else note for note in found]
 
     def work(connection: Connection) -> None:
-        at = database_time(connection)
-        for note in found:
-            same = and_(_of(pipeline, note.table), notes.c.position == note.position, notes.c.kind == note.kind)
-            values = {"skipped_at": at, "skipped_by": by, "skip_reason": reason}
-            connection.execute(update(notes).where(same, notes.c.target == note.target).values(**values))
+        values = {"skipped_at": database_time(connection), "skipped_by": by, "skip_reason": reason}
+        for note, now in zip(found, skipped, strict=True):
+            about = {"first_row": now.row, "event_count": now.events}
+            connection.execute(update(notes).where(_same(pipeline, note)).values(**values, **about))
 
     store.write(work)
+    return skipped
 
 
 def forget(store: Store, pipeline: str) -> None:
@@ -73,7 +88,12 @@ def _of(pipeline: str, table: str) -> ColumnElement[bool]:
     return and_(notes.c.pipeline == pipeline, notes.c.table_name == table)
 
 
+def _same(pipeline: str, note: TableNote) -> ColumnElement[bool]:
+    place = and_(notes.c.position == note.position, notes.c.first_row == note.row)
+    return and_(_of(pipeline, note.table), place, notes.c.kind == note.kind, notes.c.target == note.target)
+
+
 def _note(row: Row[Any]) -> TableNote:
     done = Skip(row.skipped_by, row.skipped_at, row.skip_reason) if row.skipped_at else None
     place = (row.position, row.last_position, row.event_count)
-    return TableNote(row.table_name, row.kind, *place, row.time, row.body, row.target, done)
+    return TableNote(row.table_name, row.kind, *place, row.time, row.body, row.target, row.first_row, done)

@@ -15,9 +15,9 @@ from auditor.pipeline.binlog.place import Place
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
 
-on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
+on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new"), indirect=True)
 on_mysql = pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)
-on_mariadb = pytest.mark.parametrize("engine", engine_params("mariadb"), indirect=True)
+on_mariadb = pytest.mark.parametrize("engine", engine_params("mariadb", "mariadb_new"), indirect=True)
 pytestmark = pytest.mark.alone  # what is refused here would be refused in the other workers' stretches of the log, too
 
 ENTRY = "DROP TABLE IF EXISTS entry", "CREATE TABLE entry (id int PRIMARY KEY, t varchar(300), j longtext)"

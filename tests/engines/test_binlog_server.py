@@ -19,7 +19,7 @@ from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
 
 pytestmark = pytest.mark.alone  # places in the log are compared, and the log is the whole server's
-on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
+on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new"), indirect=True)
 OTHERS = {"mysql": "11111111-2222-3333-4444-555555555555", "mariadb": "server id 77, domain 0"}
 
 
@@ -54,7 +54,10 @@ def test_another_server_behind_the_connection_is_refused(log: LiveLog, engine: L
     assert end["server"] == begin["server"] and end["gtid"]
     first.stop()
     for wrong, sentence in (
-        ({"server": OTHERS[engine.name]}, r"connection shop leads to another server \(.+\) than the one that was read \(.+\); let the"),
+        (
+            {"server": OTHERS["mysql" if engine.name == "mysql" else "mariadb"]},
+            r"connection shop leads to another server \(.+\) than the one that was read \(.+\); let the",
+        ),
         ({"gtid": _unknown(end["gtid"])}, r"leads to a server whose log has no transaction .+ before .+: it was reset, or restored from"),
     ):
         stream = open_stream(log, tmp_path, "latest")

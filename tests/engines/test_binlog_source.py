@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.alone  # places in the log are compared, and the log is the whole server's
-on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
-on_mariadb = pytest.mark.parametrize("engine", engine_params("mariadb"), indirect=True)
+on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new"), indirect=True)
+on_mariadb = pytest.mark.parametrize("engine", engine_params("mariadb", "mariadb_new"), indirect=True)
 SECRET = "a-Long1Password"
 
 

@@ -12,7 +12,7 @@ from auditor.pipeline.binlog.place import Place
 from tests.binlog import LiveLog
 from tests.live import engine_params
 
-on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
+on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new"), indirect=True)
 
 
 def story(log: LiveLog, start: Place, *tables: str) -> list[Any]:

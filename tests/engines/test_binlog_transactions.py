@@ -8,19 +8,20 @@ from itertools import pairwise
 
 import pytest
 
-from auditor.errors import LogRefused
+from auditor.errors import EventsMissed, LogRefused
 from auditor.pipeline.binlog.dump import Request
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogScan, Mark, as_offset, from_offset
+from auditor.pipeline.binlog.row_events import RowEvents
 from auditor.pipeline.events import Position, TableSchema
 from tests.binlog import LiveLog, in_short
 from tests.live import LiveEngine, engine_params
 
 pytestmark = pytest.mark.alone  # the log that they read is the whole server's
 
-on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
+on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new"), indirect=True)
 on_mysql = pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)
-on_mariadb = pytest.mark.parametrize("engine", engine_params("mariadb"), indirect=True)
+on_mariadb = pytest.mark.parametrize("engine", engine_params("mariadb", "mariadb_new"), indirect=True)
 
 MIXED = [
     "INSERT INTO entry VALUES (1, 'one'), (2, NULL)",
@@ -65,7 +66,7 @@ def test_each_transaction_has_its_global_id(log: LiveLog, engine: LiveEngine) ->
     start = log.end()
     log.run("INSERT INTO entry VALUES (1, 'a')", "INSERT INTO entry VALUES (2, 'b')")
     found = [event["gtid"] for event in log.events(start, ["entry"])]
-    if engine.name == "mariadb":
+    if engine.name != "mysql":
         last = log.run("INSERT INTO entry VALUES (3, 'c')", "SELECT @@last_gtid")[0][0]
         assert [event["gtid"] for event in log.events(start, ["entry"])] == [*found, last]
     else:
@@ -320,3 +321,25 @@ def test_a_transaction_of_a_gibibyte(log: LiveLog) -> None:
         rows += batch["row"].to_pylist()
     assert rows == [-1, *range(270)]
     assert most < 40 << 20, "it passes in pieces"
+
+
+@on_both
+def test_a_task_that_passes_events_by_fails(log: LiveLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = log.end()
+    log.run(*MIXED)
+    monkeypatch.setattr(RowEvents, "rows", lambda *_: ())
+    with pytest.raises(EventsMissed, match=r"the log sent 3\d events of the tables that are read, and 0 were taken"):
+        log.events(start, ["entry"])
+
+
+@on_both
+def test_the_position_of_rows_is_the_end_of_their_transaction(log: LiveLog) -> None:
+    ends, start = [], log.end()
+    for statements in (
+        ["INSERT INTO entry VALUES (1, 'a'), (2, 'b')"],
+        ["BEGIN", *(f"INSERT INTO entry VALUES ({n}, 'c')" for n in range(3, 6)), "COMMIT"],
+    ):
+        log.run(*statements)
+        ends.append(log.end().position(0).pack())
+    found = [(event["position"], event["row"]) for event in log.events(start, ["entry"])]
+    assert found == [(ends[0], 0), (ends[0], 1), (ends[1], 0), (ends[1], 1), (ends[1], 2)]

@@ -24,7 +24,7 @@ from tests.servers import mysql
 
 pytestmark = pytest.mark.alone  # the log that they read is the whole server's
 
-on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
+on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new"), indirect=True)
 
 
 @on_both
@@ -67,7 +67,7 @@ def _is_right(sample: Sample, found: str | None, wanted: Any) -> bool:
     return found == (wanted.decode() if isinstance(wanted, bytes) else wanted)
 
 
-@pytest.mark.parametrize("engine", engine_params("mariadb"), indirect=True)
+@pytest.mark.parametrize("engine", engine_params("mariadb", "mariadb_new"), indirect=True)
 def test_uuids_and_addresses_of_mariadb_are_told_from_bytes(engine: LiveEngine) -> None:
     log = LiveLog(engine.url)
     start = log.end()
@@ -87,7 +87,7 @@ def test_uuids_and_addresses_of_mariadb_are_told_from_bytes(engine: LiveEngine) 
     assert as_logged[0] == uuids[0].replace("-", ""), "a table that is gone has the types that the log tells"
 
 
-@pytest.mark.parametrize("engine", engine_params("mariadb"), indirect=True)
+@pytest.mark.parametrize("engine", engine_params("mariadb", "mariadb_new"), indirect=True)
 def test_times_of_the_format_before_mysql_5_6(engine: LiveEngine) -> None:
     log = LiveLog(engine.url)
     with log.globally(mysql56_temporal_format="OFF"):
@@ -243,7 +243,7 @@ def test_another_decoder_finds_the_same_rows(engine: LiveEngine) -> None:
     parts = urlsplit(engine.url)
     stream = BinLogStreamReader(
         connection_settings={"host": parts.hostname, "port": parts.port, "user": parts.username, "charset": "utf8mb4"},
-        server_id=76_543, log_file=start.file, log_pos=start.offset, resume_stream=True, is_mariadb=engine.name == "mariadb",
+        server_id=76_543, log_file=start.file, log_pos=start.offset, resume_stream=True, is_mariadb=engine.name != "mysql",
         only_events=[WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent], only_tables=["compared"],
     )  # fmt: skip
     with closing(stream):

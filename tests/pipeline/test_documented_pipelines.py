@@ -85,8 +85,8 @@ def test_commands_that_let_a_stopped_table_go_on(tmp_path: Path, empty_store: Pa
     place = skip[skip.index("--position") + 1]
 
     def printed(words: list[str]) -> list[str]:
-        assert main([*(word.replace(place, "binlog.000000:20") for word in words), "--config", str(road.config_file)]) == 0
-        return [line.replace("binlog.000000:20", place) for line in capsys.readouterr().out.splitlines()]
+        assert main([*(word.replace(place, "binlog.000000:20:0") for word in words), "--config", str(road.config_file)]) == 0
+        return [line.replace("binlog.000000:20:0", place) for line in capsys.readouterr().out.splitlines()]
 
     try:
         first, second = shown_lines

@@ -252,6 +252,9 @@ def test_check_says_which_settings_of_the_source_are_wrong() -> None:
     assert "option file; or give the pipeline a tracker: {url: ...}" in told
     with_tracker = [sentence for _, sentence in checks._check_source(cast(dialects.Session, Session()), has_tracker=True)]
     assert with_tracker == [sentence for sentence in found if "binlog_row_metadata" not in sentence]
+    Session.server, Session.settings = "MariaDB 12.3.1", {"binlog_storage_engine": "innodb"}
+    newer = {sentence.partition(",")[0]: severity for severity, sentence in checks._check_source(cast(dialects.Session, Session()), True)}
+    assert newer["binlog_storage_engine is 'innodb'"] == "error" and newer["the source is MariaDB 12.3"] == "warning"
     assert "run: SET GLOBAL server_id = 1" in told and "binary logs are deleted after 3600 s" in told
 
 

@@ -55,12 +55,14 @@ def test_what_cannot_be_decoded_stops_its_table_until_it_is_skipped(road: Road) 
     assert loader.merge_all() == 1
     assert road.rows() == [(1, "a")] and road.rows("healthy") == [(25,), (45,)]
     assert state(road, "orders") == "stopped" and state(road, "healthy") == "merged"
-    assert stopped(road) == [("shop.orders", "binlog.000000:20", "decoding", 2)]
+    assert stopped(road) == [("shop.orders", "binlog.000000:20:0", "decoding", 2)]
     tables = status(road.settings, road.store, PIPELINE, look=False)["targets"]["wh"]["tables"]
     assert tables["shop.orders"]["reason"] == REASON and tables["shop.orders"]["pending_events"] > 0
-    with pytest.raises(ConfigError, match=r"nothing stops orders at binlog.000000:21; what stops it: shop.orders at binlog.000000:20"):
+    with pytest.raises(ConfigError, match=r"nothing stops orders at binlog.000000:21; what stops it: shop.orders at binlog.000000:20:0"):
         skip(road, "orders", "binlog.000000:21")
-    skip(road, "orders", "binlog.000000:20")
+    with pytest.raises(ConfigError, match=r"nothing stops orders at binlog.000000:20:1; what stops it"):
+        skip(road, "orders", "binlog.000000:20:1")
+    skip(road, "orders", "binlog.000000:20:0")
     now[0] += 100
     assert loader.merge_all() == 2
     assert road.rows() == [(1, "a"), (2, "b"), (3, "c")] and stopped(road) == []
@@ -99,7 +101,7 @@ def test_a_rule_that_no_longer_fits_stops_its_table_alone(road: Road) -> None:
     [found] = road.stage_task(batch(announce(ageless, 1), insert(ageless, 10, ["1", "a"], ["2", "b"])), healthy(25))
     assert (found.table, found.position, found.last, found.events, found.body["stage"]) == ("shop.guests", 10, 10, 2, "staging")
     assert road.loader().merge_all() == 1
-    assert stopped(road) == [("shop.guests", "binlog.000000:10", "staging", 2)]
+    assert stopped(road) == [("shop.guests", "binlog.000000:10:0", "staging", 2)]
 
 
 def test_a_value_that_the_target_cannot_hold_is_found_among_others(road: Road) -> None:
@@ -111,11 +113,11 @@ def test_a_value_that_the_target_cannot_hold_is_found_among_others(road: Road) -
     road.stage(batch(*later))
     loader.merge_all()
     assert [row[0] for row in road.rows("t")] == list(range(17))
-    assert stopped(road) == [("shop.t", "000000:27", "merge", 1)]
+    assert stopped(road) == [("shop.t", "000000:27:0", "merge", 1)]
     now[0] += 100
     loader.merge_all()
     assert [row[0] for row in road.rows("t")] == list(range(17)), "it is tried again, and nothing behind it"
-    skip(road, "t", "binlog.000000:27")
+    skip(road, "t", "binlog.000000:27:0")
     now[0] += 100
     loader.merge_all()
     assert [row[0] for row in road.rows("t")] == [n for n in range(1, 40) if n != 17]
@@ -132,7 +134,7 @@ def test_a_target_that_was_altered_goes_on_by_itself(road: Road) -> None:
     road.stage(batch(insert(schema, 20, ["2", "b"]), insert(schema, 21, ["3", "long"]), insert(schema, 22, ["4", "d"])))
     now[0] += 100
     loader.merge_all()
-    assert road.rows("t") == [(2, "b")] and [one[1:3] for one in stopped(road)] == [("000000:21", "merge")]
+    assert road.rows("t") == [(2, "b")] and [one[1:3] for one in stopped(road)] == [("000000:21:0", "merge")]
     assert "long" not in str(status(road.settings, road.store, PIPELINE, look=False))
     road.execute(f"DROP TABLE {road.schema}.t", f"CREATE TABLE {road.schema}.t (id BIGINT PRIMARY KEY, v VARCHAR)")
     now[0] += 100
@@ -150,10 +152,50 @@ def test_audits_of_the_table_say_what_was_skipped(road: Road) -> None:
     poison = note("poison", "orders", 20, {"stage": "decoding", "reason": REASON}, events=1)
     road.stage_task(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]), poison), healthy(25))
     assert skipped_events.notes_on(road.settings, road.store, audit) == (
-        f"pipeline shop: the target stands still at binlog.000000:20: {REASON}",
+        f"pipeline shop: the target stands still at binlog.000000:20:0: {REASON}",
     )
     skip(road, "orders", "binlog.000000:20")
-    said = ("pipeline shop: 1 event was skipped at binlog.000000:20 by ann: an empty row",)
+    said = ("pipeline shop: 1 event was skipped at binlog.000000:20:0 by ann: an empty row",)
     assert skipped_events.notes_on(road.settings, road.store, audit) == said
     other = {**sides, "target": {"connection": "warehouse", "table": f"{road.schema}.healthy"}}
     assert skipped_events.notes_on(road.settings, road.store, Audit.model_validate(other)) == ()
+
+
+def test_rows_of_a_transaction_are_skipped_one_by_one_or_all_together(road: Road) -> None:
+    now, schema = [0.0], table("t", id="int", v="varchar(10) null")
+    loader = road.loader(clock=lambda: now[0])
+    road.stage(batch(announce(schema, 1), insert(schema, 10, ["0", "a"])))
+    loader.merge_all()
+    road.execute(f"DROP TABLE {road.schema}.t", f"CREATE TABLE {road.schema}.t (id BIGINT PRIMARY KEY, v VARCHAR CHECK (length(v) < 3))")
+    first, second = ([[str(number), "long" if number in bad else "b"] for number in range(40)] for bad in ((17, 30), (5, 6)))
+    road.stage(batch(insert(schema, 20, *first)))
+    road.stage(batch(insert(schema, 30, *second), insert(schema, 40, ["99", "c"])))
+
+    def goes_on() -> list[int]:
+        now[0] += 1000
+        loader.merge_all()
+        return [row[0] for row in road.rows("t")]
+
+    assert goes_on() == [], "a transaction is merged as a whole, or not at all"
+    assert stopped(road) == [("shop.t", "000000:20:17", "merge", 1)]
+    skip(road, "t", "000000:20:17")
+    assert goes_on() == [] and stopped(road) == [("shop.t", "000000:20:30", "merge", 1)]
+    skip(road, "t", "000000:20:30")
+    assert goes_on() == [number for number in range(40) if number not in (17, 30)]
+    assert stopped(road) == [("shop.t", "000000:30:5", "merge", 1)]
+    skip(road, "t", "000000:30")
+    assert goes_on() == [*(number for number in range(40) if number not in (17, 30)), 99] and stopped(road) == []
+    skipped = [(one["place"], one["events"]) for one in status(road.settings, road.store, PIPELINE, look=False)["skipped"]]
+    assert skipped == [("000000:20:17", 1), ("000000:20:30", 1), ("000000:30", 40)]
+
+
+@quick_on_target("duckdb")
+def test_rows_of_a_transaction_that_cannot_be_staged_are_told_apart(road: Road) -> None:
+    rows = [["1", "1999-01-01"], ["2", "2024-00-10"], ["3", "1998-01-01"], ["4", "2024-00-11"]]
+    found = road.stage_task(batch(announce(GUESTS, 1), insert(GUESTS, 10, *rows), insert(GUESTS, 20, ["5", "1997-01-01"])))
+    assert [(one.position, one.row, one.events) for one in found] == [(10, 1, 1), (10, 3, 1)]
+    assert [one[1] for one in stopped(road)] == ["binlog.000000:10:1", "binlog.000000:10:3"]
+    skip(road, "guests", "binlog.000000:10:1")
+    assert stopped(road) == [], "what follows for the same reason goes with it"
+    road.loader().merge_all()
+    assert [row[0] for row in road.rows("guests")] == [1, 3, 5]

@@ -16,6 +16,7 @@ from auditor.config import Settings
 from auditor.errors import StoreUnavailable
 from auditor.pipeline.binlog.log_files import LogFiles
 from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.binlog.versions import untried
 from auditor.pipeline.watch import Watch, assess, look_once
 from auditor.service.pipeline_status import status
 from auditor.store import Store, open_store, parts, pipelines
@@ -146,3 +147,15 @@ def test_a_source_and_a_store_that_are_away_are_said_once(
         watch.run(stopped)
     assert caplog.records[-1].message.endswith("staging and merges wait for it, and nothing is lost: it went away")
     store.close()
+
+
+def test_a_version_that_was_not_tried_is_said() -> None:
+    assert untried("11.4.5-MariaDB-log") == untried("MariaDB 10.11") == untried("9.7.4") == ""
+    assert untried("8.0.45").startswith(
+        "the source is MySQL 8.0, on which pipelines were not tried (tried: MySQL 9.7, MariaDB 10.11, MariaDB"
+    )
+    files = LogFiles({"binlog.000001": 9}, None, [untried("MariaDB 12.1")])
+    now = dt.datetime.now(dt.UTC)
+    assert assess(PipelineState(), files, None, None, now)["notes"] == list(files.notes)
+    kept = PipelineState(progress={"notes": ["a note"]})
+    assert assess(kept, None, None, None, now)["notes"] == ["a note"], "while the source is away"

@@ -1,4 +1,4 @@
-"""MariaDB: from $AUDITOR_TEST_MARIADB_URL, a local mariadbd, or Docker.
+"""MariaDB: from $AUDITOR_TEST_MARIADB_URL, a local mariadbd, or Docker; and a newer one beside it, whose log is written otherwise.
 
 As delivered too, so the character set of the database is latin1 before MariaDB 11.6; a test that needs
 another says so in its CREATE TABLE. The binary log is switched on, because a source has one.
@@ -7,6 +7,7 @@ https://mariadb.com/kb/en/mariadb-install-db/
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.servers import mysql
 from tests.servers._process import Server, Unavailable, find_program, given, own_directory, run
 
 VARIABLE = "AUDITOR_TEST_MARIADB_URL"
+NEW_VARIABLE = "AUDITOR_TEST_NEW_MARIADB_URL"
 IMAGE = "mariadb:11"
 OWN_OPTIONS = (
     "--loose-innodb-log-file-size=64M",
@@ -41,13 +43,27 @@ def start_private(directory: Path, more: Sequence[str] = ()) -> Server:
     found = _programs()
     if found is None:
         raise Unavailable("there is no MariaDB here: run scripts/engines.sh")
-    program, install = found
-    home = own_directory(directory, "mariadb")
-    account = ["--auth-root-authentication-method=normal", "--skip-test-db"]
-    run([install, "--no-defaults", *mysql.as_root(), f"--datadir={home}/data", f"--tmpdir={home}", *account], home)
-    return mysql.start_local("mariadb", home, [program, "--no-defaults", *OWN_OPTIONS], "local binary", more)
+    return _start(directory, *found, [], "local binary", more)
 
 
 def _programs() -> tuple[Path, Path] | None:
     program, install = find_program("mariadbd"), find_program("mariadb-install-db")
     return (program, install) if program and install else None
+
+
+def start_new(directory: Path) -> Server:
+    """Start MariaDB 11.4 or later as scripts/mariadb.sh unpacked it, or raise Unavailable."""
+    server = given(NEW_VARIABLE, mysql.version, pymysql.MySQLError)
+    if server is not None:
+        return server
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "auditor-tests" / "mariadb-11.4"
+    if not (base / "bin" / "mariadbd").exists():
+        raise Unavailable("there is no MariaDB 11.4 here: run scripts/mariadb.sh, where Maven and Linux on x86-64 are")
+    return _start(directory, base / "bin" / "mariadbd", base / "scripts" / "mariadb-install-db", [f"--basedir={base}"], "unpacked package")
+
+
+def _start(directory: Path, program: Path, install: Path, base: list[str], how: str, more: Sequence[str] = ()) -> Server:
+    home = own_directory(directory, "mariadb")
+    account = ["--auth-root-authentication-method=normal", "--skip-test-db"]
+    run([install, "--no-defaults", *base, *mysql.as_root(), f"--datadir={home}/data", f"--tmpdir={home}", *account], home)
+    return mysql.start_local("mariadb", home, [program, "--no-defaults", *base, *OWN_OPTIONS], how, more)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import nullcontext
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -13,13 +14,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from auditor.errors import ConfigError, ConnectionLost, LogRefused, PositionLost, ReaderReplaced, Unreachable
+from auditor.errors import ConfigError, ConnectionLost, EventsMissed, LogRefused, PositionLost, ReaderReplaced, Unreachable
 from auditor.pipeline.binlog import column_types
 from auditor.pipeline.binlog.batches import RowBuffer
 from auditor.pipeline.binlog.charsets import charset_of, decoder
 from auditor.pipeline.binlog.dump import MAX_PACKET, Dump, Patience, Request, Source
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.row_decoder import make_decoder
+from auditor.pipeline.binlog.row_events import LogCount
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.statements import refusal
 from auditor.pipeline.binlog.table_map import Column, TableMap
@@ -236,3 +238,17 @@ def test_each_batch_passes_the_projection_with_its_schema() -> None:
     batches: list[Any] = list(buffer.flush(0))
     assert seen == [(["schema"], table.schema), (["insert", "insert"], table.schema)]
     assert [batch.num_rows for batch in batches] == [1], "a batch of which nothing is left is not handed on"
+
+
+@pytest.mark.parametrize(
+    "count, handed_on, said",
+    [
+        (LogCount(seen=3, taken=2, passed=1, rows=5), 5, ""),
+        (LogCount(seen=3, taken=2, passed=1, rows=5, refused=2), 3, ""),
+        (LogCount(seen=4, taken=2, passed=1, rows=5), 5, "the log sent 4 events of the tables that are read, and 3 were taken"),
+        (LogCount(seen=3, taken=2, passed=1, rows=5), 4, "5 rows were decoded, and 4 handed on"),
+    ],
+)
+def test_events_that_the_log_sent_and_that_were_not_taken_are_an_error(count: LogCount, handed_on: int, said: str) -> None:
+    with pytest.raises(EventsMissed, match=said) if said else nullcontext():
+        count.check(handed_on)

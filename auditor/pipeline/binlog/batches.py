@@ -73,9 +73,9 @@ class RowBuffer:
         return self.rows >= MAX_ROWS or self.bytes >= MAX_BYTES
 
     @property
-    def places(self) -> list[tuple[str | None, int, int]]:
-        """Global id, position and time of each event whose rows are here."""
-        return list(zip(self._gtids, self._positions, self._times, strict=True))
+    def places(self) -> list[tuple[str | None, int, int, int]]:
+        """Global id, position, number of the first row and time of each event whose rows are here."""
+        return list(zip(self._gtids, self._positions, self._first_rows, self._times, strict=True))
 
     def flush(self, announcement: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows as one batch, and before the first one the table's schema, with the row number -1 - ``announcement``."""

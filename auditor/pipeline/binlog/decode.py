@@ -6,7 +6,7 @@ What cannot be replicated rightly, as statements instead of rows, is refused by 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from auditor.pipeline.binlog.batches import Project, unchanged
 from auditor.pipeline.binlog.compression import each_transaction_event, uncompressed_event
 from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id
 from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.binlog.ranges import LogRange, file_name
+from auditor.pipeline.binlog.ranges import LogRange, file_name, offsets
 from auditor.pipeline.binlog.row_events import RowEvents, Stamp
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.statements import TABLE_STATEMENT, refusal
@@ -51,43 +51,47 @@ class Reading:
     def batches(self, log_range: LogRange) -> Batches:
         """Yield the events of the range, each batch of one table and schema, those of a table in the order of the stream.
 
-        A batch with the schema comes before the first of a table. Raises LogRefused, PositionLost, AccessDenied, and ConnectionLost or
-        Unreachable when the patience is at its end.
+        A batch with the schema comes before the first of a table. Raises LogRefused, PositionLost, AccessDenied, ConnectionLost or
+        Unreachable when the patience is at its end, and EventsMissed, after all of them, if an event that the log sent is not among them.
         """
         notes = TableNotes() if self.notes else None
         tracked = unpack_versions(self.tracked) if self.tracked else None
         rows = RowEvents(self.selection, self.project, self.source, notes, tracked)
-        yield from _RangeReader(self, log_range, rows).read()
-        yield from rows.flush()
+        handed_on = 0
+        for batch in (one for some in (_RangeReader(self, log_range, rows).read(), rows.flush()) for one in some):
+            handed_on += batch.num_rows if batch["row"][0].as_py() >= 0 else 0
+            yield batch
+        rows.count.check(handed_on)
         if notes:
             yield from notes.flush()
 
 
 class _RangeReader:
-    """Reads one range. Offsets are in the file of the range."""
+    """Reads one range. What events say of their own places is not believed: since MariaDB 11.4 most of them say nothing."""
 
-    def __init__(self, reading: Reading, log_range: LogRange, rows: RowEvents, fate: Stamp | None = None, is_replay: bool = False) -> None:
+    def __init__(self, reading: Reading, log_range: LogRange, rows: RowEvents, fate: Stamp | None = None) -> None:
         self._reading, self._range, self._rows = reading, log_range, rows
         self._fate = fate
-        self._is_replay = is_replay
-        """Whether rows of an XA transaction are read that is committed now; ``fate`` is what they have from that commit."""
+        """What the rows of an XA transaction have from its commit; None where rows are read that are committed where they stand."""
         self._patience = Patience(reading.patience)
         self._file = log_range.start.file
-        self._base = Place(self._file, 0).position(reading.epoch).pack()
         self._transactions = Transactions()
-        self._stamp = Stamp(None, 0)
-        self._payload_end = 0
-        """The position of the compressed transaction that is unpacked."""
-        self._safe = self._done = log_range.start.offset
-        """Where the last transaction ended, and the last event of which everything was taken."""
+        self._passed = 0
+        """How many transactions were passed."""
+        self._stamp: Stamp | None = None
+        """Of the transaction that is read. It stays when the connection is lost."""
+        self._seen = self._taken = 0
+        """How many events of that transaction this connection brought, and of how many of them everything was taken."""
+        self._decided: _RangeReader | None = None
+        """Reads the rows of the XA transaction that is committed here."""
 
     def read(self) -> Batches:
         """Yield batches that are full. After the connection was lost, go on from the last transaction end that was passed."""
-        while self._safe < self._range.end:
+        while self._passed < len(self._range.ends):
             dump: Dump | None = None
             try:
-                dump = Dump(Request(self._reading.source, Place(self._file, self._safe), other_server_id(), blocking=False))
-                self._transactions = MariaDBTransactions() if dump.mariadb else Transactions()
+                dump = Dump(Request(self._reading.source, self._begin, other_server_id(), blocking=False))
+                self._transactions, self._seen = MariaDBTransactions() if dump.mariadb else Transactions(), 0
                 self._rows.begin(dump.mariadb)
                 yield from self._take(dump)
             except (ConnectionLost, Unreachable) as error:
@@ -96,26 +100,35 @@ class _RangeReader:
                 if dump:
                     dump.close()
 
+    @property
+    def _begin(self) -> Place:
+        """Where the transaction that is read begins."""
+        return Place(self._file, self._range.ends[self._passed - 1]) if self._passed else self._range.start
+
+    @property
+    def _end(self) -> Place:
+        """Where it ends."""
+        return Place(self._file, self._range.ends[self._passed])
+
     def _take(self, dump: Dump) -> Batches:
         """Take events to the end of the range."""
-        rows, kinds, unpack, crc32 = self._rows, self._transactions.KINDS, types.HEADER.unpack_from, zlib.crc32
+        kinds, unpack, crc32 = self._transactions.KINDS, types.HEADER.unpack_from, zlib.crc32
         checksum = 0
         for event, at, end in dump.events():
-            stamp, kind, _, _, offset, _ = unpack(event, at)
+            seconds, kind, _, _, offset, _ = unpack(event, at)
             body, stop = at + HEADER_BYTES, end - checksum
             if checksum and crc32(event[at:stop]) != int.from_bytes(event[stop:end], "little"):
                 raise PositionLost(
-                    f"the event that ends at {self._place(offset)} is damaged: its checksum is wrong; check the source's disk, then"
-                    " bootstrap the tables again"
+                    f"an event before {self._end} is damaged: its checksum is wrong; check the source's disk, then bootstrap the tables"
+                    " again"
                 )
             if kind in types.ROWS_TYPES:
-                if offset > self._done and (not self._transactions.is_xa or self._is_replay):
-                    yield from rows.rows(kind, event, body, stop, self._base + offset, self._stamp, self._file)
+                yield from self._take_rows(kind, event, body, stop)
             elif kind == types.TABLE_MAP:
-                rows.table_map(event[body:stop], self._file, self._base + offset)
+                self._rows.table_map(event[body:stop], self._current)
             elif kind in kinds:
-                yield from self._transaction(kind, event, body, stop, offset, stamp)
-                if self._safe >= self._range.end:
+                yield from self._transaction(kind, event, body, stop, offset, seconds)
+                if self._passed == len(self._range.ends):
                     return
             elif kind == types.FORMAT:
                 checksum = types.checksum_bytes(event, end)
@@ -123,88 +136,117 @@ class _RangeReader:
                 if not offset and file_name(event[at:stop]) != self._file:
                     break
             else:
-                self._other(kind, event, body, offset)
-            self._done = max(self._done, offset)
-        raise PositionLost(f"the source's binary log ends before {self._place(self._range.end)}; bootstrap the tables again")
+                self._other(kind, event, body)
+        raise PositionLost(f"the source's binary log ends before {self._end}; bootstrap the tables again")
 
-    def _place(self, offset: int) -> Place:
-        return Place(self._file, offset)
+    @property
+    def _current(self) -> Stamp:
+        """What the rows of the transaction that is read have in common. Raises LogRefused if none has begun."""
+        if self._stamp is None:
+            raise LogRefused(f"{self._begin}: rows stand behind it that belong to no transaction; report this")
+        return self._stamp
 
-    def _transaction(self, kind: int, event: bytes, body: int, stop: int, offset: int, stamp: int) -> Batches:
+    def _is_new(self) -> bool:
+        """Count an event of the transaction; return whether no earlier connection brought it."""
+        self._seen += 1
+        return self._seen > self._taken
+
+    def _take_rows(self, kind: int, event: bytes, body: int, stop: int) -> Iterable[pa.RecordBatch]:
+        """Take a rows event, unless it is passed by; return batches that are full."""
+        self._rows.see(event, body)
+        if not self._is_new() or self._is_held:
+            self._rows.pass_by(event, body)
+            return ()
+        found = self._rows.rows(kind, event, body, stop, self._current)
+        self._taken = self._seen
+        return found
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether the rows of the transaction are read where it is committed, and not here."""
+        return self._transactions.is_xa and self._fate is None
+
+    def _transaction(self, kind: int, event: bytes, body: int, stop: int, offset: int, seconds: int) -> Batches:
         """Take an event that begins or ends a transaction."""
-        transactions, is_new = self._transactions, offset > self._done
-        if kind == types.TRANSACTION_PAYLOAD and is_new:
-            yield from self._payload(event[body:stop], offset)
-        was_open, was_in_block = transactions.open, transactions.in_block
-        if transactions.in_block and kind in (types.QUERY, types.MARIADB_QUERY_COMPRESSED):
-            self._check_statement(kind, event, body, stop, offset)
-        if not transactions.feed(kind, event, body, stop):
-            if not was_open and is_new:
-                committed = transactions.commit_time
-                self._stamp = self._fate or Stamp(transactions.gtid, stamp * 1_000_000 if committed is None else committed)
+        transactions = self._transactions
+        if kind == types.TRANSACTION_PAYLOAD:
+            yield from self._payload(event[body:stop])
+        was_in_block = transactions.in_block
+        if was_in_block and kind in _STATEMENTS:
+            self._statement_inside(kind, event, body, stop)
+        is_end = transactions.feed(kind, event, body, stop)
+        if self._stamp is None:
+            committed = transactions.commit_time
+            time = seconds * 1_000_000 if committed is None else committed
+            place = self._end
+            self._stamp = self._fate or Stamp(transactions.gtid, time, place, place.position(self._reading.epoch).pack())
+        if not is_end:
             return
-        if is_new and not was_in_block and kind in _STATEMENTS:
-            self._note_changes(kind, event, body, stop, self._base + offset)
-        if is_new and not self._is_replay:
+        if offset != self._end.offset:
+            raise PositionLost(f"no transaction ends at {self._end} in the source's binary log any more; bootstrap the tables again")
+        if self._fate is None:
+            if not was_in_block and kind in _STATEMENTS:
+                self._note_changes(kind, event, body, stop, self._stamp.position)
             if kind == types.XA_PREPARE and transactions.prepared is None:  # committed in one phase
-                yield from self._replay(LogRange(self._place(self._safe), offset), None)
+                yield from self._decide(LogRange(self._begin, offsets([offset])), self._stamp)
             if transactions.decided and transactions.decided[1]:
-                fate = Stamp(transactions.gtid, self._stamp.time, position=self._base + offset)
-                yield from self._replay(self._prepared_range(transactions.decided[0], offset), fate)
-        self._safe = offset
+                yield from self._decide(self._prepared_range(transactions.decided[0]), self._stamp)
+        self._passed, self._stamp, self._seen, self._taken = self._passed + 1, None, 0, 0
         self._patience.reset()
 
-    def _prepared_range(self, xid: str, offset: int) -> LogRange:
+    def _prepared_range(self, xid: str) -> LogRange:
         found = self._range.prepared.get(xid)
         if found is None:
             raise LogRefused(
-                f"{self._place(offset)}: an XA transaction is committed that was prepared before the stream began; bootstrap the tables"
-                " again from here on"
+                f"{self._end}: an XA transaction is committed that was prepared before the stream began; bootstrap the tables again from"
+                " here on"
             )
         return found
 
-    def _replay(self, log_range: LogRange, fate: Stamp | None) -> Batches:
-        """Read the rows of an XA transaction, which were passed over where it was prepared."""
-        yield from _RangeReader(self._reading, log_range, self._rows, fate, is_replay=True).read()
+    def _decide(self, log_range: LogRange, fate: Stamp) -> Batches:
+        """Read the rows of an XA transaction, which were passed by where it was prepared; go on where an earlier attempt failed."""
+        self._decided = self._decided or _RangeReader(self._reading, log_range, self._rows, fate)
+        yield from self._decided.read()
+        self._decided = None
 
-    def _payload(self, data: bytes, offset: int) -> Batches:
+    def _payload(self, data: bytes) -> Batches:
         """Read the events of a compressed transaction, which have neither places nor checksums of their own."""
-        with self._unpacking(offset):
+        with self._unpacking():
             is_held = prepared_xid(each_transaction_event(data)) is not None
-        if is_held and not self._is_replay:
+        if is_held and self._fate is None:
             return  # until it is committed
-        self._payload_end = self._base + offset
-        for event in self._unpacked(data, offset):
+        for event in self._unpacked(data):
             kind, stop = event[4], len(event)
             if kind in types.ROWS_TYPES:
-                yield from self._rows.rows(kind, event, HEADER_BYTES, stop, self._base + offset, self._stamp, self._file)
+                yield from self._take_rows(kind, event, HEADER_BYTES, stop)
             elif kind == types.TABLE_MAP:
-                self._rows.table_map(event[HEADER_BYTES:], self._file, self._base + offset)
+                self._rows.table_map(event[HEADER_BYTES:], self._current)
             elif kind == types.QUERY:
-                self._check_statement(kind, event, HEADER_BYTES, stop, offset)
+                self._statement_inside(kind, event, HEADER_BYTES, stop)
             else:
-                self._other(kind, event, HEADER_BYTES, offset)
+                self._other(kind, event, HEADER_BYTES)
 
-    def _unpacked(self, data: bytes, offset: int) -> Iterator[bytes]:
-        with self._unpacking(offset):
+    def _unpacked(self, data: bytes) -> Iterator[bytes]:
+        with self._unpacking():
             yield from each_transaction_event(data)
 
     @contextmanager
-    def _unpacking(self, offset: int) -> Iterator[None]:
+    def _unpacking(self) -> Iterator[None]:
         """Raise what cannot be unpacked in the block as LogRefused."""
         try:
             yield
         except (ValueError, KeyError, IndexError, OSError) as error:
-            raise LogRefused(f"{self._place(offset)}: a compressed transaction cannot be unpacked ({error}); report this") from error
+            raise LogRefused(f"{self._end}: a compressed transaction cannot be unpacked ({error}); report this") from error
 
-    def _check_statement(self, kind: int, event: bytes, body: int, stop: int, offset: int) -> None:
-        text = _text(kind, event, body, stop)
-        if reason := refusal(text, self._stamp.rows):
-            raise self._statement_refused(offset, reason)
-        if offset > self._done and not self._is_replay:
-            # Rows of a compressed transaction have the position of its end: what it does to tables comes before them.
-            is_inside = self._base + offset == self._payload_end
-            self._note_changes(kind, event, body, stop, self._base + (self._safe + 1 if is_inside else offset))
+    def _statement_inside(self, kind: int, event: bytes, body: int, stop: int) -> None:
+        """Take a statement that stands in a transaction beside rows: it is refused, or harmless, or makes a table for them."""
+        if not self._is_new():
+            return
+        if reason := refusal(_text(kind, event, body, stop), self._current.rows):
+            raise self._statement_refused(reason)
+        if self._fate is None:
+            self._note_changes(kind, event, body, stop, self._current.position - 1)
+        self._taken = self._seen
 
     def _note_changes(self, kind: int, event: bytes, body: int, stop: int, position: int) -> None:
         """Note what a statement does to tables that are read."""
@@ -212,23 +254,27 @@ class _RangeReader:
         if self._rows.notes is not None and TABLE_STATEMENT.match(text):
             name = statement_span(event, body) - 1
             database = event[name - event[body + 8] : name].decode(errors="replace")
-            self._rows.statement(text.decode(errors="replace"), database, position, self._stamp)
+            self._rows.statement(text.decode(errors="replace"), database, position, self._current)
 
-    def _statement_refused(self, offset: int, reason: str) -> LogRefused:
+    def _statement_refused(self, reason: str) -> LogRefused:
         return LogRefused(
-            f"{self._place(offset)}: the log holds {reason} instead of rows; SET GLOBAL binlog_format = 'ROW' and for all sessions, then"
-            " bootstrap the tables again"
+            f"{self._end}: the log holds {reason} instead of rows; SET GLOBAL binlog_format = 'ROW' and for all sessions, then bootstrap"
+            " the tables again"
         )
 
-    def _other(self, kind: int, event: bytes, body: int, offset: int) -> None:
+    def _other(self, kind: int, event: bytes, body: int) -> None:
         if kind == types.PARTIAL_UPDATE:
-            if offset > self._done and (not self._transactions.is_xa or self._is_replay):
-                self._rows.partial_update(event, body, self._file, self._base + offset, self._stamp)
+            self._rows.see(event, body)
+            if not self._is_new() or self._is_held:
+                self._rows.pass_by(event, body)
+            else:
+                self._rows.partial_update(event, body, self._current)
+                self._taken = self._seen
             return
         if kind in types.STATEMENT_TYPES:
-            raise self._statement_refused(offset, types.STATEMENT_TYPES[kind])
+            raise self._statement_refused(types.STATEMENT_TYPES[kind])
         if kind == types.INCIDENT:
-            raise LogRefused(f"{self._place(offset)}: the source says that it lost events here; bootstrap the tables again")
+            raise LogRefused(f"{self._end}: the source says that it lost events here; bootstrap the tables again")
 
 
 def _text(kind: int, event: bytes, body: int, stop: int) -> bytes:

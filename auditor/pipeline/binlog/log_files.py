@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from auditor.errors import ChangeStreamError
 from auditor.pipeline.binlog.dump import query
 from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.binlog.versions import untried
+from dialects.mysql_session import server_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,8 @@ class LogFiles:
     """Bytes of each file, the oldest first."""
     expiry: int | None
     """Seconds after which the server deletes a file that it no longer writes; None if it never does."""
+    notes: Sequence[str] = ()
+    """What a person should know of the server, a sentence each."""
 
     @property
     def end(self) -> Place:
@@ -42,4 +46,5 @@ def read_log_files(connection: Any) -> LogFiles:
     limits = query(connection, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_expire_logs_seconds', 'expire_logs_days')")
     found = {str(name): float(value or 0) for name, value in limits}
     expiry = found.get("binlog_expire_logs_seconds") or found.get("expire_logs_days", 0) * 86400
-    return LogFiles({str(row[0]): int(row[1]) for row in rows}, int(expiry) or None)
+    note = untried(server_version(connection))
+    return LogFiles({str(row[0]): int(row[1]) for row in rows}, int(expiry) or None, [note] if note else [])

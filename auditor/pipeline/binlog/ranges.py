@@ -7,7 +7,8 @@ depend only on the start and on the size of a range: every scan from the same st
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,10 +29,20 @@ class LogRange:
     """Transactions of one file of the log, from the end of one to the end of another."""
 
     start: Place
-    end: int
-    """The offset of its end in the same file."""
+    ends: array[int]
+    """The offset in the same file at which each of its transactions ends."""
     prepared: Mapping[str, LogRange] = field(default_factory=dict)
     """Where the XA transactions that it commits were prepared."""
+
+    @property
+    def end(self) -> int:
+        """The offset of its end."""
+        return self.ends[-1] if self.ends else self.start.offset
+
+
+def offsets(some: Iterable[int] = ()) -> array[int]:
+    """Return offsets in a file of a log, in four bytes each: there are as many as transactions."""
+    return array("I", some)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +131,16 @@ class LogScan:
                             self._prove(Place(file, passed), offset - size)
                         continue
                     if offset < passed:
-                        raise LogRefused(
-                            f"{file} grows beyond 4 GiB after {file}:{passed}, where no position reaches; bootstrap the tables again, and"
-                            " keep transactions smaller"
-                        )
+                        raise _no_end(Place(file, passed), offset)
                     if kind == types.TRANSACTION_PAYLOAD:
                         self._look_inside(buffer[at + 19 : end - checksum], Place(file, passed))
                     if transactions.prepared or transactions.decided:
                         self.mark = cutter.decide(Mark(Place(file, passed), None, self.mark.prepared), offset, transactions)
                     if has_statement:
                         has_statement = False
-                        self.statements.append(LogRange(Place(file, passed), offset))
+                        self.statements.append(LogRange(Place(file, passed), offsets([offset])))
                     passed = cutter.end = offset
-                    cutter.has_transactions = True
+                    cutter.ends.append(offset)
                     beats.follow(transactions)
                     if offset - cutter.start >= ranges:
                         cutter.cut()
@@ -183,6 +191,16 @@ class LogScan:
             )
 
 
+def _no_end(begin: Place, offset: int) -> LogRefused:
+    """Return why a transaction has no end that a reader could stop at, by the offset that its last event says."""
+    if not offset:
+        return LogRefused(f"{begin}: the log does not say where the transaction ends that begins here; report this")
+    return LogRefused(
+        f"{begin.file} grows beyond 4 GiB after {begin}, where no position reaches; bootstrap the tables again, and keep transactions"
+        " smaller"
+    )
+
+
 class _Cutter:
     """Collects ranges. All offsets are in ``file``, the last one that was reached."""
 
@@ -190,7 +208,8 @@ class _Cutter:
         self.file = mark.place.file
         self.start = self.end = mark.place.offset
         """Where the range began that is not finished, and where the last transaction ended."""
-        self.has_transactions = False
+        self.ends = offsets()
+        """Where its transactions end."""
         self._ranges: list[LogRange] = []
         self._earlier_files = 0
         self._first = mark.place.offset
@@ -205,7 +224,7 @@ class _Cutter:
         """Note that a transaction, which ends at ``end``, was prepared, or decided on another one; return the mark after it."""
         prepared = dict(mark.prepared)
         if transactions.prepared:
-            prepared[transactions.prepared] = LogRange(mark.place, end)
+            prepared[transactions.prepared] = LogRange(mark.place, offsets([end]))
         if transactions.decided:
             xid, is_commit = transactions.decided
             found = prepared.pop(xid, None)
@@ -221,9 +240,9 @@ class _Cutter:
 
     def cut(self) -> None:
         """End a range at the last transaction end."""
-        if self.has_transactions:
-            self._ranges.append(LogRange(Place(self.file, self.start), self.end, self._prepared))
-        self.start, self.has_transactions, self._prepared = self.end, False, {}
+        if self.ends:
+            self._ranges.append(LogRange(Place(self.file, self.start), self.ends, self._prepared))
+        self.start, self.ends, self._prepared = self.end, offsets(), {}
 
     def finish(self) -> list[LogRange]:
         """Return the ranges up to the last transaction end."""
@@ -256,6 +275,6 @@ def from_offset(offset: Mapping[str, Any]) -> Mark:
     prepared = {}
     for xid, text in offset.get("prepared", {}).items():
         start, _, end = text.rpartition(":")
-        prepared[xid] = LogRange(Place.parse(start), int(end))
+        prepared[xid] = LogRange(Place.parse(start), offsets([int(end)]))
     trail = Trail.from_json(offset["heartbeat"]) if "heartbeat" in offset else None
     return Mark(Place(offset["file"], offset["position"]), offset["gtid"] or None, prepared, trail)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from auditor.errors import LogRefused
+from auditor.errors import EventsMissed, LogRefused
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import Project, RowBuffer
 from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
@@ -35,7 +35,7 @@ from auditor.pipeline.binlog.table_changes import changes_of
 from auditor.pipeline.binlog.table_map import TableMap, table_name
 from auditor.pipeline.binlog.table_notes import TableNotes
 from auditor.pipeline.binlog.tracked_columns import TrackedColumns
-from auditor.pipeline.events import EventKind, Position
+from auditor.pipeline.events import EventKind
 
 MAX_BUFFERED = 32 << 20
 """Bytes of the log, of all tables, after which all buffered rows are handed on."""
@@ -43,17 +43,44 @@ MAX_BUFFERED = 32 << 20
 
 @dataclass(slots=True)
 class Stamp:
-    """What the rows of a transaction have in common."""
+    """What the rows of a transaction have in common; of an XA transaction, of that which commits it."""
 
     gtid: str | None
     time: int
     """Microseconds since 1970 at which it was committed."""
+    place: Place
+    """Where it ends."""
+    position: int
+    """The same as a position."""
     rows: int = 0
-    """Rows so far, of the chosen tables."""
-    position: int | None = None
-    """The position of all its rows, if it is not that of their events."""
+    """Rows so far, of the chosen tables; an event whose rows cannot be had counts as one."""
     left_out: bool = False
     """Whether a pipeline wrote it whose transactions are left out."""
+
+
+@dataclass(slots=True)
+class LogCount:
+    """What a task saw of the chosen tables, and what became of it."""
+
+    seen: int = 0
+    """Rows events that the dump brought."""
+    taken: int = 0
+    """Those that were decoded, or noted as refused."""
+    passed: int = 0
+    """Those that are taken elsewhere, were taken before, or are left out because a pipeline wrote them."""
+    rows: int = 0
+    """Rows that were decoded."""
+    refused: int = 0
+    """Those of them that were then noted as refused."""
+
+    def check(self, handed_on: int) -> None:
+        """Raise EventsMissed unless each event was dealt with, and each row was handed on."""
+        if self.seen != self.taken + self.passed:
+            raise EventsMissed(
+                f"the log sent {self.seen:,} events of the tables that are read, and {self.taken + self.passed:,} were taken"
+            )
+        if self.rows != handed_on + self.refused:
+            raise EventsMissed(f"{self.rows:,} rows were decoded, and {handed_on + self.refused:,} handed on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +116,7 @@ class RowEvents:
         self._filled: dict[tuple[str, str], RowBuffer] = {}
         """The buffer of each table that has its last rows: no other one of the table has any."""
         self._bytes = self._announced = 0
+        self.count = LogCount()
         self._chunk: Chunk | None = None
         """The chunk of a bootstrap that was named last."""
 
@@ -97,52 +125,52 @@ class RowEvents:
         self._mariadb = mariadb
         self._tables, self._origins = {}, {}
 
-    def table_map(self, data: bytes, file: str, position: int) -> None:
-        """Take the body of a table map without its checksum; ``position`` is that of its end. Raises LogRefused."""
+    def table_map(self, data: bytes, stamp: Stamp) -> None:
+        """Take the body of a table map without its checksum. Raises LogRefused."""
         described, number = data[6:], int.from_bytes(data[:6], "little")
         self._origins.pop(number, None)
         schema, name = table_name(described)
         if self._selection.refreshes and schema == self._selection.refreshes.schema:
-            self._tables[number] = self._chunk_buffer(described, file, position)
+            self._tables[number] = self._chunk_buffer(described, stamp)
             return
         if self._selection.skip_pipelines and is_positions(name) and (self._tracked is None or (schema, name) in self._tracked):
-            self._origins[number] = Origins(*self._known(described, file, position), self._selection.skip_pipelines)
-        key = described if self._tracked is None else (described, self._tracked.version((schema, name), position))
+            self._origins[number] = Origins(*self._known(described, stamp), self._selection.skip_pipelines)
+        key = described if self._tracked is None else (described, self._tracked.version((schema, name), stamp.position))
         try:
             buffer = self._buffers[key]
         except KeyError:
-            buffer = self._new_buffer(described, file, position) if self._selection.has(schema, name) else None
+            buffer = self._new_buffer(described, stamp) if self._selection.has(schema, name) else None
             self._buffers[key] = buffer
         self._tables[number] = buffer
 
-    def _known(self, described: bytes, file: str, position: int, like: tuple[str, str] | None = None) -> tuple[TableMap, Decoder]:
-        """Return the table of a table map as it is at a position, and its decoder. Raises LogRefused, and errors of a connection."""
+    def _known(self, described: bytes, stamp: Stamp, like: tuple[str, str] | None = None) -> tuple[TableMap, Decoder]:
+        """Return the table of a table map as it is in a transaction, and its decoder. Raises LogRefused, and errors of a connection."""
         tracked = None
         if self._tracked is not None:
             name = table_name(described)
-            tracked = self._tracked.table(name, self._tracked.version(name, position))
-        return known_table(described, self._mariadb, self._source, _place(file, position), tracked, like)
+            tracked = self._tracked.table(name, self._tracked.version(name, stamp.position))
+        return known_table(described, self._mariadb, self._source, stamp.place, tracked, like)
 
-    def _new_buffer(self, described: bytes, file: str, position: int) -> RowBuffer | _Refused:
+    def _new_buffer(self, described: bytes, stamp: Stamp) -> RowBuffer | _Refused:
         try:
-            return RowBuffer(*self._known(described, file, position), self._project)
+            return RowBuffer(*self._known(described, stamp), self._project)
         except (LogRefused, struct.error, IndexError, ValueError) as error:
             if self.notes is None:
                 raise
-            return _Refused(table_name(described), str(error).removeprefix(f"{_place(file, position)}: "))
+            return _Refused(table_name(described), str(error).removeprefix(f"{stamp.place}: "))
 
-    def _chunk_buffer(self, described: bytes, file: str, position: int) -> ChunkBuffer | None:
+    def _chunk_buffer(self, described: bytes, stamp: Stamp) -> ChunkBuffer | None:
         """Return the buffer of a table of bootstraps; None for a refresh table whose chunk was not named."""
         (schema, name), chunk = table_name(described), self._chunk
         if name == CHUNKS:
-            return ChunkBuffer(*self._known(described, file, position), self._project)
+            return ChunkBuffer(*self._known(described, stamp), self._project)
         if not name.startswith(REFRESH) or chunk is None:
             return None
         body = chunk.body
-        version = self._tracked.version((schema, name), position) if self._tracked else 0
+        version = self._tracked.version((schema, name), stamp.position) if self._tracked else 0
         whole = described + repr((version, body["database"], body["table"], body["key"], body["nullable"])).encode()
         if whole not in self._buffers:
-            known = self._known(described, file, position, (body["database"], body["table"]))
+            known = self._known(described, stamp, (body["database"], body["table"]))
             self._buffers[whole] = refresh_buffer(chunk, *known, self._project)
         found = self._buffers[whole]
         assert isinstance(found, ChunkBuffer)
@@ -156,27 +184,37 @@ class RowEvents:
             buffer = self._buffers[described.encode()] = sent_buffer(chunk, self._project)
         return buffer
 
-    def rows(self, kind: int, event: bytes, body: int, stop: int, position: int, stamp: Stamp, file: str) -> Iterable[pa.RecordBatch]:
+    def see(self, event: bytes, body: int) -> None:
+        """Count a rows event of the dump, whatever becomes of it, if its table is read."""
+        self.count.seen += self._tables.get(int.from_bytes(event[body : body + 6], "little")) is not None
+
+    def pass_by(self, event: bytes, body: int) -> None:
+        """Count a rows event that is taken where its transaction is committed, or was taken before."""
+        self.count.passed += self._tables.get(int.from_bytes(event[body : body + 6], "little")) is not None
+
+    def rows(self, kind: int, event: bytes, body: int, stop: int, stamp: Stamp) -> Iterable[pa.RecordBatch]:
         """Take a rows event, whose body lies in ``event[body:stop]``; return batches that are full. Raises LogRefused without ``notes``."""
         number = int.from_bytes(event[body : body + 6], "little")
         if origins := self._origins.get(number):
-            stamp.left_out = origins.is_left_out(*_rows_in(origins.table, kind, event, body, stop, file, position))
+            stamp.left_out = origins.is_left_out(*_rows_in(origins.table, kind, event, body, stop, stamp.place))
         buffer = self._tables.get(number)
-        if buffer is None or stamp.left_out:
+        if buffer is None:
             return ()
+        if stamp.left_out:
+            self.count.passed += 1
+            return ()
+        self.count.taken += 1
         if isinstance(buffer, _Refused):
-            self._refuse(buffer.name, position, stamp, buffer.reason)
+            self._refuse(buffer.name, stamp, buffer.reason)
             return ()
         kept = len(buffer.before), len(buffer.after)
         try:
-            taken = self._take(buffer, kind, event, body, stop, position, stamp, file)
+            taken = self._take(buffer, kind, event, body, stop, stamp)
         except LogRefused as error:
             if self.notes is None:
                 raise
             del buffer.before[kept[0] :], buffer.after[kept[1] :]
-            self._refuse(
-                (buffer.table.database, buffer.table.table), position, stamp, str(error).removeprefix(f"{_place(file, position)}: ")
-            )
+            self._refuse((buffer.table.database, buffer.table.table), stamp, str(error).removeprefix(f"{stamp.place}: "))
             return ()
         if self.notes is not None and not isinstance(buffer, ChunkBuffer):
             self.notes.pass_rows((buffer.table.database, buffer.table.table))
@@ -194,14 +232,15 @@ class RowEvents:
             return self.flush()
         return self._flush(taken) if taken.is_full else ()
 
-    def _refuse(self, table: tuple[str, str], position: int, stamp: Stamp, reason: str) -> None:
+    def _refuse(self, table: tuple[str, str], stamp: Stamp, reason: str) -> None:
         assert self.notes is not None
-        self.notes.refuse(table, position if stamp.position is None else stamp.position, stamp.time, stamp.gtid, reason)
+        self.notes.refuse(table, stamp.position, stamp.rows, stamp.time, stamp.gtid, reason)
+        stamp.rows += 1
 
-    def _take(self, buffer: RowBuffer, kind: int, event: bytes, body: int, stop: int, position: int, stamp: Stamp, file: str) -> RowBuffer:
+    def _take(self, buffer: RowBuffer, kind: int, event: bytes, body: int, stop: int, stamp: Stamp) -> RowBuffer:
         """Decode the rows of an event into a buffer; return the one that has them. Raises LogRefused, perhaps with some of them there."""
         size, images = stop - body, 2 if kind in types.UPDATE_TYPES else 1
-        event, at, stop = _rows_in(buffer.table, kind, event, body, stop, file, position)
+        event, at, stop = _rows_in(buffer.table, kind, event, body, stop, stamp.place)
         before, after = buffer.before.extend, buffer.after.extend
         name: EventKind
         if images == 2:
@@ -214,7 +253,7 @@ class RowEvents:
             count = buffer.decode(event, at, stop, one, other) // images
         except (ValueError, IndexError, KeyError, OverflowError, struct.error, zlib.error) as error:
             raise LogRefused(
-                f"{_place(file, position)}: a row of {buffer.table.name} cannot be decoded ({error}); leave the table out and report this"
+                f"{stamp.place}: a row of {buffer.table.name} cannot be decoded ({error}); leave the table out and report this"
             ) from error
         found: list[tuple[EventKind, int]] = [(name, count)]
         if isinstance(buffer, ChunkBuffer):
@@ -227,24 +266,26 @@ class RowEvents:
             else:
                 found = take_rows(self._chunk, buffer, count, stamp)
         for what, number in found:
-            buffer.add(what, stamp.gtid, position if stamp.position is None else stamp.position, stamp.time, stamp.rows, number, size)
+            buffer.add(what, stamp.gtid, stamp.position, stamp.time, stamp.rows, number, size)
             stamp.rows += number
+            self.count.rows += number
             self._bytes += size
         return buffer
 
-    def partial_update(self, event: bytes, body: int, file: str, position: int, stamp: Stamp) -> None:
+    def partial_update(self, event: bytes, body: int, stamp: Stamp) -> None:
         """Refuse, or note, an update of a chosen table that holds a part of a JSON document only. Raises LogRefused."""
         buffer = self._tables.get(int.from_bytes(event[body : body + 6], "little"))
         if buffer is None:
             return
+        self.count.taken += 1
         name = buffer.name if isinstance(buffer, _Refused) else (buffer.table.database, buffer.table.table)
         reason = (
             f"an update of {'.'.join(name)} holds a part of a JSON document only; SET GLOBAL binlog_row_value_options = '' and for all"
             " sessions, then bootstrap the tables again"
         )
         if self.notes is None:
-            raise LogRefused(f"{_place(file, position)}: {reason}")
-        self._refuse(name, position, stamp, reason)
+            raise LogRefused(f"{stamp.place}: {reason}")
+        self._refuse(name, stamp, reason)
 
     def statement(self, text: str, database: str, position: int, stamp: Stamp) -> None:
         """Note what a statement does to tables that are read."""
@@ -268,36 +309,33 @@ class RowEvents:
         except LogRefused as error:
             if self.notes is None:
                 raise
+            self.count.refused += buffer.rows
             buffer.clear()
-            for gtid, position, time in events:
-                self.notes.refuse((buffer.table.database, buffer.table.table), position, time, gtid, str(error))
+            for gtid, position, row, time in events:
+                self.notes.refuse((buffer.table.database, buffer.table.table), position, row, time, gtid, str(error))
 
 
-def _rows_in(table: TableMap, kind: int, event: bytes, body: int, stop: int, file: str, position: int) -> tuple[bytes, int, int]:
+def _rows_in(table: TableMap, kind: int, event: bytes, body: int, stop: int, place: Place) -> tuple[bytes, int, int]:
     """Return the bytes in which an event's rows are, unpacked if need be, and where they begin and end. Raises LogRefused."""
     at = body + 8
     if kind in types.ROWS_V2:
         at += event[at] | event[at + 1] << 8
-    at = _skip_full_bitmaps(table, 2 if kind in types.UPDATE_TYPES else 1, event, at, file, position)
+    at = _skip_full_bitmaps(table, 2 if kind in types.UPDATE_TYPES else 1, event, at, place)
     if kind not in types.COMPRESSED_ROWS:
         return event, at, stop
     unpacked = uncompressed_event(event[at:stop])
     return unpacked, 0, len(unpacked)
 
 
-def _skip_full_bitmaps(table: TableMap, images: int, event: bytes, at: int, file: str, position: int) -> int:
+def _skip_full_bitmaps(table: TableMap, images: int, event: bytes, at: int, place: Place) -> int:
     """Return where the rows begin, after the bitmaps that say which columns are there. Raises LogRefused if not all are."""
     width, at = packed_integer(event, at)
     size, full = (width + 7) // 8, (1 << width) - 1
     for _ in range(images):
         if int.from_bytes(event[at : at + size], "little") & full != full:
             raise LogRefused(
-                f"{_place(file, position)}: a row of {table.name} lacks columns; SET GLOBAL binlog_row_image = 'FULL' and for all sessions,"
-                " then bootstrap the tables again"
+                f"{place}: a row of {table.name} lacks columns; SET GLOBAL binlog_row_image = 'FULL' and for all sessions, then bootstrap"
+                " the tables again"
             )
         at += size
     return at
-
-
-def _place(file: str, position: int) -> Place:
-    return Place(file, Position.unpack(position).offset)

@@ -19,6 +19,8 @@ Name = tuple[str, str]
 @dataclass(slots=True)
 class _Poison:
     first: int
+    row: int
+    """The number of its first event in the transaction at ``first``."""
     last: int
     events: int
     time: int
@@ -34,28 +36,30 @@ class TableNotes:
         """For each table what ends with its last event."""
         self._rows: list[dict[str, Any]] = []
 
-    def refuse(self, table: Name, position: int, time: int, gtid: str | None, reason: str) -> None:
-        """Note an event of the log, of one table, whose rows cannot be had."""
+    def refuse(self, table: Name, position: int, row: int, time: int, gtid: str | None, reason: str) -> None:
+        """Note an event of the log, of one table, whose rows cannot be had: number ``row`` of the transaction at a position."""
         found = self._poison.get(table)
         if found and found.reason == reason:
             found.last, found.events = position, found.events + 1
         else:
             self.pass_rows(table)
-            self._poison[table] = _Poison(position, position, 1, time, gtid, reason)
+            self._poison[table] = _Poison(position, row, position, 1, time, gtid, reason)
 
     def pass_rows(self, table: Name) -> None:
         """Note that a table has rows that can be had: what is refused later is another stretch of the log."""
         if found := self._poison.pop(table, None):
             body = {"stage": "decoding", "reason": found.reason}
-            self._add("poison", table, found.first, found.time, found.gtid, {"last": found.last, "events": found.events, "body": body})
+            self._add(
+                "poison", table, found.first, found.row, found.time, found.gtid, {"last": found.last, "events": found.events, "body": body}
+            )
 
     def change(self, table: Name, position: int, time: int, gtid: str | None, body: Mapping[str, Any]) -> None:
         """Note a statement that changes a table."""
-        self._add("change", table, position, time, gtid, {"last": position, "events": 0, "body": dict(body)})
+        self._add("change", table, position, -1, time, gtid, {"last": position, "events": 0, "body": dict(body)})
 
-    def _add(self, kind: NoteKind, table: Name, position: int, time: int, gtid: str | None, content: Mapping[str, Any]) -> None:
+    def _add(self, kind: NoteKind, table: Name, position: int, row: int, time: int, gtid: str | None, content: Mapping[str, Any]) -> None:
         names = {"kind": kind, "database": table[0], "table": table[1], "schema_id": "", "gtid": gtid}
-        place = {"position": position, "row": -1, "time": time, "before": None, "after": [json.dumps(content, ensure_ascii=False)]}
+        place = {"position": position, "row": row, "time": time, "before": None, "after": [json.dumps(content, ensure_ascii=False)]}
         self._rows.append({**names, **place})
 
     def flush(self) -> Iterator[pa.RecordBatch]:

@@ -22,8 +22,8 @@ class Ahead:
     """What comes before the next event: it stops the table, or changes all rows of the target's table."""
     changes: Sequence[TableNote] = ()
     """Statements before the next event that changed the table's columns."""
-    skipped: tuple[int, ...] = ()
-    """Positions of events that somebody let the target go on without."""
+    skipped: tuple[tuple[int, int], ...] = ()
+    """Events that somebody let the target go on without: positions, and numbers in their transactions, or -1 for all in one."""
 
 
 def look_ahead(begins: int | None, parts: Sequence[Part], notes: Sequence[TableNote], target: str) -> Ahead:
@@ -33,7 +33,7 @@ def look_ahead(begins: int | None, parts: Sequence[Part], notes: Sequence[TableN
     hold are tried again by themselves, because the target may have been altered meanwhile.
     """
     found = _look(begins, parts, [one for one in notes if one.target in ("", target)])
-    return replace(found, skipped=tuple(note.position for note in notes if note.target == target and note.skip))
+    return replace(found, skipped=tuple((note.position, note.row) for note in notes if note.target == target and note.skip))
 
 
 def _look(begins: int | None, parts: Sequence[Part], notes: Sequence[TableNote]) -> Ahead:

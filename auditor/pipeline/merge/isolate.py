@@ -1,9 +1,9 @@
-"""Find the one event that a target cannot hold, and merge what stands before it."""
+"""Find the one event that a target cannot hold, and merge the transactions before its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,39 +17,87 @@ POISONING = (ValueRefused, StatementRefused, TableShared)
 """Errors of a merge that may be the fault of one event, or one statement of the source."""
 
 
-def find_poison(
-    merge_through: Callable[[int], object], root: Folder, parts: Sequence[Part], after: int, through: int | None
-) -> tuple[int, AuditorError] | None:
-    """Merge what can be merged of parts that failed together; return the position of the first event that cannot be, and its error.
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """An event that a target cannot hold."""
 
-    ``merge_through`` merges up to a position. None if all of it could be merged after all. Raises other errors than `POISONING`.
+    position: int
+    row: int
+    """Its number in the transaction at the position."""
+    rows: int
+    """How many events of the table that transaction has."""
+    error: AuditorError
+
+
+def find_poison(
+    merge: Callable[[int, int | None], object],
+    root: Folder,
+    parts: Sequence[Part],
+    after: int,
+    through: int | None,
+    skipped: Collection[tuple[int, int]],
+) -> Poison | None:
+    """Merge the transactions that can be merged of parts that failed together; return the first event that cannot be.
+
+    ``merge`` merges up to a position; with a number of rows, it tries that with the rows of that position's transaction that have lower
+    numbers, and undoes it. None if all of it could be merged after all. Raises other errors than `POISONING`.
     """
     left = _positions(root, parts, after, through)
     while left:
         half = left[: (len(left) + 1) // 2]
         try:
-            merge_through(half[-1])
+            merge(half[-1], None)
         except POISONING as error:
             if len(half) == 1:
-                return half[0], error
+                return _find_row(merge, root, parts, half[0], skipped, error)
             left = half
         else:
             left = left[len(half) :]
     return None
 
 
-def describe_poison(root: Folder, parts: Sequence[Part], position: int, target: str, reason: str) -> TableNote:
-    """Return the note on the events at one position that a target cannot hold."""
-    [found] = [part for part in parts if part.first <= position <= part.last][:1]
-    at = [batch.filter(pc.equal(batch["position"], position)) for batch in read_part(root, found, position - 1)]
-    times = [value for batch in at for value in batch["time"].to_pylist()]
-    body = {"stage": "merge", "reason": reason}
-    return TableNote(found.table, "poison", position, position, len(times), times[0] if times else found.time, body, target)
+def _find_row(
+    merge: Callable[[int, int | None], object],
+    root: Folder,
+    parts: Sequence[Part],
+    position: int,
+    skipped: Collection[tuple[int, int]],
+    error: AuditorError,
+) -> Poison:
+    """Return the event of a transaction with which it begins to fail, and why."""
+    every = [row for batch in _at(root, parts, position) for row in batch["row"].to_pylist()]
+    rows = [row for row in every if (position, row) not in skipped]
+    first, last = 0, len(rows) - 1  # rows before the first one can be merged, and those up to the last one cannot
+    while first < last:
+        middle = (first + last) // 2
+        try:
+            merge(position, rows[middle] + 1)
+        except POISONING as found:
+            last, error = middle, found
+        else:
+            first = middle + 1
+    return Poison(position, rows[first] if rows else -1, len(every), error)
+
+
+def describe_poison(root: Folder, parts: Sequence[Part], found: Poison, target: str, reason: str) -> TableNote:
+    """Return the note on an event that a target cannot hold."""
+    [batch, *_] = _at(root, parts, found.position)
+    body = {"stage": "merge", "reason": reason, "of": found.rows}
+    table = f"{batch['database'][0]}.{batch['table'][0]}"
+    place = (found.position, found.position, 1)
+    return TableNote(table, "poison", *place, batch["time"][0].as_py(), body, target, row=found.row)
 
 
 def describe_statement(change: TableNote, target: str, reason: str) -> TableNote:
     """Return the note on a statement of the source that cannot be done to a target's table."""
     return replace(change, kind="poison", last=change.position, events=1, body={"stage": "merge", "reason": reason}, target=target)
+
+
+def _at(root: Folder, parts: Sequence[Part], position: int) -> list[pa.RecordBatch]:
+    """Return the events at a position."""
+    read = (batch for part in parts if part.first <= position <= part.last for batch in read_part(root, part, position - 1))
+    found = [batch.filter(pc.equal(batch["position"], position)).select(["database", "table", "row", "time"]) for batch in read]
+    return [batch for batch in found if batch.num_rows]
 
 
 def _positions(root: Folder, parts: Sequence[Part], after: int, through: int | None) -> list[int]:

@@ -39,8 +39,10 @@ class LoadTask:
     table: TargetTable
     through: int | None = None
     """Events behind this position are left out; None for no bound."""
-    skipped: tuple[int, ...] = ()
-    """Positions of events that somebody let the target go on without."""
+    skipped: tuple[tuple[int, int], ...] = ()
+    """Events that somebody let the target go on without: positions, and numbers in their transactions, or -1 for all in one."""
+    rows: int | None = None
+    """How many rows of the transaction at ``through`` are loaded, for a trial; None for all."""
 
 
 RunTasks: TypeAlias = Callable[[Callable[[LoadTask], int | AuditorError], Sequence[LoadTask]], Sequence[int | AuditorError]]
@@ -93,8 +95,12 @@ def stage_columns(task: LoadTask) -> dict[str, Kind]:
 def _chosen(events: pa.RecordBatch, task: LoadTask) -> pa.RecordBatch:
     if task.through is not None and task.part.last > task.through:
         events = events.filter(pc.less_equal(events["position"], task.through))
-    if any(task.part.first <= position <= task.part.last for position in task.skipped):
-        events = events.filter(pc.invert(pc.is_in(events["position"], pa.array(task.skipped, pa.int64()))))
+    if task.rows is not None:
+        events = events.filter(pc.or_(pc.less(events["position"], task.through), pc.less(events["row"], task.rows)))
+    for position, row in task.skipped:
+        if task.part.first <= position <= task.part.last:
+            at = pc.equal(events["position"], position)
+            events = events.filter(pc.invert(at if row < 0 else pc.and_(at, pc.equal(events["row"], row))))
     return events
 
 

@@ -201,22 +201,22 @@ class Loader:
         """Merge what stands before the event or statement that this target cannot take, and record where that is."""
         ahead, root, now = see(self.where, table, held), folder_at(self.where.root), [held]
 
-        def merge_through(position: int) -> None:
+        def merge(position: int, rows: int | None) -> None:
             while now[0].position < position:
                 began = self.clock()
                 self._ready.pop(table, None)
-                merged = merge_next(session, self.where, table, now[0], staged, self._ready, self.step, position)
+                merged = merge_next(session, self.where, table, now[0], staged, self._ready, self.step, position, rows)
                 if merged is None:
                     return
                 now[0] = self._take(table, merged, began)
 
         note: TableNote | None = None
         if ahead.note is None:
-            found = find_poison(merge_through, root, ahead.parts, held.position, ahead.through)
+            found = find_poison(merge, root, ahead.parts, held.position, ahead.through, ahead.skipped)
             if found is None:
                 return
-            position, error = found
-            note = describe_poison(root, ahead.parts, position, self.target, _reason(error))
+            error = found.error
+            note = describe_poison(root, ahead.parts, found, self.target, _reason(error))
         elif not is_move(ahead.note):  # which concerns several tables: one cannot go on without it
             note = describe_statement(ahead.note, self.target, _reason(error))
         if note:

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
@@ -59,10 +59,12 @@ def merge_next(
     ready: dict[str, TargetTable],
     step: Callable[[str], None] = lambda _: None,
     through: int | None = None,
+    rows: int | None = None,
 ) -> Merged | None:
     """Merge the next parts of a table, as many as have one schema and fit into one transaction; None if the target lacks none.
 
-    Events behind ``through`` are left for later; None for no bound. Where the next event is one that stops the table, raises TableStopped.
+    Events behind ``through`` are left for later; None for no bound. With ``rows``, those of the transaction at ``through`` that have lower
+    numbers are merged for a trial, and that is undone: None. Where the next event is one that stops the table, raises TableStopped.
 
     ``ready`` are the tables that this session has made ready for rows of their schema: their staging tables are there, and empty.
     ``step`` is called with the name of each step before it begins. Raises AuditorError; the target is unchanged then, unless the
@@ -89,13 +91,16 @@ def merge_next(
     target = _make_ready(session, where, table, held, schema_id, ready, step)
     attempt = secrets.token_hex(8)
     about = (where.config_file, where.connection, where.root)
-    tasks = [LoadTask(*about, part, held.position, attempt, target, bound, ahead.skipped) for part in chosen]
+    tasks = [LoadTask(*about, part, held.position, attempt, target, bound, ahead.skipped, rows) for part in chosen]
     position = max(part.last for part in chosen)
     position = position if bound is None else min(position, bound)
     step("load")
     with _loaded(session, where, target, tasks) as (loaded, copy):
         sums = keeping.Pending() if isinstance(session, Committing) else keeping.prepare(session, where, table, held, position, chosen)
         step("merge")
+        if rows is not None:
+            _try(session, target, attempt, where, table, held, loaded, position, step, copy)
+            return None
         if isinstance(session, Committing):
             _check_staged(session, table, target, attempt, loaded)
             before, after = (held.position, held.schema_id), (position, schema_id)
@@ -108,6 +113,23 @@ def merge_next(
         step("committed")
     events = sum(_count_events(where, part, held.position, position) for part in chosen)
     return Merged(position, events, max(part.time for part in chosen), Held(position, target.schema.id))
+
+
+class _Undo(Exception):
+    """Ends the transaction of a trial."""
+
+
+def _try(
+    session: Session, target: TargetTable, attempt: str, where: Where, table: str, held: Held, loaded: int, position: int,
+    step: Callable[[str], None], copy: Callable[[], None],
+) -> None:  # fmt: skip
+    """Merge what was loaded, and undo it. What is written by commits was tried once it was loaded."""
+    if isinstance(session, Committing):
+        _check_staged(session, table, target, attempt, loaded)
+    else:
+        with suppress(_Undo), transaction(session):
+            _merge(session, where, table, held, target, attempt, loaded, position, step, copy, keeping.Pending())
+            raise _Undo
 
 
 def _check_kept(table: str, held: Held, staged: StagedTable) -> None:
@@ -133,7 +155,7 @@ def _pass(
             f"{table} was renamed in the source, and a pipeline renames no tables of {session.dialect.name}; rename the table there,"
             " then reset the pipeline and copy its tables again"
         )
-    clears = not is_move(note) and note.position not in ahead.skipped and loses_rows(where, table, held, note)
+    clears = not is_move(note) and (note.position, note.row) not in ahead.skipped and loses_rows(where, table, held, note)
     if clears:
         check_alone(session, where, table, "the source emptied it, or made it anew", "delete its rows there by hand, and skip this")
     if isinstance(session, Committing):
@@ -200,7 +222,7 @@ def _merge(
     step: Callable[[str], None], copy: Callable[[], None], sums: keeping.Pending,
 ) -> Mapping[str, str]:  # fmt: skip
     positions = Positions(session.dialect, where.schema, where.pipeline)
-    for statement in (*positions.lock(), *target.statements.lock_stage()):
+    for statement in (*positions.lock(), *target.statements.lock_stage(), *target.statements.remains()):
         session.execute(statement)
     check_unchanged(session, where, table, held)
     copy()
