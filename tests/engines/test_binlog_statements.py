@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+import pymysql
 import pytest
 
+from auditor.pipeline.binlog.dump import Request
 from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.binlog.ranges import LogScan, Mark
+from auditor.pipeline.binlog.table_statements import read_statements
 from tests.binlog import LiveLog
 from tests.live import engine_params
 
@@ -52,3 +57,49 @@ def test_statements_between_rows(log: LiveLog) -> None:
         ("moving", "create", "advances"), ("moving", "insert", "4"),
     ]  # fmt: skip
     assert ("_moving_gho", "insert", "1") in story(log, start, "_moving_gho"), "a name without a pattern is read"
+
+
+def noted(log: LiveLog, start: Place, table: str) -> list[Any]:
+    """The operations on a table that are noted since a place."""
+    reading = replace(log.reading([table]), notes=True)
+    found = [event for log_range in log.scan(start) for batch in reading.batches(log_range) for event in batch.to_pylist()]
+    changes = sorted((one["position"], one["after"][0]) for one in found if one["kind"] == "change")
+    return [op for _, content in changes for op in json.loads(content)["body"]["ops"]]
+
+
+@on_both
+def test_the_session_says_what_the_text_of_a_statement_means(log: LiveLog) -> None:
+    log.run("DROP TABLE IF EXISTS worded", "CREATE TABLE worded (id int PRIMARY KEY, a int) DEFAULT CHARSET utf8mb4")
+    start = log.end()
+    log.run("SET NAMES latin1", "ALTER TABLE worded ADD COLUMN b varchar(9) DEFAULT 'é'".encode("latin-1"))
+    log.run("SET NAMES latin1", "ALTER TABLE worded CHANGE a ä int".encode("latin-1"))
+    log.run("SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES'", "ALTER TABLE worded ADD COLUMN \"c\" varchar(9) DEFAULT 'c:\\temp'")
+    assert noted(log, start, "worded") == [
+        {"op": "add", "column": "b", "value": {"text": "é"}},
+        {"op": "rename", "from": "a", "to": "ä"},
+        {"op": "add", "column": "c", "value": {"text": "c:\\temp"}},
+    ]
+
+
+@pytest.mark.parametrize("engine", engine_params("mariadb", "mariadb_new"), indirect=True)
+def test_an_alter_of_two_phases_is_noted_once_and_one_that_fails_never(log: LiveLog) -> None:
+    log.run(
+        "DROP TABLE IF EXISTS phased, renamed",
+        "CREATE TABLE phased (id int PRIMARY KEY, a int)",
+        "INSERT INTO phased VALUES (1, 7), (2, 7)",
+    )
+    start = log.end()
+    phases = "SET SESSION binlog_alter_two_phase = 1"
+    log.run(phases, "ALTER TABLE phased ADD COLUMN b int DEFAULT 5")
+    with pytest.raises(pymysql.MySQLError, match="Duplicate entry"):
+        log.run(phases, "ALTER TABLE phased ADD COLUMN c int, ADD UNIQUE (a)")
+    log.run(phases, "ALTER TABLE phased RENAME COLUMN a TO d")
+    assert noted(log, start, "phased") == [
+        {"op": "add", "column": "b", "value": {"text": "5"}},
+        {"op": "rename", "from": "a", "to": "d"},
+    ]
+    scan = LogScan(Request(log.source, start, 77_779), Mark(start), 1 << 20, log.patience, notes_statements=True)
+    with closing(scan):
+        scan.advance(log.end())
+    texts = [one.text.decode() for passed in scan.statements for one in read_statements(log.source, passed.start, passed.end)]
+    assert [text.split()[3] for text in texts] == ["ADD", "RENAME"], "a tracker carries out the same ones"

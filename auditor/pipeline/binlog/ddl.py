@@ -62,12 +62,12 @@ class _Reader(TokenReader):
         return self.database, first
 
 
-def read_statement(text: str, database: str) -> Changes:
+def read_statement(text: str, database: str, sql_mode: int = 0) -> Changes:
     """Return what a statement does to tables that stay; nothing for one that changes none.
 
-    ``database`` is the session's, for names without one.
+    ``database`` is the session's, for names without one; ``sql_mode`` says how it reads quotation marks and backslashes.
     """
-    found, changes = _Reader(tokens(text), database), Changes()
+    found, changes = _Reader(tokens(text, sql_mode), database), Changes()
     if found.take("SET", "STATEMENT"):
         while found.left and not found.take("FOR"):
             found.left.pop(0)

@@ -21,8 +21,9 @@ from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, file_name, offsets
 from auditor.pipeline.binlog.row_events import RowEvents, Stamp
 from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.binlog.statements import TABLE_STATEMENT, refusal
+from auditor.pipeline.binlog.statements import refusal
 from auditor.pipeline.binlog.table_notes import TableNotes
+from auditor.pipeline.binlog.table_statements import table_statements
 from auditor.pipeline.binlog.tracked_columns import unpack_versions
 from auditor.pipeline.binlog.transactions import MariaDBTransactions, Transactions, prepared_xid, statement_span
 
@@ -250,11 +251,9 @@ class _RangeReader:
 
     def _note_changes(self, kind: int, event: bytes, body: int, stop: int, position: int) -> None:
         """Note what a statement does to tables that are read."""
-        text = _text(kind, event, body, stop)
-        if self._rows.notes is not None and TABLE_STATEMENT.match(text):
-            name = statement_span(event, body) - 1
-            database = event[name - event[body + 8] : name].decode(errors="replace")
-            self._rows.statement(text.decode(errors="replace"), database, position, self._current)
+        if self._rows.notes is not None and not self._transactions.is_void:
+            for statement in table_statements(kind, event, body, stop):
+                self._rows.statement(statement, position, self._current)
 
     def _statement_refused(self, reason: str) -> LogRefused:
         return LogRefused(

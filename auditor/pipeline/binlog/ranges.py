@@ -124,7 +124,7 @@ class LogScan:
                         beats.feed(kind, buffer, at + 19, end - checksum)
                     continue
                 if kind in kinds:
-                    if notes_statements and may_change_tables(kind, buffer, at + 19, end - checksum):
+                    if notes_statements and not transactions.is_void and may_change_tables(kind, buffer, at + 19, end - checksum):
                         has_statement = True
                     if not feed(kind, buffer, at + 19, end - checksum):
                         if self._is_unproved:

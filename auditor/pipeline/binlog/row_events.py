@@ -34,6 +34,7 @@ from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.table_changes import changes_of
 from auditor.pipeline.binlog.table_map import TableMap, table_name
 from auditor.pipeline.binlog.table_notes import TableNotes
+from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedColumns
 from auditor.pipeline.events import EventKind
 
@@ -287,10 +288,11 @@ class RowEvents:
             raise LogRefused(f"{stamp.place}: {reason}")
         self._refuse(name, stamp, reason)
 
-    def statement(self, text: str, database: str, position: int, stamp: Stamp) -> None:
+    def statement(self, statement: TableStatement, position: int, stamp: Stamp) -> None:
         """Note what a statement does to tables that are read."""
         if self.notes is not None:
-            for table, body in changes_of(read_statement(text, database), self._selection).items():
+            found = read_statement(statement.characters, statement.database, statement.sql_mode)
+            for table, body in changes_of(found, self._selection).items():
                 self.notes.change(table, position, stamp.time, stamp.gtid, body)
 
     def flush(self) -> Iterator[pa.RecordBatch]:

@@ -6,17 +6,22 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-_TOKEN = re.compile(
-    r"""(?P<space>\s+|--(?=\s|$)[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/|/\*M?!\d*|\*/)
+_FORM = r"""(?P<space>\s+|--(?=\s|$)[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/|/\*M?!\d*|\*/)
       |`(?P<name>(?:[^`]|``)*)`
-      |(?P<string>(?:_[A-Za-z0-9]+\s*|[NnBbXx](?=['"]))?(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"))
+      |(?P<string>(?:_[A-Za-z0-9]+\s*|[NnBbXx](?=['"]))?(?:'(?:[^'ESC]|\\ANY|'')*'|"(?:[^"ESC]|\\ANY|"")*"))
       |(?P<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w$])|\.\d+)
       |(?P<word>[\w$@\u0080-\uffff]+)
-      |(?P<sign>.)""",
-    re.DOTALL | re.VERBOSE,
+      |(?P<sign>.)"""
+_TOKEN, _PLAIN_TOKEN = (
+    re.compile(form, re.DOTALL | re.VERBOSE)
+    for form in (_FORM.replace("ESC", r"\\").replace("ANY", "."), _FORM.replace("ESC", "").replace(r"|\\ANY", ""))
 )
+"""Tokens where a backslash escapes what follows it in a string, and where it does not."""
+ANSI_QUOTES, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
+"""Bits of sql_mode. https://dev.mysql.com/doc/dev/mysql-server/latest/system__variables_8h.html"""
+_DOUBLED = re.compile(r"''|\"\"")
 _ESCAPE = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
-_ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a"}
+_ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +44,29 @@ class Token:
         return self.kind in ("word", "name", "string")
 
 
-def tokens(statement: str) -> list[Token]:
-    """Return the tokens of a statement, without blanks and comments."""
-    return list(_tokens(statement))
+def tokens(statement: str, sql_mode: int = 0) -> list[Token]:
+    """Return the tokens of a statement, without blanks and comments, as a session with this sql_mode reads it."""
+    return list(_tokens(statement, bool(sql_mode & ANSI_QUOTES), not sql_mode & NO_BACKSLASH_ESCAPES))
 
 
-def _tokens(statement: str) -> Iterator[Token]:
-    for found in _TOKEN.finditer(statement):
+def _tokens(statement: str, has_quoted_names: bool, has_escapes: bool) -> Iterator[Token]:
+    for found in (_TOKEN if has_escapes else _PLAIN_TOKEN).finditer(statement):
         kind, text = str(found.lastgroup), found[0]
         if kind == "name":
             yield Token("name", found["name"].replace("``", "`"))
+        elif kind == "string" and has_quoted_names and text.startswith('"'):
+            yield Token("name", text[1:-1].replace('""', '"'))
         elif kind == "string":
             start = min(place for quote in "'\"" if (place := text.find(quote)) >= 0)
-            inner = _ESCAPE.sub(lambda one: _ESCAPED.get(one[1], one[1]) if one[1] else one[0][0], text[start + 1 : -1])
-            yield Token("string", inner, text[:start].strip().lower())
+            yield Token("string", _unquoted(text[start + 1 : -1], has_escapes), text[:start].strip().lower())
         elif kind != "space":
             yield Token(kind, text)
+
+
+def _unquoted(text: str, has_escapes: bool) -> str:
+    if not has_escapes:
+        return _DOUBLED.sub(lambda one: one[0][0], text)
+    return _ESCAPE.sub(lambda one: _ESCAPED.get(one[1], one[1]) if one[1] else one[0][0], text)
 
 
 def split(found: Sequence[Token]) -> list[list[Token]]:

@@ -80,13 +80,14 @@ def read_statements(source: Source, begin: Place, end: int) -> list[TableStateme
             elif kind == types.TRANSACTION_PAYLOAD:
                 found += _payload_statements(event[body:last], begin)
             elif kind in _QUERIES:
-                found += _statement(kind, event, body, last)
+                found += table_statements(kind, event, body, last)
             if offset >= end and kind not in (types.FORMAT, types.ROTATE):
                 return found
     raise PositionLost(f"the source's binary log ends before {Place(begin.file, end)}; bootstrap the tables again")
 
 
-def _statement(kind: int, event: bytes, body: int, stop: int) -> Iterator[TableStatement]:
+def table_statements(kind: int, event: bytes, body: int, stop: int) -> Iterator[TableStatement]:
+    """Yield the statement of a QUERY event, whose body lies in ``event[body:stop]``, if it may change tables."""
     text = statement_span(event, body)
     sql = uncompressed_event(event[text:stop]) if kind == types.MARIADB_QUERY_COMPRESSED else event[text:stop]
     if TABLE_STATEMENT.match(sql):
@@ -119,7 +120,7 @@ def _payload_statements(data: bytes, begin: Place) -> Iterator[TableStatement]:
     while at < len(events):
         _, kind, _, size, _, _ = types.HEADER.unpack_from(events, at)
         if kind == types.QUERY:
-            yield from _statement(kind, events, at + types.HEADER.size, at + size)
+            yield from table_statements(kind, events, at + types.HEADER.size, at + size)
         at += size
 
 

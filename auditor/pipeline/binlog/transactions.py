@@ -20,8 +20,11 @@ _MARIADB_GTID = struct.Struct("<QIB")
 _XID = struct.Struct("<BIII")
 _XID_TEXT = re.compile(rb"XA (COMMIT|ROLLBACK) X'([0-9a-fA-F]*)'\s*,\s*X'([0-9a-fA-F]*)'\s*,\s*(\d+)")
 
-MARIADB_STANDALONE, MARIADB_PREPARED_XA = 1, 64
-"""Flags of a MariaDB GTID: the next statement is the whole transaction; it is prepared by XA PREPARE."""
+MARIADB_STANDALONE, MARIADB_GROUP_COMMIT, MARIADB_PREPARED_XA, MARIADB_COMPLETED_XA = 1, 2, 64, 128
+"""Flags of a MariaDB GTID: the next statement is the whole transaction; the number of a group of commits follows; it is prepared by XA
+PREPARE, and completed after that, and an xid follows."""
+MARIADB_START_ALTER, MARIADB_ROLLBACK_ALTER = 2, 8
+"""Flags behind these: an ALTER TABLE begins, which a later transaction commits or rolls back; it is rolled back."""
 
 HEAD = BLOCK_BYTES + 4096
 """Bytes of an event that the rules may look at. Longer statements begin no transaction, and end none."""
@@ -54,6 +57,8 @@ class Transactions:
         """Whether more than one statement may follow before it ends."""
         self.is_xa = False
         """Whether it is one of two phases, of which the second may undo it."""
+        self.is_void = False
+        """Whether its statement changes nothing: that of an ALTER TABLE of two phases which only begins, or is rolled back."""
         self.prepared: str | None = None
         """The XA transaction that the transaction just ended has prepared."""
         self.decided: tuple[str, bool] | None = None
@@ -169,6 +174,7 @@ class MariaDBTransactions(Transactions):
     def _begin(self, kind: int, buffer: bytes, body: int, end: int) -> None:
         self.open, self.prepared, self.decided = True, None, None
         self.is_xa = bool(buffer[body + 12] & MARIADB_PREPARED_XA)
+        self.is_void = bool(_more_flags(buffer, body, end) & (MARIADB_START_ALTER | MARIADB_ROLLBACK_ALTER))
         self._gtid_type, self._gtid = kind, buffer[body - types.HEADER.size : body + 13]
         self._head = self._gtid[: types.HEADER.size]
         self.in_block = not buffer[body + 12] & MARIADB_STANDALONE
@@ -188,6 +194,15 @@ class MariaDBTransactions(Transactions):
     def commit_time(self) -> int | None:
         """None: MariaDB logs only when the statement began that committed, in whole seconds, in the header of the GTID."""
         return None
+
+
+def _more_flags(buffer: bytes, body: int, end: int) -> int:
+    """Return the flags behind the fixed fields of MariaDB's GTID event; 0 if it has none."""
+    flags, at = buffer[body + 12], body + 13
+    at += 8 if flags & MARIADB_GROUP_COMMIT else 0
+    if flags & (MARIADB_PREPARED_XA | MARIADB_COMPLETED_XA):
+        at += 6 + buffer[at + 4] + buffer[at + 5]
+    return buffer[at] if at < end else 0
 
 
 def prepared_xid(events: Iterable[bytes]) -> str | None:

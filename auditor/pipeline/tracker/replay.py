@@ -77,7 +77,7 @@ class _Words(TokenReader):
 def plan_replay(statement: TableStatement, carries: Carries) -> Replay | None:
     """Return what a statement becomes on the tracker; None if it changes nothing that is carried."""
     text = statement.text
-    words = _Words(tokens(statement.characters), statement.database)
+    words = _Words(tokens(statement.characters, statement.sql_mode), statement.database)
     if words.take("SET", "STATEMENT"):
         words.skip_to("FOR")
     if words.take("ALTER"):
