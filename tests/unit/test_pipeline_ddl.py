@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from auditor.pipeline.binlog.ddl import read_statement
+from auditor.pipeline.binlog.sql_tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 
 T = ("shop", "t")
 
@@ -29,12 +30,23 @@ def value(definition: str) -> Any:
         ("int", None), ("int NULL", None), ("int NOT NULL", "0"), ("int NOT NULL DEFAULT 5", "5"), ("int DEFAULT -5 COMMENT 'x'", "-5"),
         ("varchar(5) DEFAULT 'it''s, \\'so\\''", "it's, 'so'"), ("char(5) DEFAULT 'a  '", "a"), ("varchar(5) NOT NULL", ""),
         ("decimal(10,2) NOT NULL DEFAULT 2.5 AFTER a", "2.5"), ("enum('x','y') NOT NULL", "x"), ("bit(3) DEFAULT b'101'", "5"),
-        ("bool DEFAULT TRUE", "1"), ("varchar(9) CHARACTER SET utf8mb4 DEFAULT _utf8mb4'ü'", "ü"),
+        ("bool DEFAULT TRUE", "1"), ("varchar(9) CHARACTER SET utf8mb4 DEFAULT _utf8mb4'ü'", "unknown"),
+        ("varchar(9) DEFAULT _latin1'u'", "u"),
         ("date DEFAULT '2020-01-02'", "2020-01-02"),
         ("datetime DEFAULT CURRENT_TIMESTAMP", "unknown"), ("timestamp DEFAULT '2020-01-01 00:00:00'", "unknown"),
         ("int AS (a + 1) STORED", "unknown"), ("int GENERATED ALWAYS AS (a) VIRTUAL", "unknown"),
         ("varchar(36) DEFAULT (uuid())", "unknown"),
         ("int NOT NULL AUTO_INCREMENT UNIQUE", "unknown"), ("date NOT NULL", "unknown"), ("int CHECK (c > 0) DEFAULT 7", "7"),
+        ("year DEFAULT 99", "unknown"), ("year DEFAULT 2001", "2001"), ("int DEFAULT 007", "7"), ("int DEFAULT 1e2", "unknown"),
+        ("int DEFAULT 2.5", "unknown"), ("int DEFAULT '-4'", "-4"), ("varchar(9) DEFAULT 'a' 'b'", "ab"),
+        ("varchar(9) DEFAULT 007", "unknown"),
+        ("varchar(9) DEFAULT b'1000001'", "unknown"), ("varchar(9) DEFAULT x'41'", "unknown"), ("int DEFAULT b'101'", "5"),
+        ("enum('x','y') DEFAULT 'Y'", "unknown"), ("enum('x','y') DEFAULT 'y'", "y"), ("set('b','a') DEFAULT 'a,b'", "unknown"),
+        ("set('b','a') DEFAULT 'b,a'", "b,a"), ("set('b','a') DEFAULT ''", ""), ("set('b','a') DEFAULT 'A'", "unknown"),
+        ("double(7,2) DEFAULT 1.239", "unknown"), ("double(7,2) DEFAULT 1.23", "1.23"), ("double DEFAULT 1.239", "1.239"),
+        ("decimal(5,1) DEFAULT 1.25", "unknown"), ("decimal DEFAULT 2.5", "unknown"), ("float DEFAULT 1e2", "unknown"),
+        ("date DEFAULT 20200102", "unknown"), ("datetime DEFAULT '2020-1-2'", "unknown"), ("int DEFAULT 1 + 1", "unknown"),
+        ("varchar(9) DEFAULT 'a' COLLATE utf8mb4_bin", "a"), ("varchar(9) DEFAULT '\\%'", "\\%"), ("bool DEFAULT FALSE NOT NULL", "0"),
     ],
 )  # fmt: skip
 def test_what_rows_have_in_a_new_column(definition: str, text: str | None) -> None:
@@ -103,3 +115,11 @@ def test_tables_that_are_renamed() -> None:
     assert found.renames == [(T, ("shop", "_t_del")), (("shop", "_t_gho"), T)]
     found = read_statement("ALTER TABLE t ADD x int, RENAME TO other.u, RENAME INDEX a TO b", "shop")
     assert found.renames == [(T, ("other", "u"))] and [one["op"] for one in found.ops[T]] == ["add"]
+
+
+def test_the_mode_of_the_session_says_what_a_string_is() -> None:
+    statement = "ALTER TABLE t ADD COLUMN c varchar(20) DEFAULT 'c:\\temp'"
+    assert [op["value"] for op in read_statement(statement, "shop", NO_BACKSLASH_ESCAPES).ops[T]] == [{"text": "c:\\temp"}]
+    assert [op["value"] for op in read_statement(statement, "shop").ops[T]] == [{"text": "c:\temp"}]
+    quoted = 'ALTER TABLE "t" RENAME COLUMN "a""b" TO c'
+    assert read_statement(quoted, "shop", ANSI_QUOTES).ops[T] == [{"op": "rename", "from": 'a"b', "to": "c"}]

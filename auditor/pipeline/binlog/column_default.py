@@ -1,8 +1,13 @@
-"""What rows that were there have in a column that is added: its default, as far as the statement says it."""
+"""What rows that were there have in a column that is added: its default, as far as the statement says it.
+
+That is a literal of the column's own type, written as its value is stored. What the server converts by rules of its own (`YEAR DEFAULT 99`,
+a label of ENUM in other capitals, `DOUBLE(7,2) DEFAULT 1.239`) is not known here.
+"""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,13 +16,20 @@ from auditor.pipeline.binlog.sql_tokens import Token
 Value = dict[str, Any]
 """``{"text": ...}``, ``{"text": None}`` for NULL, or ``{"unknown": why}``."""
 
-NUMBERS = frozenset(
-    ("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "INTEGER", "BIGINT", "DECIMAL", "DEC", "NUMERIC", "FIXED", "FLOAT", "DOUBLE", "REAL",
-     "BOOL", "BOOLEAN", "INT1", "INT2", "INT3", "INT4", "INT8")
-)  # fmt: skip
+INTEGERS = frozenset(
+    ("TINYINT", "SMALLINT", "MEDIUMINT", "MIDDLEINT", "INT", "INTEGER", "BIGINT", "BOOL", "BOOLEAN", "INT1", "INT2", "INT3", "INT4", "INT8")
+)
+DECIMALS = frozenset(("DECIMAL", "DEC", "NUMERIC", "FIXED"))
+FLOATS = frozenset(("FLOAT", "DOUBLE", "REAL", "FLOAT4", "FLOAT8"))
+NUMBERS = INTEGERS | DECIMALS | FLOATS
 TEXTS = frozenset(
     ("CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "NCHAR", "NVARCHAR", "CHARACTER", "SET", "NATIONAL", "VARCHARACTER")
 )  # fmt: skip
+PADDED = frozenset(("CHAR", "NCHAR", "CHARACTER"))
+OPERATORS = frozenset("+-*/%|&^<>=!(.")
+MOMENTS = {"YEAR": r"\d{4}", "DATE": r"\d{4}-\d\d-\d\d", "DATETIME": r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d)?"}
+"""The forms of values that are stored as they are written."""
+CONVERTED = "its default is written in a form that the source's server converts"
 
 
 def added_value(definition: Sequence[Token]) -> Value:
@@ -30,7 +42,7 @@ def added_value(definition: Sequence[Token]) -> Value:
     if "AS" in words or "GENERATED" in words:
         return {"unknown": "it is computed from other columns"}
     if "DEFAULT" in words:
-        return _default(kind, top[words.index("DEFAULT") + 1 :])
+        return _default(kind, _arguments(definition), top[words.index("DEFAULT") + 1 :])
     if not _is_required(words):
         return {"text": None}
     if kind in NUMBERS:
@@ -42,24 +54,60 @@ def added_value(definition: Sequence[Token]) -> Value:
     return {"unknown": "it has no default, and its type's own depends on the server's settings"}
 
 
-def _default(kind: str, left: Sequence[Token]) -> Value:
-    negative = bool(left) and left[0].text == "-"
-    if not left[negative:]:
+def _default(kind: str, arguments: Sequence[str], left: Sequence[Token]) -> Value:
+    negative = bool(left) and left[0].text == "-" and left[0].kind == "sign"
+    literal = left[negative : negative + 1]
+    while literal and literal[-1].kind == "string" and [one.kind for one in left[negative + len(literal) :][:1]] == ["string"]:
+        literal = left[negative : negative + len(literal) + 1]  # strings that follow one another are one
+    behind = left[negative + len(literal) :]
+    if not literal or (behind and behind[0].kind == "sign" and behind[0].text in OPERATORS):
         return {"unknown": "its default is an expression"}
-    token = left[negative]
+    token = literal[0]
     if token.is_word("NULL"):
         return {"text": None}
-    if token.is_word("TRUE", "FALSE"):
-        return {"text": str(int(token.is_word("TRUE")))}
     if kind == "TIMESTAMP":
         return {"unknown": "its default depends on the time, or on the time zone of the session that added it"}
-    if token.kind == "string" and token.prefix == "b":
-        return {"text": str(int(token.text or "0", 2))}
-    if token.kind == "string" and token.prefix != "x":
-        return {"text": token.text.rstrip(" ") if kind in ("CHAR", "NCHAR", "CHARACTER") else token.text}
+    if token.is_word("TRUE", "FALSE"):
+        token = Token("number", str(int(token.is_word("TRUE"))))
+    if token.kind == "string":
+        if any(one.prefix not in ("", "n") and (len(literal) > 1 or not token.text.isascii()) for one in literal):
+            return {"unknown": CONVERTED}
+        token = Token("string", "".join(one.text for one in literal), token.prefix)
+    elif token.kind != "number":
+        return {"unknown": "its default is an expression"}
+    text = _plain(kind, arguments, token, "-" * negative + token.text)
+    return {"unknown": CONVERTED} if text is None else {"text": text}
+
+
+def _plain(kind: str, arguments: Sequence[str], token: Token, text: str) -> str | None:
+    """Return the value that a literal stands for in a column of a type; None if the server converts it by rules that are its own."""
+    if token.prefix == "b":
+        return str(int(text or "0", 2)) if kind in INTEGERS or kind == "BIT" else None
+    if token.prefix == "x":
+        return None
+    if kind in INTEGERS or kind == "BIT":
+        return str(int(text)) if re.fullmatch(r"-?\d+", text) else None
+    if kind in NUMBERS:
+        scale = int(arguments[1]) if len(arguments) > 1 else 0 if kind in DECIMALS else None
+        found = re.fullmatch(r"-?\d+(?:\.(\d+))?", text)
+        return text if found and (scale is None or len(found[1] or "") <= scale) else None
+    if kind in MOMENTS:
+        return text if re.fullmatch(MOMENTS[kind], text) else None
+    if kind == "ENUM":
+        return text if token.kind == "string" and text in arguments else None
+    if kind == "SET":
+        return text if token.kind == "string" and text == ",".join(one for one in arguments if one in text.split(",")) else None
     if token.kind == "number":
-        return {"text": "-" * negative + token.text}
-    return {"unknown": "its default is an expression"}
+        return text if re.fullmatch(r"-?(0|[1-9]\d*)", text) else None
+    return text.rstrip(" ") if kind in PADDED else text
+
+
+def _arguments(definition: Sequence[Token]) -> list[str]:
+    """Return what stands in parentheses right behind a type: its length, or digits and scale, or labels."""
+    if len(definition) < 2 or definition[1].text != "(":
+        return []
+    texts = [token.text for token in definition[2:]]
+    return [one for one in texts[: texts.index(")")] if one != ","] if ")" in texts else []
 
 
 def _is_required(words: Sequence[str]) -> bool:
