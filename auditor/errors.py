@@ -49,7 +49,8 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── PipelineFailed            exit 3     retryable  Spark ended a pipeline's query for a reason that is not known
     ├── PartsGone                 exit 3                a target lacks events whose parts were deleted
     ├── TableStopped              exit 3                the next events of a table cannot be had or applied
-    │   └── TableShared                                     they would delete rows that another pipeline brought
+    │   ├── TableShared                                     they would delete rows that another pipeline brought
+    │   └── ValuesChanged                                   a statement may have changed values without events
     ├── MergeFailed               exit 3     retryable  another process merged meanwhile, or rows were lost on the way
     ├── LiveSummariesWrong        exit 3                live summaries are incomplete or damaged
     ├── LiveSummariesUnusable     exit 3                a run with live summaries has none, and cannot begin them
@@ -116,6 +117,7 @@ __all__ = [
     "StatementCancelled", "StatementRefused", "StatementTimeout", "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew",
     "StoreUnavailable", "TableShared", "TableStopped", "Unauthorised", "UnknownAudit", "UnknownPatch", "UnknownPipeline",
     "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable", "ValueRefused",
+    "ValuesChanged",
 ]  # fmt: skip
 
 UNEXPECTED = 4
@@ -228,6 +230,10 @@ class TableStopped(AuditorError):
 
 class TableShared(TableStopped):
     """The next events of a table would delete rows that another pipeline brought; mend the target by hand, and skip them."""
+
+
+class ValuesChanged(TableStopped):
+    """A statement may have changed values of rows without a word of them in the log; copy the table again, then skip it."""
 
 
 class MergeFailed(AuditorError):

@@ -15,24 +15,28 @@ def project_ops(body: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
 
 def _project(op: dict[str, Any], rules: Rules) -> list[dict[str, Any]]:
     if op["op"] == "rename":
-        return _renamed(op["from"], op["to"], rules)
+        return _renamed(op, rules)
     if "column" not in op:
         return [op]
     column = op["column"]
     if _is_in(column, rules.columns.exclude):
         return []
     found = {**op, "column": _name(column, rules)}
+    if "type" in op and _is_in(column, rules.columns.mask):
+        found["type"] = ""  # the digests of values, which may have changed
     if "value" in op and _is_in(column, rules.columns.mask):
         text = op["value"].get("text")
         found["value"] = {"text": digest(rules.salt, text)} if text is not None else op["value"]
     return [found]
 
 
-def _renamed(old: str, new: str, rules: Rules) -> list[dict[str, Any]]:
+def _renamed(op: dict[str, Any], rules: Rules) -> list[dict[str, Any]]:
     """Return what a renamed column is to the target: it may be excluded, or masked, under one of its names only."""
+    old, new = op["from"], op["to"]
     was, now = (not _is_in(one, rules.columns.exclude) for one in (old, new))
     if was and now and _is_in(old, rules.columns.mask) == _is_in(new, rules.columns.mask):
-        return [{"op": "rename", "from": _name(old, rules), "to": _name(new, rules)}]
+        hidden = {"type": ""} if "type" in op and _is_in(new, rules.columns.mask) else {}
+        return [{**op, "from": _name(old, rules), "to": _name(new, rules), **hidden}]
     value = {"unknown": f"it has the values that {old} had, to which other rules of the pipeline applied"}
     dropped = [{"op": "drop", "column": _name(old, rules)}] if was else []
     return dropped + ([{"op": "add", "column": _name(new, rules), "value": value}] if now else [])

@@ -9,6 +9,8 @@ import pytest
 
 from auditor.errors import EngineError
 from auditor.pipeline.events import TableSchema
+from auditor.service import pipelines as service
+from auditor.service.pipeline_status import status
 from auditor.store import pipelines, schema_history, target_migrations
 from tests.pipeline.conftest import CHANGED
 from tests.pipeline.road import PIPELINE, Road
@@ -256,3 +258,20 @@ def test_an_error_at_each_step_leaves_all_or_nothing(road: Road) -> None:
     road.loader().merge_all()
     assert columns(road, new) == [(7, "x", None), (8, "y", None)]
     assert [one.state for one in target_migrations.list_migrations(road.store, PIPELINE)] == ["applied"]
+
+
+def test_a_type_that_was_changed_and_back_stops_the_table_until_it_is_skipped(road: Road) -> None:
+    loader = begin(road)
+    there, back = (
+        {"op": "modify", "column": "amount", "type": f"decimal(10,{scale})", "charset": "", "nullable": True, "strict": True}
+        for scale in (1, 2)
+    )
+    road.stage_task(batch(change("orders", 20, there), change("orders", 30, back), comes(ORDERS, 40, ["3", "cap", "3.25"])))
+    assert loader.merge_all() == 0 and report(road).state == "stopped"
+    [stop] = status(road.settings, road.store, PIPELINE, look=False)["stopped"]
+    assert (stop["place"], stop["target"]) == ("binlog.000000:20", "wh")
+    assert stop["reason"].startswith("shop.orders.amount became decimal(10,1) and was decimal(10,2), which may have changed values,")
+    assert loader.merge_all() == 0, "it is looked at again, and still stops"
+    service.skip(road.settings, road.store, PIPELINE, "orders", stop["place"], "the table was copied again", by="ann")
+    assert loader.merge_all() == 1 and report(road).state == "merged"
+    assert len(road.rows("orders")) == 3

@@ -91,7 +91,7 @@ def test_rows_that_come_or_go_in_silence(statement: str) -> None:
 
 
 def test_all_texts_get_another_character_set() -> None:
-    assert ops("ALTER TABLE t CONVERT TO CHARACTER SET latin1") == [{"op": "convert"}]
+    assert ops("ALTER TABLE t CONVERT TO CHARACTER SET latin1") == [{"op": "convert", "charset": "latin1", "strict": False}]
 
 
 def test_what_is_not_understood_is_said() -> None:

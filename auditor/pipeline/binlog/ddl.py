@@ -6,11 +6,13 @@ there have in a new column, and that all rows went. A statement that is not unde
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from auditor.pipeline.binlog.column_default import added_value
-from auditor.pipeline.binlog.sql_tokens import TokenReader, split, tokens
+from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, split, tokens
 
 Name = tuple[str, str]
 """Database and table."""
@@ -19,13 +21,24 @@ Op = dict[str, Any]
 """A change of one table: ``op`` and what belongs to it.
 
 ``add`` (``column``, and ``value``, see `added_value`), ``drop`` (``column``), ``rename`` (``from``, ``to``), ``modify`` (``column``);
-``convert``: all texts got another character set; ``clear``: all rows went; ``create`` (``sure``: there was no such table), ``gone``;
-``rows`` (``why``): rows came or went that are not in the log; ``unread`` (``text``)."""
+``convert`` (``charset``): all texts got another character set; ``clear``: all rows went; ``create`` (``sure``: there was no such table),
+``gone``; ``rows`` (``why``): rows came or went that are not in the log; ``unread`` (``text``).
+
+What gives a column another type has that ``type``, its ``charset`` ('' if none is named), and whether it is ``nullable``; ``strict`` says
+whether the session refused values that do not fit, instead of changing them."""
 
 NOT_COLUMNS = (
     "INDEX", "KEY", "UNIQUE", "PRIMARY", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "PARTITION", "PERIOD", "SYSTEM", "VECTOR",
 )  # fmt: skip
 """What ALTER TABLE adds and drops beside columns."""
+
+ATTRIBUTES = ("NOT", "NULL", "DEFAULT", "COMMENT", "CHARACTER", "CHARSET", "COLLATE", "FIRST", "AFTER", "ON", "KEY", "PRIMARY", "UNIQUE",
+              "AUTO_INCREMENT", "GENERATED", "AS", "CHECK", "REFERENCES", "INVISIBLE", "VISIBLE", "STORAGE", "COLUMN_FORMAT", "COMPRESSED",
+              "CONSTRAINT", "WITH", "WITHOUT", "REF_SYSTEM_ID", "SRID", "ASCII", "UNICODE", "BYTE")  # fmt: skip
+"""What ends a type in a column's definition."""
+
+STRICT = 3 << 21
+"""Bits of sql_mode: STRICT_TRANS_TABLES and STRICT_ALL_TABLES."""
 
 SHOWN = 80
 
@@ -72,7 +85,7 @@ def read_statement(text: str, database: str, sql_mode: int = 0) -> Changes:
         while found.left and not found.take("FOR"):
             found.left.pop(0)
     if found.take("ALTER"):
-        _alter(found, changes, text)
+        _alter(found, changes, text, sql_mode)
     elif found.take("CREATE"):
         _create(found, changes)
     elif found.take("DROP"):
@@ -117,7 +130,7 @@ def _rename(found: _Reader, changes: Changes) -> None:
             changes.renames.append((old, new))
 
 
-def _alter(found: _Reader, changes: Changes, text: str) -> None:
+def _alter(found: _Reader, changes: Changes, text: str, sql_mode: int) -> None:
     is_lossy = False
     while found.take("ONLINE") or found.take("OFFLINE") or (found.left and found.left[0].is_word("IGNORE")):
         is_lossy = found.take("IGNORE") or is_lossy
@@ -130,6 +143,7 @@ def _alter(found: _Reader, changes: Changes, text: str) -> None:
     if found.take("WAIT"):
         found.left.pop(0)
     found.take("NOWAIT")
+    strict = bool(sql_mode & STRICT) and not is_lossy
     for part in split(found.left):
         spec = _Reader(part, found.database)
         if new := _new_name(spec):
@@ -142,7 +156,7 @@ def _alter(found: _Reader, changes: Changes, text: str) -> None:
         except (IndexError, ValueError):
             ops = [{"op": "unread", "text": " ".join(text.split())[:SHOWN]}]
         for op in ops:
-            changes.add(table, op)
+            changes.add(table, op | {"strict": strict} if "charset" in op else op)
 
 
 def _new_name(spec: _Reader) -> Name | None:
@@ -164,12 +178,12 @@ def _column_ops(spec: _Reader) -> list[Op]:
     if spec.take("MODIFY"):
         spec.take("COLUMN")
         spec.take("IF", "EXISTS")
-        return [{"op": "modify", "column": _required(spec)}]
+        return [{"op": "modify", "column": _required(spec), **_definition(spec)}]
     if spec.take("CHANGE"):
         spec.take("COLUMN")
         spec.take("IF", "EXISTS")
         old, new = _required(spec), _required(spec)
-        return [{"op": "rename", "from": old, "to": new}]
+        return [{"op": "rename", "from": old, "to": new, **_definition(spec)}]
     if spec.take("RENAME", "COLUMN"):
         spec.take("IF", "EXISTS")
         old = _required(spec)
@@ -177,8 +191,47 @@ def _column_ops(spec: _Reader) -> list[Op]:
             raise ValueError(old)
         return [{"op": "rename", "from": old, "to": _required(spec)}]
     if spec.take("CONVERT", "TO"):
-        return [{"op": "convert"}]
+        return [{"op": "convert", "charset": _charset(spec)}]
     return [{"op": "rows", "why": why}] if (why := _silent_rows(spec)) else []
+
+
+def _definition(spec: _Reader) -> dict[str, Any]:
+    """Return what the definition of a column says of the values that it may have."""
+    ends = (place for place, token in enumerate(spec.left) if place and token.is_word(*ATTRIBUTES) and not _is_in_type(spec.left, place))
+    end = next(ends, len(spec.left))
+    words = [token.text.upper() if token.kind == "word" else "" for token in spec.left]
+    required = any(one == "NOT" and other == "NULL" for one, other in pairwise(words)) or "PRIMARY" in words
+    return {"type": _type_text(spec.left[:end]), "nullable": not required, "charset": _charset(spec)}
+
+
+def _is_in_type(left: Sequence[Token], place: int) -> bool:
+    """Return whether a word belongs to a type, as the second one of NATIONAL CHARACTER."""
+    return left[place].is_word("CHARACTER") and not any(token.is_word("SET") for token in left[place + 1 : place + 2])
+
+
+def _type_text(found: Sequence[Token]) -> str:
+    text = ""
+    for token in found:
+        is_apart = bool(text) and not text.endswith(("(", ",")) and token.text not in ("(", ",", ")")
+        text += " " * is_apart + _written(token)
+    return text
+
+
+def _written(token: Token) -> str:
+    if token.kind != "string":
+        return token.text
+    text = token.text.replace("\\", "\\\\").replace("'", "''")
+    return f"'{text}'"
+
+
+def _charset(spec: _Reader) -> str:
+    """Return the character set that is named; '' if none is."""
+    words = [token.text.lower() if token.kind != "string" else "" for token in spec.left]
+    for number, word in enumerate(words[:-1]):
+        if word == "charset" or (word == "set" and words[number - 1 : number] in (["character"], ["char"])):
+            [named] = [token.text.lower() for token in spec.left[number + 1 :] if token.text != "="][:1]
+            return named
+    return ""
 
 
 def _added(spec: _Reader) -> list[Op]:

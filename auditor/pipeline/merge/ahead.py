@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from auditor.model import Part, TableNote
 
@@ -22,25 +23,33 @@ class Ahead:
     """What comes before the next event: it stops the table, or changes all rows of the target's table."""
     changes: Sequence[TableNote] = ()
     """Statements before the next event that changed the table's columns."""
+    why: str = ""
+    """Why the statement of ``note`` may have changed values of rows without events; '' if it has not."""
     skipped: tuple[tuple[int, int], ...] = ()
     """Events that somebody let the target go on without: positions, and numbers in their transactions, or -1 for all in one."""
 
 
-def look_ahead(begins: int | None, parts: Sequence[Part], notes: Sequence[TableNote], target: str) -> Ahead:
+def look_ahead(
+    begins: int | None, parts: Sequence[Part], notes: Sequence[TableNote], target: str, hidden: Mapping[int, str] = MappingProxyType({})
+) -> Ahead:
     """Return what comes behind the position that a target holds of a table, from all that lies behind it, in order.
 
     ``begins`` is the position of the first event of the parts that lies behind it; None if there is none. Events that a target could not
-    hold are tried again by themselves, because the target may have been altered meanwhile.
+    hold are tried again by themselves, because the target may have been altered meanwhile. ``hidden`` says by position why a statement may
+    have changed values without events.
     """
-    found = _look(begins, parts, [one for one in notes if one.target in ("", target)])
-    return replace(found, skipped=tuple((note.position, note.row) for note in notes if note.target == target and note.skip))
+    skipped = tuple((note.position, note.row) for note in notes if note.target == target and note.skip)
+    stops = {position: why for position, why in hidden.items() if (position, -1) not in skipped}
+    return replace(_look(begins, parts, [one for one in notes if one.target in ("", target)], stops), skipped=skipped)
 
 
-def _look(begins: int | None, parts: Sequence[Part], notes: Sequence[TableNote]) -> Ahead:
+def _look(begins: int | None, parts: Sequence[Part], notes: Sequence[TableNote], hidden: Mapping[int, str]) -> Ahead:
     changes: list[TableNote] = []
     for note in (one for one in notes if one.stops or one.kind == "change"):
         if begins is not None and begins < note.position:
             return _merge(begins, parts, note.position - 1, changes)
+        if note.kind == "change" and note.position in hidden:
+            return Ahead((), note=note, changes=changes, why=hidden[note.position])
         if note.target:
             return _merge(begins, parts, note.last, changes)
         if note.stops or (note.body.get("advances") and not _does_nothing(note, changes)):

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from auditor.errors import AuditorError, StatementRefused, TableShared, ValueRefused
+from auditor.errors import AuditorError, StatementRefused, TableShared, ValueRefused, ValuesChanged
 from auditor.model import Part, TableNote
 from auditor.pipeline.s3_folder import Folder
 from auditor.pipeline.staged_parts import read_part
 
-POISONING = (ValueRefused, StatementRefused, TableShared)
+POISONING = (ValueRefused, StatementRefused, TableShared, ValuesChanged)
 """Errors of a merge that may be the fault of one event, or one statement of the source."""
 
 

@@ -217,7 +217,7 @@ class Loader:
                 return
             error = found.error
             note = describe_poison(root, ahead.parts, found, self.target, _reason(error))
-        elif not is_move(ahead.note):  # which concerns several tables: one cannot go on without it
+        elif ahead.why or not is_move(ahead.note):  # which concerns several tables: one cannot go on without it
             note = describe_statement(ahead.note, self.target, _reason(error))
         if note:
             table_notes.record_poison(self.where.store, self.where.pipeline, note)

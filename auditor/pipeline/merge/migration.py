@@ -113,9 +113,9 @@ class Plan:
         """Return whether the target's column can stay, with the values that it has. Raises SchemaChanged."""
         before = next((source_kind(column) for column in self.old.columns if column.name == old), None)
         after = source_kind(new)
-        if old is None or after is None or before is None or _keeps_values(before, after):
+        if old is None or after is None or before is None or keeps_values(before, after):
             return True
-        if target.kind and holds(target.kind, after) and _keeps_values(target.kind, after):
+        if target.kind and holds(target.kind, after) and keeps_values(target.kind, after):
             return True  # altered by hand
         if self.is_empty and old not in self.old.key:
             return False
@@ -189,7 +189,7 @@ class Plan:
         return f"CAST({literal} AS {self.natives[new.name]})"
 
 
-def _keeps_values(before: Kind, after: Kind) -> bool:
+def keeps_values(before: Kind, after: Kind) -> bool:
     """Return whether the source kept all values when it changed a column from one kind to another."""
     if before.name == after.name == "bit":
         return (after.digits or 1) >= (before.digits or 1)

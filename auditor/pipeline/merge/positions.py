@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 from auditor.config import TargetKeys
 from auditor.connections.writer import create_table
 from auditor.errors import MergeFailed, NoSuchObject, PartsGone
-from auditor.model import Part
+from auditor.model import Part, TableNote
 from auditor.pipeline.events import Position, TableSchema
 from auditor.pipeline.merge import commits
 from auditor.pipeline.merge.ahead import Ahead, look_ahead
 from auditor.pipeline.merge.load import RunTasks
+from auditor.pipeline.merge.rewrites import find_hidden
 from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import Positions
@@ -78,7 +79,15 @@ def see(where: Where, table: str, held: Held) -> Ahead:
         begins = _next_position(where, found[0], held.position)
         found = found if begins is not None else found[1:]
         begins = found[0].first if begins is None and found else begins
-    return look_ahead(begins, found, notes, where.target)
+    return look_ahead(begins, found, notes, where.target, _hidden(where, held, begins, found, notes))
+
+
+def _hidden(where: Where, held: Held, begins: int | None, found: Sequence[Part], notes: Sequence[TableNote]) -> Mapping[int, str]:
+    """Return by position why statements before the next event may have changed values without events."""
+    changes = [note for note in notes if note.kind == "change" and begins is not None and note.position < begins]
+    if not changes or not held.schema_id:
+        return {}
+    return find_hidden(get_schema(where, held.schema_id), get_schema(where, found[0].schema_id), changes)
 
 
 def _next_position(where: Where, part: Part, after: int) -> int | None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from auditor.config import TargetKeys
 from auditor.connections.writer import transaction
-from auditor.errors import MergeFailed, PartsGone, TableStopped
+from auditor.errors import MergeFailed, PartsGone, TableStopped, ValuesChanged
 from auditor.model import Part
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge import commits, keeping
@@ -150,6 +150,8 @@ def _pass(
     assert note
     if note.stops:
         raise TableStopped(note.reason)
+    if ahead.why:
+        raise ValuesChanged(f"{ahead.why}, without a word of them in the log; copy the table again, or skip this if the target may differ")
     if is_move(note) and not session.dialect.CHANGES_TABLES:
         raise TableStopped(
             f"{table} was renamed in the source, and a pipeline renames no tables of {session.dialect.name}; rename the table there,"
