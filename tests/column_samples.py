@@ -116,5 +116,6 @@ KINDS = ("numbers", "moments", "texts", "own")
 
 def samples_of(engine: str, kinds: str) -> Sequence[Sample]:
     """Return the samples of an engine, of one of KINDS."""
-    shared: Mapping[str, Sequence[Sample]] = {"numbers": NUMBERS, "moments": MOMENTS, "texts": TEXTS, "own": OWN[engine]}
+    own = OWN[engine.removesuffix("_new")]
+    shared: Mapping[str, Sequence[Sample]] = {"numbers": NUMBERS, "moments": MOMENTS, "texts": TEXTS, "own": own}
     return shared[kinds]
