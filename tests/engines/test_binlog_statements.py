@@ -76,7 +76,7 @@ def test_the_session_says_what_the_text_of_a_statement_means(log: LiveLog) -> No
     log.run("SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES'", "ALTER TABLE worded ADD COLUMN \"c\" varchar(9) DEFAULT 'c:\\temp'")
     assert noted(log, start, "worded") == [
         {"op": "add", "column": "b", "value": {"text": "é"}},
-        {"op": "rename", "from": "a", "to": "ä"},
+        {"op": "rename", "from": "a", "to": "ä", "type": "int", "nullable": True, "charset": "", "strict": False},
         {"op": "add", "column": "c", "value": {"text": "c:\\temp"}},
     ]
 

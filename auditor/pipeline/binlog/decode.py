@@ -75,7 +75,8 @@ class _RangeReader:
         self._fate = fate
         """What the rows of an XA transaction have from its commit; None where rows are read that are committed where they stand."""
         self._patience = Patience(reading.patience)
-        self._file = log_range.start.file
+        self._file, self._ends = log_range.start.file, log_range.ends
+        self._base = Place(self._file, 0).position(reading.epoch).pack()
         self._transactions = Transactions()
         self._passed = 0
         """How many transactions were passed."""
@@ -88,7 +89,7 @@ class _RangeReader:
 
     def read(self) -> Batches:
         """Yield batches that are full. After the connection was lost, go on from the last transaction end that was passed."""
-        while self._passed < len(self._range.ends):
+        while self._passed < len(self._ends):
             dump: Dump | None = None
             try:
                 dump = Dump(Request(self._reading.source, self._begin, other_server_id(), blocking=False))
@@ -104,16 +105,23 @@ class _RangeReader:
     @property
     def _begin(self) -> Place:
         """Where the transaction that is read begins."""
-        return Place(self._file, self._range.ends[self._passed - 1]) if self._passed else self._range.start
+        return Place(self._file, self._ends[self._passed - 1]) if self._passed else self._range.start
 
     @property
     def _end(self) -> Place:
         """Where it ends."""
-        return Place(self._file, self._range.ends[self._passed])
+        return Place(self._file, self._ends[self._passed])
 
     def _take(self, dump: Dump) -> Batches:
         """Take events to the end of the range."""
-        kinds, unpack, crc32 = self._transactions.KINDS, types.HEADER.unpack_from, zlib.crc32
+        # The loops run for each event, so places are made only when somebody is told.
+        kinds, unpack, crc32, rows_types, last = (
+            self._transactions.KINDS,
+            types.HEADER.unpack_from,
+            zlib.crc32,
+            types.ROWS_TYPES,
+            len(self._ends),
+        )
         checksum = 0
         for event, at, end in dump.events():
             seconds, kind, _, _, offset, _ = unpack(event, at)
@@ -123,13 +131,13 @@ class _RangeReader:
                     f"an event before {self._end} is damaged: its checksum is wrong; check the source's disk, then bootstrap the tables"
                     " again"
                 )
-            if kind in types.ROWS_TYPES:
+            if kind in rows_types:
                 yield from self._take_rows(kind, event, body, stop)
             elif kind == types.TABLE_MAP:
-                self._rows.table_map(event[body:stop], self._current)
+                self._rows.table_map(event[body:stop], self._stamp or self._current)
             elif kind in kinds:
                 yield from self._transaction(kind, event, body, stop, offset, seconds)
-                if self._passed == len(self._range.ends):
+                if self._passed == last:
                     return
             elif kind == types.FORMAT:
                 checksum = types.checksum_bytes(event, end)
@@ -155,10 +163,11 @@ class _RangeReader:
     def _take_rows(self, kind: int, event: bytes, body: int, stop: int) -> Iterable[pa.RecordBatch]:
         """Take a rows event, unless it is passed by; return batches that are full."""
         self._rows.see(event, body)
-        if not self._is_new() or self._is_held:
+        self._seen += 1
+        if self._seen <= self._taken or self._is_held:
             self._rows.pass_by(event, body)
             return ()
-        found = self._rows.rows(kind, event, body, stop, self._current)
+        found = self._rows.rows(kind, event, body, stop, self._stamp or self._current)
         self._taken = self._seen
         return found
 
@@ -179,11 +188,10 @@ class _RangeReader:
         if self._stamp is None:
             committed = transactions.commit_time
             time = seconds * 1_000_000 if committed is None else committed
-            place = self._end
-            self._stamp = self._fate or Stamp(transactions.gtid, time, place, place.position(self._reading.epoch).pack())
+            self._stamp = self._fate or Stamp(transactions.gtid, time, self._base + self._ends[self._passed], self._file)
         if not is_end:
             return
-        if offset != self._end.offset:
+        if offset != self._ends[self._passed]:
             raise PositionLost(f"no transaction ends at {self._end} in the source's binary log any more; bootstrap the tables again")
         if self._fate is None:
             if not was_in_block and kind in _STATEMENTS:

@@ -36,7 +36,7 @@ from auditor.pipeline.binlog.table_map import TableMap, table_name
 from auditor.pipeline.binlog.table_notes import TableNotes
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedColumns
-from auditor.pipeline.events import EventKind
+from auditor.pipeline.events import EventKind, Position
 
 MAX_BUFFERED = 32 << 20
 """Bytes of the log, of all tables, after which all buffered rows are handed on."""
@@ -49,14 +49,19 @@ class Stamp:
     gtid: str | None
     time: int
     """Microseconds since 1970 at which it was committed."""
-    place: Place
-    """Where it ends."""
     position: int
-    """The same as a position."""
+    """Where it ends."""
+    file: str
+    """The log's file in which that is."""
     rows: int = 0
     """Rows so far, of the chosen tables; an event whose rows cannot be had counts as one."""
     left_out: bool = False
     """Whether a pipeline wrote it whose transactions are left out."""
+
+    @property
+    def place(self) -> Place:
+        """Where it ends, for people."""
+        return Place(self.file, Position.unpack(self.position).offset)
 
 
 @dataclass(slots=True)
@@ -196,7 +201,7 @@ class RowEvents:
     def rows(self, kind: int, event: bytes, body: int, stop: int, stamp: Stamp) -> Iterable[pa.RecordBatch]:
         """Take a rows event, whose body lies in ``event[body:stop]``; return batches that are full. Raises LogRefused without ``notes``."""
         number = int.from_bytes(event[body : body + 6], "little")
-        if origins := self._origins.get(number):
+        if self._origins and (origins := self._origins.get(number)):
             stamp.left_out = origins.is_left_out(*_rows_in(origins.table, kind, event, body, stop, stamp.place))
         buffer = self._tables.get(number)
         if buffer is None:
