@@ -23,7 +23,7 @@ class Poison:
 
     position: int
     row: int
-    """Its number in the transaction at the position."""
+    """Its number in the transaction at the position; -1 if that cannot be held as a whole."""
     rows: int
     """How many events of the table that transaction has."""
     error: AuditorError
@@ -67,6 +67,8 @@ def _find_row(
     """Return the event of a transaction with which it begins to fail, and why."""
     every = [row for batch in _at(root, parts, position) for row in batch["row"].to_pylist()]
     rows = [row for row in every if (position, row) not in skipped]
+    if isinstance(error, TableShared):  # a chunk of a bootstrap, which is one transaction
+        return Poison(position, -1, len(every), error)
     first, last = 0, len(rows) - 1  # rows before the first one can be merged, and those up to the last one cannot
     while first < last:
         middle = (first + last) // 2
@@ -84,7 +86,7 @@ def describe_poison(root: Folder, parts: Sequence[Part], found: Poison, target: 
     [batch, *_] = _at(root, parts, found.position)
     body = {"stage": "merge", "reason": reason, "of": found.rows}
     table = f"{batch['database'][0]}.{batch['table'][0]}"
-    place = (found.position, found.position, 1)
+    place = (found.position, found.position, 1 if found.row >= 0 else found.rows)
     return TableNote(table, "poison", *place, batch["time"][0].as_py(), body, target, row=found.row)
 
 
