@@ -7,8 +7,8 @@ from alembic import op
 
 from auditor.store._types import number
 
-revision = "0021"
-down_revision = "0020"
+revision = "0022"
+down_revision = "0021"
 
 
 def upgrade() -> None:
