@@ -12,19 +12,19 @@ from auditor.sql.user_sql import checked
 from dialects import Session
 
 
-def hold_count(plan: Plan, side: Side, ranges: Sequence[Chunk], rows: int, session: Session) -> bool:
-    """Hold the rows that were summarised of a table, or of ranges of its keys, against a count of them.
+def hold_count(plan: Plan, side: Side, pieces: Sequence[Sequence[Chunk]], rows: int, session: Session) -> bool:
+    """Hold the rows that were summarised of a table, or of ranges of its keys, against a count of them: one statement a piece.
 
     Return False if they cannot be, because the table changes: a second count is another. Raises ReadingContradicted.
     """
     here = plan.sides[side]
-    if _is_counted(plan, side, ranges, rows, session):
+    if _is_counted(plan, side, pieces, rows, session):
         return True
-    first, second = (_count(plan, side, ranges, session) for _ in range(2))
+    first, second = (_count(plan, side, pieces, session) for _ in range(2))
     if first != second:
         return False
     total, met, unmet, unknown = first
-    where = " in the keys that were chosen" if ranges else ""
+    where = " in the keys that were chosen" if any(pieces) else ""
     if total == met + unmet + unknown and met == rows:
         return False  # it changed once
     filtered = f" ({met:,} meet the filter, {unmet:,} do not, of {unknown:,} it is unknown)" if here.conditions else ""
@@ -34,13 +34,18 @@ def hold_count(plan: Plan, side: Side, ranges: Sequence[Chunk], rows: int, sessi
     )
 
 
-def _is_counted(plan: Plan, side: Side, ranges: Sequence[Chunk], rows: int, session: Session) -> bool:
-    total, met, unmet, unknown = _count(plan, side, ranges, session)
+def _is_counted(plan: Plan, side: Side, pieces: Sequence[Sequence[Chunk]], rows: int, session: Session) -> bool:
+    total, met, unmet, unknown = _count(plan, side, pieces, session)
     return met == rows and total == met + unmet + unknown
 
 
-def _count(plan: Plan, side: Side, ranges: Sequence[Chunk], session: Session) -> tuple[int, int, int, int]:
+def _count(plan: Plan, side: Side, pieces: Sequence[Sequence[Chunk]], session: Session) -> tuple[int, ...]:
     """Return how many rows there are, and how many meet the filter, do not, and leave it unknown."""
+    counted = [_count_piece(plan, side, ranges, session) for ranges in pieces]
+    return tuple(map(sum, zip(*counted, strict=True)))
+
+
+def _count_piece(plan: Plan, side: Side, ranges: Sequence[Chunk], session: Session) -> tuple[int, int, int, int]:
     here, dialect = plan.sides[side], session.dialect
     within = " OR ".join(f"({_within(plan, side, one)})" for one in ranges) or "1 = 1"
     if not here.conditions:
@@ -56,5 +61,5 @@ def _within(plan: Plan, side: Side, chunk: Chunk) -> str:
     key = plan.columns[0].expression[side]
     if chunk.null_key:
         return f"{key} IS NULL"
-    bounds = ((">=", chunk.first), ("<", chunk.end))
-    return " AND ".join(f"{key} {sign} {bound}" for sign, bound in bounds if bound is not None) or "1 = 1"
+    bounds = [f"{key} {sign} {bound}" for sign, bound in ((">=", chunk.first), ("<", chunk.end)) if bound is not None]
+    return " AND ".join([*bounds, *([f"({chunk.within})"] if chunk.within else [])]) or "1 = 1"

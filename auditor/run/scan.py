@@ -216,7 +216,7 @@ class _SideScan:
             first, end = chunk.bounds
             is_chosen = self.counted_key is not None and not chunk.null_key and first <= self.counted_key < end
             if self.stage.count_chunks or is_chosen:
-                hold_count(self.plan, self.side, [chunk], int(part.rows.sum()), session)
+                hold_count(self.plan, self.side, [[chunk]], int(part.rows.sum()), session)
         return part
 
 

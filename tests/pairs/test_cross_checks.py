@@ -5,6 +5,7 @@ Each fault here would be a match of two tables that differ, if the run believed 
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -26,7 +27,10 @@ from dialects.session import DriverSession
 from tests import tables
 from tests.live import LiveEngine, LivePair, chosen_pairs, engine_params
 
-COLUMNS = [("id", Kind("integer")), ("label", Kind("text")), ("price", Kind("decimal", 12, 2)), ("done", Kind("boolean"))]
+COLUMNS = [
+    ("id", Kind("integer")), ("label", Kind("text")), ("price", Kind("decimal", 12, 2)), ("done", Kind("boolean")),
+    ("weight", Kind("float64")), ("seen", Kind("timestamp", scale=6)), ("day", Kind("date")), ("raw", Kind("binary")),
+]  # fmt: skip
 PAIRS = ("mysql-postgres", "mariadb-redshift", "postgres-duckdb", "duckdb-duckdb")
 TEXT_KEY = "label"
 
@@ -35,7 +39,13 @@ on_pairs = pytest.mark.parametrize("pair", chosen_pairs(*PAIRS), indirect=True)
 
 def rows(damage: bool = False) -> list[tuple[Any, ...]]:
     """Return 600 rows; with damage, each tenth has another price."""
-    return [(n, f"row {n} é|", Decimal(n + (damage and n % 10 == 0)).scaleb(-2), n % 3 == 0) for n in range(1, 601)]
+    begin = dt.datetime(2024, 2, 28, 23, 59, 59, 120000)
+
+    def others(n: int) -> tuple[Any, ...]:
+        seen = begin + dt.timedelta(seconds=n * 1001)
+        return (None, None, None, None) if n % 7 == 0 else (n / 7, seen, seen.date(), bytes([n % 256, 0]))
+
+    return [(n, f"row {n} é|", Decimal(n + (damage and n % 10 == 0)).scaleb(-2), n % 3 == 0, *others(n)) for n in range(1, 601)]
 
 
 def run(pair: LivePair, damage: bool = False, earlier: EarlierRuns | None = None, **settings: Any) -> Outcome:
@@ -166,9 +176,9 @@ def _counts(pair: LivePair, earlier: EarlierRuns, monkeypatch: pytest.MonkeyPatc
     counted: list[str] = []
     hold = bare_count.hold_count
 
-    def spy(plan: Plan, side: Side, ranges: list[Chunk], *more: Any) -> bool:
-        counted.append(f"{side} {ranges[0].first}..{ranges[0].end}" if ranges else side)
-        return hold(plan, side, ranges, *more)
+    def spy(plan: Plan, side: Side, pieces: list[list[Chunk]], *more: Any) -> bool:
+        counted.append(f"{side} {pieces[0][0].first}..{pieces[0][0].end}" if pieces[0] else side)
+        return hold(plan, side, pieces, *more)
 
     with monkeypatch.context() as patch:
         patch.setattr(cross_checks, "hold_count", spy)
