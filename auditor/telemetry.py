@@ -23,6 +23,7 @@ from functools import wraps
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from auditor.errors import AuditorError
+from auditor.escaping import exact
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,8 +33,6 @@ REDACTED = "***"
 
 _SECRET_PATTERNS = re.compile(r"(aud_)[\w-]{8,}|(?<=://)([^\s/:@]*:)[^\s/@]+(?=@)|((?:bearer|basic)\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
 """The auditor's tokens, passwords in URLs, and credentials in HTTP headers."""
-
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 _NOISY_LOGGERS = (
     "apprise",
@@ -81,7 +80,7 @@ def configure_logging(format: Literal["json", "console"] = "console", level: str
     renderer: Any = structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
     if format == "console":
         renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False)
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(exact(sys.stderr))  # whose texts are made visible, and whose colours are meant
     remove_meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=processors, processors=[remove_meta, renderer]))
     root = logging.getLogger()
@@ -127,7 +126,7 @@ def _make_redactor(secrets: Iterable[str]) -> Callable[[Any, str, Line], Line]:
     def redact_text(value: str) -> str:
         value = exact.sub(REDACTED, value) if exact else value
         value = _SECRET_PATTERNS.sub(lambda match: f"{match[1] or match[2] or match[3]}{REDACTED}", value)
-        return _CONTROL_CHARACTERS.sub(lambda match: repr(match[0])[1:-1], value)
+        return value if value.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
 
     def redact_value(value: Any) -> Any:
         if isinstance(value, str):

@@ -8,11 +8,13 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import TextIO, cast
 
 from auditor.cli._parser import METHODS, parser
+from auditor.escaping import VisibleStream
 
 __all__ = ["DEBUG", "GC_THRESHOLD", "METHODS", "SWITCH_INTERVAL", "console_main", "main", "parser"]
 
@@ -31,6 +33,24 @@ DEBUG = "--debug"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; one that a signal ended, or whose reader is gone, returns 128 and the signal's number."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    with visible_output():
+        return _end(arguments)
+
+
+@contextmanager
+def visible_output() -> Iterator[None]:
+    """For the block, let nothing that is printed act on a terminal: names, values and messages of servers may hold any character."""
+    before = sys.stdout, sys.stderr
+    # A process may have been started without one of them.
+    sys.stdout, sys.stderr = (cast("TextIO", VisibleStream(stream)) if stream else stream for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _end(arguments: Sequence[str]) -> int:
+    """Run a command, and turn how it ended into an exit code."""
     try:
         code = _perform(arguments)
         if sys.stdout:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from auditor.cli._output import (
     console,
     current_user,
+    data_output,
     load_settings,
     notify_channels,
     one_off_settings,
@@ -89,7 +90,7 @@ def sql(options: argparse.Namespace) -> int:
 
     sides: Any = (options.side,) if options.side else ("source", "target")
     configured, _ = with_groups(load_settings(options), [options.audit])
-    print("\n".join(service.sql(configured, options.audit, sides, options.method).values()), end="")
+    data_output().write("\n".join(service.sql(configured, options.audit, sides, options.method).values()))
     return 0
 
 

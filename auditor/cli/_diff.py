@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from auditor.cli._output import print_reports
+from auditor.cli._output import data_output, print_reports
 
 if TYPE_CHECKING:
     from auditor.model import Report
@@ -75,7 +75,7 @@ def _print_csv(report: Report) -> int:
     differences = redact(report).differences
     rows = [] if differences is None else map(difference_rows.to_row, differences)
     for line in difference_rows.csv_lines(rows, list(difference_rows.key_kinds(report.plan))):
-        sys.stdout.write(line)
+        data_output().write(line)
     reasons = "; ".join(map(formatting.sentence, report.reasons))
     print(f"auditor: {report.verdict.value.upper()}  {formatting.visible(report.audit)}: {reasons}", file=sys.stderr)
     for line in formatting.hidden(report):

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 
 from auditor.cli._output import current_user, print_json, settings_and_store
+from auditor.escaping import shell_word
 
 
 def dump(options: argparse.Namespace) -> int:
@@ -21,5 +22,5 @@ def dump(options: argparse.Namespace) -> int:
     where = f", at {found.position}" if found.position else f"; position: not known, because {found.why_unknown}"
     print(f"dumped {found.rows:,} rows as of {found.as_of:%Y-%m-%d %H:%M:%S} UTC{where}")
     print(f"  {folder}: {found.files:,} files by {found.connections} connections, {found.memory / 1e6:,.0f} MB of memory in the task")
-    print(f"  audit it: auditor run {options.audit}")
+    print(f"  audit it: auditor run {shell_word(options.audit)}")
     return 0

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import yaml
-
 import dialects
 from auditor import service
 from auditor.errors import ConfigError
+from auditor.escaping import hash_comment, yaml_scalar
 from auditor.service.proposals import Proposal, Proposals
 
 _HEAD = """\
@@ -19,8 +17,8 @@ _HEAD = """\
 # Check it with:  auditor check      Run it with:  auditor run AUDIT
 connections:
   # Schemes: {schemes}.
-  source: {{url: "{source}"}}
-  target: {{url: "{target}"}}
+  source: {{url: {source}}}
+  target: {{url: {target}}}
 
 audits:
 """
@@ -72,13 +70,13 @@ def write(path: Path, source: str | None = None, target: str | None = None) -> P
         raise ConfigError(f"no table can be audited as it is; run auditor init without URLs and write the audits by hand{reasons}")
     head = _HEAD.format(
         schemes=", ".join(sorted(scheme for engine in dialects.working() for scheme in engine.schemes if "+" not in scheme)),
-        source=_without_password(source, "SOURCE_PASSWORD") or "mysql://reader:${SOURCE_PASSWORD}@db1:3306/shop",
-        target=_without_password(target, "TARGET_PASSWORD") or "redshift://auditor:${TARGET_PASSWORD}@wh:5439/analytics",
+        source=yaml_scalar(_without_password(source, "SOURCE_PASSWORD") or "mysql://reader:${SOURCE_PASSWORD}@db1:3306/shop"),
+        target=yaml_scalar(_without_password(target, "TARGET_PASSWORD") or "redshift://auditor:${TARGET_PASSWORD}@wh:5439/analytics"),
     )
     proposed = found.audits or (Proposal("orders", "public.orders"),)
     audits = [_audit(name, one) for name, one in zip(_names([one.source for one in proposed]), proposed, strict=True)]
     audits.insert(1, _MORE)
-    left_out = [_LEFT_OUT, *(f"  # {_one_line(line)}\n" for line in found.left_out)] if found.left_out else []
+    left_out = [_LEFT_OUT, *(hash_comment(line, "  ") for line in found.left_out)] if found.left_out else []
     try:
         path.write_text(head + "".join([*audits, *left_out]), encoding="utf-8")
     except OSError as error:
@@ -87,13 +85,8 @@ def write(path: Path, source: str | None = None, target: str | None = None) -> P
 
 
 def _audit(name: str, proposal: Proposal) -> str:
-    key = f"    key: {json.dumps(proposal.key, ensure_ascii=False)}\n" if proposal.key else ""
-    return _AUDIT.format(name=name, source=_quoted(proposal.source), target=_quoted(proposal.target), key=key)
-
-
-def _one_line(text: str) -> str:
-    """Return text without the characters that would end a comment: names may hold any."""
-    return "".join(character if character.isprintable() else " " for character in text)
+    key = f"    key: [{', '.join(map(yaml_scalar, proposal.key))}]\n" if proposal.key else ""
+    return _AUDIT.format(name=name, source=yaml_scalar(proposal.source), target=yaml_scalar(proposal.target), key=key)
 
 
 def _without_password(url: str | None, variable: str) -> str | None:
@@ -113,11 +106,3 @@ def _names(tables: list[str]) -> list[str]:
             name = f"{plain}_{names.count(plain) + len(names)}"
         names.append(name)
     return names
-
-
-def _quoted(table: str) -> str:
-    """Return the name as YAML text, quoted if it would not be read back unchanged."""
-    if re.fullmatch(r"[\w.]+", table) and yaml.safe_load(table) == table:
-        return table
-    quoted = json.dumps(table, ensure_ascii=False)  # in which JSON leaves characters that YAML refuses
-    return "".join(one if one.isprintable() else f"\\U{ord(one):08X}" for one in quoted)

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auditor.cli._output import console, print_json, settings_and_store
+from auditor.cli._output import console, data_output, print_json, settings_and_store
+from auditor.escaping import json_text
 
 if TYPE_CHECKING:
     from auditor.report.difference_rows import DifferenceRow
@@ -81,9 +82,7 @@ def print_differences(rows: Iterable[DifferenceRow], kinds: Mapping[str, str], o
         if options.output is None:
             sys.stdout.buffer.write(data)
     elif options.format == "json":
-        import json
-
-        data = (json.dumps(list(rows), indent=2, ensure_ascii=False) + "\n").encode()
+        data = (json_text(list(rows), indent=2) + "\n").encode()
     else:
         data = "".join(difference_rows.csv_lines(rows, list(kinds), has_shards=has_shards)).encode()
     if options.output is not None:
@@ -91,7 +90,7 @@ def print_differences(rows: Iterable[DifferenceRow], kinds: Mapping[str, str], o
         if not options.quiet:
             print(f"wrote {options.output}", file=sys.stderr)
     elif options.format != "parquet":
-        sys.stdout.write(data.decode())
+        data_output().write(data.decode())
     return 0
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from auditor.escaping import exact, json_text
 
 if TYPE_CHECKING:
     from auditor.config import Settings
@@ -163,13 +164,18 @@ def write_private(path: Path, data: bytes) -> None:
 def write_pieces(pieces: Iterable[str], options: argparse.Namespace, more: str = "") -> int:
     """Write pieces of text as they come, to standard output or as `write_private` does; ``more`` is said of the file. Returns 0."""
     if not options.output:
-        sys.stdout.writelines(pieces)
+        data_output().writelines(pieces)
         return 0
     with os.fdopen(os.open(options.output, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         file.writelines(pieces)
     if not options.quiet:
         print(f"wrote {Path(options.output)}{more}", file=sys.stderr)
     return 0
+
+
+def data_output() -> Any:
+    """Return standard output for CSV and SQL, which hold names and values exactly; a terminal is shown them made visible."""
+    return sys.stdout if sys.stdout.isatty() else exact(sys.stdout)
 
 
 def worst_exit_code(codes: list[int]) -> int:
@@ -179,15 +185,15 @@ def worst_exit_code(codes: list[int]) -> int:
 
 def print_json(value: Any) -> None:
     """Print plain values as JSON."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(json_text(value, indent=2))
 
 
 def console() -> Any:
-    """Return a rich console: as wide as the terminal, or 150 columns for a file."""
-    from rich.console import Console
+    """Return a rich console, which makes texts visible: as wide as the terminal, or 150 columns for a file."""
+    from auditor.report.console import VisibleConsole
 
-    class CandidConsole(Console):
+    class CandidConsole(VisibleConsole):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # rich itself would end the process with the exit code of a mismatch
 
-    return CandidConsole(highlight=False, width=None if sys.stdout.isatty() else 150)
+    return CandidConsole(file=exact(sys.stdout), width=None if sys.stdout.isatty() else 150)

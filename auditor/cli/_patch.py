@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from auditor.cli._output import current_user, print_reports, settings_and_store, write_pieces
 from auditor.cli._signals import stopped_by_signals
+from auditor.escaping import shell_word
 
 if TYPE_CHECKING:
     from auditor.config import Settings
@@ -104,7 +105,7 @@ def _print_result(result: PatchResult, options: argparse.Namespace, audit: str, 
     if result.patched.stopped:
         print("it was stopped after a batch; the rows of later ones are as they were: run it again to go on")
     if result.not_audited:
-        print(f"{result.not_audited}; run: auditor run {audit}")
+        print(f"{result.not_audited}; run: auditor run {shell_word(audit)}")
     if result.patched.patch and not is_undoable:
         print(f"it cannot be undone: {NOT_UNDOABLE}")
     elif result.patched.patch and not options.undo:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from auditor.cli._output import current_user, print_reports, settings_and_store, write_pieces
 from auditor.cli._signals import stopped_by_signals
+from auditor.escaping import shell_word
 
 if TYPE_CHECKING:
     from auditor.repair.keys import Selection
@@ -38,7 +39,7 @@ def send(options: argparse.Namespace, selection: Selection) -> int:
         followed = Followed(current_user(), tuple(options.accept), stopped, watch)
         about = (configured, store, options.run, selection)
         if options.through == "file":
-            more = f"; audit again once its rows have arrived: auditor run {options.run}"
+            more = f"; audit again once its rows have arrived: auditor run {shell_word(options.run)}"
             return write_pieces(patch_through.print_changes(*about, followed), options, more)
         if options.through == "command":
             sent = patch_through.send_lines(*about, options.receiver, followed)
@@ -50,7 +51,7 @@ def send(options: argparse.Namespace, selection: Selection) -> int:
     if sent.after:
         return print_reports([sent.after], argparse.Namespace(format="text", verbose=False))
     if sent.not_audited:
-        print(f"the rows were sent, and could not be audited again: {sent.not_audited}; run: auditor run {options.run}")
+        print(f"the rows were sent, and could not be audited again: {sent.not_audited}; run: auditor run {shell_word(options.run)}")
         return NOT_AUDITED
     return NOT_ARRIVED if sent.lacking else 0
 

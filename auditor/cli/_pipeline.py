@@ -9,6 +9,7 @@ from threading import Event
 from typing import Any
 
 from auditor.cli._output import console, current_user, print_json, settings_and_store
+from auditor.escaping import command, shell_word, yaml_text
 
 
 def pipeline(options: argparse.Namespace) -> int:
@@ -18,8 +19,6 @@ def pipeline(options: argparse.Namespace) -> int:
 
 
 def _init(options: argparse.Namespace) -> int:
-    import yaml
-
     from auditor import config
     from auditor.errors import ConfigError
     from auditor.service import pipelines
@@ -29,7 +28,7 @@ def _init(options: argparse.Namespace) -> int:
     try:
         added = config.add_audits(path, audits)
     except ConfigError:
-        print(yaml.safe_dump({"audits": audits}, sort_keys=False, allow_unicode=True), end="")
+        print(yaml_text({"audits": audits}), end="")
         raise
     for name in audits:
         print(f"{name}: {'added' if name in added else 'is there already, and stays as it is'}")
@@ -100,7 +99,8 @@ def print_status(found: dict[str, Any]) -> None:
     for one in found["stopped"]:
         where = f" for {one['target']}" if one["target"] else ""
         print(f"{one['table']} stops at {one['place']}{where}: {one['reason']}")
-        way_on = f"auditor pipeline skip {found['pipeline']} --table {one['table']} --position {one['place']} --reason WHY"
+        stopped = command("auditor", "pipeline", "skip", found["pipeline"], "--table", one["table"], "--position", one["place"])
+        way_on = f"{stopped} --reason WHY"
         print(f"  to go on without it: {way_on}")
     for one in found["skipped"]:
         when = one["skipped_at"][:19]
@@ -222,7 +222,7 @@ def _failover(options: argparse.Namespace) -> int:
     if dry:
         print("nothing was changed")
     else:
-        print(f"{path} names {options.to} as its source now; start it with: auditor pipeline run {options.pipeline}")
+        print(f"{path} names {options.to} as its source now; start it with: auditor pipeline run {shell_word(options.pipeline)}")
     return 1 if found.gaps else 0
 
 

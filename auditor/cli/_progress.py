@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from auditor.connections.reader import OnProgress, ignore_progress
+from auditor.escaping import exact
 from auditor.model import Progress
 
 
@@ -58,15 +59,16 @@ def _plain() -> OnProgress:
 
 @contextmanager
 def _bars() -> Iterator[OnProgress]:
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
+    from auditor.report.console import VisibleConsole
+
     statements = TextColumn("{task.fields[statements]} statements")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), statements, TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), statements, TimeElapsedColumn())
     lock = threading.Lock()
     tasks: dict[tuple[str, str], TaskID] = {}
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Bars(*columns, console=VisibleConsole(file=exact(sys.stderr)), transient=True) as bars:
 
         def watch(now: Progress) -> None:
             with lock:

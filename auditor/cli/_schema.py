@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from auditor.cli._output import load_settings, open_optional_store
+from auditor.cli._output import data_output, load_settings, open_optional_store
 
 if TYPE_CHECKING:
     from dialects.table_form import TableKey
@@ -22,5 +21,5 @@ def schema(options: argparse.Namespace) -> int:
     with open_optional_store(configured) as store:
         known = audits.with_defined_audits(configured, store) if store else configured
     keys: dict[TableKey, Sequence[str]] = {"dist": options.dist_key, "sort": options.sort_key}
-    sys.stdout.writelines(print_schema(known, options.audit, create=options.create, keys=keys))
+    data_output().writelines(print_schema(known, options.audit, create=options.create, keys=keys))
     return 0

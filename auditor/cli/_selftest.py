@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from auditor.cli._output import load_settings, print_json
+from auditor.escaping import exact, visible
 
 if TYPE_CHECKING:
     from auditor.service.selftest import Check, SelfTest
@@ -24,7 +25,7 @@ def selftest(options: argparse.Namespace) -> int:
     watched = not options.quiet and sys.stderr.isatty()
     found = service.selftest(load_settings(options), options.connection, _show_progress if watched else service.ignore_check)
     if watched:
-        print("\r\x1b[K", end="", file=sys.stderr)
+        print("\r\x1b[K", end="", file=exact(sys.stderr))
     if options.format == "json":
         print_json({**dataclasses.asdict(found), "failed": len(found.failed)})
     else:
@@ -33,7 +34,7 @@ def selftest(options: argparse.Namespace) -> int:
 
 
 def _show_progress(check: Check) -> None:
-    print(f"\r\x1b[K{check.group}: {check.name}"[:100], end="", file=sys.stderr, flush=True)
+    print(f"\r\x1b[K{visible(f'{check.group}: {check.name}')}"[:100], end="", file=exact(sys.stderr), flush=True)
 
 
 def _print(found: SelfTest) -> None:

@@ -13,6 +13,7 @@ import yaml
 
 from auditor.config._load import load
 from auditor.errors import ConfigError
+from auditor.escaping import yaml_scalar, yaml_text
 
 
 def add_audits(path: Path, audits: Mapping[str, Any]) -> list[str]:
@@ -37,7 +38,7 @@ def set_source(path: Path, pipeline: str, connection: str) -> None:
     if not isinstance(node, yaml.ScalarNode):
         raise ConfigError(f"{path} names no connection under pipelines: {pipeline}: source; write there: connection: {connection}")
     if node.value != connection:
-        name = yaml.safe_dump(connection, default_flow_style=True).removesuffix("\n...\n").strip()
+        name = yaml_scalar(connection)
         changed = text[: node.start_mark.index] + name + text[node.end_mark.index :]
         _replace(path, changed, f"write there, under pipelines: {pipeline}: source, connection: {connection}")
 
@@ -57,7 +58,7 @@ def _value_of(root: yaml.Node | None, key: str) -> yaml.Node | None:
 
 def _with(text: str, there: yaml.Node | None, added: Mapping[str, Any], path: Path) -> str:
     """Return the text with more audits: before the first one that is there, or in a section of their own. Raises ConfigError."""
-    body = yaml.safe_dump(dict(added), sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+    body = yaml_text(dict(added), default_flow_style=None, width=120)
     if there is None:
         return f"{text.rstrip()}\n\naudits:\n{textwrap.indent(body, '  ')}"
     start = there.start_mark

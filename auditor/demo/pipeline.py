@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 import dialects
 from auditor import config, service
@@ -22,6 +23,7 @@ from auditor.config import Settings
 from auditor.connections.writer import open_writer
 from auditor.demo.servers import start_postgres, start_source
 from auditor.errors import AuditorError
+from auditor.escaping import shell_word
 from auditor.model import Report, Verdict
 from auditor.report import text
 from auditor.service import pipelines
@@ -176,7 +178,7 @@ class Demonstration:
         for name in sorted(settings.audits):
             report = service.run_audit(settings, name)
             rows = report.comparison.rows["source"] if report.comparison else 0
-            line = f"auditor run {name}: {report.verdict.value.upper()}, {rows:,} rows equal, by the method {report.method}"
+            line = f"auditor run {shell_word(name)}: {report.verdict.value.upper()}, {rows:,} rows equal, by the method {report.method}"
             self._promise(line, report.verdict is Verdict.MATCH and rows > 0)
 
     def _damage(self, settings: Settings) -> None:
@@ -195,7 +197,8 @@ class Demonstration:
 
     def _promise(self, line: str, is_kept: bool) -> None:
         (self.kept if is_kept else self.broken).append(line)
-        self._say(f"{'[green]as promised[/green]' if is_kept else '[bold red]not as promised[/bold red]'}  {line}")
+        kept = ("as promised", "green") if is_kept else ("not as promised", "bold red")
+        self.console.print(Text.assemble(kept, f"  {line}"), soft_wrap=True)
 
     def _say(self, line: str) -> None:
         self.console.print(line, highlight=False, soft_wrap=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from auditor.config import Settings
 from auditor.errors import AuditorError, LiveSummariesUnusable
+from auditor.escaping import shell_word
 from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.model import Alignment, LiveEpoch, Plan
 from auditor.pipeline.binlog.dump import log_status
@@ -145,7 +146,7 @@ class StreamSums:
         until = time.monotonic() + PASS
         while not self._has_passed(end):
             if pipelines.get_pipeline(self.store, self.pipeline).paused:
-                return f"the pipeline {self.pipeline} is paused; let it go on with: auditor pipeline unpause {self.pipeline}"
+                return f"the pipeline {self.pipeline} is paused; let it go on with: auditor pipeline unpause {shell_word(self.pipeline)}"
             if time.monotonic() > until:
                 return f"the pipeline {self.pipeline} did not merge {self.subject.table} up to {end} within {PASS:g} s"
             if self.stopped.wait(QUICK):

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from auditor.config import Settings
 from auditor.errors import StagingFailed, StoreError
+from auditor.escaping import shell_word
 from auditor.pipeline.binlog.dump import log_status
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.server import identify_server
@@ -60,11 +61,13 @@ class StreamHold:
     def freeze(self) -> None:
         """Let the target's table stand still. Raises NotAligned and StoreError."""
         if pipelines.get_pipeline(self.store, self.pipeline).paused:
-            raise NotAligned(f"the pipeline {self.pipeline} is paused; let it go on with: auditor pipeline unpause {self.pipeline}")
+            raise NotAligned(
+                f"the pipeline {self.pipeline} is paused; let it go on with: auditor pipeline unpause {shell_word(self.pipeline)}"
+            )
         if self.table not in parts.list_tables(self.store, self.pipeline):
             raise NotAligned(f"the pipeline {self.pipeline} has staged nothing of {self.table} yet")
         if not leases.is_held(self.store, f"{self.pipeline}/{self.target}"):
-            raise NotAligned(f"no process loads the target {self.target}; start one with: auditor pipeline run {self.pipeline}")
+            raise NotAligned(f"no process loads the target {self.target}; start one with: auditor pipeline run {shell_word(self.pipeline)}")
         busy = f"another run holds {self.table} in the target {self.target}; run the audit again later"
         self._await(lambda: holds.take_hold(self.store, self._key, LEASE) or None, ANSWER, busy)
         silent = (

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import dialects
 from auditor.config import Audit, ConnectionSettings, WriteSettings
 from auditor.errors import AuditorError
+from auditor.escaping import shell_word
 from auditor.model import SIDES, Advice, Differences, Plan, Remedy, Report, Tool, Verdict
 from auditor.repair.patching import ALWAYS_ALLOWED
 from auditor.repair.proposal import unnamed
@@ -90,7 +90,7 @@ class _Situation:
 
     def remedies(self, can_patch: bool, can_copy: bool) -> Iterator[Remedy]:
         """Yield every way that is possible at all."""
-        name, found = shlex.quote(self.report.audit), self.report.differences
+        name, found = shell_word(self.report.audit), self.report.differences
         if found is None:
             yield self._remedy("exact", self._total, self._seconds_to_read(self._total), f"auditor run {name} --method exact{self._keys}")
         if found and found.unsettled:

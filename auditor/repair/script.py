@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from auditor import canonical
 from auditor.errors import PatchRefused
+from auditor.escaping import csv_line, json_text, sql_comment
 from auditor.model import Side
 from auditor.repair.facts import unwritten_columns
 from auditor.repair.proposal import Proposal, unnamed
@@ -31,7 +31,7 @@ def print_patch(proposal: Proposal, form: Format, made: str) -> Iterator[str]:
         case "sql":
             yield from sql_script(proposal, made, proposal.changes())
         case "json":
-            yield from (json.dumps(_as_json(proposal, change), ensure_ascii=False) + "\n" for change in _all(proposal))
+            yield from (json_text(_as_json(proposal, change)) + "\n" for change in _all(proposal))
         case "csv":
             yield from _csv(proposal)
 
@@ -43,7 +43,7 @@ def _all(proposal: Proposal) -> Iterator[RowChange]:
 
 def sql_script(proposal: Proposal, made: str, batches: Iterable[Sequence[RowChange]]) -> Iterator[str]:
     """Yield the script of a patch of these batches, piece by piece. It shows values of masked columns."""
-    yield "".join(f"-- {line}\n" for line in _header(proposal, made))
+    yield "".join(map(sql_comment, _header(proposal, made)))
     yield "".join(f"{statement};\n" for statement in proposal.target.WRITE_SETTINGS)
     counts: Counter[str] = Counter()
     for changes in batches:
@@ -57,7 +57,7 @@ def sql_script(proposal: Proposal, made: str, batches: Iterable[Sequence[RowChan
             counts[change.kind] += 1
             yield proposal.statement(change) + ";\n"
         yield "COMMIT;\n"
-    yield f"\n-- {_counted(counts)}\n"
+    yield f"\n{sql_comment(_counted(counts))}"
 
 
 def _header(proposal: Proposal, made: str) -> Iterator[str]:
@@ -105,16 +105,12 @@ def _by_name(proposal: Proposal, row: ExactRow | None) -> dict[str, str | None] 
 def _csv(proposal: Proposal) -> Iterator[str]:
     """Yield a line for each change: its kind, then the row as it should be; of an extra row as it is. NULL is an empty field, unquoted."""
     names = proposal.transfer.names
-    yield _csv_line(["auditor_change", *names])
+    yield csv_line(["auditor_change", *names])
     for change in _all(proposal):
         proposal.statement(change)  # refuses what cannot be written
         row = change.old if change.kind == "extra" else None
         texts = row.texts if row else meant_texts(names, change)
-        yield _csv_line([VERBS[change.kind], *readable_texts(proposal, texts)])
-
-
-def _csv_line(fields: Sequence[str | None]) -> str:
-    return ",".join("" if one is None else '"' + one.replace('"', '""') + '"' for one in fields) + "\n"
+        yield csv_line([VERBS[change.kind], *readable_texts(proposal, texts)])
 
 
 def readable_texts(proposal: Proposal, texts: Iterable[str | None]) -> list[str | None]:

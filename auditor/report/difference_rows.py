@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from auditor.escaping import csv_line
 from auditor.model import Difference, Plan, RangeDifference, Side
 
 if TYPE_CHECKING:
@@ -170,13 +171,7 @@ def csv_lines(rows: Iterable[DifferenceRow], keys: Sequence[str], *, has_shards:
 
 
 def _csv_line(cells: Sequence[str | int | None]) -> str:
-    return ",".join("" if cell is None else _csv_cell(cell) for cell in cells) + "\r\n"
-
-
-def _csv_cell(cell: str | int) -> str:
-    if isinstance(cell, int):
-        return str(cell)
-    return '"' + _escape_formula(str(cell)).replace('"', '""') + '"'
+    return csv_line([_escape_formula(cell) if isinstance(cell, str) else cell for cell in cells], end="\r\n")
 
 
 def _escape_formula(text: str) -> str:

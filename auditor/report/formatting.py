@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from auditor import escaping
 from auditor.compare import sampling, text_forms
 from auditor.config import Threshold
 from auditor.model import Advice, ColumnDifference, Difference, Differences, Jaccard, RangeDifference, Report, ShardResult, Step
@@ -14,6 +15,9 @@ from auditor.planning.proxy import Combined
 
 if TYPE_CHECKING:
     from auditor.store.runs import StoredRun
+
+visible, sentence = escaping.visible, escaping.sentence
+"""How reports write text from outside."""
 
 MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
 
@@ -31,25 +35,6 @@ EXPLANATIONS = {
     "watermark": "Rows from this moment on were left out on both sides, because they may still be in flight.",
 }
 """Explanations that pages show below a figure, by the figure's name."""
-
-
-def visible(text: str) -> str:
-    """Return the text with every non-printable character replaced by a visible sign.
-
-    Control characters become their Unicode control pictures, others ``⟨U+XXXX⟩``, so that nothing acts on a terminal or a page.
-    """
-    return text if text.isprintable() else "".join(c if c.isprintable() else _symbol(ord(c)) for c in text)
-
-
-def _symbol(code: int) -> str:
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else f"\u27e8U+{code:04X}\u27e9"
-
-
-def sentence(text: str) -> str:
-    """Return the text on one line, with runs of white space collapsed and the rest made visible."""
-    return visible(" ".join(text.split()))
 
 
 def value(text: str) -> str:
@@ -288,4 +273,4 @@ def snapshot_note(report: Report) -> str:
 
 def resume_hint(report: Report) -> str:
     """Return how to resume the run; empty if it cannot be resumed."""
-    return f"resume with: auditor resume {report.run}" if report.resumable else ""
+    return f"resume with: {escaping.command('auditor', 'resume', report.run)}" if report.resumable else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
+from auditor.escaping import markdown_code as code
+from auditor.escaping import markdown_text as text
 from auditor.model import SIDES, Differences, Measure, Report
 from auditor.report import formatting, live
 from auditor.report.redact import redact
@@ -103,17 +103,3 @@ def _measures(measures: tuple[Measure, ...]) -> list[str]:
 
 def _value(text: str | None) -> str:
     return "*NULL*" if text is None else code(formatting.value(text))
-
-
-def text(text: str) -> str:
-    """Escape text so that Markdown shows it literally: no markup, HTML, links, mentions or cell ends."""
-    escaped = re.sub(r"([\\`*\[\]|~#])", r"\\\1", formatting.sentence(text))
-    escaped = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", escaped)  # an underscore within a word is not markup
-    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;").replace("://", ":&#47;/")
-
-
-def code(text: str) -> str:
-    """Return text as a code span that ends neither at its own backticks nor at a cell's border."""
-    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|")

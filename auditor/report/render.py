@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
+from auditor.escaping import json_text
 from auditor.model import Report
 from auditor.report import day_text, html, markdown, text
 from auditor.report import json as as_json
+from auditor.report.console import VisibleConsole
 from auditor.report.day import Day
 from auditor.summary.codec import PartitionMap
 
@@ -49,9 +50,9 @@ def day(day: Day, format: str) -> str:
 def plain_text(renderable: RenderableType) -> str:
     """Render what a terminal WIDTH columns wide would show, without colours or trailing blanks."""
     file = io.StringIO()
-    Console(file=file, width=WIDTH, highlight=False, color_system=None, force_terminal=False).print(renderable)
+    VisibleConsole(file=file, width=WIDTH, color_system=None, force_terminal=False).print(renderable)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
 
 def _dump_json(value: Mapping[str, object]) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return json_text(value, indent=2) + "\n"

@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from auditor import escaping
 from auditor.history.standing import status_label
 from auditor.model import Measure
 from auditor.report import formatting, live, sparkline
@@ -42,6 +43,7 @@ def environment() -> Environment:
         "rounded": formatting.rounded,
         "rows": formatting.rows,
         "sentence": formatting.sentence,
+        "shell_word": escaping.shell_word,
         "small": _small,
         "sparkline": _sparkline,
         "status_label": status_label,

@@ -17,6 +17,7 @@ from auditor.compare.readable import as_shown
 from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.errors import LiveSummariesUnusable
+from auditor.escaping import shell_word
 from auditor.model import NULL_PARTITION, Plan, Side, Verdict
 from auditor.planning import introspect, planner
 from auditor.planning.columns import Endpoint
@@ -88,7 +89,7 @@ def compare_live(audit: Audit, reader: Reader, plan: Plan, living: Living, align
         located, moved = locate_as_of(reader, plan, aligned, unequal, audit.limits, looker.look_later)
         differences = located.differences
         if differences.partitions["estimated"]:
-            differences = replace(differences, why=AGAIN.format(audit=plan.audit))
+            differences = replace(differences, why=AGAIN.format(audit=shell_word(plan.audit)))
         described = patterns.describe(plan, differences, min(findings.comparison.rows.values()))
         findings.differences, findings.states = as_shown(described, plan, audit.limits.value_length), located.states
         findings.jaccard = located.similarity()
@@ -111,7 +112,7 @@ def _doubt_tolerated(plan: Plan, findings: Findings) -> None:
     if findings.verdict is not Verdict.MISMATCH or not plan.is_tolerant or found is None or found.missing or found.extra or found.changed:
         return
     if bool((aligned.rows["source"] == aligned.rows["target"]).all()):
-        findings.verdict, findings.reasons = Verdict.UNKNOWN, (*findings.reasons, TOLERATED.format(audit=plan.audit))
+        findings.verdict, findings.reasons = Verdict.UNKNOWN, (*findings.reasons, TOLERATED.format(audit=shell_word(plan.audit)))
 
 
 def _claim(found: Verdict, living: Living) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from auditor.config import Audit
 from auditor.errors import BootstrapRefused, ConfigError, UnknownRun
+from auditor.escaping import shell_word
 from auditor.history import records
 from auditor.model import Chunk, Report, consecutive_ranges
 from auditor.repair.bootstrap.plan import EVERYTHING
@@ -41,7 +42,7 @@ def _partitions(store: Store, name: str, written: str) -> tuple[Chunk, ...]:
     found = runs.list_runs(store, audit=name, state="done", limit=1)
     report = records.load_report(store, found[0].run) if found else None
     if report is None or report.plan is None:
-        raise UnknownRun(f"{name} has no run whose partitions could be copied anew; run it first: auditor run {name}")
+        raise UnknownRun(f"{name} has no run whose partitions could be copied anew; run it first: auditor run {shell_word(name)}")
     how = report.plan.partitioning
     if how.strategy != "range" or report.plan.hides_ranges:
         what = "masked" if report.plan.hides_ranges else {"whole": "the whole table"}.get(how.strategy, f"by {how.strategy}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import tempfile
 import threading
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from auditor.config import Audit, Settings, SparkCopy, TableRef
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import AuditorError, BootstrapRefused
+from auditor.escaping import shell_word
 from auditor.history import records
 from auditor.model import Report, Verdict
 from auditor.repair.bootstrap import bootstrap
@@ -121,9 +121,9 @@ def prepare(
 def command(name: str, keys: Mapping[str, int], source: str, partitions: str) -> str:
     """Return the command that carries a bootstrap out."""
     options = [f"--keys {keys.get('from', '')}..{keys.get('to', '')}"] if keys else []
-    options += [f"--partitions {shlex.quote(partitions)}"] if partitions else []
-    options += [f"--from {shlex.quote(source)}"] if source else []
-    return " ".join(["auditor bootstrap", shlex.quote(name), *options])
+    options += [f"--partitions {shell_word(partitions)}"] if partitions else []
+    options += [f"--from {shell_word(source)}"] if source else []
+    return " ".join(["auditor bootstrap", shell_word(name), *options])
 
 
 def run_bootstrap(
@@ -263,7 +263,7 @@ def _settle(settings: Settings, store: Store, job: BootstrapJob, done: str, foll
     try:
         report = _audit_again(settings, store, job, done, followed)
     except AuditorError as error:
-        return None, Counter(), f"the copied rows were not audited again: {error}; run: auditor run {job.name}"
+        return None, Counter(), f"the copied rows were not audited again: {error}; run: auditor run {shell_word(job.name)}"
     patched, why = Counter[str](), ""
     if report.verdict is Verdict.MISMATCH:
         report, patched, why = _patch(settings, store, job, report, done, followed)

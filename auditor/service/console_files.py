@@ -23,11 +23,18 @@ Rows = tuple[list[str], list[Sequence[Any]]]
 NULL_TEXTS = frozenset({"", "NULL", "null", "\\N", "None", "[NULL]", "<null>", "(null)", "∅"})
 """How clients write NULL; no column of a summary can hold these as text."""
 
-COMMAND_TAG = re.compile(r"SET|BEGIN|START TRANSACTION|COMMIT|ROLLBACK|RESET|Time: .*|Query OK, .*|Timing is on\.|Null display is .*")
+COMMAND_TAGS = frozenset({"SET", "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK", "RESET", "Timing is on."})
 """Lines that clients print for the statements of a script that return no rows."""
 
-RULE = re.compile(r"\s*[|+:│┼├┤╪═─\s-]*[-─═][|+:│┼├┤╪═─\s-]*")
-"""The line below the header of a table that is drawn with bars."""
+COMMAND_TAG_STARTS = ("Time: ", "Query OK, ", "Null display is ")
+"""The beginnings of such lines whose rest differs."""
+
+DASHES = frozenset("-─═")
+DRAWN = frozenset("|+:│┼├┤╪") | DASHES
+"""What the line below the header of a table is drawn with, besides blanks; it has a dash."""
+
+MAX_LINE = 1 << 20
+"""Characters of a line; what a partition's summary has most of, the power sums of ``exact``, fills a thousandth of it."""
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> Rows:
@@ -97,10 +104,10 @@ def _parse_drawn_table(text: str, path: Path) -> Rows | None:
 
     Prompts, statements and tags before it and whatever follows it are left out; its own row count tells whether it is complete.
     """
-    lines = text.splitlines()
+    lines = _lines(text, path)
     for number, line in enumerate(lines[:-1]):
         names = _cells(line)
-        if {"partition_id", "row_count"} <= {name.lower() for name in names} and RULE.fullmatch(lines[number + 1]):
+        if {"partition_id", "row_count"} <= {name.lower() for name in names} and _is_rule(lines[number + 1]):
             break
     else:
         return None
@@ -124,11 +131,29 @@ def _cells(line: str) -> list[str]:
 def _without_tags(text: str) -> str:
     """Return a client's output without the tags of statements before and after the result, as ``psql --csv -f`` prints them."""
     lines = text.splitlines(keepends=True)
-    while lines and COMMAND_TAG.fullmatch(lines[0].strip()):
-        del lines[0]
-    while lines and COMMAND_TAG.fullmatch(lines[-1].strip()):
-        del lines[-1]
-    return "".join(lines)
+    first, end = 0, len(lines)
+    while first < end and _is_command_tag(lines[first].strip()):
+        first += 1
+    while first < end and _is_command_tag(lines[end - 1].strip()):
+        end -= 1
+    return "".join(lines[first:end])
+
+
+def _is_command_tag(line: str) -> bool:
+    return line in COMMAND_TAGS or line.startswith(COMMAND_TAG_STARTS)
+
+
+def _is_rule(line: str) -> bool:
+    return all(character in DRAWN or character.isspace() for character in line) and not DASHES.isdisjoint(line)
+
+
+def _lines(text: str, path: Path) -> list[str]:
+    """Return the lines of a text. Raises ResultError for one that is longer than any result has."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines, start=1):
+        if len(line) > MAX_LINE:
+            raise ResultError(f"{path}:{number}: the line has {len(line):,} characters, and a result at most {MAX_LINE:,}; save it anew")
+    return lines
 
 
 def _parse_delimited(text: str, path: Path) -> Rows:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from auditor.config import Settings, set_source
 from auditor.errors import ConfigError, FailoverRefused
+from auditor.escaping import shell_word
 from auditor.store import events, leases, live_epochs, parts, pipelines, runs
 from dialects.url import parse_url
 
@@ -79,7 +80,7 @@ def _end_live_summaries(store: Store, name: str, found: Failover) -> None:
 
 def _mend(name: str, tables: Sequence[str]) -> str:
     """Return the commands that send the rows of these tables again, or of all."""
-    again = f"auditor pipeline bootstrap {name}"
+    again = f"auditor pipeline bootstrap {shell_word(name)}"
     return "; ".join(f"{again} --table {table}" for table in tables) if 0 < len(tables) <= MOST_COMMANDS else again
 
 

@@ -20,10 +20,11 @@ from typing import Any
 from auditor.config import Channel, Notify, Occasion, Settings
 from auditor.config._base import suggest
 from auditor.errors import ConfigError, NotifyError, StoreError
+from auditor.escaping import chat_line, markdown_text
 from auditor.history.recovery import has_recovered
 from auditor.history.standing import Standing, load_standing, status_label
 from auditor.model import Report, State, Verdict
-from auditor.report import day_text, formatting, live, markdown
+from auditor.report import day_text, formatting, live
 from auditor.report.day import Day, load_day
 from auditor.report.redact import redact
 from auditor.store import Store, audit_state, notifications, runs
@@ -53,10 +54,10 @@ class Message:
     def body(self, form: str) -> str:
         """Return the lines as ``text``, ``markdown`` or ``html``."""
         if form == "html":
-            return f"<ul>{''.join(f'<li>{_defuse(html.escape(line))}</li>' for line in self.lines)}</ul>"
+            return f"<ul>{''.join(f'<li>{chat_line(html.escape(formatting.visible(line)))}</li>' for line in self.lines)}</ul>"
         if form == "markdown":
-            return "\n".join(f"- {_defuse(markdown.text(line))}" for line in self.lines)
-        return "\n".join(_defuse(line) for line in self.lines)
+            return "\n".join(f"- {chat_line(markdown_text(line))}" for line in self.lines)
+        return "\n".join(chat_line(formatting.visible(line)) for line in self.lines)
 
 
 def choose_occasion(before: AuditState, report: Report, now: dt.datetime, repeat_after: float, verdict: Verdict | None) -> Occasion | None:
@@ -238,11 +239,6 @@ def truncate(title: str) -> str:
     return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 1]}…"
 
 
-def _defuse(line: str) -> str:
-    """Return the line with a zero-width character inside what chat services would read as a mention."""
-    return re.sub(r"(@|&#64;)(?=everyone|here|channel|all\b)|(<)(?=[!@#])", lambda match: f"{match[0]}\u2060", line)
-
-
 # sending
 
 
@@ -312,7 +308,7 @@ def _send_all(url: str, message: Message) -> str:
                 form = _body_format(service)
                 sender = apprise.Apprise(asset=asset)
                 sender.add(service)
-                if not sender.notify(body=message.body(form), title=_defuse(message.title), body_format=apprise.NotifyFormat(form)):
+                if not sender.notify(body=message.body(form), title=chat_line(message.title), body_format=apprise.NotifyFormat(form)):
                     return _failure_reason(logged)
         except Exception as error:  # plugins raise errors of any type
             return f"sending failed ({type(error).__name__})"
@@ -320,8 +316,15 @@ def _send_all(url: str, message: Message) -> str:
 
 
 def _body_format(service: Any) -> str:
-    """Return the body format that a service prefers: text, markdown or html."""
-    chosen = service.resolve_format() if hasattr(service, "resolve_format") else service.notify_format
+    """Return the body format that a service prefers, text, markdown or html, and text rather than Markdown where it takes both.
+
+    Slack takes both, and has a Markdown of its own, in which escapes show.
+    """
+    if not hasattr(service, "resolve_format"):
+        return str(getattr(service.notify_format, "value", service.notify_format))
+    chosen = service.resolve_format()
+    if getattr(chosen, "value", chosen) == "markdown":
+        chosen = service.resolve_format("text")
     return str(getattr(chosen, "value", chosen))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from auditor.config import Audit, Settings, find_carriers
 from auditor.errors import AuditorError, BootstrapRefused, PatchFailed
+from auditor.escaping import shell_word
 from auditor.model import Report
 from auditor.repair import proposal, through
 from auditor.repair.keys import Selection
@@ -62,7 +63,7 @@ def send_refresh(
         return Sent(0, "nothing to send: no row differs, or none was selected", "", None)
     [key] = pipeline_bootstraps.choose_tables(settings, name, table)
     if tuple(column.name for column in key.columns) != wanted.columns:
-        whole = f"auditor pipeline bootstrap {name} --table {table}"
+        whole = f"auditor pipeline bootstrap {shell_word(name)} --table {shell_word(table)}"
         raise BootstrapRefused(f"the audit compares {table} by other columns than its primary key; bootstrap the table instead: {whole}")
     asked = pipeline_bootstraps.request(settings, store, name, table, ranges=wanted.ranges, keys=wanted.keys, by=followed.who)
     done = pipeline_bootstraps.carry_out(settings, store, name, asked, followed.stopped)
@@ -127,7 +128,8 @@ def _wait(
     if any(one.state != "done" for one in done):
         return "it was stopped after a chunk; the pipeline, or the same command, goes on with it"
     if not status(settings, store, name, look=False)["running"]:
-        return f"the rows are in the source's log, and the pipeline does not run; start it (auditor pipeline run {name}), then audit again"
+        start = f"auditor pipeline run {shell_word(name)}"
+        return f"the rows are in the source's log, and the pipeline does not run; start it ({start}), then audit again"
     return pipeline_bootstraps.wait_until_arrived(settings, store, name, done, stopped, [target], say, PATIENCE)
 
 

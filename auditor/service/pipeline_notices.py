@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from auditor.config import Settings
 from auditor.errors import AuditorError
+from auditor.escaping import shell_word
 from auditor.report import formatting
 from auditor.service import notify
 from auditor.service.notify import MAX_NAMED, Message
@@ -69,7 +70,7 @@ def problem_message(pipeline: str, found: Sequence[Problem]) -> Message:
     kind = next(one for one in HEADLINES if one in kinds)
     number = kinds.count(kind)
     title = f"{name}: {HEADLINES[kind]}" if number == 1 else f"{name}: {number:,} {HEADLINES[kind].replace('TABLE', 'TABLES')}"
-    return Message(notify.truncate(title), (*_lines(found), f"more: auditor pipeline status {name}"))
+    return Message(notify.truncate(title), (*_lines(found), f"more: auditor pipeline status {shell_word(name)}"))
 
 
 def recovery_message(pipeline: str, over: Sequence[Problem], left: int) -> Message:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import dialects
 from auditor.config import Settings
 from auditor.errors import AuditorError, ConfigError
+from auditor.escaping import shell_word
 from auditor.pipeline import check as checks
 from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
 from auditor.pipeline.staged_parts import sweep
@@ -137,8 +138,8 @@ def start(settings: Settings, store: Store, processes: PipelineProcesses | None,
     settings.pipeline(name)
     if processes is None or not processes.restart(name):
         raise ConfigError(
-            f"this service does not run pipeline {name!r}; start it where it runs, with auditor pipeline run {name}, or list it under"
-            " service: pipelines in auditor.yaml"
+            f"this service does not run pipeline {name!r}; start it where it runs, with auditor pipeline run {shell_word(name)}, or list it"
+            " under service: pipelines in auditor.yaml"
         )
     pipelines.set_paused(store, name, False)
     events.record_event(store, who=by, what="pipeline started", subject=name)
@@ -156,7 +157,7 @@ def describe_reset(settings: Settings, store: Store, name: str) -> list[str]:
         *(["what its tracker knows of tables; that server's own stay until it begins anew"] if pipeline.tracker else []),
         *(["which segments there are; their files stay"] if segments.last_places(store, name) else []),
         *(
-            f"nothing of the register of segment audit {audit}; then run: auditor segments reset {audit}"
+            f"nothing of the register of segment audit {audit}; then run: auditor segments reset {shell_word(audit)}"
             for audit, one in settings.segments.items()
             if name in one.pipelines
         ),

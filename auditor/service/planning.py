@@ -18,6 +18,7 @@ from auditor import canonical
 from auditor.config import Audit, PerSide, Settings
 from auditor.connections.reader import Reader
 from auditor.errors import AuditorError
+from auditor.escaping import command, sentence, sql_comment
 from auditor.model import SIDES, Chunk, Comparison, Divergent, Method, Plan, Report, Side, Slice, State, Verdict
 from auditor.planning import build, filters, introspect, shards, slicing
 from auditor.service import console_results, proxies
@@ -110,7 +111,7 @@ def console_script(plan: Plan, side: Side, dialect: dialects.Dialect, statement_
         f"Save the last result with its header, run the {other}'s statement that was printed with this one too, then:",
         "  auditor compare --source SOURCE_FILE --target TARGET_FILE",
     ]
-    lines = [f"-- {' '.join(comment.split())}" for comment in comments]
+    lines = [sql_comment(sentence(comment)).rstrip("\n") for comment in comments]
     statements = [*dialect.pin_statements(statement_timeout, lock_timeout), *dialect.BEGIN_SNAPSHOT, statement, *dialect.END_SNAPSHOT]
     return "\n".join([*lines, "", *(f"{text};" for text in statements), ""])
 
@@ -144,7 +145,7 @@ def compare_files(source: Path, target: Path, audit: Audit | None = None) -> Rep
     )
     uncertain = _unverifiable_settings(audit, comparison, bool(measured)) if audit and comparison.verdict is Verdict.MISMATCH else []
     if uncertain:
-        reasons = (*comparison.reasons, *uncertain, f"for a verdict, run the audit with connections: auditor run {name}")
+        reasons = (*comparison.reasons, *uncertain, f"for a verdict, run the audit with connections: {command('auditor', 'run', name)}")
         comparison = dataclasses.replace(comparison, verdict=Verdict.UNKNOWN, reasons=reasons)
     return Report(
         audit=name,

@@ -13,6 +13,7 @@ from auditor import telemetry
 from auditor.config import Audit, ConnectionSettings, Retention, Settings
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import NotResumable, StoreError
+from auditor.escaping import shell_word
 from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
 from auditor.run import audit_run
@@ -89,12 +90,14 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
 
     stored = runs.get_run(store, run)
     if stored.audit in settings.segments:
-        raise NotResumable(f"run {stored.run} compared segments, by a register that is kept; start a new one: auditor run {stored.audit}")
+        raise NotResumable(
+            f"run {stored.run} compared segments, by a register that is kept; start a new one: auditor run {shell_word(stored.audit)}"
+        )
     settings = proxies.settings_for_run(audits.with_defined_audits(settings, store), stored)
     if definition_of_run(settings, proxies.audit(settings, stored.audit)) != stored.definition:
         raise NotResumable(
             f"the settings of {stored.audit}, or of its connections, changed since run {stored.run} began; start a new one:"
-            f" auditor run {stored.audit}"
+            f" auditor run {shell_word(stored.audit)}"
         )
     if (saved := runs.get_plan(store, stored.run)) and load_plan(saved) is None:
         raise NotResumable(
@@ -102,7 +105,9 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
             f" {stored.audit}"
         )
     if saved and (plan := load_plan(saved)) and plan.aligned:
-        raise NotResumable(f"run {stored.run} was aligned, and its snapshots ended with it; start a new one: auditor run {stored.audit}")
+        raise NotResumable(
+            f"run {stored.run} was aligned, and its snapshots ended with it; start a new one: auditor run {shell_word(stored.audit)}"
+        )
     resumed = runs.resume_run(store, stored.run)
     checkpoint = StoreCheckpoint(store, stored.run)
     checkpoint.load()

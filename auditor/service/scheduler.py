@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-import shlex
 import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from auditor import escaping
 from auditor.config import Schedule, Settings
 from auditor.errors import AuditorError, ConfigError, QueueFull
 from auditor.service import audits, cron, proxies, segment_audits, workers
@@ -112,15 +112,17 @@ def crontab(settings: Settings, config: Path) -> str:
     schedules = _schedules(settings)
     any_copied = any(one.bootstrap for one in schedules.values())
     path = config.resolve()
-    command = f"{shlex.quote(sys.executable)} -m auditor run --due --quiet --config {shlex.quote(str(path))}"
+    command = escaping.command(sys.executable, "-m", "auditor", "run", "--due", "--quiet", "--config", str(path))
+    if not command.isprintable():
+        raise ConfigError(f"a crontab has no line for {str(path)!r}, which ends with a line break; rename the file")
     lines = [
         "# Runs the audits that are due by the schedules in the configuration. Several machines may do this; no tick is run twice.",
-        *(f"#   {name}: {one.cron} ({one.timezone})" for name, one in schedules.items()),
+        *(escaping.hash_comment(f"  {name}: {one.cron} ({one.timezone})").rstrip("\n") for name, one in schedules.items()),
         f"* * * * * {command}".replace("%", r"\%"),
         *([f"* * * * * {command.replace(' run --due', ' bootstrap --due')}".replace("%", r"\%")] if any_copied else []),
         "#",
         "# The same for Kubernetes (the store must be a database server, or a file on a volume):",
-        *(f"#   {line}" for line in _cron_job(path).splitlines()),
+        *(escaping.hash_comment(f"  {line}").rstrip("\n") for line in _cron_job(path).split("\n") if line),
     ]
     return "\n".join(lines) + "\n"
 
@@ -141,7 +143,7 @@ spec:
           containers:
             - name: auditor
               image: auditor
-              args: [run, --due, --quiet, --config, /etc/auditor/{config.name}]
+              args: [run, --due, --quiet, --config, {escaping.yaml_scalar(f"/etc/auditor/{config.name}")}]
               volumeMounts: [{{name: config, mountPath: /etc/auditor, readOnly: true}}]
           volumes: [{{name: config, configMap: {{name: auditor}}}}]
 """

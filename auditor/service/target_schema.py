@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from auditor.config import Audit, Settings
 from auditor.connections.reader import Reader
 from auditor.errors import ConfigError, NoSuchObject
+from auditor.escaping import sql_comment, yaml_scalar
 from auditor.model import DefinedTable, Side
 from auditor.planning import introspect, target_schema
 from auditor.planning.target_schema import Drift
@@ -36,17 +37,17 @@ def print_schema(settings: Settings, name: str, *, create: bool = False, keys: M
         forms = reader.ask_side("target", lambda _, session: session.dialect.column_forms(session, target)) if target else {}
     if not defined.columns:
         raise ConfigError(f"no column of {source.sql} has a type on {dialect.name}: {'; '.join(defined.left_out.values())}")
-    yield f"-- The target of {name}, on {dialect.name}, for the rows of {read.label}.\n"
+    yield sql_comment(f"The target of {name}, on {dialect.name}, for the rows of {read.label}.")
     for column, why in defined.left_out.items():
-        yield f"-- Left out: {column}: {why}. To audit without it: columns: {{exclude: [{column}]}}.\n"
+        yield sql_comment(f"Left out: {column}: {why}. To audit without it: columns: {{exclude: [{yaml_scalar(column)}]}}.")
     if not defined.key:
-        yield "-- Its rows have no key: the source has no primary key, and the audit names none.\n"
+        yield sql_comment("Its rows have no key: the source has no primary key, and the audit names none.")
     if target is None:
         table = dialect.table(*audit.target.place.parts)
         yield from (f"{statement};\n" for statement in ddl.create_table(dialect, table, defined, keys))
         return
     lines = list(alter(dialect, target, target_schema.find_drift(defined, target), defined, forms))
-    yield from lines or ["-- The target's table is as it should be.\n"]
+    yield from lines or [sql_comment("The target's table is as it should be.")]
 
 
 def _find(audit: Audit, side: Side, session: Session) -> Table | None:
@@ -86,4 +87,4 @@ def alter(dialect: Dialect, target: Table, drift: Drift, defined: DefinedTable, 
 
 
 def _note(sentence: str) -> Iterator[str]:
-    yield f"-- {sentence}.\n"
+    yield sql_comment(f"{sentence}.")

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, select, update
 
+from auditor.escaping import shell_word
 from auditor.model import State, Verdict
 from auditor.store import audit_state
 from auditor.store._process import Owner, has_ended
@@ -99,7 +100,7 @@ def _judge(row: Row[Any], at: dt.datetime) -> Liveness:
 
 
 def _failed_columns(row: Row[Any], resumable: bool, *, requested: bool) -> dict[str, Any]:
-    anew = f"it had stored nothing to go on from; start a new run: auditor run {row.audit}"
+    anew = f"it had stored nothing to go on from; start a new run: auditor run {shell_word(row.audit)}"
     advice = f"resume it with: auditor resume {row.run}" if resumable else anew
     return {
         "state": State.CANCELLED if requested and row.cancel_asked else State.FAILED,

@@ -17,6 +17,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 
 from auditor.errors import AlreadyRunning, NotResumable, UnknownRun
+from auditor.escaping import shell_word
 from auditor.model import Side, State, Verdict
 from auditor.store import audit_state
 from auditor.store._dead_runs import has_checkpoint, is_owned_by, recover_runs
@@ -245,10 +246,10 @@ def _check_resumable(row: Row[Any], plan: bytes | None) -> None:
     if row.state == State.PENDING:
         raise NotResumable(f"run {row.run} is pending; a serving process will start it")
     if row.state == State.DONE:
-        raise NotResumable(f"run {row.run} is done; start a new run: auditor run {row.audit}")
+        raise NotResumable(f"run {row.run} is done; start a new run: auditor run {shell_word(row.audit)}")
     if not row.resumable or plan is None:
         why = "it stored nothing to go on from, or that no longer holds" if row.schema_version else "it ended before it was planned"
-        raise NotResumable(f"run {row.run} cannot be resumed: {why}; start a new run: auditor run {row.audit}")
+        raise NotResumable(f"run {row.run} cannot be resumed: {why}; start a new run: auditor run {shell_word(row.audit)}")
 
 
 def ownership_columns(audit: str, at: dt.datetime) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, func, insert, or_, select, update
 
 from auditor.errors import ConfigError
+from auditor.escaping import shell_word
 from auditor.model import ComparedBy, RegisteredSegment, SegmentVerdict, compare_segment
 from auditor.store._segment_schema import registered_segments, segment_registers
 from auditor.store._store import Store, database_time
@@ -51,7 +52,7 @@ def open_register(store: Store, register: Register) -> None:
     if set(found.sides) != set(register.sides) or found.compared_by != register.by:
         raise ConfigError(
             f"the register of {register.audit} compares {' with '.join(found.sides)} by {found.compared_by}, and its settings"
-            f" {' with '.join(register.sides)} by {register.by}; forget it with: auditor segments reset {register.audit}"
+            f" {' with '.join(register.sides)} by {register.by}; forget it with: auditor segments reset {shell_word(register.audit)}"
         )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 from sqlalchemy import Connection, Row, Select, bindparam, insert, or_, select, update
 
 from auditor.errors import ConfigError, StoreError, Unauthorised
+from auditor.escaping import shell_word
 from auditor.store._schema import tokens
 from auditor.store._store import Store, database_time, time_expression
 
@@ -80,7 +81,7 @@ def create_token(store: Store, *, name: str, scope: Scope, expires: dt.datetime 
         ended = or_(tokens.c.revoked.is_not(None), tokens.c.expires <= at)
         connection.execute(update(tokens).where(tokens.c.living == name, ended).values(living=None))
         if connection.execute(select(tokens.c.number).where(tokens.c.living == name)).first() is not None:
-            raise ConfigError(f"a token {name!r} already exists; choose another name, or: auditor token revoke {name}")
+            raise ConfigError(f"a token {name!r} already exists; choose another name, or: auditor token revoke {shell_word(name)}")
         connection.execute(insert(tokens).values(name=name, living=name, hash=_hash(secret), scope=scope, made=at, expires=expires))
 
     store.write(work)

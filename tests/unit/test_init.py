@@ -158,7 +158,7 @@ def test_each_table_that_cannot_be_audited_has_a_line_that_says_why(tmp_path: Pa
     comments = Path("auditor.yaml").read_text(encoding="utf-8").split("Left out, and why:\n")[1].splitlines()
     assert [line.removeprefix("  # ") for line in comments] == [
         "${HOME}: a configuration takes the ${ in its name for a variable",
-        "a b: only in the source",
+        "a␊b: only in the source",
         "keyless: no primary key on either side; write its audit with key: [column, ...]",
         "mine: only in the source",
         "other.twice: another table of the source has the same name as the target's",

@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import yaml
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
 
@@ -18,6 +17,7 @@ from auditor.api.pages import _overview
 from auditor.api.pages._layout import now, redirect, render_page, url
 from auditor.api.pages._session import Definer, Reader, Runner
 from auditor.errors import ConfigError
+from auditor.escaping import yaml_text
 from auditor.history import records
 from auditor.model import Report
 from auditor.report import formatting
@@ -79,7 +79,7 @@ def audit_page(request: Request, app: App, visitor: Reader, name: str, before: s
         times=definition.partition.column or (definition.settle.column if definition.settle else ""),
         not_compared=list(not_compared(report)) if report else [],
         threshold=formatting.threshold(definition.threshold),
-        settings=yaml.safe_dump(service.definition(definition), sort_keys=False, allow_unicode=True),
+        settings=yaml_text(service.definition(definition)),
         paused=shown.paused if shown else audit_state.get_state(app.store, name).paused,
         history=history[:HISTORY_PAGE],
         older=history[HISTORY_PAGE - 1].run if len(history) > HISTORY_PAGE else "",

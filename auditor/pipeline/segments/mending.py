@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from auditor.config import Settings
 from auditor.errors import ConfigError, SegmentFailed
+from auditor.escaping import shell_word
 from auditor.model import RegisteredSegment, Segment
 from auditor.pipeline.poison import place_text
 from auditor.pipeline.segments.checking import check_files, list_findings
@@ -52,7 +53,7 @@ def mend(settings: Settings, store: Store, audit: str, good_name: str, table: st
     if register.by != "position":
         raise ConfigError(
             f"the sides of {audit} read different servers, so that positions in their files differ; copy the table anew instead:"
-            f" auditor pipeline bootstrap {bad.name} --table TABLE"
+            f" auditor pipeline bootstrap {shell_word(bad.name)} --table TABLE"
         )
     if bad.is_anew:
         raise ConfigError(f"{bad.name} is the log as the last run read it, which is not mended; copy from it: --from {bad.name}")
@@ -183,8 +184,10 @@ def repair_hint(settings: Settings, bad: str, target: str, table: str) -> str:
         for audit, one in settings.audits.items()
         if (one.target.connection, one.target.table) == (chosen.connection, f"{chosen.schema_}.{name}")
     ]
-    audited = f"auditor run {audits[0]}, then auditor patch {audits[0]}; or " if audits else ""
-    return f"target {target} holds {table} as it was staged: {audited}auditor pipeline bootstrap {bad} --table {name}"
+    audited = f"auditor run {shell_word(audits[0])}, then auditor patch {shell_word(audits[0])}; or " if audits else ""
+    return (
+        f"target {target} holds {table} as it was staged: {audited}auditor pipeline bootstrap {shell_word(bad)} --table {shell_word(name)}"
+    )
 
 
 def describe(one: Mended, file: str) -> str:

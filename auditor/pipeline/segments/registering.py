@@ -11,6 +11,7 @@ from typing import Any
 import dialects
 from auditor.config import ANEW, Settings
 from auditor.errors import ConfigError
+from auditor.escaping import shell_word
 from auditor.model import ComparedBy, RegisteredSegment, Segment
 from auditor.pipeline.binlog.global_ids import GlobalId
 from auditor.store import Store, segment_register, segments
@@ -47,7 +48,7 @@ class Registration:
         if one.gtid is None or one.first_gtid is None:
             return (
                 f"the two sides read different servers, and segments of {one.table} from {self.side} have no global ids; switch on"
-                f" gtid_mode there, or let both read one server, and then: auditor segments reset {self.register.audit}"
+                f" gtid_mode there, or let both read one server, and then: auditor segments reset {shell_word(self.register.audit)}"
             )
         start, end = GlobalId.parse(one.first_gtid), GlobalId.parse(one.gtid)
         sequence = segment_register.take_sequence(connection, self.register.audit, start.sequence)

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes
 
 from auditor.config import Settings
 from auditor.errors import PositionLost, SegmentFailed
+from auditor.escaping import shell_word
 from auditor.pipeline import staged_parts
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.bootstrap.source_tables import refreshes_of
@@ -77,7 +78,7 @@ def read_stream(settings: Settings, store: Store, audit: str, side: Side, stop: 
         reason, _, _ = str(error).partition("; ")  # what follows is advice for targets
         raise PositionLost(
             f"the log cannot be read on from {offset['file']}:{offset['position']}, so what {name} staged since is not compared: {reason};"
-            f" begin anew where {name} stands now: auditor segments reset {audit}"
+            f" begin anew where {name} stands now: auditor segments reset {shell_word(audit)}"
         ) from error
     finally:
         reader.stop()

@@ -16,6 +16,7 @@ import dialects
 from auditor.connections.connection import Connection
 from auditor.connections.reader import Reader
 from auditor.errors import BootstrapFailed, BootstrapRefused, LockTimeout, StatementCancelled
+from auditor.escaping import shell_word
 from auditor.model import Chunk, Verdict
 from auditor.planning import watermark
 from auditor.planning.introspect import describe_table
@@ -145,7 +146,7 @@ def _prepare(job: BootstrapJob, reader: Reader) -> Prepared:
         if open_one.audit != job.name or open_one.detail["spans"] != [asdict(span) for span in plan.spans]:
             raise BootstrapRefused(
                 f"bootstrap {open_one.bootstrap} of {open_one.audit}, of other keys, has not ended: go on with that, or drop its copy with"
-                f" auditor bootstrap {open_one.audit} --drop-old"
+                f" auditor bootstrap {shell_word(open_one.audit)} --drop-old"
             )
         if open_one.state == "running" and bootstraps.is_at_work(job.store, open_one.bootstrap):
             raise BootstrapRefused(f"bootstrap {open_one.bootstrap} of this table is at work; wait for its end")
