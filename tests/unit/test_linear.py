@@ -1,0 +1,356 @@
+"""Every regular expression takes steps in proportion to the length of what it reads.
+
+Python's matcher backtracks, holds the interpreter's lock and has no time limit, so that an expression with a worse measure stops a
+service with a few kilobytes. The test takes each expression of the code, lets a matcher that counts its steps read inputs made to let it
+backtrack, and doubles them.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import re._constants as op  # type: ignore[import-not-found]
+import re._parser as parser  # type: ignore[import-not-found]
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FUNCTIONS = ("compile", "match", "search", "sub", "subn", "split", "findall", "finditer", "fullmatch")
+ANCHORED = ("match", "fullmatch")
+
+UNIT = 32
+"""How often a piece is repeated in the shorter input."""
+
+MOST = 3.0
+"""The factor of steps that a doubled input may cost: 2 is linear, 4 quadratic."""
+
+OWN_TEXTS = {
+    "(\\([^()]*\\))(?: OR \\1)+": "statements that the tests parse; in production nothing is parsed",
+}
+"""Expressions that read nothing from outside, with what they read."""
+
+BUILT = {
+    "auditor/telemetry.py": "alternatives of plain secrets",
+    "auditor/planning/masks.py": "a plain name between boundaries",
+    "auditor/history/masking.py": "a plain mark, and a fixed number of digits",
+    "auditor/pipeline/check.py": "alternatives of plain privileges, against the grants of one account",
+    "auditor/cli/_options.py": "one of the two patterns of keys and times, against an option",
+    "auditor/service/audits.py": "a plain prefix, and a fixed number of digits",
+    "auditor/service/dumps.py": "one path of the configuration",
+    "auditor/config/_table.py": "names in quotes, each alternative with another first character",
+    "auditor/pipeline/bootstrap/row_texts.py": "alternatives of type names",
+    "dialects/mysql_text.py": "backquoted names between brackets",
+}
+"""Modules with an expression that is put together when it runs, and of what."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """An expression in the code, and how it is used; ``how`` is ``compile`` where the module keeps it."""
+
+    module: str
+    line: int
+    pattern: str | bytes | None
+    flags: int
+    how: str
+
+
+def _flags(call: ast.Call, how: str) -> int:
+    found = 0
+    at = {"compile": 1, "match": 2, "search": 2, "fullmatch": 2, "findall": 2, "finditer": 2, "split": 3, "sub": 4, "subn": 4}[how]
+    given = [*call.args[at : at + 1], *(word.value for word in call.keywords if word.arg == "flags")]
+    for one in given:
+        for name in ast.walk(one):
+            if isinstance(name, ast.Attribute):
+                found |= int(getattr(re, name.attr))
+    return found
+
+
+def _constant(node: ast.expr, module: Any) -> str | bytes | None:
+    """Return the text of an expression that is known without running the function it stands in."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str | bytes) else None
+    try:
+        value = eval(compile(ast.Expression(node), "expression", "eval"), vars(module))
+    except NameError:
+        return None
+    return value if isinstance(value, str | bytes) else None
+
+
+def uses() -> Iterator[Use]:
+    for path in sorted([*ROOT.glob("auditor/**/*.py"), *ROOT.glob("dialects/**/*.py")]):
+        text = path.read_text(encoding="utf-8")
+        if "re." not in text:
+            continue
+        name = path.relative_to(ROOT).as_posix()
+        tree = ast.parse(text)
+        calls = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "re"
+            and node.func.attr in FUNCTIONS
+        ]
+        if not calls:
+            continue
+        module = importlib.import_module(name.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+        for call in calls:
+            assert isinstance(call.func, ast.Attribute)
+            yield Use(name, call.lineno, _constant(call.args[0], module), _flags(call, call.func.attr), call.func.attr)
+
+
+USES = list(uses())
+"""Each call; the use of a compiled expression is not known, and it is taken to search."""
+
+
+class TooManySteps(Exception):
+    """A match that takes more steps than any linear one."""
+
+
+class Matcher:
+    """A matcher that backtracks as Python's does, and counts how many items it tries."""
+
+    def __init__(self, pattern: str | bytes, flags: int, limit: int) -> None:
+        text = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
+        self.tree = parser.parse(text, flags)
+        self.flags = self.tree.state.flags
+        self.limit = limit
+        self.steps = 0
+
+    def search(self, text: str, starts: range) -> int:
+        """Return the steps to find all matches that begin at these places, one after another."""
+        self.text, self.steps, at = text, 0, starts.start
+        while at < starts.stop:
+            end = self._run(list(self.tree), 0, at, {}, lambda place, _: place)
+            at = max(at + 1, end) if end is not None else at + 1
+        return self.steps
+
+    def _run(
+        self, items: list[Any], number: int, at: int, groups: dict[int, tuple[int, int]], then: Callable[..., int | None]
+    ) -> int | None:
+        self.steps += 1
+        if self.steps > self.limit:
+            raise TooManySteps
+        if number == len(items):
+            return then(at, groups)
+        kind, value = items[number]
+
+        def go_on(place: int, found: dict[int, tuple[int, int]]) -> int | None:
+            return self._run(items, number + 1, place, found, then)
+
+        if kind is op.MAX_REPEAT or kind is op.MIN_REPEAT or kind is op.POSSESSIVE_REPEAT:
+            return self._repeat(kind, *value, at, groups, go_on)
+        if kind is op.SUBPATTERN:
+            group, _, _, inner = value
+            begin = at
+            return self._run(list(inner), 0, at, groups, lambda end, found: go_on(end, {**found, group: (begin, end)} if group else found))
+        if kind is op.ATOMIC_GROUP:
+            end = self._run(list(value), 0, at, groups, lambda place, _: place)
+            return None if end is None else go_on(end, groups)
+        if kind is op.BRANCH:
+            for one in value[1]:
+                if (end := self._run(list(one), 0, at, groups, go_on)) is not None:
+                    return end
+            return None
+        if kind is op.ASSERT or kind is op.ASSERT_NOT:
+            direction, inner = value
+            width = inner.getwidth()[1] if direction < 0 else 0
+            found = at >= width and self._run(list(inner), 0, at - width, groups, lambda place, _: place) is not None
+            return go_on(at, groups) if found is (kind is op.ASSERT) else None
+        if kind is op.AT:
+            return go_on(at, groups) if self._is_at(value, at) else None
+        if kind is op.GROUPREF:
+            begin, end = groups.get(value, (0, 0))
+            return go_on(at + end - begin, groups) if self.text.startswith(self.text[begin:end], at) else None
+        return go_on(at + 1, groups) if at < len(self.text) and self._is_one(kind, value, self.text[at]) else None
+
+    def _repeat(self, kind: Any, least: int, most: Any, inner: Any, at: int, groups: Any, go_on: Callable[..., int | None]) -> int | None:
+        items = list(inner)
+        if len(items) == 1 and items[0][0] in (op.LITERAL, op.NOT_LITERAL, op.IN, op.ANY):  # as the matcher does, without recursion
+            places, place = [at], at
+            while len(places) <= most and place < len(self.text) and self._is_one(*items[0], self.text[place]):
+                self.steps += 1
+                place += 1
+                places.append(place)
+            able = places[least:]
+            chosen = able[-1:] if kind is op.POSSESSIVE_REPEAT else able if kind is op.MIN_REPEAT else able[::-1]
+            for one in chosen:
+                if (end := go_on(one, groups)) is not None:
+                    return end
+            return None
+
+        def once_more(count: int, place: int, found: Any) -> int | None:
+            def after(end: int, now: Any) -> int | None:
+                return once_more(count + 1, end, now) if end > place or count < least else None
+
+            if kind is op.MIN_REPEAT and count >= least and (end := go_on(place, found)) is not None:
+                return end
+            if count < most and (end := self._run(items, 0, place, found, after)) is not None:
+                return end
+            return go_on(place, found) if kind is not op.MIN_REPEAT and count >= least else None
+
+        return once_more(0, at, groups)
+
+    def _is_at(self, where: Any, at: int) -> bool:
+        text = self.text
+        if where in (op.AT_BEGINNING, op.AT_BEGINNING_STRING):
+            return at == 0
+        if where is op.AT_END_STRING:
+            return at == len(text)
+        if where is op.AT_END:
+            return at == len(text) or text[at:] == "\n"
+        is_word = [0 <= place < len(text) and (text[place].isalnum() or text[place] == "_") for place in (at - 1, at)]
+        return (is_word[0] is not is_word[1]) is (where is op.AT_BOUNDARY)
+
+    def _is_one(self, kind: Any, value: Any, character: str) -> bool:
+        if kind is op.ANY:
+            return bool(self.flags & re.DOTALL) or character != "\n"
+        candidates = {character, character.lower(), character.upper()} if self.flags & re.IGNORECASE else {character}
+        if kind is op.LITERAL:
+            return chr(value) in candidates
+        if kind is op.NOT_LITERAL:
+            return chr(value) not in candidates
+        negated = value[0][0] is op.NEGATE
+        return any(_is_in(one, other, c) for one, other in value if one is not op.NEGATE for c in candidates) is not negated
+
+
+def _is_in(kind: Any, value: Any, character: str) -> bool:
+    if kind is op.LITERAL:
+        return ord(character) == value
+    if kind is op.RANGE:
+        return bool(value[0] <= ord(character) <= value[1])
+    found = {op.CATEGORY_DIGIT: str.isdigit, op.CATEGORY_SPACE: str.isspace, op.CATEGORY_WORD: lambda c: c.isalnum() or c == "_"}
+    opposite = {op.CATEGORY_NOT_DIGIT: op.CATEGORY_DIGIT, op.CATEGORY_NOT_SPACE: op.CATEGORY_SPACE, op.CATEGORY_NOT_WORD: op.CATEGORY_WORD}
+    return not found[opposite[value]](character) if value in opposite else found[value](character)
+
+
+PROBES = "a1_ -'\"`\\/*.,:;()[]<>{}|#@&=+~%$\n\t\u2502\u2500\u00e9AZ09fx!"
+
+
+def _atoms(items: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the items of an expression, at any depth, that match one character."""
+    for kind, value in items:
+        if kind in (op.LITERAL, op.NOT_LITERAL, op.IN, op.ANY):
+            yield kind, value
+        elif kind is op.SUBPATTERN:
+            yield from _atoms(value[3])
+        elif kind is op.BRANCH:
+            for one in value[1]:
+                yield from _atoms(one)
+        elif kind is op.ATOMIC_GROUP:
+            yield from _atoms(value)
+        elif kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
+            yield from _atoms(value[2])
+
+
+class Inputs:
+    """Texts made of what an expression asks for: repeated pieces of it behind what comes before them, with and without a wrong end."""
+
+    def __init__(self, matcher: Matcher) -> None:
+        self.matcher = matcher
+        self.pieces: set[str] = set()
+        self.prefixes: set[str] = {""}
+        atoms = list(_atoms(matcher.tree))
+        by_kind = {tuple(matcher._is_one(*atom, c) for atom in atoms): c for c in reversed(PROBES)}
+        self.probes = list(by_kind.values())
+        """One character of each kind that the expression tells apart."""
+        self._walk(list(matcher.tree), "")
+
+    def _sample(self, items: list[Any]) -> str:
+        """Return a short text that the items match, if they need no more than their own characters."""
+        text = ""
+        for kind, value in items:
+            if kind is op.LITERAL:
+                text += chr(value)
+            elif kind in (op.NOT_LITERAL, op.IN, op.ANY):
+                text += next((c for c in PROBES if self.matcher._is_one(kind, value, c)), "")
+            elif kind is op.SUBPATTERN:
+                text += self._sample(list(value[3]))
+            elif kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
+                text += self._sample(list(value[2])) * max(1, value[0])
+            elif kind is op.BRANCH:
+                text += self._sample(list(value[1][0]))
+            elif kind is op.ATOMIC_GROUP:
+                text += self._sample(list(value))
+        return text
+
+    def _walk(self, items: list[Any], before: str) -> None:
+        for number, (kind, value) in enumerate(items):
+            here = before + self._sample(items[:number])
+            inner: list[list[Any]] = []
+            if kind is op.SUBPATTERN:
+                inner = [list(value[3])]
+            elif kind is op.BRANCH:
+                inner = [list(one) for one in value[1]]
+            elif kind is op.ATOMIC_GROUP:
+                inner = [list(value)]
+            elif kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
+                inner = [list(value[2])]
+                self.prefixes.add(here)
+                self.pieces.add(self._sample(list(value[2])))
+                self.pieces.add(self._sample(items[number : number + 2]))
+                self.pieces.add(self._sample(items[:number]))
+                # Characters that two repeats share are what makes them share out a text in many ways.
+                if len(value[2]) == 1 and value[2][0][0] in (op.LITERAL, op.NOT_LITERAL, op.IN, op.ANY):
+                    self.pieces |= {c for c in self.probes if self.matcher._is_one(*value[2][0], c)}
+            for one in inner:
+                self.pieces.add(self._sample(one))
+                self._walk(one, here)
+
+    def __iter__(self) -> Iterator[tuple[str, str, str]]:
+        for prefix in sorted(self.prefixes):
+            for piece in sorted(self.pieces - {""}):
+                yield prefix, piece, "\n\x00"
+
+
+def growth(pattern: str | bytes, flags: int, how: str) -> tuple[float, str]:
+    """Return the greatest factor of steps that a doubled input costs, and what is repeated in it."""
+    worst, reason = 0.0, ""
+    limit = 4_000 * UNIT
+    matcher = Matcher(pattern, flags, limit)
+    for prefix, piece, end in Inputs(matcher):
+        steps = []
+        for length in (UNIT, 2 * UNIT):
+            text = prefix + piece * length + end
+            starts = range(1) if how in ANCHORED else range(len(text) + 1)
+            try:
+                steps.append(matcher.search(text, starts))
+            except TooManySteps:
+                return float("inf"), f"{prefix!r} + {piece!r} * n"
+        if steps[1] > 30 * UNIT and steps[1] / steps[0] > worst:
+            worst, reason = steps[1] / steps[0], f"{prefix!r} + {piece!r} * n + {end!r}"
+    return worst, reason
+
+
+@pytest.fixture(autouse=True)
+def deep() -> Iterator[None]:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+def known() -> list[Use]:
+    """Return each expression once for each way it is used."""
+    found: dict[tuple[Any, ...], Use] = {}
+    for use in USES:
+        if use.pattern is not None:
+            found.setdefault((use.pattern, use.flags, use.how in ANCHORED), use)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("use", known(), ids=lambda use: f"{use.module}:{use.line}")
+def test_a_doubled_input_costs_no_more_than_twice_the_steps(use: Use) -> None:
+    assert use.pattern is not None
+    if use.pattern in OWN_TEXTS:
+        return
+    factor, reason = growth(use.pattern, use.flags, use.how)
+    assert factor < MOST, f"{use.pattern!r} takes {factor:.1f} times as many steps for twice {reason}"
