@@ -68,7 +68,14 @@ KIND_NAMES = frozenset(
 ) | FREE_TEXT_KINDS  # fmt: skip
 """The names of all canonical kinds."""
 
-_NATIVE = re.compile(r"\s*([a-z_][a-z_0-9 ]*)(?:\(([\d, -]*)\))?([a-z_ ]*)", re.IGNORECASE)
+_NATIVE = re.compile(r"\s*+([a-z_][a-z_0-9 ]*+)(?:\(([\d, -]*+)\))?([a-z_ ]*+)", re.IGNORECASE)
+
+
+def without_comments(native: str) -> str:
+    """Return a native type without its comments and the blanks before them, as in MariaDB's ``varchar(9) /*M!100301 COMPRESSED*/``."""
+    *parts, rest = native.split("*/")
+    kept = [part.partition("/*") for part in parts]
+    return "".join(before.rstrip() if begun else f"{before}*/" for before, begun, _ in kept) + rest
 
 
 @dataclass(frozen=True, slots=True)

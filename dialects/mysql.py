@@ -149,7 +149,7 @@ class MySQL(MySQLWriting, MySQLText):
     def kind(self, native: str) -> Kind | None:
         if re.match(r"(enum|set)\(", native, re.IGNORECASE):
             return self._with_facts(Kind(native[:4].lower().rstrip("(")), native)
-        known = super().kind(re.sub(r"\s*\b(unsigned|zerofill)\b", "", plain_type(native), flags=re.IGNORECASE))
+        known = super().kind(re.sub(r"\s?\b(unsigned|zerofill)\b", "", plain_type(native), flags=re.IGNORECASE))
         if known and known.name in ("text", "char", "binary"):
             return self._with_facts(known, native)
         if known and known.name == "json":

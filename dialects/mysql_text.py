@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from dialects.hex_numbers import UUID_PLACES, Places
-from dialects.kinds import Kind
+from dialects.kinds import Kind, without_comments
 from dialects.mysql_time import MySQLTime
 from dialects.writing import LineFormat
 
@@ -30,7 +30,7 @@ _COLLATED_COLUMN = re.compile(r"\(((?:`[^`]*`)+)" + _COLLATE + r"\)")
 
 def plain_type(native: str) -> str:
     """Return a column's type without its character set and MariaDB's comments, as in ``varchar(9) /*M!100301 COMPRESSED*/``."""
-    return re.sub(r"\s*/\*.*?\*/", "", native.partition(CHARACTER_SET)[0])
+    return without_comments(native.partition(CHARACTER_SET)[0])
 
 
 class MySQLText(MySQLTime):

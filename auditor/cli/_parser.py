@@ -40,7 +40,16 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the message and exit with code 2."""
-        super().error(re.sub(r"(://[^\s:@/]*):\S*@", r"\1:***@", re.sub(r"([?&;]\w+=)[^\s&;]+", r"\1***", message)))
+        without = re.sub(r"\S++", lambda word: _without_password(word[0]), message)
+        super().error(re.sub(r"([?&;]\w++=)[^\s&;]++", r"\1***", without))
+
+
+def _without_password(word: str) -> str:
+    scheme, is_url, rest = word.partition("://")
+    user, has_password, more = rest.partition(":")
+    if not (is_url and has_password and "@" in more) or "/" in user or "@" in user:
+        return word
+    return f"{scheme}://{user}:***@{more.rpartition('@')[2]}"
 
 
 AddCommand = Callable[..., argparse.ArgumentParser]

@@ -28,7 +28,7 @@ ATTEMPTS = 8
 LONGEST_PAUSE = 2.0
 """Seconds."""
 
-ADD_COLUMN = re.compile(r'ALTER TABLE (?P<table>(?:"(?:[^"]|"")+"\.?)+) ADD COLUMN (?P<column>"(?:[^"]|"")+") (?P<type>.+)', re.DOTALL)
+ADD_COLUMN = re.compile(r'ALTER TABLE (?P<table>(?:"(?:[^"]|"")++"\.?)++) ADD COLUMN (?P<column>"(?:[^"]|"")++") (?P<type>.+)', re.DOTALL)
 
 
 def quoted(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
@@ -10,10 +9,13 @@ from auditor.errors import ConfigError
 from auditor.pipeline.binlog.origins import is_positions
 from auditor.pipeline.binlog.refreshes import Refreshes
 
-_SHADOW = re.compile(r"_+(.+?)(?:_\d{14})?_(gho|ghc|del|new|old)")
-"""Names that gh-ost and pt-online-schema-change give to tables beside the one that they alter.
+SHADOWS = ("gho", "ghc", "del", "new", "old")
+"""The ends of names that gh-ost and pt-online-schema-change give to tables beside the one that they alter.
 https://github.com/github/gh-ost/blob/master/doc/shared-key.md
 https://docs.percona.com/percona-toolkit/pt-online-schema-change.html"""
+
+STAMP = 14
+"""Digits of the time in such a name."""
 
 COPIES = ("gho", "new")
 """Those of them that become the table itself: they have all its rows by then."""
@@ -61,10 +63,14 @@ class Selection:
 
     def shadowed(self, database: str, table: str) -> tuple[str, str] | None:
         """Return the table that is read, and beside which this one stands while a tool alters it, with the kind of this one; else None."""
-        found = _SHADOW.fullmatch(table)
-        if not found or (database, table) in self._patterns or not self._matches(database, found[1]):
+        head, _, kind = table.rpartition("_")
+        if kind not in SHADOWS or not head.startswith("_") or (database, table) in self._patterns:
             return None
-        return found[1], found[2]
+        name = head.lstrip("_") or head[1:2]
+        before, stamped, stamp = name.rpartition("_")
+        if before and stamped and len(stamp) == STAMP and stamp.isdecimal():
+            name = before
+        return (name, kind) if name and self._matches(database, name) else None
 
     def _matches(self, database: str, table: str) -> bool:
         return any(fnmatchcase(database, one) and fnmatchcase(table, other) for one, other in self._patterns)

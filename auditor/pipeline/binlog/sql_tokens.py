@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-_FORM = r"""(?P<space>\s+|--(?=\s|$)[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/|/\*M?!\d*|\*/)
-      |`(?P<name>(?:[^`]|``)*)`
-      |(?P<string>(?:_[A-Za-z0-9]+\s*|[NnBbXx](?=['"]))?(?:'(?:[^'ESC]|\\ANY|'')*'|"(?:[^"ESC]|\\ANY|"")*"))
+_FORM = r"""(?P<space>\s+|--(?=\s|$)[^\n]*|\#[^\n]*|/\*(?!M?!).*?(?:\*/|\Z)|/\*M?!\d*|\*/)
+      |`(?P<name>(?:[^`]|``)*+)(?:`|\Z)
+      |(?P<string>(?:_[A-Za-z0-9]++\s*+|[NnBbXx](?=['"]))?(?:'(?:[^'ESC]|\\ANY|'')*+(?:'|\Z)|"(?:[^"ESC]|\\ANY|"")*+(?:"|\Z)))
       |(?P<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w$])|\.\d+)
       |(?P<word>[\w$@\u0080-\uffff]+)
       |(?P<sign>.)"""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 
-_COMMENT = re.compile(rb"\A(\s+|/\*(?!!).*?\*/|--[^\n]*\n|#[^\n]*\n|/\*M?!\d*)", re.DOTALL)
+_COMMENTS = re.compile(rb"(?>\s|/\*(?!!).*?(?:\*/|\Z)|--[^\n]*\n|#[^\n]*\n|/\*M?!\d*)*+", re.DOTALL)
 _HARMLESS = re.compile(
-    rb"(BEGIN|COMMIT|SAVEPOINT|RELEASE|XA|CREATE|DROP\s+(/\*!\d+\s*)?TEMPORARY|ROLLBACK|FLUSH|START)\b",
+    rb"(BEGIN|COMMIT|SAVEPOINT|RELEASE|XA|CREATE|DROP\s++(/\*!\d++\s*+)?TEMPORARY|ROLLBACK|FLUSH|START)\b",
     re.IGNORECASE,
 )
 _ROLLBACK = re.compile(rb"ROLLBACK\b", re.IGNORECASE)
 SHOWN = 40
 
 TABLE_STATEMENT = re.compile(
-    rb"(?:\s+|/\*(?!M?!).*?\*/|--[^\n]*\n|\#[^\n]*\n|/\*M?!\d*)*(?:ALTER|CREATE|DROP|TRUNCATE|RENAME|SET\s+STATEMENT)\b",
+    rb"(?>\s|/\*(?!M?!).*?(?:\*/|\Z)|--[^\n]*\n|\#[^\n]*\n|/\*M?!\d*)*+(?:ALTER|CREATE|DROP|TRUNCATE|RENAME|SET\s++STATEMENT)\b",
     re.IGNORECASE | re.DOTALL,
 )
 """The beginning of a statement that may change a table itself."""
@@ -24,9 +24,8 @@ def refusal(statement: bytes, rows: int) -> str | None:
 
     Rows that were logged before a ROLLBACK were undone in part: those of engines without transactions were not.
     """
-    text = statement
-    while found := _COMMENT.match(text):
-        text = text[found.end() :]
+    comments = _COMMENTS.match(statement)
+    text = statement[comments.end() if comments else 0 :]
     if _ROLLBACK.match(text):
         return "a ROLLBACK after rows that it may not have undone" if rows else None
     if _HARMLESS.match(text):

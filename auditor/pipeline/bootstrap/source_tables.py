@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from auditor.pipeline.binlog.refreshes import CHUNKS, REFRESH, Refreshes
 from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.bootstrap.keys import quote
 from auditor.pipeline.watch import source_of
+from dialects.kinds import without_comments
 from dialects.mysql_errors import translate_error
 
 SCHEMA = "auditor_refresh"
@@ -134,7 +134,9 @@ class SourceTables:
         """Return name, type, character set, collation and nullability of a table's columns."""
         literal = dialects.get("mysql").literal
         rows = ask(self.connection, fill("refresh_columns", schema=literal(database), table=literal(table)))
-        return [(str(name), _plain_type(str(native)), charset, collation, bool(null)) for name, native, charset, collation, null in rows]
+        return [
+            (str(name), without_comments(str(native)), charset, collation, bool(null)) for name, native, charset, collation, null in rows
+        ]
 
 
 def open_writer(settings: Settings, name: str) -> Any:
@@ -211,11 +213,6 @@ def rollback(connection: Any) -> None:
 def fill(template: str, **fragments: str) -> str:
     """Return a statement of bootstraps for the source."""
     return sql_templates.fill(dialects.get("mysql").template(template), fragments)
-
-
-def _plain_type(native: str) -> str:
-    """Return a type without MariaDB's comments about how it is stored."""
-    return re.sub(r"\s*/\*.*?\*/", "", native)
 
 
 def _definition(name: str, native: str, charset: str | None, collation: str | None, _: bool) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import Any
 
@@ -10,6 +9,7 @@ from auditor.pipeline.binlog.dump import query
 from auditor.pipeline.binlog.sql_tokens import tokens
 from auditor.pipeline.binlog.tracked_columns import TrackedColumn, TrackedTable
 from auditor.pipeline.tracker.replay import Name, quote
+from dialects.kinds import without_comments
 from dialects.mysql import MySQL
 
 COLUMNS = """\
@@ -22,8 +22,6 @@ FROM information_schema.statistics WHERE table_schema = {database}{tables} AND i
 
 FEW = 20
 """Tables up to which these alone are asked for, and not all of their database."""
-
-_COMMENT = re.compile(r"\s*/\*.*?\*/")
 
 
 def describe_tables(connection: Any, tables: Collection[Name]) -> dict[Name, TrackedTable]:
@@ -55,7 +53,7 @@ def _describe(connection: Any, database: str, names: list[str]) -> dict[Name, Tr
 
 
 def _column(name: str, kind: str, native: str, charset: str | None) -> TrackedColumn:
-    labels = [one.text for one in tokens(_COMMENT.sub("", native)) if one.kind == "string"] if kind in ("enum", "set") else []
+    labels = [one.text for one in tokens(without_comments(native)) if one.kind == "string"] if kind in ("enum", "set") else []
     return TrackedColumn(name, kind, " unsigned" in native.lower() and not labels, charset, tuple(labels))
 
 
