@@ -99,8 +99,8 @@ def print_status(found: dict[str, Any]) -> None:
     for one in found["stopped"]:
         where = f" for {one['target']}" if one["target"] else ""
         print(f"{one['table']} stops at {one['place']}{where}: {one['reason']}")
-        stopped = command("auditor", "pipeline", "skip", found["pipeline"], "--table", one["table"], "--position", one["place"])
-        way_on = f"{stopped} --reason WHY"
+        without = command("auditor", "pipeline", "skip", found["pipeline"], "--table", one["table"], "--position", one["place"])
+        way_on = f"{without} --reason WHY"
         print(f"  to go on without it: {way_on}")
     for one in found["skipped"]:
         when = one["skipped_at"][:19]

@@ -10,12 +10,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from auditor.escaping import markdown_text
 from auditor.history.standing import Status, status_label
 from auditor.model import Difference, Report
 from auditor.planning.proxy import Combined
 from auditor.report import formatting, sparkline
 from auditor.report import json as as_json
-from auditor.report import markdown as md
 from auditor.report.day import AuditEntry, Day
 from auditor.report.json_types import ReportJson
 from auditor.store.runs import StoredRun
@@ -173,22 +173,27 @@ def markdown(day: Day) -> str:
     """Return the report of a day as Markdown."""
     document = [f"## Audits on {day.date}", "", f"As of {formatting.moment(day.at)}: {tally(day)}."]
     for entry in day.attention:
-        document += ["", f"### {md.text(entry.audit)}: {status_label(entry.status)}", "", *(f"- {md.text(line)}" for line in lines(entry))]
+        document += ["", *_section("###", entry)]
         for leg in entry.legs:
-            document += ["", f"#### {md.text(leg.audit)}: {status_label(leg.status)}", "", *(f"- {md.text(line)}" for line in lines(leg))]
+            document += ["", *_section("####", leg)]
     if day.rest:
         document += ["", "### Other audits" if day.attention else "### All audits", ""]
         document += ["| audit | verdict | score | last run | verified | 30 days |", "|---|---|---|---|---|---|"]
         for entry in (entry for top in day.rest for entry in (top, *top.legs)):
             ages = [f"{formatting.duration(age)} ago" if age is not None else "" for age in (entry.age, entry.verified_age)]
             ages[1] += within_age(entry)
-            name = md.text(entry.audit) + ("" if entry.configured else " (no longer configured)")
+            name = markdown_text(entry.audit) + ("" if entry.configured else " (no longer configured)")
             cells = [name, status_label(entry.status), _score(entry), *ages, sparkline.blocks(entry.trend)]
             document.append(f"| {' | '.join(cells)} |")
         entries = [entry for top in day.rest for entry in (top, *top.legs)]
         listed = [(entry.audit, remark) for entry in entries for remark in (*remarks(entry), *entry.not_compared)]
-        document += ["", *(f"- {md.text(name)}: {md.text(remark)}" for name, remark in listed)] if listed else []
+        document += ["", *(f"- {markdown_text(name)}: {markdown_text(remark)}" for name, remark in listed)] if listed else []
     return "\n".join(document) + "\n"
+
+
+def _section(mark: str, entry: AuditEntry) -> list[str]:
+    items = [f"- {markdown_text(line)}" for line in lines(entry)]
+    return [f"{mark} {markdown_text(entry.audit)}: {status_label(entry.status)}", "", *items]
 
 
 class TrendPointJson(TypedDict):

@@ -26,6 +26,9 @@ from auditor.summary.lazy_numpy import np
 MAX_KEYS = 100
 """Decoded keys that are listed."""
 
+MAX_SUMS = 31
+"""Power sums in a result beside the words: one less than twice the greatest t of an audit."""
+
 WORD_BITS = 30
 """Bits of a signature word; only the estimated similarity depends on them, which is not used here."""
 
@@ -149,6 +152,8 @@ def load_result(path: Path, side: Side) -> SavedResult:
     missing = [name for name in _required_columns(names) if name not in names]
     if missing:
         raise ResultError(f"{path} lacks the column {missing[0]!r}: save the complete result of the auditor sql statement with its header")
+    if sum(name.startswith("syndrome_") for name in names) > MAX_SUMS:
+        raise ResultError(f"{path} has more power sums than any plan: save the result of the statement as it is")
     positions = {name: index for index, name in enumerate(names)}
     plan_labels = {str(row[positions["audit_plan"]]) for row in rows}
     totals = [{str(row[positions[name]]) for row in rows} for name in TOTALS]

@@ -394,3 +394,14 @@ def test_impossible_numbers_are_rejected(tmp_path: Path, settings: Settings) -> 
             source.write_text(json.dumps([row | {column: number} for row in rows], default=str))
             with pytest.raises(ResultError, match="source"):
                 service.compare_files(source, target)
+
+
+def test_a_result_with_more_power_sums_than_any_plan_is_refused(settings: Settings, tmp_path: Path) -> None:
+    files = {}
+    for side in SIDES:
+        names, rows = query_result(settings, side, method="exact")
+        more = [f"syndrome_{number}" for number in range(len([name for name in names if name.startswith("syndrome_")]) + 1, 40)]
+        files[side] = tmp_path / f"{side}.csv"
+        files[side].write_text(as_csv(([*names, *more], [(*row, *(0 for _ in more)) for row in rows])), encoding="utf-8")
+    with pytest.raises(ResultError, match="more power sums than any plan"):
+        service.compare_files(files["source"], files["target"])

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import duckdb
-import markdown as python_markdown
+import markdown as python_markdown  # type: ignore[import-untyped]
 import pytest
 import sqlglot
 import yaml
@@ -220,7 +220,7 @@ def test_init_writes_a_file_that_means_the_tables(tmp_path: Path, hostile: str) 
     assert main(["init", "--source", urls["source"], "--target", urls["target"], "--output", str(path)]) == 0
     assert all(line.isprintable() for line in path.read_text(encoding="utf-8").split("\n"))
     (audit,) = load(path).audits.values()
-    assert audit.source.place.parts[-1] == f"t{hostile}"
+    assert audit.one_source("a test").place.parts[-1] == f"t{hostile}"
 
 
 def test_audits_are_added_to_a_file_under_their_names(tmp_path: Path, hostile: str) -> None:

@@ -184,7 +184,7 @@ class Matcher:
         if kind is op.GROUPREF:
             begin, end = groups.get(value, (0, 0))
             return go_on(at + end - begin, groups) if self.text.startswith(self.text[begin:end], at) else None
-        return go_on(at + 1, groups) if at < len(self.text) and self._is_one(kind, value, self.text[at]) else None
+        return go_on(at + 1, groups) if at < len(self.text) and self.is_one((kind, value), self.text[at]) else None
 
     def _repeat(self, kind: Any, least: int, most: Any, inner: Any, at: int, groups: Any, go_on: Callable[..., int | None]) -> int | None:
         items = list(inner)
@@ -194,10 +194,10 @@ class Matcher:
                 if place - at >= least and (end := go_on(place, groups)) is not None:
                     return end
                 self.steps += 1
-                if place - at >= most or place == len(self.text) or not self._is_one(*items[0], self.text[place]):
+                if place - at >= most or place == len(self.text) or not self.is_one(items[0], self.text[place]):
                     return None
                 place += 1
-            while len(places) <= most and place < len(self.text) and self._is_one(*items[0], self.text[place]):
+            while len(places) <= most and place < len(self.text) and self.is_one(items[0], self.text[place]):
                 self.steps += 1
                 place += 1
                 places.append(place)
@@ -236,7 +236,9 @@ class Matcher:
         is_word = [0 <= place < len(text) and (text[place].isalnum() or text[place] == "_") for place in (at - 1, at)]
         return (is_word[0] is not is_word[1]) is (where is op.AT_BOUNDARY)
 
-    def _is_one(self, kind: Any, value: Any, character: str) -> bool:
+    def is_one(self, item: tuple[Any, Any], character: str) -> bool:
+        """Return whether an item matches a character."""
+        kind, value = item
         if kind is op.ANY:
             return bool(self.flags & re.DOTALL) or character != "\n"
         candidates = {character, character.lower(), character.upper()} if self.flags & re.IGNORECASE else {character}
@@ -253,9 +255,10 @@ def _is_in(kind: Any, value: Any, character: str) -> bool:
         return ord(character) == value
     if kind is op.RANGE:
         return bool(value[0] <= ord(character) <= value[1])
-    found = {op.CATEGORY_DIGIT: str.isdigit, op.CATEGORY_SPACE: str.isspace, op.CATEGORY_WORD: lambda c: c.isalnum() or c == "_"}
+    is_digit, is_space = character.isdigit(), character.isspace()
+    found = {op.CATEGORY_DIGIT: is_digit, op.CATEGORY_SPACE: is_space, op.CATEGORY_WORD: character.isalnum() or character == "_"}
     opposite = {op.CATEGORY_NOT_DIGIT: op.CATEGORY_DIGIT, op.CATEGORY_NOT_SPACE: op.CATEGORY_SPACE, op.CATEGORY_NOT_WORD: op.CATEGORY_WORD}
-    return not found[opposite[value]](character) if value in opposite else found[value](character)
+    return not found[opposite[value]] if value in opposite else found[value]
 
 
 PROBES = "a1_ -'\"`\\/*.,:;()[]<>{}|#@&=+~%$\n\t\u2502\u2500\u00e9AZ09fx!"
@@ -285,7 +288,7 @@ class Inputs:
         self.pieces: set[str] = set()
         self.prefixes: set[str] = {""}
         atoms = list(_atoms(matcher.tree))
-        by_kind = {tuple(matcher._is_one(*atom, c) for atom in atoms): c for c in reversed(PROBES)}
+        by_kind = {tuple(matcher.is_one(atom, c) for atom in atoms): c for c in reversed(PROBES)}
         self.probes = list(by_kind.values())
         """One character of each kind that the expression tells apart."""
         self._walk(list(matcher.tree), "")
@@ -297,7 +300,7 @@ class Inputs:
             if kind is op.LITERAL:
                 text += chr(value)
             elif kind in (op.NOT_LITERAL, op.IN, op.ANY):
-                text += next((c for c in PROBES if self.matcher._is_one(kind, value, c)), "")
+                text += next((c for c in PROBES if self.matcher.is_one((kind, value), c)), "")
             elif kind is op.SUBPATTERN:
                 text += self._sample(list(value[3]))
             elif kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
@@ -326,7 +329,7 @@ class Inputs:
                 self.pieces.add(self._sample(items[:number]))
                 # Characters that two repeats share are what makes them share out a text in many ways.
                 if len(value[2]) == 1 and value[2][0][0] in (op.LITERAL, op.NOT_LITERAL, op.IN, op.ANY):
-                    self.pieces |= {c for c in self.probes if self.matcher._is_one(*value[2][0], c)}
+                    self.pieces |= {c for c in self.probes if self.matcher.is_one(value[2][0], c)}
             for one in inner:
                 self.pieces.add(self._sample(one))
                 self._walk(one, here)
