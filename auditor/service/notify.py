@@ -308,7 +308,9 @@ def _send_all(url: str, message: Message) -> str:
                 form = _body_format(service)
                 sender = apprise.Apprise(asset=asset)
                 sender.add(service)
-                if not sender.notify(body=message.body(form), title=chat_line(message.title), body_format=apprise.NotifyFormat(form)):
+                if not sender.notify(
+                    body=message.body(form), title=chat_line(formatting.visible(message.title)), body_format=apprise.NotifyFormat(form)
+                ):
                     return _failure_reason(logged)
         except Exception as error:  # plugins raise errors of any type
             return f"sending failed ({type(error).__name__})"

@@ -161,7 +161,7 @@ class Matcher:
             return self._run(items, number + 1, place, found, then)
 
         if kind is op.MAX_REPEAT or kind is op.MIN_REPEAT or kind is op.POSSESSIVE_REPEAT:
-            return self._repeat(kind, *value, at, groups, go_on)
+            return self._repeat(kind, value, at, groups, go_on)
         if kind is op.SUBPATTERN:
             group, _, _, inner = value
             begin = at
@@ -186,7 +186,8 @@ class Matcher:
             return go_on(at + end - begin, groups) if self.text.startswith(self.text[begin:end], at) else None
         return go_on(at + 1, groups) if at < len(self.text) and self.is_one((kind, value), self.text[at]) else None
 
-    def _repeat(self, kind: Any, least: int, most: Any, inner: Any, at: int, groups: Any, go_on: Callable[..., int | None]) -> int | None:
+    def _repeat(self, kind: Any, value: Any, at: int, groups: Any, go_on: Callable[..., int | None]) -> int | None:
+        least, most, inner = value
         items = list(inner)
         if len(items) == 1 and items[0][0] in (op.LITERAL, op.NOT_LITERAL, op.IN, op.ANY):  # as the matcher does, without recursion
             places, place = [at], at
@@ -258,7 +259,7 @@ def _is_in(kind: Any, value: Any, character: str) -> bool:
     is_digit, is_space = character.isdigit(), character.isspace()
     found = {op.CATEGORY_DIGIT: is_digit, op.CATEGORY_SPACE: is_space, op.CATEGORY_WORD: character.isalnum() or character == "_"}
     opposite = {op.CATEGORY_NOT_DIGIT: op.CATEGORY_DIGIT, op.CATEGORY_NOT_SPACE: op.CATEGORY_SPACE, op.CATEGORY_NOT_WORD: op.CATEGORY_WORD}
-    return not found[opposite[value]] if value in opposite else found[value]
+    return bool(not found[opposite[value]] if value in opposite else found[value])
 
 
 PROBES = "a1_ -'\"`\\/*.,:;()[]<>{}|#@&=+~%$\n\t\u2502\u2500\u00e9AZ09fx!"
