@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -58,14 +59,24 @@ def client(engine: LiveEngine) -> tuple[list[str], dict[str, str]]:
     return command, {"MYSQL_PWD": url.password or ""}
 
 
-def run_script(engine: LiveEngine, script: str, folder: Path) -> None:
+OTHER_LITERALS = {
+    "postgres": ([], {"PGOPTIONS": "-c standard_conforming_strings=off"}),
+    "mysql": (["--init-command=SET sql_mode = 'NO_BACKSLASH_ESCAPES'"], {}),
+}
+"""How each client gets a session in which a backslash in a literal means something else than by default."""
+
+
+def run_script(engine: LiveEngine, script: str, folder: Path, options: Sequence[str] = (), settings: Mapping[str, str] = {}) -> None:
     """Run a script as a person would. Raises AssertionError with the client's message if it fails."""
     if engine.dialect == "duckdb":
         with duckdb.connect(engine.url.removeprefix("duckdb:///")) as connection:
             connection.execute(script)
         return
     command, more = client(engine)
-    done = subprocess.run(command, input=script.encode(), capture_output=True, check=False, cwd=folder, env={**os.environ, **more})
+    command[2:2] = options  # the first option of mysql is --no-defaults
+    done = subprocess.run(
+        command, input=script.encode(), capture_output=True, check=False, cwd=folder, env={**os.environ, **more, **settings}
+    )
     assert done.returncode == 0, done.stderr.decode()
 
 
@@ -112,3 +123,22 @@ def test_a_printed_script_runs_nothing_of_a_name(engine: LiveEngine, tmp_path: P
         tables.execute(engine, f"DROP TABLE {table}")
     assert tables.query(engine, "SELECT COUNT(*) FROM victim") == [(0,)]
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres", "mysql", "mariadb"), indirect=True)
+@pytest.mark.parametrize("comment", ["'; DROP TABLE victim; -- ", "\\'; DROP TABLE victim; -- ", "\\\\'; DROP TABLE victim; -- "])
+def test_a_comment_of_the_source_runs_nothing_whatever_a_session_takes_a_backslash_for(
+    engine: LiveEngine, tmp_path: Path, comment: str
+) -> None:
+    tables.execute(engine, "DROP TABLE IF EXISTS victim", "CREATE TABLE victim (a INTEGER)", "DROP TABLE IF EXISTS commented")
+    with duckdb.connect(f"{tmp_path}/source.duckdb") as connection:
+        connection.execute("CREATE TABLE s (id INTEGER PRIMARY KEY)")
+        connection.execute(f"COMMENT ON TABLE s IS '{comment.replace(chr(39), chr(39) * 2)}'")
+        connection.execute(f"COMMENT ON COLUMN s.id IS '{comment.replace(chr(39), chr(39) * 2)}'")
+    sides = {"source": {"connection": "a", "table": "s"}, "target": {"connection": "b", "table": "commented"}}
+    connections = {"a": {"url": f"duckdb:///{tmp_path}/source.duckdb"}, "b": {"url": engine.url}}
+    settings = Settings.model_validate({"connections": connections, "audits": {"all": sides}})
+    options, more = OTHER_LITERALS[engine.dialect]
+    run_script(engine, "".join(print_schema(settings, "all")), tmp_path, options, more)
+    assert tables.query(engine, "SELECT COUNT(*) FROM victim") == [(0,)]
+    assert "as it should be" in "".join(print_schema(settings, "all"))
