@@ -187,7 +187,15 @@ def test_malformed_body_is_rejected(own: Service) -> None:
     assert client.post("/api/v1/compare", files={"source": ("a.parquet", b"PAR1"), "target": ("b.parquet", b"x")}).status_code == 422
 
 
-@pytest.mark.parametrize("body", [b"[" * 100_000, b'[{"partition_id": ' + b"9" * 5000 + b"}]", b'[{"a": 1e999}]', b"a" * 200_000, b"\x00"])
+DRAWN = b"partition_id | row_count\n" + b"-" * 4000 + b"x\n"
+"""A header, and below it what is nearly the rule of a drawn table."""
+
+BODIES = [
+    b"[" * 100_000, b'[{"partition_id": ' + b"9" * 5000 + b"}]", b'[{"a": 1e999}]', b"a" * 200_000, b"\x00", DRAWN, b"SET\n" * 200_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BODIES)
 def test_malformed_uploaded_result_is_rejected(own: Service, body: bytes) -> None:
     for files in (("s.json", body), ("t.csv", b"x")), (("s.csv", b"x"), ("t.json", body)):
         found = own.client("read").post("/api/v1/compare", files=dict(zip(("source", "target"), files, strict=True)))
