@@ -191,7 +191,7 @@ DRAWN = b"partition_id | row_count\n" + b"-" * 4000 + b"x\n"
 """A header, and below it what is nearly the rule of a drawn table."""
 
 BODIES = [
-    b"[" * 100_000, b'[{"partition_id": ' + b"9" * 5000 + b"}]", b'[{"a": 1e999}]', b"a" * 200_000, b"\x00", DRAWN, b"SET\n" * 200_000,
+    b"[" * 100_000, b'[{"partition_id": ' + b"9" * 5000 + b"}]", b'[{"a": 1e999}]', b"a" * 200_000, b"\x00", DRAWN, b"SET\n" * 20_000,
 ]  # fmt: skip
 
 
