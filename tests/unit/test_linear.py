@@ -247,13 +247,13 @@ class Matcher:
             return chr(value) in candidates
         if kind is op.NOT_LITERAL:
             return chr(value) not in candidates
-        negated = value[0][0] is op.NEGATE
+        negated = bool(value[0][0] is op.NEGATE)
         return any(_is_in(one, other, c) for one, other in value if one is not op.NEGATE for c in candidates) is not negated
 
 
 def _is_in(kind: Any, value: Any, character: str) -> bool:
     if kind is op.LITERAL:
-        return ord(character) == value
+        return bool(ord(character) == value)
     if kind is op.RANGE:
         return bool(value[0] <= ord(character) <= value[1])
     is_digit, is_space = character.isdigit(), character.isspace()
