@@ -38,13 +38,14 @@ ROUTERS = (
 API_DESCRIPTION = """Request audits and read their results.
 
 Every request except those for `/healthz`, `/readyz` and this document needs a token: `Authorization: Bearer aud_...`, with the scope
-that `x-scope` names. The scopes `run` and `repair` include `read`; `define` and `repair` include `run`; `apply` includes `repair`.
+that `x-scope` names. Every scope includes `read`; `define`, `pipeline` and `repair` include `run`; `apply` includes `repair`.
 
 Errors are problem details (RFC 9457) in the schema `Problem`.
 
 Requests name configured audits, or define audits by the names of configured connections, tables and columns. They cannot contain SQL,
 hosts, URLs or paths. The service reads the tables it compares, and writes into a target in one case alone: when a patch is applied or
-undone, with the scope `apply`, through the connection that `write` of its settings names. A patch is proposed first, from the confirmed
+undone, with the scope `apply`, through the connection that `write` of its settings names. What pipelines write, into their sources too,
+is asked for with the scope `pipeline`. A patch is proposed first, from the confirmed
 differences of a run; it says row by row what it would change, and is applied only as it was proposed. Tables are copied anew
 (bootstrapped) on the command line alone. A repair is a record of what was done, by a patch or elsewhere.
 

@@ -263,7 +263,7 @@ def _bootstrap_entry(one: Refresh) -> BootstrapEntry:
     return BootstrapEntry(**about, **numbers, **counts, ended=one.ended, reason=one.reason)
 
 
-@routes.post("/pipelines/{pipeline}/bootstrap", status_code=202, response_model=list[BootstrapEntry], **route_options("define", 404, 422))
+@routes.post("/pipelines/{pipeline}/bootstrap", status_code=202, response_model=list[BootstrapEntry], **route_options("pipeline", 404, 422))
 def bootstrap_pipeline(request: Request, app: App, pipeline: PipelineName, body: BootstrapRequest) -> list[BootstrapEntry]:
     """Ask for existing rows to be sent through a pipeline's stream, in order with the changes of others; its process carries that out.
 
@@ -345,14 +345,14 @@ def _place(cursor: str | None) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-@routes.post("/pipelines/{pipeline}/pause", response_model=PipelinePause, **route_options("define", 404))
+@routes.post("/pipelines/{pipeline}/pause", response_model=PipelinePause, **route_options("pipeline", 404))
 def pause_pipeline(request: Request, app: App, pipeline: PipelineName) -> PipelinePause:
     """Let a pipeline's process stand still after the batch and the merges under way."""
     pipeline_service.set_paused(app.configured, app.store, pipeline, True, by=caller_name(request))
     return PipelinePause(pipeline=pipeline, paused=True)
 
 
-@routes.post("/pipelines/{pipeline}/unpause", response_model=PipelinePause, **route_options("define", 404))
+@routes.post("/pipelines/{pipeline}/unpause", response_model=PipelinePause, **route_options("pipeline", 404))
 def unpause_pipeline(request: Request, app: App, pipeline: PipelineName) -> PipelinePause:
     """Let a paused pipeline go on."""
     pipeline_service.set_paused(app.configured, app.store, pipeline, False, by=caller_name(request))
@@ -372,7 +372,7 @@ class SkipRequest(BaseModel):
     reason: Text = Field(min_length=1, max_length=1000, description="Why the events may be left out; stored with who asked.")
 
 
-@routes.post("/pipelines/{pipeline}/skips", status_code=201, response_model=list[StoppedTable], **route_options("define", 404, 422))
+@routes.post("/pipelines/{pipeline}/skips", status_code=201, response_model=list[StoppedTable], **route_options("pipeline", 404, 422))
 def skip_events(request: Request, app: App, pipeline: PipelineName, body: SkipRequest) -> list[dict[str, Any]]:
     """Let a stopped table go on without the events that stop it at a place; audits of the table tell that they were skipped."""
     about = (pipeline, body.table, body.position, body.reason)
@@ -380,7 +380,7 @@ def skip_events(request: Request, app: App, pipeline: PipelineName, body: SkipRe
     return [describe_stop(note, log_file(app.store, pipeline)) for note in found]
 
 
-@routes.post("/pipelines/{pipeline}/start", response_model=PipelinePause, **route_options("define", 404))
+@routes.post("/pipelines/{pipeline}/start", response_model=PipelinePause, **route_options("pipeline", 404))
 def start_pipeline(request: Request, app: App, pipeline: PipelineName) -> PipelinePause:
     """Let a pipeline that may be paused go on, and start its process of this service again at once, after the batch under way."""
     pipeline_service.start(app.configured, app.store, app.pipelines, pipeline, by=caller_name(request))

@@ -227,6 +227,7 @@ OptionalVisitor = Annotated[Visitor | None, Depends(current_visitor)]
 Reader = Annotated[Visitor, Depends(require_scope("read"))]
 Runner = Annotated[Visitor, Depends(require_scope("run"))]
 Definer = Annotated[Visitor, Depends(require_scope("define"))]
+Operator = Annotated[Visitor, Depends(require_scope("pipeline"))]
 Repairer = Annotated[Visitor, Depends(require_scope("repair"))]
 Applier = Annotated[Visitor, Depends(require_scope("apply"))]
 

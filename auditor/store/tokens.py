@@ -19,7 +19,7 @@ from auditor.escaping import shell_word
 from auditor.store._schema import tokens
 from auditor.store._store import Store, database_time, time_expression
 
-Scope = Literal["read", "run", "define", "repair", "apply"]
+Scope = Literal["read", "run", "define", "pipeline", "repair", "apply"]
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
@@ -27,10 +27,21 @@ GRANTED_BY: Mapping[str, frozenset[str]] = {
     "read": frozenset({"read"}),
     "run": frozenset({"read", "run"}),
     "define": frozenset({"read", "run", "define"}),
+    "pipeline": frozenset({"read", "run", "pipeline"}),
     "repair": frozenset({"read", "run", "repair"}),
     "apply": frozenset({"read", "run", "repair", "apply"}),
 }
 """The scopes that a token of each scope includes."""
+
+DESCRIPTIONS: Mapping[Scope, str] = {
+    "read": "read everything",
+    "run": "also request, cancel and resume runs",
+    "define": "what `run` may; also define audits of configured connections or run them once, pause audits, manage tokens below it",
+    "pipeline": "what `run` may; also pause, unpause and start pipelines, let them send existing rows, and let them skip events",
+    "repair": "what `run` may; also propose patches, and record repairs that were made elsewhere",
+    "apply": "what `repair` may; also have proposed patches applied and undone",
+}
+"""What a token of each scope permits, for people."""
 
 SECRET_PREFIX = "aud_"
 """The prefix of every secret, by which scanners recognise leaked ones."""

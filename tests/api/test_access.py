@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import httpx
@@ -11,7 +14,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from auditor.api import app as application
-from auditor.api import sessions
+from auditor.api import pages, sessions
 from auditor.api.sessions import check_exposure
 from auditor.errors import ConfigError
 from auditor.repair.keys import Selection
@@ -19,6 +22,7 @@ from auditor.service import patch_requests
 from auditor.service import repairs as repair_service
 from auditor.store import tokens
 from auditor.store.tokens import GRANTED_BY, SCOPES, Scope
+from scripts import scope_reference
 from tests.api.conftest import Service, TemporaryService
 
 SUMMARY = b"partition_id,row_count,hashed,key_min,key_max,word_0,word_1,partition_count,total_rows,audit_plan\n"
@@ -63,12 +67,12 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/pipelines/{pipeline}"): ("read", 404),  # authorized callers get 404, because this service has no pipeline
     ("GET", "/api/v1/pipelines/{pipeline}/lag"): ("read", 404),
     ("GET", "/api/v1/pipelines/{pipeline}/segments"): ("read", 404),
-    ("POST", "/api/v1/pipelines/{pipeline}/pause"): ("define", 404),
-    ("POST", "/api/v1/pipelines/{pipeline}/bootstrap"): ("define", 404),
+    ("POST", "/api/v1/pipelines/{pipeline}/pause"): ("pipeline", 404),
+    ("POST", "/api/v1/pipelines/{pipeline}/bootstrap"): ("pipeline", 404),
     ("GET", "/api/v1/pipelines/{pipeline}/bootstraps"): ("read", 404),
-    ("POST", "/api/v1/pipelines/{pipeline}/start"): ("define", 404),
-    ("POST", "/api/v1/pipelines/{pipeline}/unpause"): ("define", 404),
-    ("POST", "/api/v1/pipelines/{pipeline}/skips"): ("define", 404),
+    ("POST", "/api/v1/pipelines/{pipeline}/start"): ("pipeline", 404),
+    ("POST", "/api/v1/pipelines/{pipeline}/unpause"): ("pipeline", 404),
+    ("POST", "/api/v1/pipelines/{pipeline}/skips"): ("pipeline", 404),
     ("GET", "/api/v1/segments"): ("read", 200),
     ("GET", "/api/v1/segments/{audit}"): ("read", 404),  # authorized callers get 404, because this service has no segment audit
     ("GET", "/api/v1/segments/{audit}/entries"): ("read", 404),
@@ -144,6 +148,52 @@ def test_route_requires_its_scope(own: Service, method: str, path: str) -> None:
             assert found.headers["content-type"] == "application/problem+json"
         else:
             assert found.status_code in (status, 409 if path.endswith("/{name}/runs") else status), (scope, found.text)
+
+
+FORMS: dict[str, Scope] = {
+    "/logout": "read",
+    "/compare": "read",
+    "/audits/{name:path}/run": "run",
+    "/audits/{name:path}/pause": "define",
+    "/audits/{name:path}/unpause": "define",
+    "/runs/{run}/cancel": "run",
+    "/runs/{run}/resume": "run",
+    "/runs/{run}/patches": "repair",
+    "/runs/{run}/patches/{patch}/apply": "apply",
+    "/runs/{run}/patches/{patch}/undo": "apply",
+    "/segments/{name}/run": "run",
+    "/segments/{name}/pause": "define",
+    "/segments/{name}/unpause": "define",
+    "/tokens": "define",
+    "/tokens/revoke": "define",
+    "/pipelines/{name}/pause": "pipeline",
+    "/pipelines/{name}/unpause": "pipeline",
+    "/pipelines/{name}/start": "pipeline",
+    "/pipelines/{name}/bootstrap": "pipeline",
+    "/pipelines/{name}/skip": "pipeline",
+}
+"""The scope of each form of a page, by its path; those of the login and of the colours need none."""
+
+
+def test_table_lists_every_form() -> None:
+    modules = [import_module(f"{pages.__name__}.{one.name}") for one in iter_modules(pages.__path__)]
+    routes = [route for module in modules if hasattr(module, "router") for route in module.router.routes]
+    forms = {route.path for route in routes if isinstance(route, APIRoute) and "POST" in (route.methods or ())}
+    assert forms == {*FORMS, "/login", "/theme"}
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_form_requires_its_scope(own: Service, path: str) -> None:
+    place = path.replace(":path", "").format(name="nothing", run="0" * 32, patch="0" * 32)
+    for scope in SCOPES:
+        found = own.client(scope).post(place)
+        assert (found.status_code == 403) is (FORMS[path] not in GRANTED_BY[scope]), (scope, found.status_code)
+
+
+def test_documented_table_of_scopes_is_that_of_the_routes() -> None:
+    page = Path(__file__).parents[2] / "docs" / "service.md"
+    assert scope_reference.reference() in page.read_text(encoding="utf-8"), "write it again: python -m scripts.scope_reference"
+    assert {(method, path): scope for method, path, scope in scope_reference.requests()} == {key: one[0] for key, one in ROUTES.items()}
 
 
 @pytest.mark.parametrize(("method", "path"), sorted(OPEN))

@@ -108,7 +108,8 @@ range of keys may end before it begins."""
 
 def widest_token(case: schemathesis.Case[Any], secrets: dict[Scope, str]) -> str:
     """Return the token with the widest scope that allows this operation; no scope includes all others."""
-    return secrets["apply" if case.operation.definition.raw.get("x-scope") in ("repair", "apply") else "define"]
+    needed = case.operation.definition.raw.get("x-scope")
+    return secrets["apply" if needed in ("repair", "apply") else "pipeline" if needed == "pipeline" else "define"]
 
 
 def send_and_validate(case: schemathesis.Case[Any], secret: str, *, refused: bool = False, excluded: Sequence[Any] = ()) -> None:

@@ -108,7 +108,7 @@ def _bootstraps(store: Store) -> None:
     counts = {"rows": 1_941_222, "chunks": 388, "seconds": 412.0, "longest": 0.46}
     refreshes.save_progress(store, done.refresh, "done", counts)
     ranges = refreshes.Asked(ranges=((("99999",), ("200000",)),))
-    waiting = refreshes.request_refresh(store, "shop", "shop.orders", ranges, "a define token")
+    waiting = refreshes.request_refresh(store, "shop", "shop.orders", ranges, "a pipeline token")
     reason = "it waits: replica db2 lags 41 s behind, and pause_when allows 30 s"
     refreshes.save_progress(store, waiting.refresh, "running", {"rows": 20_000, "chunks": 4, "longest": 0.21}, reason)
     refreshes.request_refresh(store, "shop", "shop.orders", refreshes.Asked(keys=(("17",), ("18",))), "grace")

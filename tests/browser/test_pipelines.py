@@ -49,7 +49,7 @@ def test_a_table_that_stopped_is_found_from_the_list_with_its_way_out(browse: Br
 
 
 def test_the_chart_shows_the_chosen_time_and_describes_the_hovered_point(browse: Browse) -> None:
-    page = browse("/pipelines/shop/table?target=warehouse&table=shop.orders")
+    page = browse("/pipelines/shop/table?target=warehouse&table=shop.orders", scope="pipeline")
     page.wait_for_selector("#chart canvas")
     page.locator("#chart .u-over").hover()
     says = r"^\d{4}-\d\d-\d\d \d\d:\d\d UTC: .* behind, (.*B|\d+ bytes), .* events a second$"
@@ -64,7 +64,7 @@ def test_the_chart_shows_the_chosen_time_and_describes_the_hovered_point(browse:
 
 
 def test_segments_are_paged_from_the_newest(browse: Browse) -> None:
-    page = browse("/pipelines/shop/table?target=warehouse&table=shop.orders")
+    page = browse("/pipelines/shop/table?target=warehouse&table=shop.orders", scope="pipeline")
     first = page.locator("#segments ~ .wide tbody tr")
     expect(first).to_have_count(20)
     expect(first.first).to_contain_text("2299:3")
@@ -77,7 +77,9 @@ def test_segments_are_paged_from_the_newest(browse: Browse) -> None:
 
 
 def test_existing_rows_are_asked_for_and_a_refusal_is_told(browse: Browse) -> None:
-    page = browse("/pipelines/shop/table?target=warehouse&table=shop.orders", expected="the server responded with a status")
+    page = browse(
+        "/pipelines/shop/table?target=warehouse&table=shop.orders", scope="pipeline", expected="the server responded with a status"
+    )
     asked = page.locator("#asked tbody tr")
     expect(asked).to_have_count(3)
     expect(asked.nth(0)).to_contain_text("2 keys")
@@ -90,7 +92,9 @@ def test_existing_rows_are_asked_for_and_a_refusal_is_told(browse: Browse) -> No
 
 def test_a_place_that_stops_nothing_is_not_skipped(browse: Browse, served: Site) -> None:
     before = table_notes.list_notes(served.store, "shop")
-    page = browse("/pipelines/shop/table?target=warehouse&table=shop.payments", expected="the server responded with a status")
+    page = browse(
+        "/pipelines/shop/table?target=warehouse&table=shop.payments", scope="pipeline", expected="the server responded with a status"
+    )
     page.get_by_label("Why the events at binlog.000041:800 may be left out").fill("test rows")
     page.evaluate("document.querySelector('form[action$=skip] [name=position]').value = 'binlog.000041:801'")
     page.get_by_role("button", name="Skip").click()
@@ -99,15 +103,15 @@ def test_a_place_that_stops_nothing_is_not_skipped(browse: Browse, served: Site)
 
 
 def test_pausing_says_who_did_it_and_is_recorded(browse: Browse, unpaused: Site) -> None:
-    page = browse("/pipelines/shop")
+    page = browse("/pipelines/shop", scope="pipeline")
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("header.top .verdict")).to_have_text("paused")
-    expect(page.locator("#standing .notice").first).to_contain_text("Paused by a define token")
+    expect(page.locator("#standing .notice").first).to_contain_text("Paused by a pipeline token")
     page.get_by_role("button", name="Unpause").click()
     expect(page.locator("header.top .verdict")).to_have_text("tables stopped")
     expect(page.get_by_role("button", name="Start")).to_have_count(0)  # this service runs none of them
     done = [(one.who, one.what, one.subject) for one in events.list_events(unpaused.store)[:2]]
-    assert done == [("a define token", "pipeline unpaused", "shop"), ("a define token", "pipeline paused", "shop")]
+    assert done == [("a pipeline token", "pipeline unpaused", "shop"), ("a pipeline token", "pipeline paused", "shop")]
 
 
 def test_a_narrower_token_sees_pipelines_and_may_not_pause_them(browse: Browse, served: Site) -> None:
@@ -130,7 +134,7 @@ def test_a_narrower_token_sees_pipelines_and_may_not_pause_them(browse: Browse, 
     ],
 )
 def test_an_address_of_nothing_is_an_error_page(path: str, status: int, says: str, browse: Browse) -> None:
-    page = browse(None, expected="the server responded with a status")
+    page = browse(None, scope="pipeline", expected="the server responded with a status")
     answer = page.goto(path)
     assert answer and answer.status == status
     expect(page.locator("main")).to_contain_text(says)

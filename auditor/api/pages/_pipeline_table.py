@@ -13,7 +13,7 @@ from auditor.api.dependencies import App
 from auditor.api.pages import _pipelines
 from auditor.api.pages._lag_chart import SPANS, Span, begin, build_chart
 from auditor.api.pages._layout import redirect, render_page, url
-from auditor.api.pages._session import Definer, Reader
+from auditor.api.pages._session import Operator, Reader
 from auditor.errors import ConfigError
 from auditor.service import pipeline_bootstraps, pipelines
 from auditor.service.pipeline_lags import check_table, list_lags
@@ -71,7 +71,7 @@ Bound = Annotated[str, Form(max_length=21)]
 @router.post("/pipelines/{name}/bootstrap")
 def bootstrap_table(
     app: App,
-    visitor: Definer,
+    visitor: Operator,
     name: str,
     target: Annotated[str, Form(max_length=255)],
     table: Annotated[str, Form(max_length=255)],
@@ -87,7 +87,7 @@ def bootstrap_table(
 @router.post("/pipelines/{name}/skip")
 def skip_events(
     app: App,
-    visitor: Definer,
+    visitor: Operator,
     name: str,
     target: Annotated[str, Form(max_length=255)],
     table: Annotated[str, Form(max_length=255)],

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages._lag_chart import SPANS, Span, begin, build_chart
 from auditor.api.pages._layout import redirect, render_page, url
-from auditor.api.pages._session import Definer, Reader
+from auditor.api.pages._session import Operator, Reader
 from auditor.config import Pipeline
 from auditor.service import pipeline_problems, pipelines
 from auditor.service.pipeline_lags import list_lags
@@ -157,21 +157,21 @@ def _place(offset: Any) -> str:
 
 
 @router.post("/pipelines/{name}/pause")
-def pause_pipeline(app: App, visitor: Definer, name: str) -> RedirectResponse:
+def pause_pipeline(app: App, visitor: Operator, name: str) -> RedirectResponse:
     """Let a pipeline stand still after the batch under way."""
     pipelines.set_paused(app.configured, app.store, name, True, by=visitor.name)
     return redirect(url("pipelines", name))
 
 
 @router.post("/pipelines/{name}/unpause")
-def unpause_pipeline(app: App, visitor: Definer, name: str) -> RedirectResponse:
+def unpause_pipeline(app: App, visitor: Operator, name: str) -> RedirectResponse:
     """Let a paused pipeline go on."""
     pipelines.set_paused(app.configured, app.store, name, False, by=visitor.name)
     return redirect(url("pipelines", name))
 
 
 @router.post("/pipelines/{name}/start")
-def start_pipeline(app: App, visitor: Definer, name: str) -> RedirectResponse:
+def start_pipeline(app: App, visitor: Operator, name: str) -> RedirectResponse:
     """Let a pipeline go on, and start its process of this service again."""
     pipelines.start(app.configured, app.store, app.pipelines, name, by=visitor.name)
     return redirect(url("pipelines", name))

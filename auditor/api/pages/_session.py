@@ -6,10 +6,10 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from auditor.api.sessions import Applier, Definer, Reader, Repairer, Runner, Visitor, current_visitor
+from auditor.api.sessions import Applier, Definer, Operator, Reader, Repairer, Runner, Visitor, current_visitor
 from auditor.errors import Unauthorised
 
-__all__ = ["Applier", "Definer", "OptionalVisitor", "Reader", "Repairer", "Runner", "Visitor", "visitor_or_none"]
+__all__ = ["Applier", "Definer", "Operator", "OptionalVisitor", "Reader", "Repairer", "Runner", "Visitor", "visitor_or_none"]
 
 
 def visitor_or_none(request: Request) -> Visitor | None:

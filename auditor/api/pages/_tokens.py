@@ -14,18 +14,12 @@ from auditor.api.pages._layout import now, redirect, render_page
 from auditor.api.pages._session import Definer, Visitor
 from auditor.errors import ConfigError, Forbidden
 from auditor.service import tokens
-from auditor.store.tokens import Scope
+from auditor.store.tokens import DESCRIPTIONS, Scope
 from auditor.store.tokens import list_tokens as every_token
 
 router = APIRouter()
 
-SCOPE_DESCRIPTIONS: dict[Scope, str] = {
-    "read": "see everything",
-    "run": "also start, cancel and resume",
-    "define": "also define and pause audits, manage tokens",
-    "repair": "read, run, propose patches, and record repairs",
-    "apply": "what repair may, and write patches into targets",
-}
+SCOPE_DESCRIPTIONS = {scope: about.replace("`", "") for scope, about in DESCRIPTIONS.items()}
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "no expiry"}
 
 
