@@ -67,8 +67,8 @@ def create_app(
     """Create the application.
 
     ``workers`` and ``ticker`` are those of this process, if it has any; `/readyz` reports their state. ``pipelines`` are the processes that
-    it runs pipelines in. With ``insecure`` every request
-    is allowed without a token; call `sessions.check_exposure` first so that such a service is not reachable by accident.
+    it runs pipelines in. With ``insecure`` everybody
+    reads and runs audits without a token; call `sessions.check_exposure` first so that such a service is not reachable by accident.
     """
     app = FastAPI(
         title="auditor",
@@ -93,6 +93,7 @@ def create_app(
     app.add_middleware(middleware.BodySizeMiddleware, max_bytes=settings.service.max_body)
     app.add_middleware(middleware.RateLimitMiddleware, rate=settings.service.requests_per_minute)
     app.add_middleware(middleware.EncodedSlashMiddleware, prefix="/api/")
+    app.add_middleware(middleware.HostMiddleware, allowed=settings.service.host_names)
     app.add_middleware(middleware.RequestMiddleware)
     return app
 

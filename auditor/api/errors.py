@@ -110,6 +110,7 @@ TITLES = {
     409: "Conflict with the current state",
     413: "The request is too large",
     415: "Unsupported media type",
+    421: "Another host was meant",
     422: "The request is not valid",
     429: "Too many requests",
     500: "The service failed",
@@ -125,6 +126,7 @@ PROBLEM_TYPES = {
     404: "NotFound",
     405: "MethodNotAllowed",
     413: "RequestTooLarge",
+    421: "WrongHost",
     429: "TooManyRequests",
     503: "Unavailable",
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from collections.abc import Collection
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import unquote
 
@@ -82,6 +84,37 @@ def _add_headers(headers: list[tuple[bytes, bytes]], scope: Scope, request: str)
     if b"cache-control" not in present:
         more["Cache-Control"] = "no-store"
     return passed + [(name.lower().encode(), value.encode()) for name, value in more.items() if name.lower().encode() not in present]
+
+
+class HostMiddleware:
+    """Refuse requests to other names than this service's, which a page of another site can have by changing the address of its own name.
+
+    An address cannot be changed so, and programs that send no Host are no browsers.
+    """
+
+    def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
+        self.app = app
+        self.allowed = {name.lower().rstrip(".") for name in allowed}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on the request, or answer 421."""
+        if scope["type"] == "http":
+            for host in (value.decode("latin-1") for name, value in scope["headers"] if name == b"host"):
+                if not self._is_allowed(host):
+                    shown = host[:100] if host.isprintable() else "of this request"
+                    sentence = f"the host {shown} is not a name of this service; add it to service: allowed_hosts in auditor.yaml"
+                    await problem_response(scope, 421, sentence)(scope, receive, send)
+                    return
+        await self.app(scope, receive, send)
+
+    def _is_allowed(self, host: str) -> bool:
+        name = (host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]).lower().rstrip(".")
+        try:
+            ip_address(name)
+        except ValueError:
+            above = (name[at:] for at, character in enumerate(name) if character == ".")
+            return not host or name == "localhost" or name in self.allowed or any(f"*{one}" in self.allowed for one in above)
+        return True
 
 
 class EncodedSlashMiddleware:

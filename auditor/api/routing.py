@@ -59,6 +59,7 @@ STATUS_DESCRIPTIONS = {
     404: "There is no such audit, run, repair, patch or page.",
     409: "This conflicts with the current state of the audit, run or patch.",
     413: "The request is larger than `service: max_body` allows.",
+    421: "The request names a host that is not this service.",
     422: "Part of the request is not valid.",
     429: "Too many requests, or too many runs are waiting.",
     500: "The service failed.",
@@ -71,10 +72,10 @@ STATUS_DESCRIPTIONS = {
 def route_options(scope: Scope, *statuses: int) -> dict[str, Any]:
     """Return keyword arguments of a route that requires a scope and may answer with these statuses.
 
-    The statuses 401, 403, 422, 429, 500 and 503 are always documented.
+    The statuses 401, 403, 421, 422, 429, 500 and 503 are always documented.
     """
     documented: dict[int | str, Any] = {}
-    for status in sorted({401, 403, 422, 429, 500, 503, *statuses}):
+    for status in sorted({401, 403, 421, 422, 429, 500, 503, *statuses}):
         documented[status] = {"description": STATUS_DESCRIPTIONS[status]}
     return {"openapi_extra": {"x-scope": scope, "security": [{"token": []}]}, "responses": documented}
 

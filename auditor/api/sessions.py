@@ -1,7 +1,7 @@
 """Authentication and authorization: bearer tokens for programs, and cookie sessions for people who logged in with a token.
 
 A session is a token of its own that expires after SESSION_LIFETIME. The store holds only its hash, like that of every token, so all
-processes accept it and nobody who reads the store can use it. The session records a digest of the token it was created from, and ends
+processes accept it and nobody who reads the store can use it. The session records the token that it was created from, and ends
 when that token is revoked or expires. It is accepted only in its cookie, and requests that change something also need its CSRF token.
 """
 
@@ -11,7 +11,6 @@ import datetime as dt
 import hashlib
 import hmac
 import ipaddress
-import secrets
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -43,6 +42,9 @@ PREFIX_LENGTH = 12
 Guessing tokens of other prefixes is bounded by the rate limit of the address, and by their 256 random bits.
 """
 
+REFUSALS_SUMMED = dt.timedelta(hours=1)
+"""For how long refused logins are counted in one event."""
+
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _usage_writer = ThreadPoolExecutor(1, "token-usage")
@@ -63,9 +65,9 @@ class Visitor:
     token: Token | None = None
 
     def may(self, scope: Scope) -> bool:
-        """Return whether the caller has this scope. Nobody writes into a target without a token."""
+        """Return whether the caller has this scope. Without a token people read and run; nobody defines or writes anything."""
         if self.anonymous:
-            return scope != "apply"
+            return scope in tokens.GRANTED_BY[self.scope]
         return self.token is not None and self.token.allows(scope)
 
 
@@ -82,7 +84,7 @@ def current_visitor(request: Request) -> Visitor | None:
 def _authenticate(request: Request) -> Visitor | None:
     store = _store(request)
     if request.app.state.insecure:
-        return Visitor("everybody", "define", _hmac(store.name, "everybody"), anonymous=True)
+        return Visitor("everybody", "run", _hmac(store.name, "everybody"), anonymous=True)
     kind, _, secret = request.headers.get("Authorization", "").partition(" ")
     if kind:
         if kind.lower() != "bearer" or not secret.strip():
@@ -116,16 +118,9 @@ def _bearer_visitor(store: Store, secret: str) -> Visitor:
 
 def _session_visitor(store: Store, cookie: str) -> Visitor:
     session = tokens.verify_token(store, cookie, _usage_writer.submit)
-    origin = session.name.rpartition(" ")[2]
-    now = dt.datetime.now(dt.UTC)
-    for token in tokens.list_tokens(store) if session.is_session else ():
-        if _token_digest(token) == origin and token.revoked is None and (token.expires is None or token.expires > now):
-            return Visitor(token.name, session.scope, _hmac(cookie, "csrf"), token=session)
-    raise Unauthorised("the session has ended; log in again")
-
-
-def _token_digest(token: Token) -> str:
-    return hashlib.sha256(f"{token.made.isoformat()} {token.name}".encode()).hexdigest()[:32]
+    if not session.is_session or session.maker is None:
+        raise Unauthorised("the session has ended; log in again")
+    return Visitor(session.made_by, session.scope, _hmac(cookie, "csrf"), token=session)
 
 
 def _hmac(secret: str, what: str) -> str:
@@ -156,13 +151,10 @@ def login(request: Request, response: Response, secret: str) -> Visitor:
     try:
         visitor = _check_limits(request, secret, _bearer_visitor)
     except Unauthorised:
-        events.record_event(store, who=client_address(request), what="login refused", subject="")
+        events.count_event(store, who=client_address(request), what="login refused", within=REFUSALS_SUMMED)
         raise
     token = cast(Token, visitor.token)
-    expires = min(dt.datetime.now(dt.UTC) + SESSION_LIFETIME, token.expires or dt.datetime.max.replace(tzinfo=dt.UTC))
-    cookie = tokens.create_token(
-        store, name=f"{tokens.SESSION_PREFIX}{secrets.token_hex(8)} {_token_digest(token)}", scope=token.scope, expires=expires
-    )
+    cookie = tokens.create_session(store, token, dt.datetime.now(dt.UTC) + SESSION_LIFETIME)
     events.record_event(store, who=token.name, what="login", subject=token.name)
     response.set_cookie(COOKIE, cookie, httponly=True, samesite="lax", secure=request.url.scheme == "https", path="/")
     return Visitor(token.name, token.scope, _hmac(cookie, "csrf"), token=token)
@@ -189,7 +181,10 @@ def authorize(request: Request, scope: Scope, csrf: str | None = None) -> Visito
         raise Unauthorised
     if not visitor.may(scope):
         if visitor.anonymous:
-            raise Forbidden(f"this needs a token with the scope {scope}, and the service was started without tokens; use auditor patch")
+            raise Forbidden(
+                f"this needs a token with the scope {scope}, and the service was started without tokens, which permits reading and running"
+                f" alone; create one with auditor token create --scope {scope} --name NAME, and start it without --insecure"
+            )
         raise Forbidden(f"this token has the scope {visitor.scope}; this needs {scope}")
     if request.method not in SAFE_METHODS and visitor.csrf:
         _check_same_site(request)

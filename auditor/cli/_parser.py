@@ -310,7 +310,7 @@ def _add_service_commands(command: AddCommand) -> None:
     serve = _with_config(command("serve", _lazy("_serving", "serve"), "Serve the HTTP API and pages, and run scheduled audits"))
     serve.add_argument("--host", metavar="ADDRESS", help="address to listen on (default: host in service:)")
     serve.add_argument("--port", type=int, metavar="N", help="port to listen on (default: port in service:)")
-    serve.add_argument("--insecure", action="store_true", help="accept every request without a token")
+    serve.add_argument("--insecure", action="store_true", help="let everybody read and run audits without a token")
 
     token = _with_config(command("token", _lazy("_serving", "token"), "Create, list and revoke access tokens of the service"))
     actions = token.add_subparsers(dest="action", required=True, metavar="ACTION", help="create, list or revoke")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from ipaddress import ip_network
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -52,6 +54,19 @@ def _check_network(text: str) -> str:
     return text
 
 
+def _check_host(text: str) -> str:
+    if not re.fullmatch(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", text):
+        raise ValueError(f"{text!r} is not the name of a host; write it without scheme and port: auditor.internal, or *.example.org")
+    return text
+
+
+def _check_public_url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{text!r} is not a URL of this service; write https://auditor.example.org")
+    return text
+
+
 class Service(Strict):
     """Settings of ``auditor serve``."""
 
@@ -70,9 +85,20 @@ class Service(Strict):
     proxies: tuple[Annotated[str, AfterValidator(_check_network)], ...] = ("127.0.0.1", "::1")
     """Addresses and networks of trusted proxies. Only their X-Forwarded-Proto and X-Forwarded-For are used, for whether a request came
     by TLS and from which address."""
+    public_url: Annotated[str, AfterValidator(_check_public_url)] | None = None
+    """The URL at which people reach the service, as ``https://auditor.example.org``."""
+    allowed_hosts: tuple[Annotated[str, AfterValidator(_check_host)], ...] = ()
+    """Names by which the service may be reached, besides localhost, addresses, ``host`` and that of ``public_url``: ``auditor.internal``,
+    ``*.example.org``. Requests to others are refused, as a page of another site could send them."""
     pipelines: tuple[str, ...] = ()
     """Pipelines that run as processes of the service."""
     heartbeats: tuple[str, ...] = ()
     """Connections to whose databases processes of the service write heartbeats."""
     requests_per_minute: int = Field(600, ge=1)
     """Maximum requests of one caller."""
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """The names by which the service may be reached, besides localhost and addresses."""
+        public = urlsplit(self.public_url).hostname if self.public_url else None
+        return (*self.allowed_hosts, self.host, *((public,) if public else ()))

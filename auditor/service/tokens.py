@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
-from auditor.errors import ConfigError
+from auditor.errors import ConfigError, Forbidden
 from auditor.store import events, tokens
 from auditor.store.tokens import Scope, Token
 
@@ -13,18 +13,37 @@ if TYPE_CHECKING:
     from auditor.store import Store
 
 
-def create(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None = None, by: str = "") -> str:
-    """Create a token and return its secret, of which only a hash is stored. Raises ConfigError for a reserved or used name."""
+def create(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None = None, by: str = "", maker: Token | None = None) -> str:
+    """Create a token and return its secret, of which only a hash is stored.
+
+    ``maker`` is the token that the request came with, None on the command line: the new token expires no later, and ends with it. Raises
+    ConfigError for a reserved or used name, and Forbidden for a scope that is not below the maker's.
+    """
+    _check_below(maker, scope)
     if name.startswith(tokens.SESSION_PREFIX):
         raise ConfigError(f"token names that start with {tokens.SESSION_PREFIX!r} are reserved for sessions; choose another name")
-    secret = tokens.create_token(store, name=name, scope=scope, expires=expires)
+    secret = tokens.create_token(store, name=name, scope=scope, expires=expires, maker=maker)
     detail = {"scope": scope, "expires": expires.isoformat() if expires else None}
     events.record_event(store, who=by, what="token made", subject=name, detail=detail)
     return secret
 
 
-def revoke(store: Store, name: str, by: str = "") -> Token:
-    """Revoke the valid token of that name. Raises ConfigError if there is none."""
+def revoke(store: Store, name: str, by: str = "", holder: Token | None = None) -> Token:
+    """Revoke the valid token of that name, and what it made. ``holder`` is the token that the request came with, None on the command line.
+
+    Raises ConfigError if there is none, and Forbidden if its scope is not below the holder's and it is not the holder.
+    """
+    found = tokens.find_token(store, name)
+    if holder is None or found.number not in (holder.number, holder.maker):
+        _check_below(holder, found.scope)
     token = tokens.revoke_token(store, name)
     events.record_event(store, who=by, what="token revoked", subject=name)
     return token
+
+
+def _check_below(holder: Token | None, scope: Scope) -> None:
+    if holder is not None and not holder.manages(scope):
+        raise Forbidden(
+            f"a token with the scope {holder.scope} manages those of scopes below its own, not of {scope}; on the command line,"
+            " auditor token manages all"
+        )

@@ -265,6 +265,9 @@ tokens = Table(
     Column("expires", Moment()),
     Column("revoked", Moment()),
     Column("last_used", Moment()),
+    # The number of the token that made it, by which it ends; null for those made on the command line.
+    Column("maker", number()),
+    Index("auditor_tokens_maker", "maker"),
     **MYSQL,
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, update
 
 from auditor.store._schema import events
 from auditor.store._store import Store, database_time
@@ -33,6 +33,32 @@ def record_event(store: Store, *, who: str, what: str, subject: str, detail: Map
 def insert_event(connection: Connection, *, who: str, what: str, subject: str, detail: Mapping[str, Any] = {}) -> None:
     """Store an event within the caller's transaction."""
     connection.execute(insert(events).values(at=database_time(connection), who=who, what=what, subject=subject, detail=dict(detail)))
+
+
+MOST_CALLERS = 20
+"""Callers that a counted event names."""
+
+RECENT_EVENTS = 1000
+"""How many of the newest events are searched for one that still counts."""
+
+
+def count_event(store: Store, *, who: str, what: str, within: dt.timedelta) -> None:
+    """Store an event that callers can cause at will: one row counts all of them within a time, and names the first MOST_CALLERS."""
+
+    def work(connection: Connection) -> None:
+        at = database_time(connection)
+        newest = connection.execute(select(events.c.number).order_by(events.c.number.desc()).limit(1)).scalar() or 0
+        recent = select(events).where(events.c.number > newest - RECENT_EVENTS, events.c.what == what, events.c.at > at - within)
+        row = connection.execute(recent.order_by(events.c.number.desc()).limit(1).with_for_update()).first()
+        if row is None:
+            insert_event(connection, who=who, what=what, subject="", detail={"count": 1, "callers": [who]})
+            return
+        callers = row.detail.get("callers", [row.who])
+        callers = callers if who in callers or len(callers) >= MOST_CALLERS else [*callers, who]
+        detail = {"count": row.detail.get("count", 1) + 1, "callers": callers}
+        connection.execute(update(events).where(events.c.number == row.number).values(detail=detail))
+
+    store.write(work)
 
 
 def list_events(store: Store, *, limit: int = 100, before: int | None = None) -> list[Event]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Connection, Row, Select, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, insert, or_, select, update
 
 from auditor.errors import ConfigError, StoreError, Unauthorised
 from auditor.escaping import shell_word
@@ -43,11 +43,16 @@ DESCRIPTIONS: Mapping[Scope, str] = {
 }
 """What a token of each scope permits, for people."""
 
+INVALID = "the token is unknown, expired or revoked; create one with: auditor token create"
+
 SECRET_PREFIX = "aud_"
 """The prefix of every secret, by which scanners recognise leaked ones."""
 
 SESSION_PREFIX = "session "
 """The prefix of the names of tokens that are login sessions."""
+
+MAX_SESSIONS = 20
+"""Sessions that one token has at once; a further login ends the oldest."""
 
 LAST_USED_PRECISION = dt.timedelta(minutes=1)
 """How often at most the last use of a token is written."""
@@ -63,6 +68,11 @@ class Token:
     expires: dt.datetime | None
     revoked: dt.datetime | None
     last_used: dt.datetime | None
+    number: int = 0
+    maker: int | None = None
+    """The number of the token that made it, over HTTP; None for one made on the command line."""
+    made_by: str = ""
+    """The name of the token that made it; empty where that was not looked up."""
 
     @property
     def is_session(self) -> bool:
@@ -73,11 +83,16 @@ class Token:
         """Return whether the token's scope includes ``scope``."""
         return scope in GRANTED_BY[self.scope]
 
+    def manages(self, scope: Scope) -> bool:
+        """Return whether the token may create and revoke tokens of ``scope``: one that manages tokens, of scopes below its own."""
+        return self.allows("define") and GRANTED_BY[scope] < GRANTED_BY[self.scope]
 
-def create_token(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None = None) -> str:
-    """Create a token and return its secret, which cannot be read again.
 
-    Raises ConfigError for a name that is invalid or belongs to a valid token, an unknown scope, or an expiry in the past.
+def create_token(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None = None, maker: Token | None = None) -> str:
+    """Create a token and return its secret, which cannot be read again. It expires no later than its ``maker``, and ends with it.
+
+    Raises ConfigError for a name that is invalid or belongs to a valid token, an unknown scope, or an expiry in the past, and Unauthorised
+    if the maker has ended.
     """
     if scope not in SCOPES:
         raise ConfigError(f"there is no scope {scope!r}; use one of {', '.join(SCOPES)}")
@@ -93,10 +108,50 @@ def create_token(store: Store, *, name: str, scope: Scope, expires: dt.datetime 
         connection.execute(update(tokens).where(tokens.c.living == name, ended).values(living=None))
         if connection.execute(select(tokens.c.number).where(tokens.c.living == name)).first() is not None:
             raise ConfigError(f"a token {name!r} already exists; choose another name, or: auditor token revoke {shell_word(name)}")
-        connection.execute(insert(tokens).values(name=name, living=name, hash=_hash(secret), scope=scope, made=at, expires=expires))
+        _insert(connection, name, secret, scope, at, expires, maker)
 
     store.write(work)
     return secret
+
+
+def create_session(store: Store, token: Token, expires: dt.datetime) -> str:
+    """Create a login session of a token and return its secret. Sessions that ended are deleted, and the oldest beyond MAX_SESSIONS.
+
+    Raises Unauthorised if the token has ended.
+    """
+    secret = SECRET_PREFIX + secrets.token_urlsafe(32)
+    # "!" is the character after the space. Not LIKE, which ignores case in SQLite.
+    is_session = and_(tokens.c.name > SESSION_PREFIX, tokens.c.name < SESSION_PREFIX[:-1] + "!")
+    ended = and_(tokens.c.living > SESSION_PREFIX, tokens.c.living < SESSION_PREFIX[:-1] + "!")
+
+    def work(connection: Connection) -> None:
+        at = database_time(connection)
+        connection.execute(delete(tokens).where(ended, tokens.c.expires <= at))
+        own = select(tokens).where(tokens.c.maker == token.number, is_session).order_by(tokens.c.number.desc())
+        rows = connection.execute(own).all()
+        kept = [row.number for row in rows if _is_valid(row, at)][: MAX_SESSIONS - 1]
+        if old := [row.number for row in rows if row.number not in kept]:
+            connection.execute(delete(tokens).where(tokens.c.number.in_(old)))
+        _insert(connection, f"{SESSION_PREFIX}{secrets.token_hex(16)}", secret, token.scope, at, expires, token)
+
+    store.write(work)
+    return secret
+
+
+def _insert(
+    connection: Connection, name: str, secret: str, scope: Scope, at: dt.datetime, expires: dt.datetime | None, maker: Token | None
+) -> None:
+    """Insert a token. Its maker's row is locked, so that the maker does not end meanwhile."""
+    number = None
+    if maker is not None:
+        number = maker.maker if maker.is_session else maker.number
+        row = connection.execute(select(tokens).where(tokens.c.number == number).with_for_update()).first()
+        if row is None or not _is_valid(row, at):
+            raise Unauthorised(INVALID)
+        expires = min(one for one in (expires, row.expires) if one) if expires or row.expires else None
+    connection.execute(
+        insert(tokens).values(name=name, living=name, hash=_hash(secret), scope=scope, made=at, expires=expires, maker=number)
+    )
 
 
 def verify_token(store: Store, secret: str, run: Callable[[Callable[[], None]], object] = lambda work: work()) -> Token:
@@ -109,8 +164,8 @@ def verify_token(store: Store, secret: str, run: Callable[[Callable[[], None]], 
     with store.reading() as connection:
         row = connection.execute(_select_by_hash(connection.dialect.name), {"secret_hash": secret_hash}).first()
     matches = hmac.compare_digest(row.hash if row else "0" * len(secret_hash), secret_hash)
-    if row is None or not matches or not _is_valid(row, row.now):
-        raise Unauthorised("the token is unknown, expired or revoked; create one with: auditor token create")
+    if row is None or not matches or not _is_valid(row, row.now) or (row.maker is not None and not _has_valid_maker(row)):
+        raise Unauthorised(INVALID)
     if row.last_used is None or row.now - row.last_used >= LAST_USED_PRECISION:
         run(lambda: _record_use(store, row.number, row.now))
     return _to_token(row)
@@ -118,7 +173,15 @@ def verify_token(store: Store, secret: str, run: Callable[[Callable[[], None]], 
 
 @cache
 def _select_by_hash(database: str) -> Select[Any]:
-    return select(tokens, time_expression(database).label("now")).where(tokens.c.hash == bindparam("secret_hash"))
+    maker = tokens.alias("maker_token")
+    of_maker = (maker.c.name.label("maker_name"), maker.c.revoked.label("maker_revoked"), maker.c.expires.label("maker_expires"))
+    joined = tokens.outerjoin(maker, tokens.c.maker == maker.c.number)
+    found = select(tokens, *of_maker, time_expression(database).label("now")).select_from(joined)
+    return found.where(tokens.c.hash == bindparam("secret_hash"))
+
+
+def _has_valid_maker(row: Row[Any]) -> bool:
+    return row.maker_name is not None and row.maker_revoked is None and (row.maker_expires is None or row.maker_expires > row.now)
 
 
 def _record_use(store: Store, number: int, at: dt.datetime) -> None:
@@ -133,16 +196,29 @@ def list_tokens(store: Store) -> list[Token]:
 
 
 def revoke_token(store: Store, name: str) -> Token:
-    """Revoke the valid token with this name. Raises ConfigError if there is none."""
+    """Revoke the valid token with this name, and what it made. Raises ConfigError if there is none."""
 
     def work(connection: Connection) -> Token:
         row = connection.execute(select(tokens).where(tokens.c.living == name).with_for_update()).first()
         if row is None:
             raise ConfigError(f"there is no token {name!r}; list the tokens with: auditor token list")
-        connection.execute(update(tokens).where(tokens.c.number == row.number).values(revoked=database_time(connection), living=None))
+        at, ending = database_time(connection), [row.number]
+        while ending:
+            connection.execute(update(tokens).where(tokens.c.number.in_(ending)).values(revoked=at, living=None))
+            made = select(tokens.c.number).where(tokens.c.maker.in_(ending), tokens.c.revoked.is_(None))
+            ending = list(connection.execute(made).scalars())
         return _to_token(connection.execute(select(tokens).where(tokens.c.number == row.number)).one())
 
     return store.write(work)
+
+
+def find_token(store: Store, name: str) -> Token:
+    """Return the valid token with this name. Raises ConfigError if there is none."""
+    with store.reading() as connection:
+        row = connection.execute(select(tokens).where(tokens.c.living == name)).first()
+    if row is None:
+        raise ConfigError(f"there is no token {name!r}; list the tokens with: auditor token list")
+    return _to_token(row)
 
 
 def has_valid_token(store: Store) -> bool:
@@ -158,7 +234,8 @@ def _is_valid(row: Row[tuple[object, ...]], at: dt.datetime) -> bool:
 
 
 def _to_token(row: Row[tuple[object, ...]]) -> Token:
-    return Token(row.name, row.scope, row.made, row.expires, row.revoked, row.last_used)
+    made_by = getattr(row, "maker_name", None) or ""
+    return Token(row.name, row.scope, row.made, row.expires, row.revoked, row.last_used, row.number, row.maker, made_by)
 
 
 def _hash(secret: str) -> str:

@@ -31,7 +31,7 @@ SECRET_VALUE = "row-value-4711"
 
 def make_client(app: FastAPI, **more: Any) -> httpx.Client:
     """Return a client of an application in this process; errors of the application become responses with status 500."""
-    return TestClient(app, raise_server_exceptions=False, **more)
+    return TestClient(app, raise_server_exceptions=False, **{"base_url": "http://localhost", **more})
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +24,7 @@ from auditor.service import repairs as repair_service
 from auditor.store import tokens
 from auditor.store.tokens import GRANTED_BY, SCOPES, Scope
 from scripts import scope_reference
-from tests.api.conftest import Service, TemporaryService
+from tests.api.conftest import Service, TemporaryService, make_settings
 
 SUMMARY = b"partition_id,row_count,hashed,key_min,key_max,word_0,word_1,partition_count,total_rows,audit_plan\n"
 ORDERS = {"source": {"connection": "shop", "table": "orders"}, "target": {"connection": "warehouse", "table": "orders"}}
@@ -249,6 +250,91 @@ def test_requests_are_rate_limited_by_token(tmp_path_factory: pytest.TempPathFac
         assert codes == [200] * 5 + [429] * 2
         assert limited.client("run").get("/api/v1/runs").status_code == 200
         assert [limited.client().get("/healthz").status_code for _ in range(7)] == [200] * 5 + [429] * 2
+
+
+@pytest.mark.parametrize("path", ["/api/v1/audits", "/", "/healthz", "/login"])
+def test_foreign_host_is_refused(own: Service, path: str) -> None:
+    """A page of another site whose name was changed to this address (DNS rebinding) is of this origin to the browser."""
+    client = own.client("read")
+    for host in (
+        "evil.example",
+        "evil.example:8080",
+        "localhost.evil.example",
+        "evil.localhost.example",
+        "xauditor.internal",
+        "a.b,c",
+        "[",
+    ):
+        refused = client.get(path, headers={"Host": host})
+        assert refused.status_code == 421, host
+        assert "allowed_hosts" in refused.json()["detail"]
+    for host in ("localhost", "LOCALHOST:8080", "127.0.0.1:8080", "[::1]:8080", "10.0.0.7", "localhost.", ""):
+        assert client.get(path, headers={"Host": host}).status_code != 421, host
+
+
+def test_allowed_hosts_and_the_public_url_are_names_of_the_service(tmp_path_factory: pytest.TempPathFactory) -> None:
+    hosts = {"allowed_hosts": ["auditor.internal", "*.example.org"], "public_url": "https://Audits.example.com/", "host": "box"}
+    with TemporaryService(tmp_path_factory.mktemp("named"), run=False, **hosts) as named:
+        for host in ("auditor.internal", "AUDITOR.internal:80", "a.example.org", "a.b.example.org", "audits.example.com", "box:8080"):
+            assert named.client("read").get("/api/v1/runs", headers={"Host": host}).status_code == 200, host
+        for host in ("example.org", "b.auditor.internal", "example.com", "aexample.org"):
+            assert named.client("read").get("/api/v1/runs", headers={"Host": host}).status_code == 421, host
+
+
+@pytest.mark.parametrize("settings", [{"allowed_hosts": ["http://a"]}, {"allowed_hosts": ["*"]}, {"public_url": "auditor.example.org"}])
+def test_names_of_hosts_are_checked(settings: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=next(iter(settings))):
+        make_settings(tmp_path, **settings)
+
+
+def test_without_tokens_people_read_and_run(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with TemporaryService(tmp_path_factory.mktemp("open"), run=False, insecure=True) as opened:
+        client = opened.client()
+        assert client.get("/api/v1/audits").status_code == 200
+        assert client.post("/api/v1/audits/orders/runs").status_code == 202
+        for (method, path), (needed, _) in ROUTES.items():
+            if needed not in ("read", "run"):
+                place = re.sub(r"\{\w+\}", "a" * 8, path)
+                refused = client.request(method, place, json={})
+                assert refused.status_code == 403, (method, path)
+                assert "started without tokens" in refused.json()["detail"]
+
+
+def log_in(own: Service, secret: str) -> tuple[httpx.Client, str]:
+    """Return a client with a session of this token, and its CSRF token."""
+    client = own.client()
+    client.post("/login", data={"token": secret})
+    return client, client.get("/").text.partition('name="csrf" value="')[2].partition('"')[0]
+
+
+def test_token_made_by_another_ends_with_it(own: Service) -> None:
+    expires = dt.datetime.now(dt.UTC) + dt.timedelta(days=2)
+    maker = tokens.create_token(own.store, name="maker", scope="define", expires=expires)
+    client, csrf = log_in(own, maker)
+    page = client.post("/tokens", data={"csrf": csrf, "name": "made", "scope": "run", "lasts": ""}).text
+    secret = page.partition('id="secret" tabindex="0">')[2].partition("<")[0]
+    made = tokens.find_token(own.store, "made")
+    assert made.expires is not None
+    assert abs(made.expires - expires) < dt.timedelta(seconds=1), "no later than its maker"
+    session, _ = log_in(own, secret)
+    assert get_audits(own, secret).status_code == session.get("/").status_code == 200
+    tokens.revoke_token(own.store, "maker")
+    assert get_audits(own, secret).status_code == 401
+    assert session.get("/").status_code == client.get("/").status_code == 303
+    assert tokens.create_token(own.store, name="made", scope="read"), "its name is free again"
+
+
+def test_token_manages_only_those_below_it(own: Service) -> None:
+    maker = tokens.create_token(own.store, name="chief", scope="define")
+    client, csrf = log_in(own, maker)
+    for scope in SCOPES:
+        tokens.create_token(own.store, name=f"peer {scope}", scope=scope)
+        created = client.post("/tokens", data={"csrf": csrf, "name": f"mine {scope}", "scope": scope})
+        revoked = client.post("/tokens/revoke", data={"csrf": csrf, "name": f"peer {scope}"})
+        below = scope in ("read", "run")
+        assert (created.status_code, revoked.status_code) == ((200, 303) if below else (403, 403)), scope
+    assert client.post("/tokens/revoke", data={"csrf": csrf, "name": "chief"}).status_code == 303, "a token may end itself"
+    assert client.get("/").status_code == 303
 
 
 def test_public_address_requires_a_token_or_insecure(tmp_path_factory: pytest.TempPathFactory) -> None:

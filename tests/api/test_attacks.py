@@ -248,7 +248,7 @@ def test_secrets_are_compared_in_constant_time(own: Service, monkeypatch: pytest
 
 def test_every_response_has_the_security_headers(own: Service) -> None:
     for scheme in ("http", "https"):
-        client = own.client("read", base_url=f"{scheme}://testserver")
+        client = own.client("read", base_url=f"{scheme}://localhost")
         for path in ("/healthz", "/api/v1/audits", "/api/v1/nothing", "/login", "/nothing"):
             headers = client.get(path).headers
             assert headers["content-security-policy"] == middleware.CSP

@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import httpx
 import pytest
 
 from auditor import config, service
+from auditor.api import create_app
 from auditor.compare.accounting import MASK
 from auditor.model import Verdict
 from auditor.service import patch_requests as requests
@@ -309,10 +311,14 @@ def test_a_stopped_worker_ends_a_patch_after_its_batch(own: Service) -> None:
 
 def test_without_authentication_nobody_applies(tmp_path: Path) -> None:
     with writable(tmp_path, insecure=True) as open_service:
-        patch = open_service.client().post(f"/api/v1/runs/{open_service.runs['orders']}/patches", json=WANTED).json()["patch"]
+        with_tokens = replace(open_service, app=create_app(open_service.settings, open_service.store))
+        proposer = with_tokens.client("repair")
+        patch = proposer.post(f"/api/v1/runs/{open_service.runs['orders']}/patches", json=WANTED).json()["patch"]
+        proposed = open_service.client().post(f"/api/v1/runs/{open_service.runs['orders']}/patches", json=WANTED)
+        assert proposed.status_code == 403, "people read and run without tokens, and nothing else"
         refused = open_service.client().post(f"/api/v1/patches/{patch}/apply", json={"rows": 3}, headers=KEY)
         assert refused.status_code == 403
-        assert "the service was started without tokens; use auditor patch" in refused.json()["detail"]
+        assert "the service was started without tokens" in refused.json()["detail"]
 
 
 def test_openapi_document_says_what_writes(own: Service) -> None:

@@ -41,7 +41,7 @@ MANY = settings(LEAST, max_examples=150, derandomize=False)
 @pytest.fixture(scope="module")
 def running_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FastAPI, Store]]:
     """A service and its store, which requests may change; its pending runs are not executed."""
-    settings = make_settings(tmp_path_factory.mktemp("schema"), max_body=1 << 20)
+    settings = make_settings(tmp_path_factory.mktemp("schema"), max_body=1 << 20, allowed_hosts=["testserver"])
     assert settings.store
     store = open_store(settings.store.url)
     for name in ("orders", "same"):

@@ -54,7 +54,7 @@ def create_pages(own: Service, *, insecure: bool = False) -> FastAPI:
     return app
 
 
-def log_in(own: Service, scope: tokens.Scope = "run", base: str = "http://testserver") -> tuple[httpx.Client, str]:
+def log_in(own: Service, scope: tokens.Scope = "run", base: str = "http://localhost") -> tuple[httpx.Client, str]:
     """Log in; return the client and the CSRF token of its session."""
     client = make_client(create_pages(own), base_url=base)
     answer = client.post("/login", data={"token": own.tokens[scope]})
@@ -63,7 +63,7 @@ def log_in(own: Service, scope: tokens.Scope = "run", base: str = "http://testse
 
 
 def test_session_cookie_is_secure_and_contains_no_token(own: Service) -> None:
-    for base, secure in (("http://testserver", False), ("https://testserver", True)):
+    for base, secure in (("http://localhost", False), ("https://localhost", True)):
         client = make_client(create_pages(own), base_url=base)
         cookie = client.post("/login", data={"token": own.tokens["run"]}).headers["set-cookie"]
         assert own.tokens["run"] not in cookie
@@ -99,7 +99,7 @@ def test_cross_site_request_is_rejected_even_with_the_csrf_token(own: Service) -
     ):
         assert client.post("/change", data={"csrf": csrf}, headers=headers).status_code == 403
         assert client.post("/login", data={"token": own.tokens["run"]}, headers=headers).status_code == 403
-    assert client.post("/change", data={"csrf": csrf}, headers={"Origin": "http://testserver"}).status_code == 200
+    assert client.post("/change", data={"csrf": csrf}, headers={"Origin": "http://localhost"}).status_code == 200
 
 
 def test_api_change_with_a_cookie_requires_the_csrf_token(own: Service) -> None:
@@ -154,6 +154,33 @@ def test_logins_and_failed_logins_are_recorded_as_events(own: Service) -> None:
 def test_insecure_mode_still_rejects_cross_site_requests(own: Service) -> None:
     client = make_client(create_pages(own, insecure=True))
     assert client.get("/me").json()["name"] == "everybody"
-    assert client.post("/define").status_code == 200
-    assert client.post("/define", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
-    assert client.post("/define", headers={"Origin": "http://evil.example"}).status_code == 403
+    assert client.post("/change").status_code == 200
+    assert client.post("/change", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert client.post("/change", headers={"Origin": "http://evil.example"}).status_code == 403
+    assert client.post("/define").status_code == 403
+
+
+def test_refused_logins_are_summed_up(own: Service) -> None:
+    client = make_client(create_pages(own))
+    before = len(events.list_events(own.store))
+    for number in range(12):
+        assert client.post("/login", data={"token": f"aud_{number:08}wrong"}).status_code == 401
+    (newest, *_), after = events.list_events(own.store), len(events.list_events(own.store))
+    assert after - before <= 1
+    assert newest.what == "login refused"
+    assert newest.detail["count"] >= 12
+    assert newest.detail["callers"] == ["testclient"]
+
+
+def test_session_is_read_by_its_digest_and_a_token_has_few(own: Service) -> None:
+    secret = tokens.create_token(own.store, name="robot", scope="read")
+    app = create_pages(own)
+    clients = [make_client(app) for _ in range(tokens.MAX_SESSIONS + 5)]
+    for client in clients:
+        assert client.post("/login", data={"token": secret}).status_code == 200
+    assert [client.get("/me").status_code for client in clients] == [401] * 5 + [200] * tokens.MAX_SESSIONS
+    maker = tokens.find_token(own.store, "robot")
+    assert sum(one.maker == maker.number for one in tokens.list_tokens(own.store)) == tokens.MAX_SESSIONS, "old ones are swept"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "list_tokens", lambda *_: pytest.fail("all tokens were read for one session"))
+        assert clients[-1].get("/me").json()["name"] == "robot"

@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def client(store: Store, *, insecure: bool = True) -> TestClient:
     app = create_app(validate_settings({"connections": {}, "audits": {}}), store, insecure=insecure)
-    return TestClient(app, raise_server_exceptions=False)
+    return TestClient(app, raise_server_exceptions=False, base_url="http://localhost")
 
 
 def test_overview_without_audits_suggests_the_next_step(store: Store) -> None:
@@ -36,7 +36,7 @@ def test_overview_without_audits_suggests_the_next_step(store: Store) -> None:
     assert "auditor demo" in body
 
 
-@pytest.mark.parametrize("path", ["/", "/day", "/tokens", "/compare", "/about", "/pipelines"])
+@pytest.mark.parametrize("path", ["/", "/day", "/compare", "/about", "/pipelines"])
 def test_page_without_data_is_rendered(path: str, store: Store) -> None:
     answer = client(store).get(path)
     assert answer.status_code == 200
@@ -80,6 +80,14 @@ def test_ended_session_redirects_to_the_login(store: Store) -> None:
     assert answer.headers["location"] == "/login?back=%2Faudits%2Fx%3Fbefore%3D1"
     assert visitor.get("/login").status_code == 200
     assert visitor.get("/runs/x/live", headers={"HX-Request": "true"}, follow_redirects=False).headers["hx-redirect"] == "/login"
+
+
+def test_without_tokens_nobody_manages_tokens(store: Store) -> None:
+    visitor = client(store)
+    csrf = visitor.get("/").text.partition('name="csrf" value="')[2].partition('"')[0]
+    assert visitor.get("/tokens").status_code == 403
+    assert visitor.post("/tokens", data={"csrf": csrf, "name": "stays", "scope": "read"}).status_code == 403
+    assert tokens.list_tokens(store) == []
 
 
 def test_token_cannot_create_one_with_a_wider_scope(store: Store) -> None:

@@ -19,7 +19,7 @@ from auditor.config import Settings, validate_settings
 from auditor.history import records
 from auditor.report import day, day_text, history, render, text
 from auditor.report import json as as_json
-from auditor.store import Store, open_store, runs
+from auditor.store import Store, open_store, runs, tokens
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Starlette recommends another HTTP client; this one does here
@@ -121,7 +121,8 @@ def test_reports_of_days_hide_them(hidden: tuple[Settings, Store]) -> None:
 
 def test_pages_and_answers_hide_them(hidden: tuple[Settings, Store]) -> None:
     configured, store = hidden
-    client = TestClient(create_app(configured, store, insecure=True), raise_server_exceptions=False)
+    client = TestClient(create_app(configured, store), raise_server_exceptions=False, base_url="http://localhost")
+    client.headers["Authorization"] = f"Bearer {tokens.create_token(store, name='all', scope='define')}"
     paths = ["/", "/day", "/api/v1/audits", "/api/v1/runs", "/api/v1/events", "/metrics"]
     paths += [f"/api/v1/days/{dt.datetime.now(dt.UTC).date()}/report?format={form}" for form in render.FORMATS]
     for name in AUDITS:

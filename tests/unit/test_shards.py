@@ -325,7 +325,7 @@ def test_pages_and_answers_show_an_audit_of_shards_and_defining_one_is_checked(t
     store = open_store(f"sqlite:///{tmp_path}/store.db")
     try:
         run = service.run_audit(settings, "orders", store=store).run
-        client = TestClient(create_app(settings, store, insecure=True), raise_server_exceptions=False)
+        client = TestClient(create_app(settings, store, insecure=True), raise_server_exceptions=False, base_url="http://localhost")
         shown = {path: client.get(path) for path in ("/", "/audits/orders", f"/runs/{run}", "/api/v1/audits/orders", "/metrics", "/day")}
         shown |= {path: client.get(path) for path in (f"/api/v1/runs/{run}/report", f"/api/v1/runs/{run}/differences")}
         assert {path: answer.status_code for path, answer in shown.items() if answer.status_code != 200} == {}

@@ -12,7 +12,7 @@ from auditor.api.dependencies import App, AppState
 from auditor.api.errors import http_status
 from auditor.api.pages._layout import now, redirect, render_page
 from auditor.api.pages._session import Definer, Visitor
-from auditor.errors import ConfigError, Forbidden
+from auditor.errors import ConfigError
 from auditor.service import tokens
 from auditor.store.tokens import DESCRIPTIONS, Scope
 from auditor.store.tokens import list_tokens as every_token
@@ -39,11 +39,9 @@ def create_token(
     lasts: Annotated[Literal["30", "90", "365", ""], Form()] = "",
 ) -> HTMLResponse:
     """Create a token; only this response shows its secret."""
-    if not visitor.may(scope):
-        raise Forbidden(f"a token with the scope {visitor.scope} cannot create one with the scope {scope}")
     expires = now() + dt.timedelta(days=int(lasts)) if lasts else None
     try:
-        secret = tokens.create(app.store, name=name.strip(), scope=scope, expires=expires, by=visitor.name)
+        secret = tokens.create(app.store, name=name.strip(), scope=scope, expires=expires, by=visitor.name, maker=visitor.token)
     except ConfigError as error:
         return _render(request, app, visitor, error=str(error), status=http_status(error))
     return _render(request, app, visitor, secret=secret, created=name.strip())
@@ -52,7 +50,7 @@ def create_token(
 @router.post("/tokens/revoke")
 def revoke_token(app: App, visitor: Definer, name: Annotated[str, Form()]) -> RedirectResponse:
     """Revoke a token immediately."""
-    tokens.revoke(app.store, name, by=visitor.name)
+    tokens.revoke(app.store, name, by=visitor.name, holder=visitor.token)
     return redirect("/tokens")
 
 
@@ -65,6 +63,6 @@ def _render(
     ended = [one for one in every if one not in alive]
     return render_page(
         request, "tokens.html", visitor=visitor, status=status, alive=alive, ended=ended, scopes=SCOPE_DESCRIPTIONS,
-        mine=[scope for scope in SCOPE_DESCRIPTIONS if visitor.may(scope)], lasts=LIFETIMES, secret=secret,
+        mine=[scope for scope in SCOPE_DESCRIPTIONS if visitor.token and visitor.token.manages(scope)], lasts=LIFETIMES, secret=secret,
         created=created, error=error,
     )  # fmt: skip
