@@ -24,7 +24,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from dialects.base import ColumnBatch, Dialect, Session
-from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, ServerTimes, Table, TableName, TimeUnit
+from dialects.catalogue import Column, HashAlgorithm, Origins, Place, ScanEstimate, ServerTimes, Table, TableName, TimeUnit
 from dialects.errors import BadUrl, EngineBroken
 from dialects.kinds import Kind
 from dialects.url import Url, parse_url
@@ -35,6 +35,7 @@ __all__ = [
     "Dialect",
     "HashAlgorithm",
     "Kind",
+    "Origins",
     "Place",
     "ScanEstimate",
     "ServerTimes",

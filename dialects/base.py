@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import sql_templates
 from dialects.addresses import Addresses
 from dialects.arithmetic import Arithmetic
-from dialects.catalogue import PROTECTIONS, Column, Place, ScanEstimate, ServerTimes, Table, TableName
+from dialects.catalogue import PROTECTIONS, UNKNOWN_ORIGINS, Column, Origins, Place, ScanEstimate, ServerTimes, Table, TableName
 from dialects.errors import AccessDenied, AuditorError, NoSuchObject, ResultIncomplete, StatementRefused
 from dialects.hashes import Hashes
 from dialects.kinds import Kind, parse_native, refine
@@ -117,6 +117,9 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
     UTC_NOW: ClassVar[str] = "CURRENT_TIMESTAMP"
     """SQL of the server's current time in UTC, as a timestamp without time zone."""
 
+    SYSTEM_SCHEMAS: ClassVar[frozenset[str]] = frozenset({"information_schema"})
+    """Schemas of the server's own tables, in lower case, which show what others do: their statements, samples of their values."""
+
     CURRENT_DATABASE: ClassVar[str] = "CURRENT_DATABASE()"
     """SQL of the name that the first part of a table's name in three parts must have."""
 
@@ -200,6 +203,23 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
         if not table.names:
             return []
         return self._policies(session, table, "protections")
+
+    def origins(self, session: Session, table: Table) -> Origins:
+        """Return the other tables whose values a described table shows. Run it outside a snapshot."""
+        return self._origins(session, table, "origins")
+
+    def _origins(self, session: Session, table: Table, template: str) -> Origins:
+        """Return what the rows of a template say: a kind (``part``, ``view`` or ``unknown``), a schema and a name."""
+        if not table.names:
+            return Origins(unknown=UNKNOWN_ORIGINS["missing"])
+        try:
+            sql = self.catalogue_query(template, {"schema": self.literal(table.names[-2]), "table": self.literal(table.names[-1])})
+        except LookupError:
+            return Origins(unknown=UNKNOWN_ORIGINS["missing"])
+        rows = [(str(kind), str(schema), str(name)) for kind, schema, name in session.query(sql)]
+        tables = tuple((schema, name) for kind, schema, name in rows if kind != "unknown" and (schema, name) != table.names[-2:])
+        reasons = [UNKNOWN_ORIGINS[name] for kind, _, name in rows if kind == "unknown"]
+        return Origins(tables, any(kind == "view" for kind, _, _ in rows) or UNKNOWN_ORIGINS["view"] in reasons, "; ".join(reasons))
 
     def _policies(self, session: Session, table: Table, template: str) -> list[str]:
         """Return the sentences of a template's rows, each once."""

@@ -76,6 +76,28 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Origins:
+    """The other tables whose values a table shows, as far as the catalogue says: parents, parts, what a view reads."""
+
+    tables: tuple[tuple[str, ...], ...] = ()
+    """Schema and name of each."""
+    is_view: bool = False
+    """Whether it is a view, whose columns may show those of other names."""
+    unknown: str = ""
+    """Why it may show others that the catalogue does not name, as a clause; empty if it shows none."""
+
+
+UNKNOWN_ORIGINS = {
+    "view": "it is a view, and the catalogue does not say all that it reads",
+    "foreign": "it reads a foreign table, whose server has names of its own",
+    "function": "it is a view that calls a function, which may read any table",
+    "storage": "its storage engine reads other tables or servers",
+    "missing": "the catalogue does not say what it reads",
+}
+"""What a row of the template ``origins`` says with the kind ``unknown``, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableName:
     """A table or view that a catalogue lists, not yet described."""
 

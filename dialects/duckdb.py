@@ -60,6 +60,7 @@ class DuckDB(Dialect):
 
     OPENS_FILES = True
     ROW_STORE = False
+    SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog"})
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION READ ONLY",)
     END_SNAPSHOT = ("COMMIT",)
     READ_CONSISTENCY = "all statements read one MVCC snapshot"

@@ -17,7 +17,7 @@ from typing import Any
 from dialects import mysql_settings
 from dialects.base import Session
 from dialects.canonical_text import INTRICATE_KINDS
-from dialects.catalogue import HashAlgorithm, ScanEstimate, Table
+from dialects.catalogue import HashAlgorithm, Origins, ScanEstimate, Table
 from dialects.floors import Floor
 from dialects.kinds import UTF8_BYTES, Kind, Rounding
 from dialects.mysql_definition import column_forms
@@ -84,6 +84,7 @@ class MySQL(MySQLWriting, MySQLText):
     """https://dev.mysql.com/doc/refman/9.4/en/information-schema-introduction.html#information-schema-privileges"""
     READ_CONSISTENCY = "all statements read one InnoDB snapshot (tables of other storage engines are read as they are)"
     UTC_NOW = "UTC_TIMESTAMP(6)"
+    SYSTEM_SCHEMAS = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
     CURRENT_DATABASE = "'def'"
     """The only catalogue there is. https://dev.mysql.com/doc/refman/8.4/en/information-schema-tables-table.html"""
 
@@ -139,6 +140,9 @@ class MySQL(MySQLWriting, MySQLText):
         "timestamptz": None, "bit": None, "year": None, "json": None,
     }  # fmt: skip
     """https://dev.mysql.com/doc/refman/9.4/en/cast-functions.html#function_cast; MariaDB has neither YEAR nor JSON there."""
+
+    def origins(self, session: Session, table: Table) -> Origins:
+        return self._origins(session, table, "origins_mariadb" if self.mariadb else "origins")
 
     def quote(self, identifier: str) -> str:
         return "`" + identifier.replace("`", "``") + "`"

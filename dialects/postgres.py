@@ -60,6 +60,7 @@ class Postgres(PostgresHashes):
     """PostgreSQL."""
 
     name = "postgres"
+    SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog", "pg_toast"})
     schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres", "postgresql+psycopg2")
     DEFAULT_PORT: ClassVar[int] = 5432
     VERIFIED_BY: ClassVar[str] = "sslmode=verify-full, with sslrootcert=FILE or sslrootcert=system"

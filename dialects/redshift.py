@@ -45,6 +45,7 @@ class Redshift(RedshiftWriting, Postgres):
     TEMPLATES = "sql_templates.redshift"
     DRIVERS = {"redshift_connector": "redshift-connector"}
     HIDES_COLUMNS = True
+    SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog", "pg_internal", "pg_toast"})
     """Under metadata security. https://docs.aws.amazon.com/redshift/latest/dg/t_metadata_security.html"""
 
     UNAVAILABLE_TEMPLATES = frozenset({"active_sessions", "aurora", "aurora_lag", "heartbeat_create", "heartbeat_write", "indexes", "lag"})

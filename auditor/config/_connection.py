@@ -133,6 +133,9 @@ class ConnectionSettings(Strict):
     """The time zone of times whose type has none, as DATETIME; by default UTC."""
     mask: tuple[Annotated[str, AfterValidator(_check_mask)], ...] = ()
     """Columns whose values no report of any audit shows: ``table.column``, with ``*`` and ``?`` as in file names."""
+    audit_tables: tuple[str, ...] | None = None
+    """The tables that audits defined over HTTP may read: ``table`` or ``schema.table``, with ``*`` and ``?`` as in file names. By default
+    all but those of the server's own schemas, which such audits never read."""
     limits: GuestLimits = GuestLimits()
     """Limits of the auditor's statements there."""
     write: WriteSettings | None = None

@@ -34,6 +34,8 @@ class Endpoint:
     """Time zone of times whose type has none; empty for UTC."""
     masks: frozenset[str] = frozenset()
     """The columns, in lower case, that the connection masks."""
+    mask_gap: str = ""
+    """Why columns that the connection masks may be shown here under other names, as a sentence; empty if they are not."""
     notes: tuple[str, ...] = ()
     """Sentences about the table for a person."""
     protections: tuple[str, ...] = ()

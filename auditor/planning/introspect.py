@@ -11,10 +11,10 @@ from auditor.errors import NoSuchObject, PlanError
 from auditor.model import Plan, Side
 from auditor.planning import key_density, planner
 from auditor.planning.columns import Endpoint
-from auditor.planning.masks import find_typing_errors, masked_columns
+from auditor.planning.masks import find_gap, find_typing_errors, masked_columns
 from auditor.planning.planner import Bounds
 from auditor.sql import render
-from dialects import Dialect, Place, Session, Table
+from dialects import Dialect, Origins, Place, Session, Table
 
 
 def describe_tables(reader: Reader, audit: Audit) -> dict[Side, Endpoint]:
@@ -41,12 +41,17 @@ def describe_table(audit: Audit, side: Side, session: Session, zone: str = "", m
     reference = audit.places[side]
     table = _choose_table(session.dialect.describe(session, reference.place), reference.place, side, session.dialect)
     names, label = [column.name for column in table.columns], f"{reference.connection}: {reference.table}"
-    masks = masked_columns(mask, reference.place, names)
+    # Only where something is masked: a table may show columns of the tables that it is a part of, or that it reads.
+    origins = session.dialect.origins(session, table) if mask else Origins()
+    shown = [reference.place, *(Place(one) for one in origins.tables)]
+    masks = frozenset[str]().union(*(masked_columns(mask, place, names) for place in shown))
+    gap = find_gap(mask, label, origins)
     notes = tuple(
         f"{side}: the mask {pattern!r} of the connection {reference.connection} names no column of {reference.table}: correct or remove it"
         for pattern in find_typing_errors(mask, reference.place, names)
     )
-    return Endpoint(reference.connection, label, session.dialect, table, zone, masks, notes)
+    notes += (f"{side}: {gap}; mask its own columns too",) if gap else ()
+    return Endpoint(reference.connection, label, session.dialect, table, zone, masks, gap, notes)
 
 
 def _choose_table(candidates: list[Table], place: Place, side: Side, dialect: Dialect) -> Table:

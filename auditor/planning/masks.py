@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from dialects import Place
+from dialects import Origins, Place
 
 
 def masked_columns(patterns: Iterable[str], place: Place, columns: Iterable[str]) -> frozenset[str]:
@@ -21,6 +21,27 @@ def masked_columns(patterns: Iterable[str], place: Place, columns: Iterable[str]
     split = [pattern.lower().rpartition(".") for pattern in patterns]
     wanted = [column for table, _, column in split if _is_table(table.split("."), place)]
     return frozenset(name for name in names if any(fnmatchcase(name, column) for column in wanted))
+
+
+def is_named(patterns: Iterable[str], place: Place) -> bool:
+    """Return whether one of the patterns (``table`` or ``schema.table``) names this table."""
+    return any(_is_table(pattern.lower().split("."), place) for pattern in patterns)
+
+
+def is_masked_table(patterns: Iterable[str], place: Place) -> bool:
+    """Return whether one of the patterns masks columns of this table."""
+    return is_named((pattern.rpartition(".")[0] for pattern in patterns), place)
+
+
+def find_gap(patterns: Iterable[str], label: str, origins: Origins) -> str:
+    """Return why a table, called ``label``, may show masked columns of other tables under other names; empty if it does not."""
+    patterns = tuple(patterns)
+    read = [Place(names) for names in origins.tables if is_masked_table(patterns, Place(names))]
+    if origins.is_view and read:
+        return f"{label} is a view, and reads {read[0]}, of which columns are masked: they are masked here under the same names alone"
+    if patterns and origins.unknown:
+        return f"{label}: {origins.unknown}, so columns that are masked elsewhere are masked here by its own name alone"
+    return ""
 
 
 def find_typing_errors(patterns: Iterable[str], place: Place, columns: Iterable[str]) -> list[str]:

@@ -9,13 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from auditor.config import Audit, Settings, Threshold, validate_audit
+from auditor.config import Audit, ConnectionSettings, Settings, Threshold, validate_audit
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.history import standing
 from auditor.history.standing import Standing
+from auditor.planning import masks
+from auditor.planning.columns import Endpoint
 from auditor.service import cron, planning, proxies, table_groups
 from auditor.service.definitions import definition as stored_definition
 from auditor.store import audit_state, definitions, events, runs, schedule_claims
+from dialects import Place
 
 if TYPE_CHECKING:
     from auditor.store import Store
@@ -145,8 +148,21 @@ def validate_definition(settings: Settings, name: str, definition: Mapping[str, 
             raise ConfigError(f"there is no connection {side.connection!r} (connections here: {', '.join(sorted(settings.connections))})")
         if side.place.path is not None:
             raise ConfigError(f"{side.table!r} is a path, which the API does not accept; use the name of a table")
+    for where, end in planning.describe_tables(settings, name, audit).items():
+        _check_table(settings.connections[end.connection], audit.places[where].place, end)
     planning.make_plan(settings, name, audit)
     return audit
+
+
+def _check_table(settings: ConnectionSettings, written: Place, end: Endpoint) -> None:
+    """Raise ConfigError for a table that audits defined over HTTP may not read."""
+    names = end.table.names or written.parts
+    if {part.lower() for part in names[:-1]} & end.dialect.SYSTEM_SCHEMAS:
+        raise ConfigError(f"{end.label}: the server's own tables are not audited over HTTP, as they show statements and values of others")
+    if settings.audit_tables is not None and not masks.is_named(settings.audit_tables, Place(names)):
+        raise ConfigError(f"{end.label}: audits defined over HTTP may not read it; add it to audit_tables of its connection")
+    if end.mask_gap:
+        raise ConfigError(f"{end.mask_gap}; define this audit in auditor.yaml, with masks of its own")
 
 
 def _check_allowed(definition: Mapping[str, Any]) -> None:

@@ -21,6 +21,7 @@ from auditor.errors import AuditorError
 from auditor.escaping import command, sentence, sql_comment
 from auditor.model import SIDES, Chunk, Comparison, Divergent, Method, Plan, Report, Side, Slice, State, Verdict
 from auditor.planning import build, filters, introspect, shards, slicing
+from auditor.planning.columns import Endpoint
 from auditor.service import console_results, proxies
 from auditor.sql import render
 
@@ -58,6 +59,12 @@ def make_plan(settings: Settings, name: str, audit: Audit, store: Store | None =
         shares = records.load_earlier_runs(store, name, audit, settings.connections).unequal_shares
     with _open_reader(name, audit, settings) as reader:
         return build.build_plan(name, audit, reader, shares)
+
+
+def describe_tables(settings: Settings, name: str, audit: Audit) -> dict[Side, Endpoint]:
+    """Connect to the databases of an audit and return its tables as they have them, by side. Raises AuditorError."""
+    with _open_reader(name, audit, settings) as reader:
+        return introspect.describe_tables(reader, audit)
 
 
 def check_slice(settings: Settings, name: str, audit: Audit, slice: Slice) -> None:

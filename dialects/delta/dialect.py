@@ -7,7 +7,7 @@ from typing import Any
 
 from dialects import errors
 from dialects.base import Session
-from dialects.catalogue import Place, Table, TableName
+from dialects.catalogue import Origins, Place, Table, TableName
 from dialects.delta import view
 from dialects.delta.place import S3, Root, endpoint_of, find_root, pinned
 from dialects.delta.session import DeltaSession, translated
@@ -68,6 +68,9 @@ class Delta(DuckDB):
             raise errors.NoSuchObject(f"a connection to Delta tables reads no {place.format}: use one of DuckDB or Spark")
         names = [place.path] if place.path else self._find(session.root, place.parts)
         return [self._describe_lake_table(session, place, name) for name in names if session.root.has_table(name)]
+
+    def origins(self, session: Session, table: Table) -> Origins:
+        return Origins()  # a folder of files shows no other table
 
     def hazards(self, session: Session, table: Table) -> list[Hazard]:
         assert isinstance(session, DeltaSession)

@@ -17,7 +17,7 @@ from typing import Any
 
 from dialects import errors, nested
 from dialects.base import Dialect, Session
-from dialects.catalogue import Column, HashAlgorithm, Place, Table, TableName
+from dialects.catalogue import UNKNOWN_ORIGINS, Column, HashAlgorithm, Origins, Place, Table, TableName
 from dialects.floors import Floor
 from dialects.kinds import Kind
 from dialects.spark import connect, java
@@ -35,6 +35,10 @@ CSV_OPTIONS = {"header": "true", "inferSchema": "true", "escape": '"', "multiLin
 FLOOR = Floor("Spark", "4.0", "COLLATE, VARIANT and results read as Arrow tables")
 
 
+VIEW_OF_CSV = "auditor_csv_"
+"""How the names of views begin that show CSV files with their columns."""
+
+
 class Spark(Dialect):
     """Spark SQL."""
 
@@ -48,6 +52,7 @@ class Spark(Dialect):
     TABLES_ARE_FILES = True
 
     ROW_STORE = False
+    SYSTEM_SCHEMAS = frozenset({"information_schema", "system"})
     FINDS_KEY_RANGES = False  # files are rarely in the order of the key, and each statement is a job that lists, plans and opens them
     READ_CONSISTENCY = "each statement reads the files that exist when it is planned; version or timestamp fixes them"
     UTC_NOW = "CURRENT_TIMESTAMP()"
@@ -132,10 +137,22 @@ class Spark(Dialect):
 
         All sessions of an application see it. https://spark.apache.org/docs/latest/sql-data-sources-csv.html
         """
-        name = f"auditor_csv_{hashlib.sha256(path.encode()).hexdigest()[:16]}"
+        name = f"{VIEW_OF_CSV}{hashlib.sha256(path.encode()).hexdigest()[:16]}"
         options = ", ".join(f"{option} {self.literal(value)}" for option, value in {"path": path, **CSV_OPTIONS}.items())
         session.execute(f"CREATE OR REPLACE GLOBAL TEMPORARY VIEW {name} USING csv OPTIONS ({options})")
         return f"global_temp.{self.quote(name)}"
+
+    def origins(self, session: Session, table: Table) -> Origins:
+        try:
+            rows = session.query(f"DESCRIBE TABLE EXTENDED {table.sql}")
+        except errors.AuditorError:  # of files by their path
+            return Origins()
+        if VIEW_OF_CSV in table.sql:  # made by this session, of files
+            return Origins()
+        types = {str(value).upper() for name, value, *_ in rows if name == "Type"}
+        if types & {"MANAGED", "EXTERNAL"}:
+            return Origins()
+        return Origins(is_view=True, unknown=UNKNOWN_ORIGINS["view"])
 
     def list_tables(self, session: Session) -> list[TableName]:
         rows = session.query(self.catalogue_query("tables", {}))
