@@ -139,6 +139,10 @@ class DuckDB(Dialect):
         if not reader:
             raise errors.NoSuchObject(f"DuckDB cannot read format {place.format}; use one of {', '.join(FILE_READERS)}")
         source = reader.format(path=self.string_literal(place.path))
+        if session.query("SELECT current_setting('enable_external_access')")[0][0] is False:
+            raise errors.NoSuchObject(
+                f"a connection to a DuckDB file reads its tables alone: read {place.path} by one with the url duckdb://"
+            )
         rows = session.query(f"DESCRIBE SELECT * FROM {source}")
         columns = [Column(str(r[0]), str(r[1]), self.kind(str(r[1])), nullable=True) for r in rows]
         return [Table(source, tuple(columns), (), int(session.query(f"SELECT COUNT(*) FROM {source}")[0][0]))]
@@ -285,13 +289,21 @@ class DuckDB(Dialect):
         except duckdb.Error as error:
             raise errors.Unreachable(f"{url}: {_first_line(error)}") from error
         session = DuckDBSession(self, f"DuckDB {duckdb.__version__}", connection, statement_timeout)
+        if mode == "read_only" and not _is_opened_by_extension(path):
+            with session._translated():
+                duckdb_settings.refuse_files(connection)
         session.pin(statement_timeout, lock_timeout)
         return session
 
 
+def _is_opened_by_extension(path: str) -> bool:
+    """Return whether a database is no file: ``:memory:``, or what an extension opens, as ``md:DATABASE``."""
+    return ":" in path.partition("/")[0]
+
+
 def _check_path(url: Url, path: str, must_exist: bool) -> None:
     """Raise NoSuchObject where there is no file to open, or no folder to make it in: DuckDB's own error cannot always be caught."""
-    if ":" in path.partition("/")[0]:  # :memory:, or what an extension opens, as md:DATABASE
+    if _is_opened_by_extension(path):
         return
     if Path(path).is_dir():
         raise errors.NoSuchObject(f"{url}: {path} is a folder; write the path of a DuckDB file")

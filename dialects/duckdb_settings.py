@@ -43,6 +43,25 @@ _READ = "SELECT {}, {}".format(
 )
 
 
+NO_FILES: Mapping[str, str] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "enable_external_access": "false",  # last: it cannot be turned on again in this process while the file is open
+}
+"""Settings under which views of a file that somebody else made read nothing else of this machine or its network."""
+
+
+def refuse_files(connection: Any) -> None:
+    """Let a file's views read no other files, unless this process had opened the file itself and so decides what may be read.
+
+    The configuration is not locked: it is that of all connections of the process to the file, whose sessions set their time zone.
+    https://duckdb.org/docs/stable/operations_manual/securing_duckdb/overview
+    """
+    if connection.execute("SELECT * FROM duckdb_connection_count()").fetchall()[0][0] == 1:
+        for name, value in NO_FILES.items():
+            connection.execute(f"SET GLOBAL {name} = {value}")
+
+
 def restore(query: Callable[[str], list[tuple[Any, ...]]]) -> None:
     """Set what somebody has changed as DuckDB delivers it. Raises StatementRefused where a macro takes the place of a function."""
     values = query(_READ)[0]
