@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
@@ -37,6 +38,9 @@ HEADERS = {
 }
 TOKENS_PER_ADDRESS = 10
 """How many times the rate limit a client address may use if its requests carry tokens, which have limits of their own."""
+
+BODY_TIMEOUT = 60.0
+"""Seconds within which the body of a request has to arrive."""
 
 HSTS = "max-age=31536000; includeSubDomains"
 
@@ -180,21 +184,28 @@ class HeadMiddleware:
 
 
 class BodySizeMiddleware:
-    """Reject bodies larger than ``max_bytes``, whether or not Content-Length says so."""
+    """Reject bodies larger than ``max_bytes``, whether or not Content-Length says so, and those that do not end within ``seconds``."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int, seconds: float = BODY_TIMEOUT) -> None:
         self.app = app
         self.max_bytes = max_bytes
+        self.seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on the request, and raise HTTPException (413) once its body is too large."""
+        """Pass on the request, and raise HTTPException (413) once its body is too large, or (408) too late."""
         declared = dict(scope.get("headers", [])).get(b"content-length", b"")
         too_large = int(declared) > self.max_bytes if declared.isdigit() else False
-        received = 0
+        received, is_whole, until = 0, False, time.monotonic() + self.seconds
 
         async def counted() -> Message:
-            nonlocal received
-            message = await receive() if not too_large else {"type": "http.request"}
+            nonlocal received, is_whole
+            message: Message = {"type": "http.request"}
+            if not too_large:
+                try:  # after the body only the end of the connection is waited for
+                    message = await (receive() if is_whole else asyncio.wait_for(receive(), until - time.monotonic()))
+                except TimeoutError:
+                    raise HTTPException(408, f"the request did not arrive within {self.seconds:g} seconds") from None
+                is_whole = not message.get("more_body", False)
             received += len(message.get("body", b""))
             if too_large or received > self.max_bytes:
                 raise HTTPException(413, f"the request is larger than the {self.max_bytes:,} bytes that service: max_body allows")

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 from auditor.cli._output import console, current_user, print_json, settings_and_store, with_known_groups
 
 if TYPE_CHECKING:
+    import uvicorn
+
+    from auditor.config import Service
     from auditor.store.tokens import Token
 
 log = logging.getLogger(__name__)
@@ -33,8 +36,6 @@ EXIT_MARGIN = 1.0
 def serve(options: argparse.Namespace) -> int:
     """Serve until a signal; runs that do not end within the grace period return to the queue with their completed chunks."""
     _require_packages()
-    import uvicorn
-
     from auditor import telemetry
     from auditor.api import check_exposure, create_app
     from auditor.config import find_file, find_secrets
@@ -60,9 +61,7 @@ def serve(options: argparse.Namespace) -> int:
         heartbeats = PipelineProcesses(config_file, service.heartbeats, heartbeat_command)
         notices = PipelineNotices(configured, store)
         app = create_app(configured, store, workers=workers, ticker=ticker, pipelines=processes, insecure=options.insecure)
-        address: dict[str, Any] = {"host": host, "port": port, "forwarded_allow_ips": list(service.proxies)}
-        quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
-        server = uvicorn.Server(uvicorn.Config(app, **address, **quiet, timeout_graceful_shutdown=REQUEST_TIMEOUT))
+        server = _make_server(app, service, host, port)
         _reduce_pauses()
         workers.start()
         ticker.start()
@@ -85,6 +84,20 @@ def serve(options: argparse.Namespace) -> int:
             for thread in stopping:
                 thread.join()
     return 0 if server.started else 3
+
+
+def _make_server(app: Any, service: Service, host: str, port: int) -> uvicorn.Server:
+    """Return the server of an application, with what clients may hold open."""
+    import uvicorn
+
+    from auditor.api import connections
+
+    limits = connections.Limits(service.connections_per_client, service.proxies)
+    address: dict[str, Any] = {"host": host, "port": port, "forwarded_allow_ips": list(service.proxies)}
+    quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
+    held: dict[str, Any] = {"http": limits.protocol(), "ws": "none", "backlog": connections.BACKLOG}
+    logging.getLogger("asyncio").addFilter(connections.OncePerMinute())
+    return uvicorn.Server(uvicorn.Config(app, **address, **quiet, **held, timeout_graceful_shutdown=REQUEST_TIMEOUT))
 
 
 def _require_packages() -> None:

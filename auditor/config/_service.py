@@ -96,6 +96,8 @@ class Service(Strict):
     """Connections to whose databases processes of the service write heartbeats."""
     requests_per_minute: int = Field(600, ge=1)
     """Maximum requests of one caller."""
+    connections_per_client: int = Field(100, ge=1)
+    """Maximum connections of one address at once; those of ``proxies`` are limited in all alone."""
 
     @property
     def host_names(self) -> tuple[str, ...]:
