@@ -25,6 +25,10 @@ def translate_error(error: BaseException, where: str = "") -> errors.AuditorErro
     prefix = f"{where}: " if where else ""
     if isinstance(error, RuntimeError) and "cryptography" in str(error):
         return errors.DriverMissing(f"{prefix}a login without TLS needs the package cryptography: pip install cryptography, or enable TLS")
+    if isinstance(error, RuntimeError) and "LOAD_LOCAL" in str(error):
+        return errors.NotVerified(
+            f"{prefix}the server asked for a file of this machine (LOAD DATA LOCAL), which is never sent: it is not one to trust"
+        )
     if not isinstance(error, pymysql.err.Error):
         return None
     code = error.args[0] if error.args and isinstance(error.args[0], int) else -1

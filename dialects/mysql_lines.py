@@ -13,6 +13,8 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any
 
+from dialects.errors import StatementRefused
+
 BLOCK = 1 << 18
 """Bytes that are read at once."""
 
@@ -28,8 +30,18 @@ NULL, TWO, THREE, EIGHT, ERROR = 0xFB, 0xFC, 0xFD, 0xFE, 0xFF
 PREFIXES = {TWO: 3, THREE: 4, EIGHT: 9}
 """Bytes in front of a text whose length takes so many."""
 
+LONGEST_VALUE = 256 << 20
+"""Bytes of the longest row, or other answer, that is read from a server: a longer one is refused instead of held in memory."""
+
 LONGEST_EOF = 8
 """Bytes of the longest packet that ends a result: a row that begins alike is longer."""
+
+
+def value_too_long() -> StatementRefused:
+    """Return the error of an answer that is longer than LONGEST_VALUE."""
+    return StatementRefused(
+        f"the server sent a row of more than {LONGEST_VALUE >> 20:,} MiB, which is not read; exclude the column of such values"
+    )
 
 
 def fetch_lines(connection: Any, sql: str) -> Generator[tuple[int, bytes | None]]:
@@ -102,8 +114,12 @@ class _Rows:
 
     def _read_long(self) -> bytes:
         """Return a text that several packets hold."""
-        parts, size = [], FULL
+        parts, size, held = [], FULL, 0
         while size == FULL:
+            held += FULL
+            if held > LONGEST_VALUE:
+                self.ended = True
+                raise value_too_long()
             size = int.from_bytes(self._take(HEADER)[:3], "little")
             parts.append(self._take(size))
         whole = b"".join(parts)

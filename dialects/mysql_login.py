@@ -19,6 +19,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from dialects import mysql_lines
 from dialects.errors import BadUrl
 from dialects.url import Url
 
@@ -115,13 +116,25 @@ def _tls(url: Url, mode: str) -> ssl.SSLContext:
 
 @cache
 def _connection_class() -> Any:
-    """Return PyMySQL's class with one TLS context for all connections that verify no certificate."""
+    """Return PyMySQL's class with one TLS context for all connections that verify no certificate, and a limit of what it holds."""
     with _loaded_when_used(CIPHER_MODULES):
         from pymysql.connections import Connection
 
     plain: Any = Connection  # whose annotations leave this method out
 
     class SharingConnection(plain):  # type: ignore[misc]
+        _held = 0
+
+        def _read_bytes(self, num_bytes: int) -> Any:
+            if num_bytes == mysql_lines.FULL:  # a part of a packet that goes on in the next
+                self._held += num_bytes
+                if self._held > mysql_lines.LONGEST_VALUE:
+                    self._force_close()
+                    raise mysql_lines.value_too_long()
+            elif num_bytes != mysql_lines.HEADER:
+                self._held = 0
+            return super()._read_bytes(num_bytes)
+
         def _create_ssl_ctx(self, settings: Any) -> Any:
             return super()._create_ssl_ctx(settings) if settings else _unverified_tls()
 

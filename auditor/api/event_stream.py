@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from auditor.api.dependencies import App, AppState
 from auditor.api.rate_limit import too_many_requests
-from auditor.api.routing import RunId, route_options, router
+from auditor.api.routing import RunId, caller_name, route_options, router
 from auditor.api.runs import run_body
 from auditor.errors import AuditorError
 from auditor.store import runs
@@ -33,7 +33,11 @@ MAX_DURATION = 900.0
 MAX_LISTENERS = 200
 """Streams that one process serves at once."""
 
-_listeners: set[int] = set()
+MAX_LISTENERS_OF_TOKEN = 20
+"""Streams that one process serves at once to one token, and its sessions."""
+
+_listeners: dict[int, str] = {}
+"""The name of the token of each open stream."""
 
 EVENT_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -71,13 +75,15 @@ async def stream_run(
     found = await run_in_threadpool(runs.get_run, app.store, run)
     if len(_listeners) >= MAX_LISTENERS:
         raise too_many_requests(10, "too many event streams are open")
+    if list(_listeners.values()).count(caller_name(request)) >= MAX_LISTENERS_OF_TOKEN:
+        raise too_many_requests(10, f"this token has {MAX_LISTENERS_OF_TOKEN} event streams open; close some")
     headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
     return StreamingResponse(_stream(request, app, found.run, last), headers=headers, media_type="text/event-stream")
 
 
 async def _stream(request: Request, app: AppState, run: str, last: str | None) -> AsyncIterator[str]:
     started = sent = time.monotonic()
-    _listeners.add(id(request))
+    _listeners[id(request)] = caller_name(request)
     try:
         yield "retry: 2000\n\n"
         while time.monotonic() - started < MAX_DURATION and not await request.is_disconnected():
@@ -98,4 +104,4 @@ async def _stream(request: Request, app: AppState, run: str, last: str | None) -
                 sent = time.monotonic()
             await asyncio.sleep(POLL_INTERVAL)
     finally:
-        _listeners.discard(id(request))
+        _listeners.pop(id(request), None)

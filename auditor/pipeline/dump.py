@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import os
 import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,7 @@ from auditor.model import SIDES, ColumnPlan, Side
 from auditor.pipeline.dump_columns import DumpColumn, dump_columns, schema, to_arrow
 from auditor.pipeline.dump_snapshot import DumpSnapshot, open_snapshot
 from auditor.pipeline.spark import translate
+from auditor.pipeline.staged_parts import FILE_MODE
 from auditor.planning import introspect, watermark
 from auditor.planning.proxy import AS_OF
 from auditor.sql import dumps, render
@@ -180,7 +182,9 @@ class _Writing:
         statement = dumps.read_rows(self.dialect, self.table.sql, [column.value for column in self.columns], condition)
         said = {AS_OF: self.as_of.isoformat(), **({POSITION: position} if (position := self.snapshot.position) else {})}
         files, rows = schema(self.columns, said), 0
-        with pq.ParquetWriter(self.folder / f"part-{number:05}.parquet", files, compression="zstd") as writer:
+        path = self.folder / f"part-{number:05}.parquet"
+        private = os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, FILE_MODE), "wb")
+        with private as file, pq.ParquetWriter(file, files, compression="zstd") as writer:
             waiting: list[pa.RecordBatch] = []
             held = 0
             for batch in session.stream(statement):

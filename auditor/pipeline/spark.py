@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import pickle
 import re
+import secrets
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -51,6 +53,9 @@ LOCAL_ENVIRONMENT = {
 
 ANSWER = 60.0
 """Seconds that a Spark Connect server has to say that a session is alive."""
+
+SIGNATURE = 32
+"""Bytes of the signature in front of a task's result, and of its key."""
 
 RELEASE = 5.0
 """Seconds that it has to release one."""
@@ -146,19 +151,34 @@ def on_executors(spark: SparkSession | None) -> RunTasks:
 def _over_connect(spark: SparkSession, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
     """Run a function on tasks as `on_executors` does; there are no RDDs over Spark Connect, so each task is a partition of a range."""
 
+    key = secrets.token_bytes(SIGNATURE)
+
     def work(batches: Iterator[Any]) -> Iterator[Any]:  # it travels by value, and needs nothing but Arrow there
+        import hmac
         import pickle
 
         import pyarrow as pa
 
         for batch in batches:
             numbers = batch.column(0).to_pylist()
-            results = pa.array([pickle.dumps(function(tasks[number])) for number in numbers], pa.binary())
+            bodies = [pickle.dumps(function(tasks[number])) for number in numbers]
+            signed = [
+                hmac.digest(key, number.to_bytes(8, "big") + body, "sha256") + body for number, body in zip(numbers, bodies, strict=True)
+            ]
+            results = pa.array(signed, pa.binary())
             yield pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64()), results], ["number", "result"])
 
     frame: Any = spark.range(0, len(tasks), 1, len(tasks))
     rows = sorted(frame.mapInArrow(work, "number BIGINT, result BINARY").collect())
-    return [pickle.loads(row["result"]) for row in rows]
+    return [_verified(key, row["number"], bytes(row["result"])) for row in rows]
+
+
+def _verified(key: bytes, number: int, result: bytes) -> Any:
+    """Return the result of a task, which it signed with the key that it was given. Raises PipelineFailed for another signature."""
+    signature, body = result[:SIGNATURE], result[SIGNATURE:]
+    if not hmac.compare_digest(signature, hmac.digest(key, number.to_bytes(8, "big") + body, "sha256")):
+        raise PipelineFailed(f"the result of task {number} was not signed by the task that this process sent; it is not read")
+    return pickle.loads(body)
 
 
 def start_query(

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 CURRENT = "current"
 """The link in the folder of an audit's dumps that leads to the newest."""
 
+PRIVATE = 0o700
+"""Of folders of dumps, which hold values: readable by the user of the auditor alone."""
+
 UNFINISHED = ".unfinished-"
 """How the folder of a dump begins until it is whole."""
 
@@ -44,7 +47,7 @@ def dump(settings: Settings, store: Store, config_file: Path, name: str, master:
             shutil.rmtree(left)
         moment = f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S.%fZ}"
         folder = root / f"{UNFINISHED}{moment}"
-        folder.mkdir()
+        folder.mkdir(mode=PRIVATE)
         try:
             found = write(spark.start_session(master), DumpTask(str(config_file.resolve()), name, str(folder)))
             _check_not_read(store, name)
@@ -77,7 +80,7 @@ def dumps_folder(name: str, audit: Audit) -> Path:
 def _alone(root: Path) -> Iterator[None]:
     """Hold the folder's lock for the block; the system takes it from a process that is killed. Raises DatabaseBusy and ConfigError."""
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        root.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
         file = (root / ".lock").open("w")
     except OSError as error:
         raise ConfigError(f"the folder {root} of the dumps cannot be written: {error.strerror}; correct via: table") from error

@@ -129,6 +129,8 @@ def test_concurrent_slow_requests_are_limited(served: Service, monkeypatch: pyte
     with routing.slow_request():
         refused = client.get("/api/v1/audits/orders/plan")
         assert (refused.status_code, refused.json()["retryable"]) == (503, True)
+        for page in ("/audits/orders/sql", "/audits/orders/sql/source.sql"):
+            assert client.get(page).status_code == 503, page
         assert client.get("/healthz").status_code == client.get("/api/v1/runs").status_code == 200
     assert client.get("/api/v1/audits/orders/plan").status_code == 200
 
@@ -292,3 +294,14 @@ def test_internal_error_reveals_no_details(own: Service, monkeypatch: pytest.Mon
     assert "4711" not in found.text
     assert found.headers["content-type"] == "application/problem+json"
     assert found.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_event_streams_of_a_token_are_limited(served: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = dict.fromkeys(range(event_stream.MAX_LISTENERS_OF_TOKEN), "the read token")
+    monkeypatch.setattr(event_stream, "_listeners", taken)
+    place = f"/api/v1/runs/{served.runs['orders']}/events"
+    refused = served.client("read").get(place)
+    assert refused.status_code == 429
+    assert "retry-after" in refused.headers
+    assert served.client("run").get(place).status_code == 200
+    assert len(taken) == event_stream.MAX_LISTENERS_OF_TOKEN, "a stream that ended is counted no more"

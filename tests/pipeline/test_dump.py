@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,7 @@ def _refuse(*_: Any) -> Any:
 
 def pq_moment(folder: Path) -> dt.datetime:
     (file,) = folder.glob("*.parquet")
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (folder.resolve().parent, folder.resolve(), file)] == [0o700, 0o700, 0o600]
     return dt.datetime.fromisoformat((pq.read_metadata(file).metadata or {})[proxy.AS_OF.encode()].decode())
 
 

@@ -11,6 +11,7 @@ from auditor import service
 from auditor.api.dependencies import App
 from auditor.api.pages._layout import render_page
 from auditor.api.pages._session import Reader
+from auditor.api.routing import slow_request
 from auditor.errors import AuditorError
 from auditor.model import SIDES, Method, Side
 
@@ -25,7 +26,8 @@ def sql_page(request: Request, app: App, visitor: Reader, name: str, method: Lit
     scripts: dict[Side, str] = {}
     error = ""
     try:
-        scripts = service.sql(settings, name, SIDES, method or None)
+        with slow_request():
+            scripts = service.sql(settings, name, SIDES, method or None)
     except AuditorError as failed:
         error = str(failed)
     return render_page(request, "sql.html", visitor=visitor, name=name, definition=definition, method=method, scripts=scripts, error=error)
@@ -34,5 +36,6 @@ def sql_page(request: Request, app: App, visitor: Reader, name: str, method: Lit
 @router.get("/audits/{name:path}/sql/{side}.sql")
 def download_script(app: App, visitor: Reader, name: str, side: Side, method: Literal["", Method] = "") -> PlainTextResponse:
     """Return the script of one side as plain text."""
-    found = service.sql(app.settings, name, (side,), method or None)[side]
+    with slow_request():
+        found = service.sql(app.settings, name, (side,), method or None)[side]
     return PlainTextResponse(found, headers={"Cache-Control": "no-store"})
