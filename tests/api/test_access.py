@@ -273,7 +273,11 @@ def test_foreign_host_is_refused(own: Service, path: str) -> None:
 
 
 def test_allowed_hosts_and_the_public_url_are_names_of_the_service(tmp_path_factory: pytest.TempPathFactory) -> None:
-    hosts = {"allowed_hosts": ["auditor.internal", "*.example.org"], "public_url": "https://Audits.example.com/", "host": "box"}
+    hosts: dict[str, Any] = {
+        "allowed_hosts": ["auditor.internal", "*.example.org"],
+        "public_url": "https://Audits.example.com/",
+        "host": "box",
+    }
     with TemporaryService(tmp_path_factory.mktemp("named"), run=False, **hosts) as named:
         for host in ("auditor.internal", "AUDITOR.internal:80", "a.example.org", "a.b.example.org", "audits.example.com", "box:8080"):
             assert named.client("read").get("/api/v1/runs", headers={"Host": host}).status_code == 200, host

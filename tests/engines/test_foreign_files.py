@@ -45,7 +45,8 @@ def test_views_of_a_file_read_no_other_files(tmp_path: Path) -> None:
 
 def test_path_is_read_by_a_connection_without_a_file(tmp_path: Path) -> None:
     url = make_file(tmp_path)
-    duckdb.sql("SELECT 1 AS id").write_parquet(str(tmp_path / "some.parquet"))
+    with duckdb.connect() as writer:
+        writer.execute(f"COPY (SELECT 1 AS id) TO '{tmp_path}/some.parquet' (FORMAT parquet)")
     place = Place((), path=str(tmp_path / "some.parquet"))
     with closing(dialects.connect("duckdb://")) as session:
         assert [column.name for column in session.dialect.describe(session, place)[0].columns] == ["id"]

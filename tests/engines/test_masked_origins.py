@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from auditor.config import Settings, validate_settings
+from auditor.config import Settings, validate_audit, validate_settings
 from auditor.errors import ConfigError
 from auditor.service import audits, planning
 from dialects import Kind
@@ -28,7 +28,7 @@ def definition(table: str) -> dict[str, Any]:
 
 def masked(settings: Settings, table: str) -> set[str]:
     """Return the columns that a plan of a table masks."""
-    plan = planning.make_plan(settings, "one", audits.validate_audit(definition(table)))
+    plan = planning.make_plan(settings, "one", validate_audit(definition(table)))
     return {column.name for column in plan.columns if column.masked}
 
 
@@ -92,7 +92,7 @@ def test_masks_follow_views_of_postgres(engine: LiveEngine) -> None:
                 define(settings, table)
         with pytest.raises(ConfigError, match="calls a function"):
             define(settings, "by_function")
-        ends = planning.describe_tables(settings, "one", audits.validate_audit(definition("renamed")))
+        ends = planning.describe_tables(settings, "one", validate_audit(definition("renamed")))
         assert "mask its own columns too" in " ".join(ends["source"].notes), "plans of auditor.yaml say so"
         assert define(settings_of(engine), "renamed") == set(), "nothing is masked here"
     finally:

@@ -1,0 +1,5 @@
+SELECT 'unknown', '', CASE WHEN TABLE_TYPE LIKE '%VIEW' THEN 'view' ELSE 'storage' END
+FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = 'shop'
+  AND TABLE_NAME = 'orders'
+  AND (TABLE_TYPE LIKE '%VIEW' OR ENGINE IN ('FEDERATED', 'MRG_MyISAM', 'CONNECT', 'SPIDER'))
