@@ -1,9 +1,9 @@
 WITH RECURSIVE links AS (
-  SELECT inhrelid AS one, inhparent AS other, true AS up, 'part' AS kind FROM pg_catalog.pg_inherits
+  SELECT inhrelid AS one, inhparent AS other, true AS up, CAST('part' AS TEXT) AS kind FROM pg_catalog.pg_inherits
   UNION ALL
-  SELECT inhparent, inhrelid, false, 'part' FROM pg_catalog.pg_inherits
+  SELECT inhparent, inhrelid, false, CAST('part' AS TEXT) FROM pg_catalog.pg_inherits
   UNION ALL
-  SELECT w.ev_class, d.refobjid, false, 'view'
+  SELECT w.ev_class, d.refobjid, false, CAST('view' AS TEXT)
   FROM pg_catalog.pg_depend d
   JOIN pg_catalog.pg_rewrite w ON w.oid = d.objid
   WHERE d.classid = CAST('pg_catalog.pg_rewrite' AS regclass)
@@ -12,7 +12,7 @@ WITH RECURSIVE links AS (
     AND w.rulename = '_RETURN'
 ),
 related AS (
-  SELECT c.oid, false AS up, 'self' AS kind
+  SELECT c.oid, false AS up, CAST('self' AS TEXT) AS kind
   FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   WHERE n.nspname = 'shop' AND c.relname = 'orders'
