@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import sql_templates
@@ -81,6 +81,10 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
     """The most bytes of text that the engine joins from many rows, in the order of a primary key, to hash them as one; 0 where it does
     not, or where that would cost more than hashing each row. Where it is not 0, bytes are hashed as well as text is."""
 
+    CUTS_STORED_TEXTS: ClassVar[bool] = False
+    """Whether a text that is stored in a derived table may lose its end, because the server expects computed texts to be shorter than they
+    are. The results of such an engine are counted beside their texts: see ``Session.stream_counted``."""
+
     ORDERS_UUIDS: ClassVar[bool] = False
     """Whether the native type of UUIDs is ordered by their digits."""
 
@@ -148,10 +152,15 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
     def counted(self, sql: str) -> str:
         """Return a statement whose rows are those of a SELECT, in any order, with how many they are in front of each.
 
+        It stores the SELECT's result; on an engine that CUTS_STORED_TEXTS no computed text may be in it but ``stored_text``.
         The names of the SELECT's columns must differ. Where it has no rows there is a single one of NULLs. So a result that was cut is
         recognised, to the last row: see ``Session.stream_whole``.
         """
         return sql_templates.fill(self.template("counted"), {"statement": sql.rstrip()})
+
+    def stored_text(self, text: str) -> str:
+        """A text of at most 255 characters that is not cut where it is stored in a derived table."""
+        return text
 
     # the catalogue
 
@@ -365,6 +374,13 @@ class Session(Loading, ABC):
         """As ``stream_many``, of a SELECT whose columns have different names, and in any order: all rows, or ResultIncomplete."""
         return _hold_whole(self.stream_many(self.dialect.counted(sql), rows))
 
+    def stream_counted(self, sql: str, count: str) -> Iterator[ColumnBatch]:
+        """As ``stream``, of a SELECT whose first column says how many rows there are: all rows, without that column, or ResultIncomplete.
+
+        ``count`` is the statement that counts them, for a result without rows.
+        """
+        return _hold_whole(self.stream(sql), lambda: int(self.query_row(count)[0]))
+
     def query_whole(self, sql: str) -> list[tuple[Any, ...]]:
         """As ``query``, of a SELECT whose columns have different names, and in any order: all rows, or ResultIncomplete."""
         rows = self.query(self.dialect.counted(sql))
@@ -469,8 +485,11 @@ CUT = (
 )
 
 
-def _hold_whole(batches: Iterator[ColumnBatch]) -> Iterator[ColumnBatch]:
-    """Yield the columns of a counted statement without what counts its rows. Raises ResultIncomplete at the end if rows are missing."""
+def _hold_whole(batches: Iterator[ColumnBatch], count: Callable[[], int] | None = None) -> Iterator[ColumnBatch]:
+    """Yield the columns of a counted statement without what counts its rows. Raises ResultIncomplete at the end if rows are missing.
+
+    Without any row it is ``count`` that says how many there are.
+    """
     arrived, total = 0, None
     for counts, *columns in batches:
         if total is None and len(counts):
@@ -478,6 +497,8 @@ def _hold_whole(batches: Iterator[ColumnBatch]) -> Iterator[ColumnBatch]:
         if total:
             arrived += len(counts)
             yield columns
+    if total is None and count is not None:
+        total = count()
     if total is None:
         raise ResultIncomplete(f"the server sent nothing of a result, not even how many rows it has; {CUT}")
     if arrived != total:

@@ -81,6 +81,7 @@ class MySQL(MySQLWriting, MySQLText):
     END_SNAPSHOT = ("COMMIT",)
     SHARES_SNAPSHOT_BY_LOCK = True
     HIDES_COLUMNS = True
+    CUTS_STORED_TEXTS = True  # of DECIMAL(6,6) it expects 8 characters, and -0.000001 has 9
     """https://dev.mysql.com/doc/refman/9.4/en/information-schema-introduction.html#information-schema-privileges"""
     READ_CONSISTENCY = "all statements read one InnoDB snapshot (tables of other storage engines are read as they are)"
     UTC_NOW = "UTC_TIMESTAMP(6)"
@@ -197,6 +198,9 @@ class MySQL(MySQLWriting, MySQLText):
         """Return this dialect for a server whose sessions begin with that sql_mode."""
         rounds = "TIME_ROUND_FRACTIONAL" in mode if self.mariadb else "TIME_TRUNCATE_FRACTIONAL" not in mode
         return dataclasses.replace(self, TIME_ROUNDING="half up" if rounds else "", ROUNDS_TO_DATES=rounds and not self.mariadb)
+
+    def stored_text(self, text: str) -> str:
+        return f"CAST({text} AS CHAR(255))"
 
     def as_number(self, c: str, native: Kind) -> str:
         if native.name == "year" and native.digits:  # MariaDB's YEAR(2), which means a year from 1970 to 2069

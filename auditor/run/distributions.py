@@ -12,6 +12,7 @@ from typing import Any
 
 from auditor.compare import deviations
 from auditor.config import Counts
+from auditor.errors import ResultIncomplete
 from auditor.model import SIDES, ColumnPlan, Measure, Plan, Side
 from auditor.sql import distributions as sql
 from auditor.summary import measures
@@ -109,7 +110,9 @@ def _most_frequent(
     plan: Plan, column: ColumnPlan, most: int, only: Sequence[str | None] | None, side: Side, session: Session
 ) -> tuple[dict[str | None, int], int]:
     """Return the rows of the most frequent classes, of ``only`` these if they are given, and how many classes there are."""
-    rows = session.query_whole(sql.classes(plan, column, side, session.dialect, most, only))
+    rows = session.query(sql.classes(plan, column, side, session.dialect, most, only))
+    if rows and len(rows) < min(most, int(rows[0][2])):
+        raise ResultIncomplete(f"the server sent {len(rows):,} of {min(most, int(rows[0][2])):,} classes of {column.name}")
     found = [(None if text is None else text.decode() if isinstance(text, bytes) else str(text), int(count)) for text, count, _ in rows]
     return dict(sorted(found, key=lambda one: (-one[1], one[0] or ""))), int(rows[0][2]) if rows else 0
 

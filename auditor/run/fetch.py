@@ -249,7 +249,14 @@ class Fetcher:
         columns = [row_text.text(column, self.side, dialect) for column in self.plan.key_columns]
         columns += [self._text(column, dialect) for column in self.plan.columns[key:]] if texts else []
         columns += more
-        for batch in self.session.stream_whole(render.rows(self.plan, self.side, dialect, where, columns), expected):
+        sql = render.rows(self.plan, self.side, dialect, where, columns)
+        if dialect.CUTS_STORED_TEXTS:
+            here = self.plan.sides[self.side]
+            condition = " AND ".join(f"({one})" for one in (*here.conditions, where) if one) or "1 = 1"
+            batches = self.session.stream_counted(sql, render.count(dialect, here.table, condition))
+        else:
+            batches = self.session.stream_whole(sql, expected)
+        for batch in batches:
             for partition, digits, *found in zip(*batch, strict=True):
                 number = None if partition is None else int(partition)
                 yield Row(number, str(digits), tuple(found[:key]), tuple(found[key:]), shard)

@@ -25,7 +25,8 @@ def fragments(plan: Plan, side: Side, dialect: Dialect, texts: Sequence[str]) ->
         for name in column_measures(column):
             measured = f"{name}_{index}"
             folded.append(f"{_aggregate(name, column, side, dialect, v, d)} AS {plan.named(measured)}")
-            selected.append(f"{_measure_text(name, column, side, dialect, plan.named(f'm.{measured}'))} AS {measured}")
+            shown = dialect.stored_text(_measure_text(name, column, side, dialect, plan.named(f"m.{measured}")))
+            selected.append(f"{shown} AS {measured}")
     return {"columns": ",\n      ".join(columns), "folded": ",\n    ".join(folded), "measures": ",\n  ".join(selected)}
 
 

@@ -57,15 +57,19 @@ def template_name(plan: Plan, dialect: Dialect) -> str:
 def rows(plan: Plan, side: Side, dialect: Dialect, which: str, texts: Sequence[str]) -> str:
     """Return the statement that fetches rows of one side.
 
-    ``which`` is an SQL condition; empty for all rows. ``texts`` are SQL expressions that become the last columns.
+    ``which`` is an SQL condition; empty for all rows. ``texts`` are SQL expressions that become the last columns. Where the engine
+    CUTS_STORED_TEXTS the first column says how many rows there are.
     """
+    table = plan.sides[side].table
+    chosen = " AND ".join(f"({condition})" for condition in (*plan.sides[side].conditions, which) if condition) or "1 = 1"
     fragments = {
+        "total": f"({count(dialect, table, chosen)}) AS {plan.named('read_total')}," if dialect.CUTS_STORED_TEXTS else "",
         "partition": partition(plan, side, dialect),
         "digits": dialect.left(dialect.row_hash(row_text(plan, side, dialect), plan.hash), plan.bits // 4),
         "texts": _join_columns([f"{sql} AS {plan.named(f't{index}')}" for index, sql in enumerate(texts)]),
         "p": plan.prefix,
-        "table": plan.sides[side].table,
-        "where": " AND ".join(f"({condition})" for condition in (*plan.sides[side].conditions, which) if condition),
+        "table": table,
+        "where": chosen,
     }
     return checked(sql_templates.fill(dialect.template("rows"), fragments), dialect)
 

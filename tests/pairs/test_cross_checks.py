@@ -206,3 +206,28 @@ def test_each_chunk_of_a_snapshot_of_its_own_is_counted_in_it(pair: LivePair, mo
     for proved in (frozenset[str](), frozenset(first.proved)):
         report: Report = run(pair, damage=True, snapshot="per_chunk", earlier=EarlierRuns(proved=proved)).report
         assert report.verdict is Verdict.UNKNOWN and "bare count" in report.reasons[0], report.reasons
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "mariadb-duckdb", "postgres-mysql"), indirect=True)
+@pytest.mark.parametrize("method", ["exact", "counts"])
+def test_no_text_is_cut_on_its_way(pair: LivePair, method: str) -> None:
+    """A server that stores computed texts in a table of its own may take them for shorter than they are: of DECIMAL(6,6) by a sign."""
+    columns = [("id", Kind("integer")), ("part", Kind("decimal", 6, 6))]
+    values = {1: "-0.000001", 2: "-0.123456", 3: "0.5"}
+    names = [
+        tables.shared_table(one, columns, [(n, Decimal(part)) for n, part in {**values, **changed}.items()], key=["id"])
+        for one, changed in ((pair.source, {}), (pair.target, {1: "0.000000", 2: "-0.123457"}))
+    ]
+    sides = {side: {"connection": side, "table": name} for side, name in zip(("source", "target"), names, strict=True)}
+    tolerant = {"override": {"part": {"tolerance": {"relative": 1e-9}}}} if method == "exact" else {}
+    audit = Audit.model_validate({**sides, "method": method, "columns": tolerant})
+    report = audit_run.run(
+        "cut", audit, {"source": ConnectionSettings(url=pair.source.url), "target": ConnectionSettings(url=pair.target.url)}
+    )
+    assert report.verdict is Verdict.MISMATCH, report.reasons
+    if report.differences:
+        shown = [(one.source, one.target) for difference in report.differences.named for one in difference.columns]
+        assert shown == [("-0.000001", "0.000000"), ("-0.123456", "-0.123457")]
+    else:
+        least = next(one for one in report.measures if str(one.name) == "part min")
+        assert (least.source, least.target) == ("-0.123456", "-0.123457")

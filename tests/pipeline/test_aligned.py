@@ -225,7 +225,7 @@ def test_an_aligned_run_is_not_resumed(road: AlignedRoad, hold: Stub, monkeypatc
     hold.ids = []
     monkeypatch.setattr(alignments, "find_holds", lambda *_: {"source": hold})
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise StatementRefused("while the table was read")
 
     monkeypatch.setattr("auditor.run.audit_run.prescan.read", fail)
