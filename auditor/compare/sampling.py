@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from auditor import canonical
 from auditor.model import Difference, Plan
+from auditor.summary.measures import numeric_value
 
 T = TypeVar("T")
 G = TypeVar("G", bound=Hashable)
@@ -90,9 +91,9 @@ class Sample:
         return [*ordered[:first], *sorted(ordered[first:], key=key_hash)[:others]]
 
     def _place(self, one: Difference) -> list[tuple[bool, Fraction, str]]:
-        """Return where a difference stands in the order of keys."""
+        """Return where a difference stands in the order of keys; a text column may hold what is no number of its kind."""
         values = zip(one.key.values(), self._numeric, strict=True)
-        return [(text is None, Fraction(text) if text and number and text[-1].isdigit() else ZERO, text or "") for text, number in values]
+        return [(text is None, (numeric_value(text) if is_number else None) or ZERO, text or "") for text, is_number in values]
 
 
 def key_hash(difference: Difference) -> str:

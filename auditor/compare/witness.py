@@ -58,7 +58,12 @@ def is_plain(column: ColumnPlan, side: Side) -> bool:
 
 
 def fits(column: ColumnPlan, side: Side, value: Any) -> bool:
-    """Return whether a driver returned a value as one of the types of its column's kind: some return a text where they know no other."""
+    """Return whether a driver returned a value as one of the types of its column's kind, and without a loss.
+
+    Some return a text where Python has no such time, and for times without end its first or last one.
+    """
+    if isinstance(value, dt.date) and not dt.MINYEAR < value.year < dt.MAXYEAR:
+        return False
     return value is None or isinstance(value, PLAIN[column.native[side].name])
 
 

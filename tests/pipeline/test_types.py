@@ -117,6 +117,8 @@ def held(sample: Sample, target: str) -> Sample:
         values = [value for value in values if "char(0)" not in value]
     if target == "redshift" and "text" in sample.type:
         values = [value for value in values if "100000" not in value]  # a VARCHAR ends at 65,535 bytes
+    if target == "redshift" and sample.type == "json":
+        values = [value for value in values if "REPEAT" not in value]  # longer than it builds as a text, so that audits say unknown
     if sample.type == "json" and target in REWRITTEN:
         values = [value for value in values if not REWRITTEN[target].match(value)]
     return replace(sample, values=values)
