@@ -42,13 +42,14 @@ def print_schema(settings: Settings, name: str, *, create: bool = False, keys: M
         yield sql_comment(f"Left out: {column}: {why}. To audit without it: columns: {{exclude: [{yaml_scalar(column)}]}}.")
     if not defined.key:
         yield sql_comment("Its rows have no key: the source has no primary key, and the audit names none.")
-    if any("'" in text or "\\" in text for text in (defined.comment, *(column.comment for column in defined.columns))):
-        yield from (f"{statement};\n" for statement in dialect.WRITE_SETTINGS)  # by which literals end where they are meant to
     if target is None:
         table = dialect.table(*audit.target.place.parts)
-        yield from (f"{statement};\n" for statement in ddl.create_table(dialect, table, defined, keys))
-        return
-    lines = list(alter(dialect, target, target_schema.find_drift(defined, target), defined, forms))
+        lines = [f"{statement};\n" for statement in ddl.create_table(dialect, table, defined, keys)]
+    else:
+        lines = list(alter(dialect, target, target_schema.find_drift(defined, target), defined, forms))
+    texts = (defined.comment, *(column.comment for column in defined.columns))
+    if any("'" in text or "\\" in text for text in texts) and not all(line.startswith("--") for line in lines):
+        yield from (f"{statement};\n" for statement in dialect.WRITE_SETTINGS)  # by which literals end where they are meant to
     yield from lines or [sql_comment("The target's table is as it should be.")]
 
 
