@@ -30,6 +30,10 @@ class AuditOptions(TypedDict, total=False):
     """Which columns are compared and how: ``include``, ``exclude``, ``override``. By default all columns of the source."""
     where: str | Mapping[str, str]
     """Compare only the rows that fulfil this condition: portable, or ``{"source": ..., "target": ...}`` in each side's SQL."""
+    json: Literal["value", "text"]
+    """How JSON documents are compared: by their values, which is the default, or as text."""
+    budget: Mapping[str, Any]
+    """The most that the run may cost each side: ``seconds``, ``statements``, ``bytes``."""
     method: Literal["counts", "signature", "minhash", "exact", "auto"]
     """How much each summary carries; ``exact`` by default."""
     k: int

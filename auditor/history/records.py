@@ -139,7 +139,7 @@ def save_result(store: Store, outcome: Outcome, limits: Retention) -> None:
         stored_left_out.save_left_out(store, report.audit, settings, left_out.pack(rows))
     # After the parts, because a finished run would not record them again.
     runs.finish_run(store, report.run, _to_store_outcome(report, outcome.partition_map))
-    if outcome.proved and report.state is State.DONE:
+    if outcome.proved and settings and report.state is State.DONE:
         before = [one for one in audit_state.get_state(store, report.audit).proved if one not in outcome.proved]
         audit_state.update_state(store, report.audit, proved=[*before, *outcome.proved][-MOST_PROVED:])
     if settings and (report.verified_through or report.within_threshold_through):

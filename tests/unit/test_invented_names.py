@@ -44,6 +44,9 @@ OF_OTHER_TABLES = ("merge_", "refresh_", "live_sums", "patch_marker", "heartbeat
 """How the templates' names begin that read or write tables of the auditor alone."""
 
 WITHOUT_NAMES = {
+    "bare_count",  # nothing but the table is in its scope
+    "counted",  # nothing but the result of another statement is
+    "key_crossing",  # nothing but the table is, and values
     "bootstrap_drop",
     "bootstrap_stage_create",
     "bootstrap_whole_create",

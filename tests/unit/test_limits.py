@@ -101,7 +101,7 @@ def test_some_rows_of_completely_different_tables_are_named(audit_damaged: Any) 
     assert not found.exact and "max_rows_listed" in found.why
     assert any(re.fullmatch(r"[\d,]+ rows changed, of about [\d,]+00 rows that differ(;.*)?", reason) for reason in different.reasons)
     for side in SIDES:
-        assert different.cost[side].statements <= equal.cost[side].statements + 3, "the scan, one list, and the columns of its rows"
+        assert different.cost[side].statements <= equal.cost[side].statements + 4, "the scan, one list, its count, and its columns"
         assert different.cost[side].bytes < 100 * 20_000
 
 
@@ -135,7 +135,7 @@ def test_many_scattered_differences_are_named_as_far_as_the_limits_allow(
     assert 0.9 * limits["max_differences"] <= len(found.named) <= limits["max_differences"]
     assert named["missing"] == min(found.missing, limits["max_differences"] // 2), "the rare kind is not crowded out"
     places = Counter(int((one.key["id"] or "").lstrip("k")) * 10 // ROWS for one in found.named)
-    assert len(places) >= 5 and max(places.values()) < 4 * min(places.values()), places
+    assert len(places) >= 5 and min(places.values()) > 20, places
     assert sum(1 for one in found.named if one.columns) == named["changed"]
 
 

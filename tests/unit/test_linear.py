@@ -44,6 +44,8 @@ MOST = 3.0
 BUILT = {
     "auditor/cli/_options.py": "one of the two patterns of keys and times, against an option of the command line",
     "auditor/pipeline/check.py": "alternatives of plain privileges, against the grants of one account",
+    "auditor/pipeline/binlog/column_default.py": "one of the patterns of MOMENTS, against one literal",
+    "auditor/pipeline/binlog/sql_tokens.py": "one pattern of tokens in two forms, whose repetitions are possessive",
     "auditor/planning/masks.py": "the plain name of a column between the ends of a word",
     "auditor/sql/filter/_parser.py": "one of the patterns of FORMS, against one literal",
     "auditor/telemetry.py": "alternatives of plain secrets",

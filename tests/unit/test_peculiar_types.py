@@ -28,7 +28,10 @@ from tests.unit.test_planner import draft, end
         (("mysql", "varchar(99)"), ("postgres", "interval"), "text", ""),
         (("mysql", "json"), ("postgres", "character varying(20)[]"), "json", "ignored ignored"),
         (("mysql", "json"), ("duckdb", 'STRUCT(a INTEGER[2], "b c" STRUCT(d BOOLEAN))[]'), "json", "ignored ignored"),
-        (("postgres", "address struct<street text, \"zip code\" integer>"), ("spark", "struct<street:string,zip:int>"), "json", "ignored"),
+        (
+            ("postgres", "address struct<street text, \"zip code\" integer>"), ("spark", "struct<street:string,zip:int>"), "json",
+            "ignored ignored",
+        ),
         (("mysql", "varchar(9) /*M!100301 COMPRESSED*/ character set latin1"), ("postgres", "text"), "text", ""),
     ],
 )  # fmt: skip

@@ -172,7 +172,7 @@ def test_a_message_names_the_gravest_and_makes_hostile_names_visible() -> None:
     found = [Problem(LAG, NOW, "it lags"), Problem(ProblemKey("stopped", "w\x1bh", "a\nb"), NOW, "no key")]
     message = problem_message("sh\x07op", found)
     assert message.title == "sh␇op: TABLE STOPPED"
-    assert message.lines == ("it lags", "a b in w␛h: no key", "more: auditor pipeline status sh␇op")
+    assert message.lines == ("it lags", "a b in w␛h: no key", "more: auditor pipeline status 'sh␇op'")
     assert recovery_message("shop", [Problem(LAG, NOW, "it lags")], 1).lines == (
         "lagged behind since 2026-11-01 12:00:00 UTC",
         "1 other problem is left",

@@ -10,7 +10,7 @@ TRIED = {"MySQL": ((9, 7),), "MariaDB": ((10, 11), (11, 4))}
 def untried(server: str) -> str:
     """Return what a person should know of a source of this version, as the server or a session states it; '' if it was tried."""
     name = "MariaDB" if "mariadb" in server.lower() else "MySQL"
-    found = re.search(r"(\d+)\.(\d+)", server)
+    found = re.match(r"\D*+(\d++)\.(\d+)", server)
     version = (int(found[1]), int(found[2])) if found else (0, 0)
     if version in TRIED[name]:
         return ""
