@@ -57,7 +57,10 @@ def settings(directory: Path) -> Settings:
     masked = {"columns": {"override": {"card": {"mask": True}}}}
     return Settings.model_validate(
         {
-            "connections": {side: {"url": f"duckdb:///{directory}/{side}.duckdb"} for side in ("source", "target")},
+            "connections": {
+                "files": {"url": "duckdb://"},
+                **{one: {"url": f"duckdb:///{directory}/{one}.duckdb"} for one in ("source", "target")},
+            },
             "audits": {
                 "customers": audit("customers"),
                 "orders": audit("orders", threshold=0.999, **masked),
@@ -66,7 +69,7 @@ def settings(directory: Path) -> Settings:
                 "stock": audit("stock", ladder=["counts", "exact"]),
                 "visits": audit("visits"),
                 "returns": audit("returns"),
-                "ledger": audit("ledger", via={"connection": "source", "table": f"{directory}/ledger.parquet", "as_of": AS_OF}),
+                "ledger": audit("ledger", via={"connection": "files", "table": f"{directory}/ledger.parquet", "as_of": AS_OF}),
             },
             "keep": {"days": None},
         }
