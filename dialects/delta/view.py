@@ -17,7 +17,7 @@ PLACES = ("file_index", "file_row_number")
 """DuckDB's own columns that say where a row stands; a table's column of such a name hides them."""
 
 OPERATION = "auditor_op"
-"""The column of a commit's changes that says what becomes of a row."""
+"""The column of a commit's changes that says whether a row is written or deleted."""
 
 
 def refuse_taken_names(name: str, columns: Iterable[str], taken: Collection[str]) -> None:

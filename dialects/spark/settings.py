@@ -54,7 +54,7 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.legacy.interval.enabled": "false",
     "spark.sql.legacy.doLooseUpcast": "false",
 }
-"""By name, as they are where nobody sets them."""
+"""Their default values, by name."""
 
 
 def restore(where: str, read: Callable[[], Mapping[str, str]], write: Callable[[str, str], None]) -> None:

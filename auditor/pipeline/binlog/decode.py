@@ -114,7 +114,7 @@ class _RangeReader:
 
     def _take(self, dump: Dump) -> Batches:
         """Take events to the end of the range."""
-        # The loops run for each event, so places are made only when somebody is told.
+        # The loops run for each event, so places are made only when they are reported.
         kinds, unpack, crc32, rows_types, last = (
             self._transactions.KINDS,
             types.HEADER.unpack_from,
