@@ -7,7 +7,6 @@
 #
 #   docker run --rm ... auditor token create --scope define --name NAME
 ARG PYTHON=3.12
-ARG EXTRAS=service
 
 FROM python:${PYTHON}-slim-bookworm AS wheel
 WORKDIR /source
@@ -18,18 +17,25 @@ COPY auditor auditor
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 # The installed packages and the image they go into are separate stages, so that each is cached on its own.
+# Packages are those whose hashes requirements/ names, and no others: make pins.
 FROM python:${PYTHON}-slim-bookworm AS environment
-ARG EXTRAS
-COPY --from=wheel /wheels /wheels
+COPY requirements/service.txt /requirements/
 RUN python -m venv /opt/auditor \
- && /opt/auditor/bin/pip install --no-cache-dir "$(ls /wheels/auditor-*.whl)[${EXTRAS}]"
+ && /opt/auditor/bin/pip install --no-cache-dir --require-hashes --requirement /requirements/service.txt
+COPY --from=wheel /wheels /wheels
+RUN /opt/auditor/bin/pip install --no-cache-dir --no-deps /wheels/auditor-*.whl
 
-FROM environment AS environment-spark
-RUN /opt/auditor/bin/pip install --no-cache-dir "$(ls /wheels/auditor-*.whl)[connect]"
+FROM python:${PYTHON}-slim-bookworm AS environment-spark
+COPY requirements/spark.txt /requirements/
+RUN python -m venv /opt/auditor \
+ && /opt/auditor/bin/pip install --no-cache-dir --require-hashes --requirement /requirements/spark.txt
+COPY --from=wheel /wheels /wheels
+RUN /opt/auditor/bin/pip install --no-cache-dir --no-deps /wheels/auditor-*.whl
 
 FROM python:${PYTHON}-slim-bookworm AS base
 RUN useradd --system --uid 10001 --user-group --home-dir /var/lib/auditor --create-home auditor \
- && mkdir /etc/auditor
+ && mkdir /etc/auditor \
+ && install --directory --owner=auditor --group=auditor /lake
 ENV PATH=/opt/auditor/bin:$PATH AUDITOR_CONFIG=/etc/auditor/auditor.yaml PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /var/lib/auditor
 VOLUME /var/lib/auditor

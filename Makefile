@@ -7,16 +7,17 @@ WORKERS ?= 3
 .DEFAULT_GOAL := help
 # The tests start hundreds of processes; without compiled files each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden docs release-check bench load clean mutation
+.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden docs pins release-check bench load clean mutation
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-# Packages are installed again when pyproject.toml has changed.
-$(VENV)/.demo: pyproject.toml
+# Packages are installed again when pyproject.toml has changed; those of the demonstration as requirements/demo.txt pins them.
+$(VENV)/.demo: pyproject.toml requirements/demo.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auditor needs Python 3.11 or later: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[demo]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/demo.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
 $(VENV)/.pipeline: pyproject.toml
@@ -89,6 +90,15 @@ golden: $(VENV)/.test ## Update the golden SQL files; read the changes before yo
 
 docs: $(VENV)/.docs ## Build the documentation as a site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+pins: pyproject.toml ## Pin what the demonstration and the images install, to the newest versions and their hashes
+	$(PYTHON) -m venv build/uv
+	build/uv/bin/pip install --quiet uv
+	for pins in demo:demo service:service spark:service,demo,connect; do \
+		build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+			--custom-compile-command 'make pins' $$(echo $${pins#*:} | sed -E 's/[^,]+/--extra &/g; s/,/ /g') \
+			--output-file requirements/$${pins%%:*}.txt pyproject.toml; \
+	done
 
 release-check: $(VENV)/.release ## Build what would be released, and try it in environments of its own
 	$(BIN)/python -m scripts.release_check

@@ -1,13 +1,14 @@
 """Check what would be released: make release-check.
 
-It builds the sdist and the wheel, reads their metadata and contents, installs the wheel in a clean environment, runs the demonstration
-there, resolves every extra for users, and builds the documentation. Nothing is published, and nothing is left behind. Exits with 1 if a
-check fails.
+It builds the sdist, the wheel and the bill of materials of the images, reads their metadata and contents, looks up the pinned packages in a
+database of advisories, installs the wheel in a clean environment, runs the demonstration there, resolves every extra for users, and builds
+the documentation. Nothing is published, and nothing is left behind. Exits with 1 if a check fails; a check that could not be made is named.
 """
 
 from __future__ import annotations
 
 import email
+import json
 import os
 import re
 import subprocess
@@ -29,6 +30,9 @@ WHEEL_ALONE = re.compile(r"(auditor|dialects|sql_templates)/|auditor-[^/]+\.dist
 NOT_RELEASED = re.compile(r"(^|/)(tests?|benchmarks|scripts|docs|build|dist|\.venv|\.git|__pycache__)(/|$)|\.db$|\.pyc$")
 EXTRAS = frozenset(PROJECT["optional-dependencies"])
 EXTRAS_FOR_DEVELOPMENT = frozenset({"bench", "docs", "mutation", "release", "test", "testing"})
+PINS = ("demo", "service", "spark")
+"""Files of requirements/: what the demonstration installs, and the two images."""
+
 DEMO = "2,150 rows missing, 300 extra, 785 changed"
 """What the demonstration finds."""
 
@@ -65,6 +69,8 @@ def checks(folder: Path) -> list[tuple[str, Callable[[], str]]]:
         ("metadata of the wheel", lambda: check_metadata(wheel(dist))),
         ("contents of the wheel", lambda: check_wheel(wheel(dist))),
         ("contents of the sdist", lambda: check_sdist(dist)),
+        ("bill of materials", lambda: write_materials(dist)),
+        ("published vulnerabilities", find_vulnerabilities),
         ("install the wheel alone", lambda: install(wheel(dist), clean)),
         ("the installed command", lambda: check_command(clean, folder)),
         ("the demonstration, installed", lambda: run_demo(wheel(dist), clean, folder)),
@@ -157,6 +163,40 @@ def check_sdist(dist: Path) -> str:
     if strange or missing:
         raise CheckFailed(f"inside, but not to be released: {strange[:5]}; missing: {sorted(missing)}")
     return f"{len(inside)} files and folders"
+
+
+def pinned(name: str) -> dict[str, str]:
+    """Return the versions that a file of requirements/ pins, by the names of the packages."""
+    lines = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return dict(re.split(r"==| ", line, maxsplit=2)[:2] for line in lines if re.match(r"[\w.-]+==", line))
+
+
+def write_materials(dist: Path) -> str:
+    """Write what the image with all parts consists of as CycloneDX: each pinned package with its version and hashes."""
+    path = dist / f"auditor-{PROJECT['version']}.cdx.json"
+    source = ROOT / "requirements" / "spark.txt"
+    output(sys.executable, "-m", "cyclonedx_py", "requirements", str(source), "--pyproject", str(ROOT / "pyproject.toml"), "-o", str(path))
+    listed = {one["name"]: one["version"] for one in json.loads(path.read_text(encoding="utf-8"))["components"]}
+    if listed != (expected := pinned("spark")):
+        raise CheckFailed(f"listed otherwise than pinned: {sorted(listed.items() ^ expected.items())[:5]}")
+    return f"{path.name}, {len(listed)} packages"
+
+
+def find_vulnerabilities() -> str:
+    """Look up each pinned package in the database of https://osv.dev. Raises CheckFailed with those that have a published hole."""
+    holes: set[str] = set()
+    for name in PINS:
+        source = str(ROOT / "requirements" / f"{name}.txt")
+        command = [sys.executable, "-m", "pip_audit", "-s", "osv", "--require-hashes", "--disable-pip", "--format", "json", "-r", source]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        try:
+            packages = json.loads(done.stdout)["dependencies"]
+        except ValueError:
+            return f"NOT CHECKED: {(done.stderr.splitlines() or [f'pip-audit exited with {done.returncode}'])[-1][:200]}"
+        holes |= {f"{one['name']} {one['version']}: {hole['id']}" for one in packages for hole in one.get("vulns", [])}
+    if holes:
+        raise CheckFailed("\n    ".join(["make pins may help:", *sorted(holes)]))
+    return f"none in {len({one for name in PINS for one in pinned(name).items()})} packages"
 
 
 def install(path: Path, clean: Path) -> str:

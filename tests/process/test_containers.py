@@ -69,6 +69,19 @@ def test_images_run_without_root_and_have_a_health_check(stage: str) -> None:
     assert any(word == "COPY" and "/opt/auditor" in rest for word, rest in all_instructions(stage))
 
 
+def test_no_service_runs_as_root() -> None:
+    assert [name for name, one in SERVICES.items() if str(one.get("user", "auditor")).split(":")[0] in ("0", "root")] == []
+    owned = next(rest for word, rest in stages()["base"][1] if word == "RUN" and "useradd" in rest)
+    (folder,) = {volume.split(":")[1] for volume in SERVICES["sample"]["volumes"] if volume.startswith("lake:")}
+    assert f"--owner=auditor --group=auditor {folder}" in owned, "a new volume has the owner of the image's folder"
+
+
+def test_images_install_what_is_pinned_and_nothing_else() -> None:
+    installs = [part.strip() for word, rest in instructions() if word == "RUN" for part in rest.split("&&") if "pip install" in part]
+    assert len(installs) == 4
+    assert all("--require-hashes" in one or "--no-deps" in one for one in installs)
+
+
 def test_service_is_the_default_target() -> None:
     assert list(stages())[-1] == "service"
 
@@ -85,7 +98,9 @@ def test_every_copied_file_exists_and_is_not_ignored() -> None:
             continue
         for source in sources:
             assert (ROOT / source).exists(), source
-            assert any(fnmatch.fnmatch(source, pattern) for pattern in included), f"{source} is excluded by .dockerignore"
+            assert any(fnmatch.fnmatch(path, pattern) for path in (source, source.partition("/")[0]) for pattern in included), (
+                f"{source} is excluded by .dockerignore"
+            )
 
 
 def test_ports_are_published_on_loopback_only() -> None:

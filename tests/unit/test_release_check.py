@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from scripts import release_check
 from scripts.release_check import CheckFailed
@@ -98,3 +99,34 @@ def test_sdist_with_tests_or_without_the_licence_fails(tmp_path: Path) -> None:
 def test_program_that_fails_is_a_failed_check_with_its_last_lines() -> None:
     with pytest.raises(CheckFailed, match=r"(?s)exited with 3.*why it failed"):
         release_check.output(sys.executable, "-c", "import sys; print('why it failed'); sys.exit(3)")
+
+
+@pytest.mark.parametrize(("pins", "extras"), [("demo", ["demo"]), ("service", ["service"]), ("spark", ["service", "demo", "connect"])])
+def test_pins_hold_all_that_the_extras_need(pins: str, extras: list[str]) -> None:
+    text = (release_check.ROOT / "requirements" / f"{pins}.txt").read_text()
+    versions = release_check.pinned(pins)
+    assert text.count("--hash=sha256:") >= len(versions)
+    optional = release_check.PROJECT["optional-dependencies"]
+    wanted = [Requirement(one) for one in release_check.PROJECT["dependencies"]]
+    while extras:
+        found = [Requirement(one) for one in optional[extras.pop()]]
+        extras += [extra for one in found if one.name == "auditor" for extra in one.extras]
+        wanted += [one for one in found if one.name != "auditor"]
+    missing = [str(one) for one in wanted if not one.specifier.contains(versions.get(one.name, "0"), prereleases=True)]
+    assert missing == [], "run make pins"
+
+
+def test_vulnerability_of_a_pinned_package_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def answer(stdout: str, code: int) -> None:
+        (tmp_path / "pip_audit.py").write_text(
+            f"import sys\nprint({stdout!r})\nprint('no route to host', file=sys.stderr)\nsys.exit({code})\n"
+        )
+
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    answer('{"dependencies": [{"name": "h11", "version": "0.14.0", "vulns": [{"id": "CVE-2025-43859"}]}]}', 1)
+    with pytest.raises(CheckFailed, match=r"h11 0\.14\.0: CVE-2025-43859"):
+        release_check.find_vulnerabilities()
+    answer('{"dependencies": [{"name": "h11", "version": "0.16.0", "vulns": []}]}', 0)
+    assert release_check.find_vulnerabilities().startswith("none in ")
+    answer("", 1)
+    assert release_check.find_vulnerabilities() == "NOT CHECKED: no route to host"
