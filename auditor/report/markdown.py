@@ -69,6 +69,7 @@ def _figures(report: Report) -> list[str]:
     lines += [text(line) for line in (live.lost(report.live) if report.live else ())]
     if report.as_of:
         lines.append(f"dump as of {formatting.moment(report.as_of)}")
+    lines += [f"{side}: {text(server)}" for side, server in report.servers.items()]
     return [*lines, *([note] if (note := formatting.snapshot_note(report)) else [])]
 
 

@@ -90,6 +90,12 @@ def translate_errors(name: str) -> Iterator[None]:
         raise _translate(name, error.orig) from error
     except sqlite3.Error as error:
         raise _translate(name, error) from error
+    except RuntimeError as error:
+        if "LOAD_LOCAL" not in str(error):
+            raise
+        raise StoreError(
+            f"store {name}: the server asked for a file of this machine, which is never sent; check who answers there"
+        ) from error
 
 
 def is_write_conflict(error: exc.DBAPIError) -> bool:

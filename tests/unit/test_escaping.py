@@ -28,6 +28,9 @@ from auditor.service.target_schema import print_schema
 from tests.hostile_texts import CONTROLS, LINE_ENDS, TEXTS
 
 DIALECTS = ("mysql", "postgres", "duckdb", "spark")
+SHELLS = ("sh", "bash")
+LANGUAGES = (*DIALECTS, *SHELLS, "YAML", "JSON", "CSV", "Markdown", "messages")
+"""What every hostile text is written in, and read again by a parser that is not ours."""
 
 
 def is_one_line(text: str) -> bool:
@@ -53,7 +56,7 @@ def test_duckdb_runs_only_what_stands_outside_comments() -> None:
         assert connection.execute("SELECT COUNT(*) FROM victim").fetchall() == [(0,)]
 
 
-@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("shell", SHELLS)
 def test_a_word_of_a_shell_yields_exactly_the_text(tmp_path: Path, shell: str) -> None:
     texts = [text for text in TEXTS if "\0" not in text]  # which no word can hold
     script = "".join(f"printf '%s\\0' {escaping.shell_word(text)}\n" for text in texts)
@@ -140,7 +143,10 @@ def test_a_link_of_a_key_is_none_in_any_form_of_a_message() -> None:
 # what is printed
 
 
-@pytest.fixture(params=["\n", "\r", "\u2028", "\u202e", "\x1b[31m", "\v", "\u0085"], ids=ascii)
+BREAKS = ("\n", "\r", "\u2028", "\u202e", "\x1b[31m", "\v", "\u0085")
+
+
+@pytest.fixture(params=BREAKS, ids=ascii)
 def hostile(request: pytest.FixtureRequest) -> str:
     return f"xm{request.param}DROP TABLE victim; --{request.param}'\"`[a](http://b)<script>|"
 

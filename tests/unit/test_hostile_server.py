@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 import dialects
-from auditor.errors import PipelineFailed
+from auditor.errors import PipelineFailed, StoreError
 from auditor.pipeline import spark
+from auditor.store import open_store
 from dialects import errors, mysql_lines
 
 FEATURES = 0xF7FF  # all but TLS
@@ -56,6 +57,8 @@ def test_file_that_a_server_asks_for_is_not_sent() -> None:
 
     with hostile(asks) as url, pytest.raises(errors.NotVerified, match="asked for a file of this machine"):
         dialects.connect(url)
+    with hostile(asks) as url, pytest.raises(StoreError, match="asked for a file of this machine"):
+        open_store(url)
 
 
 def endless(line: socket.socket, number: int) -> None:
