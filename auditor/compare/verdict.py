@@ -148,7 +148,10 @@ def _uncounted_sentences(found: Differences) -> list[str]:
         (found.cleared, "rows differed in the scan and were equal when they were rechecked"),
         (found.vanished, "partitions differed in the scan and were equal when they were read again"),
         (found.tolerated, "rows differ within the columns' tolerances, or in nothing but how JSON documents are written"),
-        (found.undecided, "rows differ in the text of JSON documents whose values were not compared: masked, or beyond limits.max_seconds"),
+        (
+            found.undecided,
+            "rows differ in the text of JSON documents whose values were not compared: masked, too long, or beyond limits.max_seconds",
+        ),
     )
     return [f"{count:,} {sentence}" for count, sentence in groups if count]
 

@@ -17,9 +17,9 @@ each has to be parsed, so lists are neither short nor endless."""
 def cut_into_batches(values: Iterable[T], size: Callable[[T], int], dialect: Dialect, most: int | None = None) -> Iterator[list[T]]:
     """Yield the values in lists of at most ``most``, each with room for itself and the rest of a statement; at least one in each.
 
-    ``size`` returns how many bytes a value takes in the statement.
+    ``size`` returns how many bytes a value takes in a list. A statement holds it twice where it counts its rows by a SELECT of its own.
     """
-    room = min(LIST_BYTES, dialect.MAX_STATEMENT_BYTES // 2)
+    room = min(LIST_BYTES, dialect.MAX_STATEMENT_BYTES // (4 if dialect.CUTS_STORED_TEXTS else 2))
     batch: list[T] = []
     used = 0
     for value in values:

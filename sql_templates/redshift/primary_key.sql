@@ -1,5 +1,14 @@
--- One row per column of the primary key, in the table's order. No index has another.
-SELECT a.attname, ARRAY_UPPER(p.conkey, 1)
+-- One row per column of the primary key, and how many these are; in the table's order. No index has another.
+SELECT
+  a.attname,
+  (
+    SELECT COUNT(*)
+    FROM pg_catalog.pg_class c
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (p.conkey)
+    WHERE n.nspname = ${schema} AND c.relname = ${table}
+  )
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'

@@ -311,7 +311,7 @@ def test_statement_timeout_fails_the_run_and_names_the_side(ready: LiveEngine, f
 
 FIND = {
     "mysql": f"SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '{READER}' AND INFO LIKE '%hashed_rows%'",
-    "postgres": f"SELECT pid FROM pg_stat_activity WHERE usename = '{READER}' AND state = 'active' AND query LIKE '%FETCH FORWARD%'",
+    "postgres": f"SELECT pid FROM pg_stat_activity WHERE usename = '{READER}' AND state = 'active' AND query ~ '^DECLARE|FETCH FORWARD'",
 }
 FIND["redshift"] = FIND["postgres"]
 AS_TARGET = pytest.param(("faults", "faults_broken"), marks=pytest.mark.slow_on("spark"))  # which answers both alike

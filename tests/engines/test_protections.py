@@ -94,7 +94,10 @@ def test_columns_that_a_user_may_not_read_are_told(engine: LiveEngine) -> None:
         "GRANT SELECT (id, a) ON open TO bound",
     )
     bound = re.sub(r"//[^@]*@", "//bound:b@", engine.url)
-    hidden = "this user may read only some columns of `audit`.`{}`: the others are not compared (GRANT SELECT on the table shows them)"
+    database = tables.query(engine, "SELECT DATABASE()")[0][0]
+    hidden = (
+        f"this user may read only some columns of `{database}`.`{{}}`: the others are not compared (GRANT SELECT on the table shows them)"
+    )
     try:
         both = auditor.audit((bound, "granted"), (bound, "open"))
         one = auditor.audit((bound, "granted"), (engine.url, "open"))

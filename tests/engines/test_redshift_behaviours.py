@@ -20,10 +20,10 @@ from auditor.errors import (
     AuditorError,
     BadUrl,
     EngineError,
+    NotVerified,
     SerializationConflict,
     StatementCancelled,
     StatementTimeout,
-    Unreachable,
 )
 from auditor.planning import planner
 from auditor.run import audit_run, chunk_queue
@@ -291,7 +291,7 @@ def test_names_keep_their_capitals(stand_in: StandIn, engine: LiveEngine) -> Non
 
 
 @pytest.mark.filterwarnings("ignore:ssl:DeprecationWarning")  # of the driver
-@pytest.mark.parametrize(("mode", "error"), [("require", BadUrl), ("prefer", BadUrl), ("verify-full", Unreachable), ("disable", None)])
+@pytest.mark.parametrize(("mode", "error"), [("require", BadUrl), ("prefer", BadUrl), ("verify-full", NotVerified), ("disable", None)])
 def test_only_what_the_driver_does_is_an_sslmode(engine: LiveEngine, mode: str, error: type[AuditorError] | None) -> None:
     url = engine.url.replace("sslmode=disable", f"sslmode={mode}")
     if error is None:

@@ -85,14 +85,9 @@ class Bench:
         Raises LookupError where it may have none and a column is of a kind that no cast makes.
         """
         dialect, name = self.dialect, f"auditor_selftest_{label}_{secrets.token_hex(4)}"
-        quoted = [(dialect.quote(column), kind) for column, kind in columns]
-
-        def literals(plain: bool) -> list[list[str]]:
-            return [[value_literal(dialect, kind, one, plain=plain) for (_, kind), one in zip(columns, row, strict=True)] for row in rows]
-
         if not self.refusal:
             try:
-                for statement in dialect.temporary_table(dialect.quote(name), quoted, literals(plain=False)):
+                for statement in dialect.temporary_table(dialect.quote(name), *self._literals(columns, rows, plain=False)):
                     self.session.execute(statement)
                     self._tables.append(name)
             except (ConnectionLost, Unreachable):
@@ -101,7 +96,18 @@ class Bench:
                 self.refusal = " ".join(str(error).split())
             else:
                 return dialect.quote(name)
-        return dialect.values_table(dialect.quote("made"), quoted, literals(plain=True))
+        return self.derived_table(columns, rows)
+
+    def derived_table(self, columns: Columns, rows: Sequence[Sequence[Any]]) -> str:
+        """Return SQL for FROM that holds these rows itself. Raises LookupError if a column is of a kind that no cast makes."""
+        return self.dialect.values_table(self.dialect.quote("made"), *self._literals(columns, rows, plain=True))
+
+    def _literals(self, columns: Columns, rows: Sequence[Sequence[Any]], plain: bool) -> tuple[list[tuple[str, Kind]], list[list[str]]]:
+        dialect = self.dialect
+        quoted = [(dialect.quote(column), kind) for column, kind in columns]
+        return quoted, [
+            [value_literal(dialect, kind, one, plain=plain) for (_, kind), one in zip(columns, row, strict=True)] for row in rows
+        ]
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
