@@ -35,7 +35,8 @@ FUNCTIONS: Mapping[str, str] = {
     # numbers and dates
     "ABS": "r_ABS.html", "FLOOR": "r_FLOOR.html", "ROUND": "r_ROUND.html", "MOD": "r_MOD.html", "LN": "r_LN.html",
     "DATEADD": "r_DATEADD_function.html",
-    "EXISTS": "r_exists_condition.html", "GETDATE": "r_GETDATE.html", "POWER": "r_POWER.html", "RANDOM": "r_RANDOM.html", "EXTRACT": "r_EXTRACT_function.html",
+    "EXISTS": "r_exists_condition.html",
+    "GETDATE": "r_GETDATE.html", "POWER": "r_POWER.html", "RANDOM": "r_RANDOM.html", "EXTRACT": "r_EXTRACT_function.html",
     # the session
     "PG_BACKEND_PID": "PG_BACKEND_PID.html", "PG_CANCEL_BACKEND": "PG_CANCEL_BACKEND.html",
     "PG_TERMINATE_BACKEND": "PG_TERMINATE_BACKEND.html",
