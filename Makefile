@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # Processes that run tests side by side; 0 runs them in one. More than cores, because many tests wait for servers and clocks.
 WORKERS ?= 3
 .DEFAULT_GOAL := help
+# Seconds after which a test is taken to hang: it fails, with what each thread was doing.
+TIMEOUT ?= 600
 # The tests start hundreds of processes; without compiled files each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden docs pins release-check bench load clean mutation
@@ -60,7 +62,7 @@ check: $(VENV)/.test ## Check style, types and imports between packages
 
 unit: $(VENV)/.test ## Run the tests on every available engine
 	scripts/engines.sh
-	$(BIN)/pytest -n $(WORKERS) --durations=20
+	$(BIN)/pytest -n $(WORKERS) --durations=20 --timeout $(TIMEOUT)
 
 slow: $(VENV)/.test ## Run the tests including the slow ones, and the mutation check
 	scripts/engines.sh
