@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from dialects import duckdb_settings, errors, nested
 from dialects.base import ColumnBatch, Dialect, Session, arrow_columns
@@ -70,6 +70,8 @@ class DuckDB(Dialect):
     LOADS: ClassVar[Loads] = "alone"
     MERGES_RANGES: ClassVar[bool] = True
     CHANGES_TABLES: ClassVar[bool] = True
+    FOLDS_NAMES: ClassVar[Literal["", "A to Z", "all"]] = "A to Z"
+    """https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers#case-sensitivity-of-identifiers"""
     PATCHES = True
     WRITE_SETTINGS = ("SET TimeZone = 'UTC'",)
     STAGING_TABLE = "TEMPORARY TABLE"

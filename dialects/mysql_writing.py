@@ -22,6 +22,9 @@ class MySQLWriting(Writing):
     """Of the session that merges: what is staged by rows is in no binary log, and rights on other tables are not needed."""
     LOCK_POSITIONS = "SELECT position FROM {positions} WHERE pipeline = {pipeline} FOR UPDATE"
     EQUAL_TEXTS_DIFFER = True
+    FOLDS_NAMES = "all"
+    FOLDS_NAMES_IF = "SELECT @@lower_case_table_names <> 0"
+    """https://dev.mysql.com/doc/refman/9.4/en/identifier-case-sensitivity.html"""
     MIXES_STORAGE = True
     ZERO_DATES = True
     READS_FLOATS_AS_DOUBLES = True

@@ -170,6 +170,12 @@ class Writing:
     QUALIFIES_TEMPORARY: ClassVar[bool] = False
     """Whether a temporary table is in a schema, so that one without a name of it needs a current one."""
 
+    FOLDS_NAMES: ClassVar[Literal["", "A to Z", "all"]] = ""
+    """Of which letters the case makes no difference in quoted names of tables and schemas."""
+
+    FOLDS_NAMES_IF: ClassVar[str] = ""
+    """The query whose one value says whether the server does so; empty where each does."""
+
     ENFORCES_KEYS: ClassVar[bool] = True
     """Whether a primary key is a constraint, so that it is declared where a table is made."""
 

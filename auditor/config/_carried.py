@@ -19,8 +19,10 @@ class Carrier:
     """A pipeline that carries a table into a target."""
 
     pipeline: str
+    database: str
+    """The table's database in the source."""
     table: str
-    """The table's name in the source."""
+    """Its name there."""
     target: str
     """The pipeline's name of the target."""
     schema: str
@@ -34,17 +36,20 @@ def find_carriers(
     source, into = read.place.parts, target.place.parts
     if not source or not into:
         return []
-    return [
-        Carrier(name, source[-1], chosen_name, chosen.schema_)
-        for name, pipeline in pipelines.items()
-        if pipeline.replicates(source[-1])
-        and _is_same(connections, pipeline.source.connection, read.connection)
-        and source[-2:-1] in ((), (_database(connections[pipeline.source.connection]),))
-        for chosen_name, chosen in pipeline.targets.items()
-        if _is_same(connections, chosen.connection, target.connection)
-        and into[-1].lower() == source[-1].lower()
-        and into[-2:-1] in ((), (chosen.schema_,))
-    ]
+    found: list[Carrier] = []
+    for name, pipeline in pipelines.items():
+        if not _is_same(connections, pipeline.source.connection, read.connection):
+            continue
+        home = _database(connections[pipeline.source.connection])
+        database = source[-2] if len(source) > 1 else home
+        if not pipeline.replicates(source[-1], database, home):
+            continue
+        for chosen_name, chosen in pipeline.targets.items():
+            schema, table = chosen.place_in(database, source[-1])
+            is_there = into[-1].lower() == table.lower() and into[-2:-1] in ((), (schema,))
+            if is_there and _is_same(connections, chosen.connection, target.connection):
+                found.append(Carrier(name, database, source[-1], chosen_name, schema))
+    return found
 
 
 def find_unalignable(
@@ -114,10 +119,10 @@ def _why_not_together(carrying: Mapping[str, Carrier]) -> str:
                 f"{first} and {label} are carried into different schemas ({one.schema} by {one.pipeline}, {other.schema} by"
                 f" {other.pipeline}); write the target's table with its schema"
             )
-    labels: dict[tuple[str, str], list[str]] = {}
+    labels: dict[tuple[str, str, str], list[str]] = {}
     for label, carrier in carrying.items():
-        labels.setdefault((carrier.pipeline, carrier.table), []).append(label)
-    for (pipeline, _), same in labels.items():
+        labels.setdefault((carrier.pipeline, carrier.database, carrier.table), []).append(label)
+    for (pipeline, _, _), same in labels.items():
         if len(same) > 1:
             return f"{' and '.join(same)} are one table, which the pipeline {pipeline} carries; remove one of these shards"
     return ""

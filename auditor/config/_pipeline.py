@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from collections.abc import Iterable
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -15,7 +17,7 @@ from auditor.errors import BadUrl
 
 
 class PipelineSource(Strict):
-    """The source of a pipeline: a connection, and names of tables in its database, or patterns of them (``crm_*``)."""
+    """The source of a pipeline: a connection, and names of tables in its database, or patterns of them (``crm_*``, ``billing.*``)."""
 
     connection: str
     """The connection to MySQL or MariaDB."""
@@ -90,6 +92,12 @@ class TargetKeys(Strict):
     """The column by which rows are spread over the cluster's slices."""
     sort_key: tuple[str, ...] = ()
     """The columns by which rows are sorted."""
+    name: str | None = Field(None, min_length=1)
+    """The table's name in the target; None for what ``table`` of the target says."""
+
+
+PLACES = ("{database}", "{table}")
+"""What stands for a table's database, and for its name, in the source."""
 
 
 class PipelineTarget(Strict):
@@ -98,11 +106,43 @@ class PipelineTarget(Strict):
     connection: str
     """The connection, which needs ``write``."""
     schema_: str = Field(alias="schema", min_length=1)
-    """The schema of the target's tables."""
+    """The schema of the target's tables; ``{database}`` and ``{table}`` stand for a table's names in the source."""
+    table: str = Field("{table}", min_length=1)
+    """The name of a target's table, written in the same way: ``{database}_{table}``."""
     every: Duration = 60.0
     """Seconds between two merges; 0: as soon as something is staged."""
     tables: dict[str, TargetKeys] = {}
-    """Keys of tables that are made, by the tables' names."""
+    """Names, and keys, of tables that are made, by the tables' names in the source: ``orders``, or ``shop.orders``."""
+
+    @model_validator(mode="after")
+    def _known_places(self) -> PipelineTarget:
+        for text in (self.schema_, self.table):
+            if unknown := [one for one in re.findall(r"\{[^{}]*\}", text) if one not in PLACES]:
+                raise ValueError(f"{text!r}: {unknown[0]} stands for nothing; write {' or '.join(PLACES)}")
+        return self
+
+    def keys_of(self, table: str) -> TargetKeys:
+        """Return what is said of a table of the source, ``database.table``."""
+        return self.tables.get(table) or self.tables.get(table.partition(".")[2]) or TargetKeys()
+
+    def place_of(self, table: str) -> tuple[str, str]:
+        """Return the schema and the name that a table of the source, ``database.table``, has in the target."""
+        database, _, name = table.partition(".")
+        return self.place_in(database, name)
+
+    def place_in(self, database: str, table: str) -> tuple[str, str]:
+        """Return the same of a table whose database and name are given."""
+        schema, name = (_fill_in(text, database, table) for text in (self.schema_, self.table))
+        return schema, self.keys_of(f"{database}.{table}").name or name
+
+    def schemas_of(self, tables: Iterable[str]) -> list[str]:
+        """Return the schemas in which the target has these tables of the source, or may have some."""
+        named = {self.place_of(table)[0] for table in tables}
+        return sorted(named if any(one in self.schema_ for one in PLACES) else {*named, self.schema_})
+
+
+def _fill_in(text: str, database: str, table: str) -> str:
+    return re.sub(r"\{(database|table)\}", lambda found: database if found[1] == "database" else table, text)
 
 
 class Tracker(Strict):
@@ -139,9 +179,16 @@ class Pipeline(Strict):
                 raise ValueError(f"columns: {table!r} is none of the source's tables ({', '.join(self.source.tables)})")
         return self
 
-    def replicates(self, table: str) -> bool:
-        """Return whether a table of the source belongs to the pipeline."""
-        return any(fnmatchcase(table, pattern) for pattern in self.source.tables)
+    def replicates(self, table: str, database: str = "", home: str = "") -> bool:
+        """Return whether a table of the source belongs to the pipeline.
+
+        ``home`` is the database of the source's URL, in which patterns without one look. Without ``database`` the name alone decides.
+        """
+        for pattern in self.source.tables:
+            schema, _, name = pattern.rpartition(".")
+            if fnmatchcase(table, name) and (not database or (fnmatchcase(database, schema) if schema else database == home)):
+                return True
+        return False
 
     def columns_of(self, table: str) -> PipelineColumns:
         """Return what happens to the columns of a table."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Literal
 
 import dialects
 import sql_templates
-from auditor.config import Pipeline, Settings, TargetKeys
+from auditor.config import Pipeline, Settings
 from auditor.connections.writer import open_writer
 from auditor.errors import AuditorError, NoSuchObject
+from auditor.pipeline.binlog.selection import DOTTED
 from auditor.pipeline.binlog.versions import untried
 from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.events import ColumnSchema, TableSchema
-from auditor.pipeline.merge.target_table import examine
+from auditor.pipeline.merge.places import describe_shared, find_alike
+from auditor.pipeline.merge.target_table import examine, folding
+from auditor.sql.merge import is_own_table
 from dialects import Place, Session, Table
 
 LEAST_EXPIRY = 86400
@@ -69,6 +72,7 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
                 found.append(result)
             else:
                 schemas.append(result)
+        found += find_shared(settings, name, [".".join(one) for one in list_tables(session, pipeline)])
     except AuditorError as error:
         found.append(Finding("error", f"source {pipeline.source.connection}", str(error)))
     finally:
@@ -78,14 +82,46 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
     return found
 
 
+def home_of(session: Session) -> str:
+    """Return the database in which names of tables without one are looked up; '' for none. Raises EngineError."""
+    return str(session.query("SELECT DATABASE()")[0][0] or "") if session.dialect.CHANGE_STREAM == "binlog" else ""
+
+
+def list_tables(session: Session, pipeline: Pipeline) -> list[tuple[str, str]]:
+    """Return the databases and names of the pipeline's tables; what has no rows of its own, as a view, is passed by. Raises EngineError."""
+    if session.dialect.CHANGE_STREAM != "binlog":
+        return [(one.schema, one.name) for one in session.dialect.list_tables(session) if not one.is_view and pipeline.replicates(one.name)]
+    home = home_of(session)
+    found = [(str(database), str(name)) for database, name in session.query_listed(_statement(session, "pipeline_tables"))]
+    return sorted((database, name) for database, name in found if pipeline.replicates(name, database, home))
+
+
 def read_schemas(session: Session, pipeline: Pipeline) -> dict[str, TableSchema]:
-    """Return the columns of the pipeline's tables as the source's catalogue has them, by table. Raises EngineError."""
-    names = [one for one in session.dialect.list_tables(session) if not one.is_view and pipeline.replicates(one.name)]
+    """Return the columns of the pipeline's tables as the source's catalogue has them, by ``database.table``. Raises EngineError."""
     found: dict[str, TableSchema] = {}
-    for name in names:
-        for table in session.dialect.describe(session, Place((name.schema, name.name))):
-            found[name.name] = _schema(name.schema, name.name, table)
+    for database, name in list_tables(session, pipeline):
+        for table in session.dialect.describe(session, Place((database, name))):
+            if table.names[-2:] == (database, name):  # and none whose name has letters of other cases
+                found[f"{database}.{name}"] = _schema(database, name, table)
     return found
+
+
+def find_shared(settings: Settings, name: str, tables: Sequence[str]) -> Iterator[Finding]:
+    """Yield which of the source's tables, ``database.table``, would be one table of a target.
+
+    A target is asked only where names differ in the case of their letters alone; one that cannot be reached says so elsewhere.
+    """
+    for target, chosen in settings.pipeline(name).targets.items():
+        found: dict[str, list[str]] = {one: [] for one in tables if is_own_table(chosen.place_of(one)[1])}
+        found |= find_alike(lambda one: one, chosen.place_of, tables)
+        if find_alike(str.lower, chosen.place_of, tables).keys() - found.keys():
+            with suppress(AuditorError), open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
+                found |= find_alike(folding(session), chosen.place_of, tables)
+        told: set[str] = set()
+        for table, others in found.items():
+            if table not in told:
+                told |= {table, *others}
+                yield Finding("error", f"target {target}", describe_shared(target, chosen.place_of, table, others))
 
 
 def _schema(database: str, name: str, table: Table) -> TableSchema:
@@ -122,15 +158,20 @@ def _check_source(session: Session, has_tracker: bool) -> Iterator[tuple[Literal
 
 
 def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[TableSchema | Finding]:
-    schemas = read_schemas(session, pipeline)
+    schemas, home = read_schemas(session, pipeline), home_of(session)
     for pattern in pipeline.source.tables:
-        if not any(fnmatchcase(table, pattern) for table in schemas):
+        alone = pipeline.model_copy(update={"source": pipeline.source.model_copy(update={"tables": (pattern,)})})
+        if not any(alone.replicates(schema.table, schema.database, home) for schema in schemas.values()):
             yield Finding("warning", f"table {pattern}", "the source has no such table; correct source: tables")
     for table, schema in schemas.items():
+        about = f"table {schema.table if schema.database == home else table}"
+        if "." in schema.database:
+            yield Finding("error", about, DOTTED)
+            continue
         try:
-            yield Projection(schema, Rules(pipeline.columns_of(table), salt)).schema
+            yield Projection(schema, Rules(pipeline.columns_of(schema.table), salt)).schema
         except AuditorError as error:
-            yield Finding("error", f"table {table}", str(error))
+            yield Finding("error", about, str(error))
 
 
 def _check_target(settings: Settings, name: str, target: str, schemas: list[TableSchema]) -> list[Finding]:
@@ -140,7 +181,8 @@ def _check_target(settings: Settings, name: str, target: str, schemas: list[Tabl
         with open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
             for schema in schemas:
                 try:
-                    examine(session, chosen.schema_, name, schema, None, chosen.tables.get(schema.table, TargetKeys()))
+                    table = f"{schema.database}.{schema.table}"
+                    examine(session, chosen.place_of(table), name, schema, None, chosen.keys_of(table))
                 except NoSuchObject:  # the schema will be made
                     continue
                 except AuditorError as error:

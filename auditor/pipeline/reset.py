@@ -17,14 +17,15 @@ def forget_positions(settings: Settings, store: Store, name: str, target: str) -
     with open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
         if isinstance(session, Committing):
             for table in parts.list_tables(store, name):
-                commits.forget(session, chosen.schema_, name, table)
+                commits.forget(session, chosen.place_of(table), name, table)
             return
-        positions = Positions(session.dialect, chosen.schema_, name)
-        try:
-            tables = [str(row[0]) for row in session.query(positions.list())]
-        except NoSuchObject:  # nothing was ever merged
-            return
-        with transaction(session):
-            for table in tables:
-                for statement in positions.forget(table):
-                    session.execute(statement)
+        for schema in chosen.schemas_of(parts.list_tables(store, name)):
+            positions = Positions(session.dialect, schema, name)
+            try:
+                tables = [str(row[0]) for row in session.query(positions.list())]
+            except NoSuchObject:  # nothing was ever merged
+                continue
+            with transaction(session):
+                for table in tables:
+                    for statement in positions.forget(table):
+                        session.execute(statement)

@@ -16,14 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import dialects
 from auditor.config import Settings
 from auditor.connections.writer import writing_dialect
-from auditor.errors import AuditorError, PipelineFailed, SourceTaken, StoreError
+from auditor.errors import AuditorError, ConfigError, EngineError, PipelineFailed, SourceTaken, StoreError
 from auditor.pipeline import retention, spark
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.bootstrap.carrier import Carrier
 from auditor.pipeline.bootstrap.source_tables import refreshes_of
 from auditor.pipeline.catalogue import read_values
+from auditor.pipeline.check import find_shared, list_tables
 from auditor.pipeline.client_query import ClientQuery
 from auditor.pipeline.executors import require
 from auditor.pipeline.merge.loader import Loader
@@ -101,6 +103,8 @@ class Run:
             if self.stages:
                 orphans = sweep(root, parts.list_paths(self.store, self.name))
                 log.info("%s: %d files of unfinished batches were removed", self.name, len(orphans), extra={"action": "swept"})
+            if self.stages and self.events is None:
+                self._refuse_shared()
             watch = Watch(self.store, self.settings, self.name) if self.stages else None
             if watch:
                 watching = threading.Thread(target=watch.run, args=(self.stop,), name="watch", daemon=True)
@@ -116,6 +120,15 @@ class Run:
         if self._lost:
             raise self._lost[0]
         log.info("%s: stopped after the batch", self.name, extra={"action": "stopped"})
+
+    def _refuse_shared(self) -> None:
+        """Raise ConfigError if tables of the source would be one table of a target; a source that is not reached is waited for later."""
+        connection = self.settings.connections[self.settings.pipeline(self.name).source.connection]
+        with suppress(EngineError):
+            with closing(dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)) as session:
+                tables = [".".join(one) for one in list_tables(session, self.settings.pipeline(self.name))]
+            if found := [one.sentence for one in find_shared(self.settings, self.name, tables)]:
+                raise ConfigError("; ".join(found))
 
     def _is_ours(self, target: str, held: ExitStack) -> bool:
         """Hold the lease of a target; return False if another process loads it. Raises SourceTaken if this one was to do nothing else."""
@@ -182,7 +195,7 @@ class Run:
         if writing_dialect(chosen.connection, connection).LOADS == "alone":
             return LoaderProcess(str(self.config_file), self.name, target)
         about = (str(self.config_file), chosen.connection, chosen.schema_, str(root))
-        return Loader(Where(self.store, self.name, *about, spark.on_executors(session), target, chosen.tables), target, connection)
+        return Loader(Where(self.store, self.name, *about, spark.on_executors(session), target, chosen), target, connection)
 
     def _keep_running(self, session: SparkSession | None, root: Folder, watch: Watch | None) -> None:
         """Keep the query running, and start it again with growing waits when it failed for a reason that may pass."""

@@ -20,12 +20,11 @@ def find_holds(settings: Settings, store: Store, audit: Audit) -> Mapping[Side, 
     if why := why_not_aligned(audit, settings.pipelines, settings.connections):
         return why
     from auditor.pipeline.stream_hold import StreamHold  # which loads what only pipelines need
-    from dialects.url import parse_url
 
     found: dict[Side, TableHold] = {}
     for side, read in audit.places.items():
         if side != "target":
             [carrier] = find_carriers(read, audit.target, settings.pipelines, settings.connections)
-            database = parse_url(settings.connections[read.connection].url).database
-            found[side] = StreamHold(settings, store, carrier.pipeline, carrier.target, f"{database}.{carrier.table}", carrier.schema)
+            table = f"{carrier.database}.{carrier.table}"
+            found[side] = StreamHold(settings, store, carrier.pipeline, carrier.target, table, carrier.schema)
     return found

@@ -19,10 +19,8 @@ def find_sums(settings: Settings, store: Store, name: str, audit: Audit) -> Live
         return why
     from auditor.pipeline.live_sums import StreamSums  # which loads what only pipelines need
     from auditor.store.live_epochs import EpochSubject
-    from dialects.url import parse_url
 
     [carrier] = find_carriers(audit.sources[0], audit.target, settings.pipelines, settings.connections)
-    database = parse_url(settings.connections[audit.sources[0].connection].url).database
-    subject = EpochSubject(name, carrier.pipeline, carrier.target, f"{database}.{carrier.table}")
+    subject = EpochSubject(name, carrier.pipeline, carrier.target, f"{carrier.database}.{carrier.table}")
     where = audit.where if isinstance(audit.where, str) else ""
     return StreamSums(settings, store, subject, carrier.schema, where)

@@ -68,8 +68,8 @@ def choose_tables(settings: Settings, name: str, table: str | None) -> list[KeyC
         schemas = read_schemas(session, pipeline)
     finally:
         session.close()
-    plain = (table or "*").rpartition(".")[2]
-    chosen = [schema for found, schema in schemas.items() if fnmatchcase(found, plain)]
+    wanted = table or "*"
+    chosen = [schema for found, schema in schemas.items() if fnmatchcase(found if "." in wanted else schema.table, wanted)]
     if not chosen:
         raise ConfigError(f"pipeline {name!r} has no table {table!r}; it has {', '.join(sorted(schemas)) or 'none'}")
     return [KeyColumns(schema) for schema in chosen]

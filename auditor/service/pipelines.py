@@ -201,27 +201,31 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
     They leave out excluded and masked columns, rename the others, and have the pipeline's filter. Raises EngineError.
     """
     pipeline = settings.pipeline(name)
+    connection = settings.connections[pipeline.source.connection]
+    home = dialects.parse_url(connection.url).database
+    places = [(home, table) for table in tables or ()]
     if tables is None:
-        connection = settings.connections[pipeline.source.connection]
         session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
         try:
-            tables = [table for table, schema in checks.read_schemas(session, pipeline).items() if schema.key]
+            places = [(one.database, one.table) for one in checks.read_schemas(session, pipeline).values() if one.key]
         finally:
             session.close()
     audits: dict[str, Any] = {}
-    for table in tables:
+    for database, table in places:
+        read = table if database == home else f"{database}.{table}"
+        about = f"{name}_{table}" if database == home else f"{name}_{database}_{table}"
         rules = pipeline.columns_of(table)
         left_out = [*rules.exclude, *rules.mask]
         for target, chosen in pipeline.targets.items():
-            into: dict[str, Any] = {"connection": chosen.connection, "table": f"{chosen.schema_}.{table}"}
+            into: dict[str, Any] = {"connection": chosen.connection, "table": ".".join(chosen.place_of(f"{database}.{table}"))}
             if rules.rename:
                 into["columns"] = dict(rules.rename)
-            audit: dict[str, Any] = {"source": {"connection": pipeline.source.connection, "table": table}, "target": into}
+            audit: dict[str, Any] = {"source": {"connection": pipeline.source.connection, "table": read}, "target": into}
             if left_out:
                 audit["columns"] = {"exclude": left_out}
             if rules.where is not None:
                 audit["where"] = rules.where
-            audits[f"{name}_{table}" if len(pipeline.targets) == 1 else f"{name}_{table}_{target}"] = audit
+            audits[about if len(pipeline.targets) == 1 else f"{about}_{target}"] = audit
     return audits
 
 

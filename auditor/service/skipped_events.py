@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditor.config import Audit, Settings
+from auditor.config import Audit, Settings, find_carriers
 from auditor.pipeline.poison import log_file, place_of, skipped_line
 from auditor.store import Store, pipelines, table_notes
 
@@ -17,28 +17,17 @@ def notes_on(settings: Settings, store: Store, audit: Audit) -> tuple[str, ...]:
 
 def _carried(settings: Settings, audit: Audit) -> list[tuple[str, str, str]]:
     """Return the pipelines and targets that bring the audit's source, or a shard of it, to its target, with the source's table."""
-    into = audit.target
     return [
-        (name, target, source.table)
+        (found.pipeline, found.target, f"{found.database}.{found.table}")
         for source in audit.sources
-        if source.table and into.table and (table := source.table.rpartition(".")[2])
-        for name, pipeline in settings.pipelines.items()
-        for target, chosen in pipeline.targets.items()
-        if pipeline.replicates(table)
-        and _is_same(settings, source.connection, pipeline.source.connection)
-        and _is_same(settings, into.connection, chosen.connection)
-        and into.table.lower() in (table.lower(), f"{chosen.schema_}.{table}".lower())
+        for found in find_carriers(source, audit.target, settings.pipelines, settings.connections)
     ]
-
-
-def _is_same(settings: Settings, one: str, other: str) -> bool:
-    return one == other or settings.connections[one].database == settings.connections[other].database
 
 
 def _lines(store: Store, name: str, target: str, table: str) -> list[str]:
     found = [f"pipeline {name}: {one}" for one in (pipelines.get_pipeline(store, name).progress or {}).get("notes", [])]
     for note in table_notes.list_notes(store, name):
-        if note.reason and note.target in ("", target) and table in (note.table, note.table.partition(".")[2]):
+        if note.reason and note.target in ("", target) and note.table == table:
             place = place_of(note, log_file(store, name))
             if note.skip:
                 found.append(f"pipeline {name}: {skipped_line(note.events, place)} by {note.skip.by}: {note.skip.reason}")

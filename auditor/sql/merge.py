@@ -19,6 +19,12 @@ CHANGE_COLUMNS: Mapping[str, Kind] = {
 POSITIONS = "auditor_positions"
 """The table of a target that says up to which position it holds each table."""
 
+OWN_TABLES = (POSITIONS, "auditor_live_sums", "auditor_last", "auditor_bounds")
+"""Tables that a pipeline makes for itself in a schema of the target, some of them for a session alone."""
+
+STAGE = "auditor_stage_"
+"""How the names of staging tables begin."""
+
 LONGEST_NAME = 190
 """Characters of a pipeline's or a table's name, where a text in a key has to be bounded."""
 
@@ -36,6 +42,11 @@ class Bound:
     """Of how many columns of the key its lower end consists; 0 for none. The interval begins behind it."""
     high: int
     """The same of its upper end, with which it ends."""
+
+
+def is_own_table(name: str) -> bool:
+    """Return whether a pipeline makes a table of this name for itself, so that none of the source's can have it."""
+    return name.lower() in OWN_TABLES or name.lower().startswith(STAGE)
 
 
 def read_bounds(rows: Iterable[Sequence[Any]]) -> list[Bound]:
@@ -113,7 +124,7 @@ class MergeStatements:
     @property
     def stage(self) -> str:
         """The staging table as SQL text: one for each pipeline and table, in the target's schema unless it belongs to the session."""
-        name = f"auditor_stage_{hashlib.sha256(f'{self.pipeline}/{self.table}'.encode()).hexdigest()[:16]}"
+        name = f"{STAGE}{hashlib.sha256(f'{self.pipeline}/{self.table}'.encode()).hexdigest()[:16]}"
         return self._temporary(name) if self._of_session else self.dialect.table(self.schema, name)
 
     def create_target(self, types: Mapping[str, str], nullable: Collection[str] = (), clauses: Sequence[str] = ()) -> str:

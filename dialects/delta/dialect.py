@@ -35,6 +35,7 @@ class Delta(DuckDB):
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION",)
     READ_CONSISTENCY = "all statements read one version of the table"
     MERGES_RANGES = CHANGES_TABLES = False
+    FOLDS_NAMES = "all"  # as folders are found by their names
     ENFORCES_KEYS = False
 
     UNSUPPORTED_VALUES = {

@@ -108,7 +108,8 @@ pipelines:
     ) -> Loader:
         """A loader of the target."""
         about = (str(self.config_file), "warehouse", self.schema, str(self.root))
-        where = Where(self.store, pipeline, *about, run_here, "wh", keys or {})
+        chosen = self.settings.pipelines[PIPELINE].targets["wh"]
+        where = Where(self.store, pipeline, *about, run_here, "wh", chosen.model_copy(update={"tables": keys}) if keys else chosen)
         loader = Loader(where, "wh", self.settings.connections["warehouse"], step)
         if clock:
             loader.clock = clock
@@ -118,7 +119,7 @@ pipelines:
     def prepare(self, schema: TableSchema, keys: TargetKeys = NO_KEYS) -> TargetTable:
         """What becomes of a table in the target."""
         with open_writer("warehouse", self.settings.connections["warehouse"]) as session:
-            return examine(session, self.schema, PIPELINE, schema, None, keys)[0]
+            return examine(session, (self.schema, schema.table), PIPELINE, schema, None, keys)[0]
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """What the target answers."""

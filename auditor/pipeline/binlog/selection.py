@@ -21,6 +21,9 @@ COPIES = ("gho", "new")
 """Those of them that become the table itself: they have all its rows by then."""
 
 
+DOTTED = "the name of its database has a dot, so that it cannot be told from another table's; leave it out, or rename the database"
+
+
 class Selection:
     """The tables that are read: ``orders``, ``crm_*``, ``billing.invoices``; a name without a database is in ``database``.
 
@@ -45,12 +48,13 @@ class Selection:
             raise ConfigError("no tables are named; write tables: orders, customers or a pattern as crm_*")
 
     def has(self, database: str, table: str) -> bool:
-        """Return whether the table is read."""
+        """Return whether the table is read. Raises ConfigError for a database whose name has a dot."""
         if is_positions(table):
             return False
-        if (database, table) in self._patterns:
-            return True
-        return self._matches(database, table) and self.shadowed(database, table) is None
+        chosen = (database, table) in self._patterns or (self._matches(database, table) and self.shadowed(database, table) is None)
+        if chosen and "." in database:
+            raise ConfigError(f"table {database}.{table}: {DOTTED}")
+        return chosen
 
     def has_database(self, database: str) -> bool:
         """Return whether tables of a database may be read, or those of bootstraps stand there."""

@@ -12,9 +12,12 @@ from dialects import Session
 from dialects.committing import Commit, Committing
 
 
-def read_position(session: Committing, schema: str, pipeline: str, table: str) -> tuple[int, str]:
-    """Return up to which position a target holds a table of the source, and the id of the schema there; (0, '') if nothing."""
-    position, schema_id = session.read_marks((schema, table.partition(".")[2]), mark_names(pipeline, table))
+def read_position(session: Committing, place: tuple[str, str], pipeline: str, table: str) -> tuple[int, str]:
+    """Return up to which position a target holds a table of the source, and the id of the schema there; (0, '') if nothing.
+
+    ``place`` is its schema and name there.
+    """
+    position, schema_id = session.read_marks(place, mark_names(pipeline, table))
     return (position, f"{schema_id:012x}") if position else (0, "")
 
 
@@ -50,7 +53,7 @@ def merge(
 
 
 def pass_by(
-    session: Committing, schema: str, pipeline: str, table: str, before: tuple[int, str], after: tuple[int, str], *, clear: bool
+    session: Committing, place: tuple[str, str], pipeline: str, table: str, before: tuple[int, str], after: tuple[int, str], *, clear: bool
 ) -> bool:
     """Set the position of a table by a commit that changes no row, or with ``clear`` deletes all; False if it is not ``before``.
 
@@ -58,12 +61,12 @@ def pass_by(
     """
     names = mark_names(pipeline, table)
     marks, expected = (dict(zip(names, _numbers(*held), strict=True)) for held in (after, before))
-    return session.mark((schema, table.partition(".")[2]), marks, expected, clear=clear)
+    return session.mark(place, marks, expected, clear=clear)
 
 
-def forget(session: Committing, schema: str, pipeline: str, table: str) -> None:
+def forget(session: Committing, place: tuple[str, str], pipeline: str, table: str) -> None:
     """Let a target forget where it stands in a table's stream, by a commit that changes no row. Raises EngineError."""
-    session.mark((schema, table.partition(".")[2]), dict.fromkeys(mark_names(pipeline, table), 0), {})
+    session.mark(place, dict.fromkeys(mark_names(pipeline, table), 0), {})
 
 
 def _numbers(position: int, schema_id: str) -> tuple[int, int]:

@@ -10,12 +10,11 @@ from auditor.connections.writer import transaction
 from auditor.errors import MergeFailed
 from auditor.pipeline.live.publishing import publish
 from auditor.pipeline.merge import keeping
-from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, read_positions, see
+from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, positions_of, read_positions, see
 from auditor.pipeline.merge.table_changes import changes_columns
 from auditor.pipeline.merge.table_merge import Merged, merge_next
 from auditor.pipeline.merge.target_table import TargetTable
 from auditor.pipeline.s3_folder import folder_at
-from auditor.sql.merge import Positions
 from auditor.store import holds, parts, pipelines
 from auditor.store.holds import Hold, HoldKey
 from dialects import Session
@@ -88,13 +87,13 @@ def merge_through(session: Session, where: Where, table: str, position: int, rea
     if held.position < position:
         sums = keeping.prepare(session, where, table, held, position)
         with transaction(session):
-            positions = Positions(session.dialect, where.schema, where.pipeline)
+            positions = positions_of(session, where, table)
             for statement in positions.lock():
                 session.execute(statement)
             check_unchanged(session, where, table, held)
             for statement in positions.write(table, position, held.schema_id):
                 session.execute(statement)
-            ended = keeping.add(session, where, sums)
+            ended = keeping.add(session, where, table, sums)
         keeping.end(where, ended)
         pipelines.report_merge(where.store, where.pipeline, where.target, table, position=position, state="merged")
     return done

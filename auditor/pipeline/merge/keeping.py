@@ -59,7 +59,7 @@ def prepare(session: Session, where: Where, table: str, held: Held, position: in
     epochs = [one for one in _lasting(where, table) if one.state in ("scanning", "kept") and position > one.position]
     if not epochs:
         return Pending()
-    sums = LiveSums(session.dialect, where.schema)
+    sums = LiveSums(session.dialect, where.place(table)[0])
     try:
         session.query(sums.sizes(epochs[0].id))
     except NoSuchObject:
@@ -112,12 +112,13 @@ def _plan(epoch: LiveEpoch) -> Plan:
     return plan
 
 
-def add(session: Session, where: Where, pending: Pending) -> Mapping[str, str]:
+def add(session: Session, where: Where, table: str, pending: Pending) -> Mapping[str, str]:
     """Add links in the merge's transaction; return why epochs end, by id, for `end` once it is committed.
 
     An epoch whose sums do not end where the link begins lacks what a merge did that did not know of it.
     """
-    sums, ended = LiveSums(session.dialect, where.schema), dict(pending.ended)
+    ended = dict(pending.ended)
+    sums = LiveSums(session.dialect, where.place(table)[0])
     for epoch, link in pending.links:
         try:
             for statement in _statements(session, where, sums, epoch, link):

@@ -40,7 +40,7 @@ def _load(config_file: Path, pipeline: str, target: str, every: float, level: st
     assert settings.store
     with closing(open_store(settings.store.url)) as store:
         root = settings.pipeline(pipeline).staging.path
-        where = Where(store, pipeline, str(config_file), chosen.connection, chosen.schema_, root, _run_here, target, chosen.tables)
+        where = Where(store, pipeline, str(config_file), chosen.connection, chosen.schema_, root, _run_here, target, chosen)
         loader = Loader(where, target, settings.connections[chosen.connection])
         serve(f"loader {target}", lambda stopped, staged, paused: loader.run(every, stopped, staged, paused))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -133,10 +134,12 @@ class Plan:
     def _renames(self, wanted: Mapping[str, str], taken: set[str]) -> list[str]:
         """Return the statements that rename columns; over another name where two exchange theirs."""
         first, second = [], []
-        for number, (old, new) in enumerate(wanted.items()):
+        free = (name for number in itertools.count() if (name := f"auditor_renamed_{number}") not in taken)
+        for old, new in wanted.items():
             if new.lower() in taken:
-                first.append(self._sql.rename(old, f"auditor_renamed_{number}"))
-                second.append(self._sql.rename(f"auditor_renamed_{number}", new))
+                between = next(free)
+                first.append(self._sql.rename(old, between))
+                second.append(self._sql.rename(between, new))
             else:
                 first.append(self._sql.rename(old, new))
         return first + second

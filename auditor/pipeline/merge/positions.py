@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from auditor.config import TargetKeys
+from auditor.config import PipelineTarget, TargetKeys
 from auditor.connections.writer import create_table
 from auditor.errors import MergeFailed, NoSuchObject, PartsGone
 from auditor.model import Part, TableNote
@@ -48,26 +48,49 @@ class Where:
     root: str
     run_tasks: RunTasks
     target: str = ""
-    keys: Mapping[str, TargetKeys] = field(default_factory=dict)
-    """Distribution and sort keys of tables that are made, by the tables' names."""
+    chosen: PipelineTarget | None = None
+    """What the configuration says of it; None for the usual names in ``schema``."""
+
+    def place(self, table: str) -> tuple[str, str]:
+        """Return the schema and the name that a table of the source, ``database.table``, has in the target."""
+        return self.chosen.place_of(table) if self.chosen else (self.schema, table.partition(".")[2])
+
+    def keys(self, table: str) -> TargetKeys:
+        """Return the distribution and sort keys with which a table of the source is made."""
+        return self.chosen.keys_of(table) if self.chosen else TargetKeys()
+
+    def schemas(self, tables: Iterable[str]) -> list[str]:
+        """Return the schemas in which the target has these tables of the source, or may have some; each has positions of its own."""
+        return self.chosen.schemas_of(tables) if self.chosen else [self.schema]
 
 
 def read_positions(session: Session, where: Where) -> dict[str, Held]:
     """Return what the target says that it holds of each table; makes its table of positions and its schema if they are missing."""
+    tables = parts.list_tables(where.store, where.pipeline)
     if isinstance(session, Committing):
-        tables = parts.list_tables(where.store, where.pipeline)
-        found = {table: Held(*commits.read_position(session, where.schema, where.pipeline, table)) for table in tables}
+        found = {table: Held(*commits.read_position(session, where.place(table), where.pipeline, table)) for table in tables}
         return {table: held for table, held in found.items() if held != Held()}
-    positions = Positions(session.dialect, where.schema, where.pipeline)
+    held: dict[str, Held] = {}
+    for schema in where.schemas(tables):
+        held |= _read_schema(session, Positions(session.dialect, schema, where.pipeline))
+    return held
+
+
+def _read_schema(session: Session, positions: Positions) -> dict[str, Held]:
     try:
         return read(session, positions)
     except NoSuchObject:
         try:
             create_table(session, positions.create())
         except NoSuchObject:
-            session.execute(f"CREATE SCHEMA {session.dialect.quote(where.schema)}")
+            session.execute(f"CREATE SCHEMA {session.dialect.quote(positions.schema)}")
             create_table(session, positions.create())
     return read(session, positions)
+
+
+def positions_of(session: Session, where: Where, table: str) -> Positions:
+    """Return the statements about the position of a table, which stands in the table's schema of the target."""
+    return Positions(session.dialect, where.place(table)[0], where.pipeline)
 
 
 def see(where: Where, table: str, held: Held) -> Ahead:
@@ -98,7 +121,7 @@ def _next_position(where: Where, part: Part, after: int) -> int | None:
 
 def check_unchanged(session: Session, where: Where, table: str, held: Held) -> None:
     """Check in a transaction that no other process has merged a table. Raises MergeFailed."""
-    now = read(session, Positions(session.dialect, where.schema, where.pipeline)).get(table, Held())
+    now = read(session, positions_of(session, where, table)).get(table, Held())
     if now != held:
         raise MergeFailed(f"{table}: another process has merged up to {describe(now.position)} meanwhile; it is looked at again")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from auditor.errors import TableShared
 from auditor.pipeline.merge import commits
-from auditor.pipeline.merge.positions import Where
-from auditor.sql.merge import Positions
+from auditor.pipeline.merge.load import settings_of
+from auditor.pipeline.merge.positions import Where, positions_of
 from auditor.store import parts
 from dialects import Session
 from dialects.committing import Committing
@@ -26,13 +26,20 @@ def check_alone(session: Session, where: Where, table: str, what: str, way_on: s
 
 def _others(session: Session, where: Where, table: str) -> list[str]:
     """Return the names of the other pipelines of which the target holds this table, in order."""
-    name = table.partition(".")[2].lower()
+    place = where.place(table)
     if isinstance(session, Committing):
         listed = [one for one in parts.list_pipelines(where.store) if one[0] != where.pipeline]
     else:
-        found = session.query(Positions(session.dialect, where.schema, where.pipeline).list_others())
+        found = session.query(positions_of(session, where, table).list_others())
         listed = [(str(pipeline), str(filled)) for pipeline, filled in found]
-    alike = [(pipeline, filled) for pipeline, filled in listed if filled.partition(".")[2].lower() == name]
+    alike = [(pipeline, filled) for pipeline, filled in listed if _may_fill(where, pipeline, filled, place)]
     if isinstance(session, Committing):
-        alike = [one for one in alike if commits.read_position(session, where.schema, *one)[0]]
+        alike = [one for one in alike if commits.read_position(session, place, *one)[0]]
     return sorted({pipeline for pipeline, _ in alike})
+
+
+def _may_fill(where: Where, pipeline: str, table: str, place: tuple[str, str]) -> bool:
+    """Return whether another pipeline may have a table of its source at a place of this target."""
+    known = settings_of(where.config_file).pipelines.get(pipeline)
+    names = [one.place_of(table)[1] for one in known.targets.values()] if known else [table.partition(".")[2]]
+    return any(name.lower() == place[1].lower() for name in names)

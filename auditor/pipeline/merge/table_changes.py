@@ -11,17 +11,16 @@ from dataclasses import replace
 from typing import Any
 
 from auditor.connections.writer import transaction
-from auditor.errors import SchemaChanged, StatementRefused
+from auditor.errors import SchemaChanged, StatementRefused, TableStopped
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge import keeping
 from auditor.pipeline.merge.column_origins import Op, find_origins
 from auditor.pipeline.merge.migration import Migration, Plan
-from auditor.pipeline.merge.positions import Held, Where, check_unchanged, get_schema, read_positions, see
+from auditor.pipeline.merge.positions import Held, Where, check_unchanged, get_schema, positions_of, read_positions, see
 from auditor.pipeline.merge.sharing import check_alone
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.target_table import find_table, native_types
-from auditor.sql.merge import Positions
 from auditor.sql.table_changes import TableStatements
 from auditor.store import schema_history, table_notes, target_migrations
 from auditor.store.target_migrations import TargetMigration
@@ -37,7 +36,7 @@ def empty(session: Session, where: Where, table: str, held: Held, note: TableNot
 
     Returns what the target holds then.
     """
-    found = find_table(session, where.schema, table.partition(".")[2])
+    found = find_table(session, *where.place(table))
     step("clear")
     now = Held(note.position, held.schema_id)
     sums = keeping.prepare(session, where, table, held, note.position)
@@ -50,7 +49,7 @@ def empty(session: Session, where: Where, table: str, held: Held, note: TableNot
         if found and clears:
             session.execute(TableStatements(session.dialect, found.sql).clear())
             _say(where, table, note, "its rows are gone, as in the source")
-        ended = keeping.add(session, where, sums)
+        ended = keeping.add(session, where, table, sums)
         step("cleared")
     keeping.end(where, ended)
     step("changed")
@@ -77,7 +76,7 @@ def loses_rows(where: Where, table: str, held: Held, note: TableNote) -> bool:
 
 def is_move(note: TableNote) -> bool:
     """Return whether a note says that a table of the pipeline got the name of another one."""
-    return any(op["op"] == "moved" or (op["op"] == "gone" and "to" in op) for op in note.body["ops"])
+    return any(op["op"] == "moved" or (op["op"] == "gone" and "to" in op) for op in note.body.get("ops", ()))
 
 
 def move_tables(session: Session, where: Where, note: TableNote, step: Step) -> dict[str, Held] | None:
@@ -94,7 +93,13 @@ def move_tables(session: Session, where: Where, note: TableNote, step: Step) -> 
             return None
     for name in names:
         check_alone(session, where, name, "the source renamed it", "rename it there, then reset the pipelines and fill their tables anew")
-    there = {name: find_table(session, where.schema, name.partition(".")[2]) for name in names}
+    if far := next((f"{old} to {new}" for new, old in origins.items() if where.place(new)[0] != where.place(old)[0]), ""):
+        raise TableStopped(
+            f"the source renamed {far}, which is in another schema of the target, and a pipeline moves no table there; move it there, then"
+            " reset the pipeline and fill its tables anew"
+        )
+    there = {name: find_table(session, *where.place(name)) for name in names}
+    _check_names_free(where, origins, held, there)
     step("move")
     now = {name: Held(note.position, held[origin].schema_id if origin in held else "") for name, origin in origins.items()}
     now |= {name: Held(note.position) for name in names if name not in origins}
@@ -112,6 +117,18 @@ def move_tables(session: Session, where: Where, note: TableNote, step: Step) -> 
     return now
 
 
+def _check_names_free(where: Where, origins: Mapping[str, str], held: Mapping[str, Held], there: Mapping[str, Table | None]) -> None:
+    """Raise TableStopped if a table would get the name of one that the pipeline did not fill."""
+    moving = {found.sql for old in origins.values() if (found := there[old])}
+    for new, old in origins.items():
+        stale = there[new]
+        if stale and stale.sql not in moving and not held.get(new, Held()).position:
+            raise TableStopped(
+                f"the source renamed {old} to {new}, and the target has a table {stale.sql}, which this pipeline did not fill; rename it"
+                " or drop it there"
+            )
+
+
 def _origins(where: Where, position: int) -> dict[str, str]:
     """Return by name of a table the name that it had before the statement at a position."""
     notes = table_notes.list_notes(where.store, where.pipeline, kind="change", after=position - 1)
@@ -120,15 +137,16 @@ def _origins(where: Where, position: int) -> dict[str, str]:
 
 def _renames(session: Session, where: Where, origins: Mapping[str, str], there: Mapping[str, Table | None]) -> list[str]:
     dialect, first, second = session.dialect, [], []
+    moving = {found.sql for old in origins.values() if (found := there[old])}
     for name in origins:
         stale = there[name]
-        if stale and name not in origins.values():
+        if stale and stale.sql not in moving:
             first.append(TableStatements(dialect, stale.sql).drop_table())
     for number, (new, old) in enumerate(origins.items()):
-        between = f"auditor_moved_{number}"
+        (schema, name), between = where.place(new), f"auditor_moved_{number}"
         if found := there[old]:
             first.append(TableStatements(dialect, found.sql).rename_table(between))
-            second.append(TableStatements(dialect, dialect.table(where.schema, between)).rename_table(new.partition(".")[2]))
+            second.append(TableStatements(dialect, dialect.table(schema, between)).rename_table(name))
     return first + second
 
 
@@ -142,7 +160,7 @@ def migrate(
     if not held.schema_id or (held.schema_id == schema_id and not any(changes_columns(note) for note in changes)):
         return None
     old, new = (get_schema(where, one) for one in (held.schema_id, schema_id))
-    found = find_table(session, where.schema, new.table)
+    found = find_table(session, *where.place(table))
     if found is None or not new.key:
         return None
     about = TargetMigration(where.target, table, held.position, held.schema_id, schema_id, [], [])
@@ -216,7 +234,7 @@ def _apply(session: Session, where: Where, table: str, held: Held, now: Held, ma
                 ) from error
         step("migrated")
         _write(session, where, table, now)
-        ended = keeping.add(session, where, sums)
+        ended = keeping.add(session, where, table, sums)
     keeping.end(where, ended)
     step("changed")
 
@@ -260,7 +278,7 @@ def _catalogue(where: Where, table: str, new: TableSchema) -> Mapping[str, Mappi
 
 
 def _write(session: Session, where: Where, table: str, held: Held) -> None:
-    for statement in Positions(session.dialect, where.schema, where.pipeline).write(table, held.position, held.schema_id):
+    for statement in positions_of(session, where, table).write(table, held.position, held.schema_id):
         session.execute(statement)
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from auditor.config import TargetKeys
 from auditor.connections.writer import transaction
 from auditor.errors import MergeFailed, PartsGone, TableStopped, ValuesChanged
 from auditor.model import Part
@@ -20,13 +19,14 @@ from auditor.pipeline.merge import commits, keeping
 from auditor.pipeline.merge.ahead import Ahead
 from auditor.pipeline.merge.files import folder_of, stored_files
 from auditor.pipeline.merge.load import LoadTask, load_part, load_side_by_side, stage_columns
-from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, see
+from auditor.pipeline.merge.places import check_place
+from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, positions_of, see
 from auditor.pipeline.merge.sharing import check_alone
 from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
 from auditor.pipeline.merge.target_table import TargetTable, prepare
 from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.staged_parts import read_part
-from auditor.sql.merge import Bound, Positions, read_bounds
+from auditor.sql.merge import Bound, read_bounds
 from auditor.store import parts
 from auditor.store.parts import StagedTable
 from dialects import Session
@@ -72,6 +72,7 @@ def merge_next(
     """
     _check_kept(table, held, staged)
     ahead = see(where, table, held)
+    check_place(session, where, table, held, ahead.note is not None and is_move(ahead.note))
     keeping.end(where, keeping.ends_by(where, table, ahead.changes))
     if ahead.note and through is not None and ahead.note.position > through:
         return None
@@ -162,7 +163,7 @@ def _pass(
         check_alone(session, where, table, "the source emptied it, or made it anew", "delete its rows there by hand, and skip this")
     if isinstance(session, Committing):
         after = note.position, held.schema_id
-        if not commits.pass_by(session, where.schema, where.pipeline, table, (held.position, held.schema_id), after, clear=clears):
+        if not commits.pass_by(session, where.place(table), where.pipeline, table, (held.position, held.schema_id), after, clear=clears):
             raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
         return Merged(note.position, 0, note.time, Held(*after))
     moved = move_tables(session, where, note, step) if is_move(note) else empty(session, where, table, held, note, clears, step)
@@ -210,8 +211,7 @@ def _make_ready(
     known = ready.pop(table, None)
     if known is None or known.schema.id != schema_id:
         schema = get_schema(where, schema_id)
-        keys = where.keys.get(schema.table, TargetKeys())
-        known = prepare(session, where.schema, where.pipeline, schema, _earlier(where, held, schema_id), keys)
+        known = prepare(session, where.place(table), where.pipeline, schema, _earlier(where, held, schema_id), where.keys(table))
         step("stage")
         for statement in known.statements.create_stage() if session.dialect.LOADS != "by files" else ():
             session.execute(statement)
@@ -223,7 +223,7 @@ def _merge(
     session: Session, where: Where, table: str, held: Held, target: TargetTable, attempt: str, loaded: int, position: int,
     step: Callable[[str], None], copy: Callable[[], None], sums: keeping.Pending,
 ) -> Mapping[str, str]:  # fmt: skip
-    positions = Positions(session.dialect, where.schema, where.pipeline)
+    positions = positions_of(session, where, table)
     for statement in (*positions.lock(), *target.statements.lock_stage(), *target.statements.remains()):
         session.execute(statement)
     check_unchanged(session, where, table, held)
@@ -235,7 +235,7 @@ def _merge(
     # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
     for statement in (*positions.write(table, position, target.schema.id), *target.statements.merge(attempt, bounds)):
         session.execute(statement)
-    ended = keeping.add(session, where, sums)
+    ended = keeping.add(session, where, table, sums)
     step("merged")
     step("commit")
     return ended

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import string
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from auditor.canonical import holds
@@ -18,6 +19,8 @@ from dialects import Column, Dialect, Kind, Place, Session, Table
 from dialects.committing import Committing
 
 NO_KEYS = TargetKeys()
+
+_SMALL_LETTERS = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +42,9 @@ class TargetTable:
 
 
 def prepare(
-    session: Session, into: str, pipeline: str, schema: TableSchema, earlier: TableSchema | None, keys: TargetKeys = NO_KEYS
+    session: Session, into: tuple[str, str], pipeline: str, schema: TableSchema, earlier: TableSchema | None, keys: TargetKeys = NO_KEYS
 ) -> TargetTable:
-    """Return the table for rows of ``schema`` in the schema ``into`` of a target, which is made if it is missing.
+    """Return the table for rows of ``schema``, whose schema and name in a target are ``into``; it is made if it is missing.
 
     Raises what `examine` raises.
     """
@@ -54,7 +57,7 @@ def prepare(
 
 
 def examine(
-    session: Session, into: str, pipeline: str, schema: TableSchema, earlier: TableSchema | None, keys: TargetKeys = NO_KEYS
+    session: Session, into: tuple[str, str], pipeline: str, schema: TableSchema, earlier: TableSchema | None, keys: TargetKeys = NO_KEYS
 ) -> tuple[TargetTable, str]:
     """Return the table for rows of ``schema``, and the statement that makes it; '' if it is there.
 
@@ -66,11 +69,11 @@ def examine(
     if not schema.key:
         raise NoKey(f"{table} has no primary key, so its rows cannot be merged; add one in the source, or leave the table out")
     natives = native_types(dialect, schema)
-    found = find_table(session, into, schema.table)
+    found = find_table(session, *into)
     if found is None:
         names = {column.name: column.name for column in schema.columns}
         statements = MergeStatements(
-            dialect, into, pipeline, table, dialect.table(into, schema.table), list(names), schema.key, _loose(dialect, schema, names)
+            dialect, into[0], pipeline, table, dialect.table(*into), list(names), schema.key, _loose(dialect, schema, names)
         )
         clauses = table_keys(dialect, table, list(names), {"dist": keys.dist_key, "sort": keys.sort_key})
         made = TargetTable(schema, names, statements, _longest(dialect, natives))
@@ -84,7 +87,7 @@ def examine(
             f"{table} has the key ({wanted}) in the source and ({there}) in {found.sql}; change the target's to the source's"
         )
     loose = _loose(dialect, schema, names)
-    statements = MergeStatements(dialect, into, pipeline, table, found.sql, list(names.values()), key, loose)
+    statements = MergeStatements(dialect, into[0], pipeline, table, found.sql, list(names.values()), key, loose)
     held = {column.name: column.native for column in found.columns if column.name in names.values()}
     return TargetTable(schema, names, statements, _longest(dialect, held)), ""
 
@@ -138,10 +141,21 @@ def native_types(dialect: Dialect, schema: TableSchema) -> dict[str, str]:
 
 
 def find_table(session: Session, into: str, table: str) -> Table | None:
-    """Return a table of a target's schema; None if there is none of that name."""
+    """Return a table of a target's schema; None if there is none of that name, in letters of other cases only where these are the same."""
     found = session.dialect.describe(session, Place((into, table)))
     exact = [one for one in found if one.sql == session.dialect.table(into, table)]
-    return next(iter(exact or found), None)
+    fold = folding(session)
+    alike = [one for one in found if fold(one.names[-1]) == fold(table)]
+    return next(iter(exact or alike), None)
+
+
+def folding(session: Session) -> Callable[[str], str]:
+    """Return a function that makes names of tables equal that the target takes for one."""
+    dialect = session.dialect
+    if dialect.FOLDS_NAMES_IF and not int(session.query(dialect.FOLDS_NAMES_IF)[0][0]):
+        return str
+    folds: Mapping[str, Callable[[str], str]] = {"": str, "A to Z": lambda name: name.translate(_SMALL_LETTERS), "all": str.lower}
+    return folds[dialect.FOLDS_NAMES]
 
 
 def _match(

@@ -1,0 +1,5 @@
+SELECT TABLE_SCHEMA, TABLE_NAME, COUNT(*) OVER ()
+FROM information_schema.TABLES
+WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')
+  AND TABLE_SCHEMA NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')
+ORDER BY TABLE_SCHEMA, TABLE_NAME

@@ -1,0 +1,234 @@
+"""Tables of a source that would be one table of a target are told apart, or refused; and so is what a target cannot name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auditor import config
+from auditor.errors import ConfigError
+from auditor.pipeline import check as checks
+from auditor.pipeline.events import TableSchema
+from auditor.pipeline.run import Run
+from auditor.service.pipelines import propose_audits
+from auditor.store import open_store, pipelines
+from tests.binlog import LiveLog
+from tests.live import Engines, LiveEngine, engine_params
+from tests.pipeline.conftest import COMMITTED, QUICK, TARGETS
+from tests.pipeline.live_road import LiveRoad
+from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline.test_schema_changes import change, comes
+from tests.pipeline_events import batch, table
+
+SOURCES = engine_params("mysql", "mariadb")
+FOLDING = ("duckdb", "delta")
+ORDERS = table(id="bigint", item="varchar(40) null")
+
+
+def named(name: str, database: str = "shop") -> TableSchema:
+    return TableSchema(database, name, ORDERS.columns, ORDERS.key)
+
+
+def rename_by(road: Road, **chosen: Any) -> None:
+    """Let the configuration of the target say this of names."""
+    target = road.settings.pipelines[PIPELINE].targets["wh"]
+    road.settings.pipelines[PIPELINE].targets["wh"] = config.PipelineTarget.model_validate(
+        {"connection": target.connection, "schema": target.schema_, **chosen}
+    )
+
+
+def reports(road: Any) -> dict[str, tuple[str, str]]:
+    return {name: (one.state, one.reason) for name, one in pipelines.list_merges(road.store, PIPELINE)["wh"].items()}
+
+
+@pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
+def test_names_that_differ_in_case_are_two_tables_or_neither_goes_on(road: Road) -> None:
+    road.stage_task(batch(comes(named("orders"), 10, ["1", "small"])), batch(comes(named("Orders"), 11, ["1", "large"])))
+    road.loader().merge_all()
+    if road.dialect.name in FOLDING:
+        sentence = reports(road)["shop.orders"][1]
+        assert (
+            sentence.startswith("shop.orders and shop.Orders would be one table of the target wh, ")
+            and "table: '{database}_{table}'" in sentence
+        )
+        assert {state for state, _ in reports(road).values()} == {"stopped"}
+        rename_by(road, tables={"shop.Orders": {"name": "orders_2"}})
+        road.loader().merge_all()
+        assert road.rows("orders") == [(1, "small")] and road.rows("orders_2") == [(1, "large")]
+    else:
+        assert road.rows("orders") == [(1, "small")] and road.rows("Orders") == [(1, "large")]
+    assert set(reports(road).values()) == {("merged", "")}
+
+
+@pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
+def test_a_table_of_another_database_that_comes_later_stops_alone(road: Road) -> None:
+    road.stage_task(batch(comes(ORDERS, 10, ["1", "first"])))
+    road.loader().merge_all()
+    road.stage_task(batch(comes(ORDERS, 20, ["2", "first"])), batch(comes(named("orders", "billing"), 21, ["1", "second"])))
+    road.loader().merge_all()
+    assert road.rows() == [(1, "first"), (2, "first")]
+    found = reports(road)
+    assert found["shop.orders"] == ("merged", "") and found["billing.orders"][0] == "stopped"
+    assert found["billing.orders"][1].startswith("billing.orders and shop.orders would be one table of the target wh")
+    road.stage_task(batch(change("orders", 30, {"op": "clear"})))
+    rename_by(road, tables={"billing.orders": {"name": "invoices"}})
+    road.loader().merge_all()
+    assert road.rows() == [] and road.rows("invoices") == [(1, "second")]
+    assert set(reports(road).values()) == {("merged", "")}
+
+
+@pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
+def test_names_are_made_of_the_whole_name_in_the_source(road: Road) -> None:
+    rename_by(road, table="{database}_{table}")
+    road.stage_task(batch(comes(ORDERS, 10, ["1", "shop"])), batch(comes(named("orders", "billing"), 11, ["1", "billing"])))
+    road.loader().merge_all()
+    assert road.rows("shop_orders") == [(1, "shop")] and road.rows("billing_orders") == [(1, "billing")]
+    road.stage_task(batch(change("orders", 20, {"op": "clear"}), comes(ORDERS, 30, ["2", "again"])))
+    road.loader().merge_all()
+    assert road.rows("shop_orders") == [(2, "again")] and set(reports(road).values()) == {("merged", "")}
+
+
+@pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
+def test_schemas_are_made_of_the_whole_name_in_the_source(road: Road) -> None:
+    schemas = [f"{road.schema}_{one}" for one in ("shop", "billing")]
+    rename_by(road, schema=f"{road.schema}_{{database}}")
+    road.stage_task(batch(comes(ORDERS, 10, ["1", "shop"])), batch(comes(named("orders", "billing"), 11, ["1", "billing"])))
+    road.loader().merge_all()
+    road.stage_task(batch(comes(ORDERS, 20, ["2", "shop"])))
+    road.loader().merge_all()
+    found = [road.query(f"SELECT item FROM {road.dialect.table(one, 'orders')} ORDER BY id") for one in schemas]
+    try:
+        assert found == [[("shop",), ("shop",)], [("billing",)]] and set(reports(road).values()) == {("merged", "")}
+        if road.dialect.name not in ("delta", "parquet"):
+            assert [road.query(f"SELECT table_name FROM {road.dialect.table(one, 'auditor_positions')}") for one in schemas] == [
+                [("shop.orders",)], [("billing.orders",)]
+            ]  # fmt: skip
+    finally:
+        for one in schemas if road.dialect.name not in ("delta", "parquet") else ():
+            cascade = "" if road.dialect.name == "mysql" else " CASCADE"
+            road.execute(f"DROP SCHEMA IF EXISTS {road.dialect.quote(one)}{cascade}")
+
+
+@pytest.mark.parametrize("engine", [one for one in TARGETS if one.id in QUICK], indirect=True)
+def test_a_table_that_is_renamed_in_case_alone_keeps_its_rows(road: Road) -> None:
+    road.stage_task(batch(comes(ORDERS, 10, ["1", "kept"])))
+    loader = road.loader()
+    loader.merge_all()
+    road.stage_task(
+        batch(change("orders", 20, {"op": "gone", "to": "shop.Orders"})),
+        batch(change("Orders", 20, {"op": "moved", "from": "shop.orders"}), comes(named("Orders"), 30, ["2", "new"])),
+    )
+    for _ in range(2):
+        loader.merge_all()
+    assert road.rows("Orders") == [(1, "kept"), (2, "new")] and set(reports(road).values()) == {("merged", "")}
+
+
+@pytest.mark.parametrize("engine", [one for one in TARGETS if one.id in QUICK], indirect=True)
+def test_a_table_of_the_target_that_the_pipeline_did_not_fill_is_not_dropped_by_a_rename(road: Road) -> None:
+    road.stage_task(batch(comes(ORDERS, 10, ["1", "kept"])))
+    loader = road.loader()
+    loader.merge_all()
+    road.execute(f"CREATE TABLE {road.schema}.later (id bigint PRIMARY KEY)", f"INSERT INTO {road.schema}.later VALUES (7)")
+    road.stage_task(
+        batch(change("orders", 20, {"op": "gone", "to": "shop.later"})),
+        batch(change("later", 20, {"op": "moved", "from": "shop.orders"}), comes(named("later"), 30, ["2", "new"])),
+    )
+    for _ in range(2):
+        loader.merge_all()
+    assert road.rows("later") == [(7,)] and road.rows() == [(1, "kept")]
+    assert "which this pipeline did not fill; rename it or drop it there" in reports(road)["shop.later"][1]
+
+
+@pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
+@pytest.mark.parametrize("name", ["auditor_positions", "auditor_last", "Auditor_Bounds", "auditor_stage_0123"])
+def test_a_table_cannot_have_the_name_of_one_that_the_pipeline_makes_for_itself(road: Road, name: str) -> None:
+    road.stage_task(batch(comes(named(name), 10, ["1", "a"])), batch(comes(ORDERS, 11, ["1", "a"])))
+    road.loader().merge_all()
+    assert road.rows() == [(1, "a")]
+    state, sentence = reports(road)[f"shop.{name}"]
+    assert state == "stopped" and "where the pipeline has a table of its own" in sentence
+    rename_by(road, tables={name: {"name": "own"}})
+    road.loader().merge_all()
+    assert road.rows("own") == [(1, "a")]
+
+
+@contextmanager
+def databases(source: LiveEngine, *names: str) -> Iterator[LiveLog]:
+    log = LiveLog(source.url)
+    log.run(*(text for name in names for text in (f"DROP DATABASE IF EXISTS `{name}`", f"CREATE DATABASE `{name}`")))
+    try:
+        yield log
+    finally:
+        log.run(*(f"DROP DATABASE IF EXISTS `{name}`" for name in names))
+
+
+def settings_of(folder: Path, source: str, into: str, tables: str, more: str = "") -> config.Settings:
+    path = folder / "auditor.yaml"
+    path.write_text(
+        f"""\
+connections:
+  source: {{url: "{source}"}}
+  warehouse: {{url: "{into}", write: {{url: "{into}"}}}}
+audits: {{}}
+pipelines:
+  {PIPELINE}:
+    source: {{connection: source, tables: {tables}}}
+    staging: {{path: "{folder}/staging"}}
+    targets: {{wh: {{connection: warehouse, schema: names{more}}}}}
+"""
+    )
+    return config.load(path)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("into", engine_params("postgres", "duckdb"))
+def test_check_and_start_refuse_tables_that_would_be_one(
+    source: str, into: str, engines: Engines, tmp_path: Path, empty_store: Path
+) -> None:
+    live = engines.live(source)
+    url = f"duckdb:///{tmp_path}/warehouse.duckdb" if into == "duckdb" else engines.live(into).url
+    with databases(live, "names_a", "names_b") as log:
+        log.run(
+            *(f"CREATE TABLE {one} (id int PRIMARY KEY)" for one in ("names_a.t", "names_b.t", "names_b.v", "names_b.V", "names_b.own")),
+            "CREATE VIEW names_b.w AS SELECT * FROM names_b.t",
+            *(["CREATE SEQUENCE names_b.s"] if source == "mariadb" else []),
+        )
+        settings = settings_of(tmp_path, live.url, url, '["names_?.*"]')
+        found = {one.sentence.partition(";")[0] for one in checks.check(settings, PIPELINE, b"salt") if one.about == "target wh"}
+        wanted = {"names_a.t and names_b.t would be one table of the target wh, names.t"}
+        if into in FOLDING:
+            wanted.add("names_b.V and names_b.v would be one table of the target wh, names.V")
+        assert found == wanted
+        with pytest.raises(ConfigError, match=re.escape("names_a.t and names_b.t would be one table of the target wh, names.t")):
+            Run(settings, tmp_path / "auditor.yaml", open_store(f"sqlite:///{empty_store}"), PIPELINE, ["wh"]).run()
+        settings = settings_of(
+            tmp_path, live.url, url, '["names_?.*"]', ", table: '{database}_{table}', tables: {names_b.V: {name: large}}"
+        )
+        assert [one for one in checks.check(settings, PIPELINE, b"salt") if one.severity == "error"] == []
+        audits = {name: (one["source"]["table"], one["target"]["table"]) for name, one in propose_audits(settings, PIPELINE).items()}
+        assert audits["shop_names_a_t"] == ("names_a.t", "names.names_a_t") and audits["shop_names_b_V"] == ("names_b.V", "names.large")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_tables_of_two_databases_arrive_in_schemas_of_their_own(source: str, engines: Engines, tmp_path: Path) -> None:
+    with databases(engines.live(source), "names_a", "names_b") as log:
+        log.run("CREATE TABLE names_a.t (id int PRIMARY KEY)", "CREATE TABLE names_b.t (id int PRIMARY KEY)")
+        road = LiveRoad(tmp_path, engines.live(source), "names_?.*", schema="'{database}'")
+        road.notes = True
+        try:
+            log.run("INSERT INTO names_a.t VALUES (1), (2)", "INSERT INTO names_b.t VALUES (2), (3)", "DELETE FROM names_a.t WHERE id = 2")
+            road.merge()
+            assert road.query("SELECT id FROM names_a.t") == [(1,)]
+            assert road.query("SELECT id FROM names_b.t ORDER BY 1") == [(2,), (3,)]
+            log.run("RENAME TABLE names_a.t TO names_b.u", "INSERT INTO names_b.u VALUES (9)")
+            road.stage()
+            road.loader.merge_all()
+            assert "which is in another schema of the target, and a pipeline moves no table there" in reports(road)["names_b.u"][1]
+            assert road.query("SELECT id FROM names_a.t") == [(1,)]
+        finally:
+            road.close()
