@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,7 @@ from auditor.pipeline import check as checks
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.run import Run
 from auditor.service.pipelines import propose_audits
+from auditor.sql.table_changes import TableStatements
 from auditor.store import open_store, pipelines
 from tests.binlog import LiveLog
 from tests.live import Engines, LiveEngine, engine_params
@@ -155,6 +158,87 @@ def test_a_table_cannot_have_the_name_of_one_that_the_pipeline_makes_for_itself(
     rename_by(road, tables={name: {"name": "own"}})
     road.loader().merge_all()
     assert road.rows("own") == [(1, "a")]
+
+
+def put_away(road: Road, back: bool) -> None:
+    """Rename the table in the target, or rename it back."""
+    old, new = ("away", "orders") if back else ("orders", "away")
+    if road.dialect.name in ("delta", "parquet"):
+        folder = road.folder / "lake" / road.schema
+        (folder / old).rename(folder / new)
+    else:
+        road.execute(TableStatements(road.dialect, road.dialect.table(road.schema, old)).rename_table(new))
+
+
+def drop(road: Road, name: str) -> None:
+    if road.dialect.name in ("delta", "parquet"):
+        shutil.rmtree(road.folder / "lake" / road.schema / name)
+    else:
+        road.execute(f"DROP TABLE {road.dialect.table(road.schema, name)}")
+
+
+@pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
+@pytest.mark.parametrize("again", [False, True], ids=["same session", "new session"])
+def test_a_table_that_was_renamed_or_dropped_by_hand_is_not_made_anew(road: Road, again: bool) -> None:
+    now = itertools.count(0, 100)
+    road.stage_task(batch(comes(ORDERS, 10, ["1", "old"])), batch(comes(named("healthy"), 10, ["1", "a"])))
+    loader = road.loader(clock=lambda: next(now))
+    loader.merge_all()
+    put_away(road, back=False)
+    if again:
+        loader.close()
+        loader = road.loader(clock=lambda: next(now))
+    road.stage_task(batch(comes(ORDERS, 20, ["2", "new"])), batch(comes(named("healthy"), 20, ["2", "a"])))
+    for _ in range(3):
+        loader.merge_all()
+    state, sentence = reports(road)["shop.orders"]
+    assert state == "stopped" and re.match(
+        r"shop.orders: rows of it were merged, and the target has no .*orders.* any more; rename it", sentence
+    )
+    assert reports(road)["shop.healthy"] == ("merged", "") and len(road.rows("healthy")) == 2
+    put_away(road, back=True)
+    loader.merge_all()
+    assert road.rows() == [(1, "old"), (2, "new")] and reports(road)["shop.orders"] == ("merged", "")
+    drop(road, "orders")
+    road.stage_task(batch(comes(ORDERS, 30, ["3", "new"])))
+    for _ in range(3):
+        loader.merge_all()
+    state, sentence = reports(road)["shop.orders"]
+    assert state == "stopped" and "any more; rename it back" in sentence
+    if road.dialect.MERGES_RANGES:
+        made = re.search(
+            r"make it anew \((CREATE TABLE .*)\) and send its rows \(auditor pipeline bootstrap shop --table shop.orders\)", sentence
+        )
+        assert made
+        road.execute(made[1])
+        loader.merge_all()
+        assert road.rows() == [(3, "new")] and reports(road)["shop.orders"] == ("merged", "")
+
+
+@pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
+def test_a_schema_that_was_dropped_by_hand_is_not_filled_with_the_parts_that_are_kept(road: Road) -> None:
+    road.stage_task(batch(comes(ORDERS, 10, ["1", "old"])))
+    road.loader().merge_all()
+    road.loaders.pop().close()
+    if road.dialect.name in ("delta", "parquet"):
+        shutil.rmtree(road.folder / "lake" / road.schema)
+    else:
+        road.execute(f"DROP SCHEMA {road.dialect.quote(road.schema)}{'' if road.dialect.name == 'mysql' else ' CASCADE'}")
+    road.stage_task(batch(comes(ORDERS, 20, ["2", "new"])))
+    road.loader().merge_all()
+    state, sentence = reports(road)["shop.orders"]
+    assert state == "stopped" and "any more; rename it back" in sentence
+
+
+@pytest.mark.parametrize("engine", [one for one in TARGETS if one.id in QUICK], indirect=True)
+def test_a_table_that_the_source_emptied_is_made_anew_where_it_was_dropped(road: Road) -> None:
+    road.stage_task(batch(comes(ORDERS, 10, ["1", "old"])))
+    loader = road.loader()
+    loader.merge_all()
+    drop(road, "orders")
+    road.stage_task(batch(change("orders", 20, {"op": "clear"}), comes(ORDERS, 30, ["2", "new"])))
+    loader.merge_all()
+    assert road.rows() == [(2, "new")] and set(reports(road).values()) == {("merged", "")}
 
 
 @contextmanager

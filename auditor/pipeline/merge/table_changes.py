@@ -38,7 +38,7 @@ def empty(session: Session, where: Where, table: str, held: Held, note: TableNot
     """
     found = find_table(session, *where.place(table))
     step("clear")
-    now = Held(note.position, held.schema_id)
+    now = Held(note.position, held.schema_id if found or not clears else "")  # without rows it may be made anew
     sums = keeping.prepare(session, where, table, held, note.position)
     if loses_rows(where, table, held, note):
         sums = keeping.ended(sums, "the source emptied the table, or made it anew")

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from auditor.connections.writer import transaction
 from auditor.errors import MergeFailed, PartsGone, TableStopped, ValuesChanged
+from auditor.escaping import shell_word
 from auditor.model import Part
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge import commits, keeping
@@ -23,11 +24,11 @@ from auditor.pipeline.merge.places import check_place
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, positions_of, see
 from auditor.pipeline.merge.sharing import check_alone
 from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
-from auditor.pipeline.merge.target_table import TargetTable, prepare
+from auditor.pipeline.merge.target_table import TargetTable, examine
 from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import Bound, read_bounds
-from auditor.store import parts
+from auditor.store import parts, pipelines
 from auditor.store.parts import StagedTable
 from dialects import Session
 from dialects.committing import Committing
@@ -211,12 +212,38 @@ def _make_ready(
     known = ready.pop(table, None)
     if known is None or known.schema.id != schema_id:
         schema = get_schema(where, schema_id)
-        known = prepare(session, where.place(table), where.pipeline, schema, _earlier(where, held, schema_id), where.keys(table))
+        earlier = _earlier(where, held, schema_id)
+        known, statement = examine(session, where.place(table), where.pipeline, schema, earlier, where.keys(table))
+        if statement:
+            _check_new(session, where, table, held, known, statement)
+            _make_table(session, known, statement)
         step("stage")
         for statement in known.statements.create_stage() if session.dialect.LOADS != "by files" else ():
             session.execute(statement)
     ready[table] = known
     return known
+
+
+def _check_new(session: Session, where: Where, table: str, held: Held, target: TargetTable, statement: str) -> None:
+    """Raise TableStopped if the target has had a table that it lacks: made anew, it would have the rows alone that come from now on."""
+    report = pipelines.list_merges(where.store, where.pipeline).get(where.target, {}).get(table)
+    if not held.schema_id and (held.position or not report or not report.events):
+        return
+    again = "reset the pipeline, and copy its tables again"
+    if session.dialect.MERGES_RANGES:
+        send = f"auditor pipeline bootstrap {shell_word(where.pipeline)} --table {shell_word(table)}"
+        again = f"make it anew ({' '.join(statement.split())}) and send its rows ({send})"
+    raise TableStopped(
+        f"{table}: rows of it were merged, and the target has no {target.statements.target} any more; rename it back if it has another name"
+        f" there, or {again}"
+    )
+
+
+def _make_table(session: Session, target: TargetTable, statement: str) -> None:
+    if isinstance(session, Committing):
+        session.make_table(target.statements.target, statement)
+    else:
+        session.execute(statement)
 
 
 def _merge(

@@ -16,7 +16,6 @@ from auditor.sql.merge import MergeStatements
 from auditor.sql.table_changes import TableStatements
 from auditor.sql.table_definition import table_keys
 from dialects import Column, Dialect, Kind, Place, Session, Table
-from dialects.committing import Committing
 
 NO_KEYS = TargetKeys()
 
@@ -39,21 +38,6 @@ class TargetTable:
         """The kinds of the source's columns, by the target's names, in order."""
         kinds = {column.name: source_kind(column) for column in self.schema.columns}
         return {self.names[name]: kind for name, kind in kinds.items() if kind}
-
-
-def prepare(
-    session: Session, into: tuple[str, str], pipeline: str, schema: TableSchema, earlier: TableSchema | None, keys: TargetKeys = NO_KEYS
-) -> TargetTable:
-    """Return the table for rows of ``schema``, whose schema and name in a target are ``into``; it is made if it is missing.
-
-    Raises what `examine` raises.
-    """
-    table, statement = examine(session, into, pipeline, schema, earlier, keys)
-    if statement and isinstance(session, Committing):
-        session.make_table(table.statements.target, statement)
-    elif statement:
-        session.execute(statement)
-    return table
 
 
 def examine(
