@@ -11,7 +11,7 @@ from dataclasses import dataclass
 class Commit:
     """Changes of a table's rows that one commit makes.
 
-    ``changes`` is the name, as SQL text, of a table of the session with one row per key: the column ``auditor_op`` says whether the row of
+    ``changes`` is the name, as SQL text, of a table of the session with one row per key: the column ``operation`` says whether the row of
     this key goes (d) or is as given afterwards (i). ``columns`` and ``key`` are names. ``marks`` are the numbers, of 64 bits, that the
     commit carries by the applications' names; ``expected`` are those that the table must carry before it (0: none).
     """
@@ -22,6 +22,8 @@ class Commit:
     key: Sequence[str]
     marks: Mapping[str, int]
     expected: Mapping[str, int]
+    operation: str = "auditor_op"
+    """None of ``columns``."""
 
 
 class Committing(ABC):

@@ -22,6 +22,11 @@ class MySQLWriting(Writing):
     """Of the session that merges: what is staged by rows is in no binary log, and rights on other tables are not needed."""
     LOCK_POSITIONS = "SELECT position FROM {positions} WHERE pipeline = {pipeline} FOR UPDATE"
     EQUAL_TEXTS_DIFFER = True
+    NAME_LIMIT = (64, "characters")
+    """https://dev.mysql.com/doc/refman/9.4/en/identifier-length.html"""
+    OWN_COLUMNS = frozenset({"db_row_id", "db_trx_id", "db_roll_ptr"})
+    FOLDS_OWN_COLUMNS = True
+    """https://dev.mysql.com/doc/refman/9.4/en/innodb-multi-versioning.html"""
     FOLDS_NAMES = "all"
     FOLDS_NAMES_IF = "SELECT @@lower_case_table_names <> 0"
     """https://dev.mysql.com/doc/refman/9.4/en/identifier-case-sensitivity.html"""

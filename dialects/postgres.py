@@ -12,7 +12,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from dialects import errors, postgres_settings
 from dialects.base import Session
@@ -89,6 +89,10 @@ class Postgres(PostgresHashes):
     TIME_ROUNDING = "half from 2000"
     """AdjustTimestampForTypmod() in timestamp.c rounds the microseconds since 2000-01-01; a half goes away from zero."""
 
+    NAME_LIMIT: ClassVar[tuple[int, Literal["bytes", "characters"]] | None] = (63, "bytes")
+    """Longer names are cut. https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-IDENTIFIERS"""
+    OWN_COLUMNS: ClassVar[frozenset[str]] = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
+    """https://www.postgresql.org/docs/current/ddl-system-columns.html"""
     LOADS: ClassVar[Loads] = "side by side"
     MERGES_RANGES: ClassVar[bool] = True
     CHANGES_TABLES: ClassVar[bool] = True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from dialects import redshift_copy
 from dialects.kinds import Kind
@@ -20,6 +20,9 @@ from dialects.writing import LineFormat, Loads, StoredFile, Writing
 class RedshiftWriting(Writing):
     """The part of Redshift's dialect that is about writing."""
 
+    NAME_LIMIT: ClassVar[tuple[int, Literal["bytes", "characters"]] | None] = (127, "bytes")
+    """https://docs.aws.amazon.com/redshift/latest/dg/r_names.html"""
+    OWN_COLUMNS: ClassVar[frozenset[str]] = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid", "oid"})
     LOADS: ClassVar[Loads] = "by files"
     MERGES_RANGES: ClassVar[bool] = False
     CHANGES_TABLES: ClassVar[bool] = False

@@ -75,6 +75,8 @@ class LineFormat:
 class Writing:
     """The part of a dialect that is about writing."""
 
+    name: ClassVar[str]
+
     LINES: ClassVar[LineFormat | None] = None
     """The lines in which whole tables are loaded; None for an engine that a bootstrap cannot write."""
 
@@ -170,6 +172,15 @@ class Writing:
     QUALIFIES_TEMPORARY: ClassVar[bool] = False
     """Whether a temporary table is in a schema, so that one without a name of it needs a current one."""
 
+    NAME_LIMIT: ClassVar[tuple[int, Literal["bytes", "characters"]] | None] = None
+    """How long the names of tables and columns may be; None where nothing bounds them."""
+
+    OWN_COLUMNS: ClassVar[frozenset[str]] = frozenset()
+    """Names that no column can have, because each table has columns by these names; in small letters where their case matters not."""
+
+    FOLDS_OWN_COLUMNS: ClassVar[bool] = False
+    """Whether it does not."""
+
     FOLDS_NAMES: ClassVar[Literal["", "A to Z", "all"]] = ""
     """Of which letters the case makes no difference in quoted names of tables and schemas."""
 
@@ -188,6 +199,14 @@ class Writing:
     def write_url(self, url: Url) -> Url:
         """Return the URL with which a session may write."""
         return url
+
+    def refuse_name(self, name: str, of: Literal["table", "column"]) -> str:
+        """Return why no table, or column, can have a name, behind which that is written; '' if one can."""
+        if self.NAME_LIMIT and (size := len(name.encode() if self.NAME_LIMIT[1] == "bytes" else name)) > self.NAME_LIMIT[0]:
+            return f"has {size} {self.NAME_LIMIT[1]}, and names of {self.name} have {self.NAME_LIMIT[0]} at most"
+        if of == "column" and (name.lower() if self.FOLDS_OWN_COLUMNS else name) in self.OWN_COLUMNS:
+            return f"is that of a column which each table of {self.name} has already"
+        return ""
 
     def written_time(self, text: str) -> str:
         """Return how a literal writes a date or timestamp given as canonical text. Raises LookupError, with why, if none does."""

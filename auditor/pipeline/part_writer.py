@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +24,7 @@ from auditor.model import Part
 from auditor.pipeline.event_count import Tally
 from auditor.pipeline.events import ARROW_SCHEMA
 from auditor.pipeline.s3_folder import Folder, S3Folder
-from auditor.pipeline.staged_parts import ENDING, FOLDER_MODE, ROWS_PER_GROUP, UNFINISHED, make_folder
+from auditor.pipeline.staged_parts import ENDING, FOLDER_MODE, ROWS_PER_GROUP, UNFINISHED, folder_name, make_folder
 
 CONSTANT_COLUMNS = ["kind", "database", "table", "schema_id"]
 """Columns with few values, which take next to no room in a part."""
@@ -176,7 +175,7 @@ class _UnfinishedPart:
     def __init__(self, root: Folder, table: str, schema_id: str, first: int) -> None:
         self.schema_id = schema_id
         self._root, self._table, self._first = root, table, first
-        self._path = Path(quote(table, safe="."), f"{first:019d}{ENDING}")
+        self._path = Path(folder_name(table), f"{first:019d}{ENDING}")
         self._last, self.tally = first, Tally()
         self._unfinished: Path | None = None
         with self._failures():

@@ -6,10 +6,12 @@ writes the same file again. It is written under another name, and takes its plac
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import IO
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +24,9 @@ from auditor.pipeline.s3_folder import Folder, S3Folder
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
 ENDING, UNFINISHED = ".parquet", ".unfinished"
+
+LONGEST_FOLDER = 120
+"""Characters of a folder's name, of which file systems take 255 bytes."""
 
 ROWS_PER_GROUP = 65_536
 """Rows of a row group, which a reader holds in memory."""
@@ -55,6 +60,14 @@ def read_part(root: Folder, part: Part, after: int) -> Iterator[pa.RecordBatch]:
         raise StagingFailed(f"the part {root}/{part.path} is missing; check that this process reaches the staging's folder") from error
     except (pa.ArrowException, OSError) as error:
         raise StagingFailed(f"the part {root}/{part.path} cannot be read: {error}") from error
+
+
+def folder_name(table: str) -> str:
+    """Return the name of the folder of a table's files; a long one is cut, and told apart by a hash behind a + that no other name has."""
+    name = quote(table, safe=".")
+    if len(name) <= LONGEST_FOLDER:
+        return name
+    return f"{name[: LONGEST_FOLDER - 20]}+{hashlib.sha256(table.encode()).hexdigest()[:16]}"
 
 
 def sweep(root: Folder, listed: Iterable[str]) -> list[str]:

@@ -12,9 +12,12 @@ from auditor.sql.user_sql import checked
 from dialects import Dialect, Kind
 
 CHANGE_COLUMNS: Mapping[str, Kind] = {
-    "auditor_attempt": Kind("text"), "auditor_position": Kind("integer"), "auditor_row": Kind("integer"), "auditor_op": Kind("text"),
+    "attempt": Kind("text"), "position": Kind("integer"), "row": Kind("integer"), "op": Kind("text"),
 }  # fmt: skip
-"""The columns of a staging table before those of the target."""
+"""The columns of a staging table before those of the target, behind a prefix."""
+
+PREFIX = "auditor_"
+"""How the names begin that templates give to columns of their own; another prefix takes its place where a table's column begins so."""
 
 POSITIONS = "auditor_positions"
 """The table of a target that says up to which position it holds each table."""
@@ -122,6 +125,18 @@ class MergeStatements:
     loose: Sequence[str] = ()
 
     @property
+    def prefix(self) -> str:
+        """How the names of columns begin that are not the table's: as no column of the table does."""
+        taken = [name.casefold() for name in self.columns]
+        prefixes = (PREFIX, *(f"{PREFIX[:-1]}{number}_" for number in range(1, len(taken) + 1)))  # of which each name rules out one
+        return next(prefix for prefix in prefixes if not any(name.startswith(prefix) for name in taken))
+
+    @property
+    def change_columns(self) -> dict[str, Kind]:
+        """The columns of the staging table before those of the target."""
+        return {f"{self.prefix}{name}": kind for name, kind in CHANGE_COLUMNS.items()}
+
+    @property
     def stage(self) -> str:
         """The staging table as SQL text: one for each pipeline and table, in the target's schema unless it belongs to the session."""
         name = f"{STAGE}{hashlib.sha256(f'{self.pipeline}/{self.table}'.encode()).hexdigest()[:16]}"
@@ -222,7 +237,8 @@ class MergeStatements:
         """Return the conditions that a key lies on one side of an end of so many columns; ``at_end``: whether a key that equals it does."""
         if not width:
             return []
-        place = f"auditor_position = {bound.position} AND auditor_row = {bound.row} AND auditor_op = '{op}'"
+        own = self.prefix
+        place = f"{own}position = {bound.position} AND {own}row = {bound.row} AND {own}op = '{op}'"
         pairs = []
         for name in self.key[:width]:
             quoted = self.dialect.quote(name)
@@ -265,9 +281,9 @@ class MergeStatements:
         return between.join(self.dialect.quote(name) for name in names)
 
     def _fill(self, template: str, **fragments: str) -> str:
-        return _fill(self.dialect, template, fragments)
+        return _fill(self.dialect, template, fragments, prefix=self.prefix)
 
 
-def _fill(dialect: Dialect, template: str, *fragments: Mapping[str, str]) -> str:
+def _fill(dialect: Dialect, template: str, *fragments: Mapping[str, str], prefix: str = PREFIX) -> str:
     every = {name: text for some in fragments for name, text in some.items()}
-    return checked(sql_templates.fill(dialect.template(template), every), dialect)
+    return checked(sql_templates.fill(dialect.template(template).replace(PREFIX, prefix), every), dialect)

@@ -83,9 +83,9 @@ def _merge(table: DeltaTable, changes: pa.Table, commit: Commit) -> None:
                 target_alias="merged",
                 commit_properties=_properties(commit.marks),
             )
-            .when_matched_delete("changed.auditor_op = 'd'")
+            .when_matched_delete(f"changed.{quoted(commit.operation)} = 'd'")
             .when_matched_update(values)
-            .when_not_matched_insert(values, "changed.auditor_op = 'i'")
+            .when_not_matched_insert(values, f"changed.{quoted(commit.operation)} = 'i'")
             .execute()
         )
         if done["num_source_rows"] != changes.num_rows:

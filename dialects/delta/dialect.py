@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dialects import errors
 from dialects.base import Session
@@ -36,6 +36,7 @@ class Delta(DuckDB):
     READ_CONSISTENCY = "all statements read one version of the table"
     MERGES_RANGES = CHANGES_TABLES = False
     FOLDS_NAMES = "all"  # as folders are found by their names
+    NAME_LIMIT = (255, "bytes")  # of a file's name
     ENFORCES_KEYS = False
 
     UNSUPPORTED_VALUES = {
@@ -56,6 +57,11 @@ class Delta(DuckDB):
 
     def is_local(self, url: Url) -> bool:
         return find_root(url).is_local
+
+    def refuse_name(self, name: str, of: Literal["table", "column"]) -> str:
+        if of == "table" and (name in (".", "..") or any(one in name for one in r"/\%?#")):  # which a URL reads otherwise
+            return "cannot be that of a folder which each reader of Delta finds"
+        return super().refuse_name(name, of)
 
     def verifies_server(self, url: Url) -> bool:
         return endpoint_of(url).startswith("https:")

@@ -244,9 +244,9 @@ class PointedSession(DeltaSession):
     def _merged(self, name: str, table: PointedTable, commit: Commit) -> Pointer:
         """Write the files that have changed rows anew, with the new rows, and return the pointer that lists them."""
         pointer, quote = table.pointer, self.dialect.quote
-        view.refuse_taken_names(name, pointer.columns, (*view.PLACES, view.OPERATION))
+        view.refuse_taken_names(name, pointer.columns, view.PLACES)
         key = ", ".join(map(quote, commit.key))
-        counts = f"COUNT(*), COUNT(DISTINCT ({key})), COUNT(*) FILTER (auditor_op = 'i')"
+        counts = f"COUNT(*), COUNT(DISTINCT ({key})), COUNT(*) FILTER ({quote(commit.operation)} = 'i')"
         [(rows, keys, new)] = self._query_here(f"SELECT {counts} FROM {commit.changes}")
         if rows != keys:
             raise errors.StatementRefused(f"{name}: {rows} changes of {keys} keys cannot be merged; each key must have one")
@@ -267,7 +267,7 @@ class PointedSession(DeltaSession):
         values = ", ".join(f"CAST({sides[one]}.{quote(one)} AS {native}) AS {quote(one)}" for one, native in pointer.columns.items())
         sql = (
             f"WITH old AS ({old}) SELECT {whole} FROM old f ANTI JOIN {commit.changes} c ON {same} UNION ALL"
-            f" SELECT {values} FROM {commit.changes} c LEFT JOIN old f ON {same} WHERE c.auditor_op = 'i'"
+            f" SELECT {values} FROM {commit.changes} c LEFT JOIN old f ON {same} WHERE c.{quote(commit.operation)} = 'i'"
             f" ORDER BY {key}"
         )
         with self._translated():

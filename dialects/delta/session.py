@@ -127,9 +127,9 @@ class DeltaSession(DuckDBSession, Committing):
             return commits.mark(lambda: self.open_version(name), name, marks, expected, clear)
 
     def make_table(self, table: str, statement: str) -> None:
-        schema = table.rpartition(".")[0] if table.endswith('"') and '"."' in table else ""
+        schema, _, _ = table.rpartition('"."')
         if schema:
-            super().execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            super().execute(f'CREATE SCHEMA IF NOT EXISTS {schema}"')
         super().execute(statement)
         columns = self.arrow(f"SELECT * FROM {table} LIMIT 0").schema
         super().execute(f"DROP TABLE {table}")
@@ -138,8 +138,7 @@ class DeltaSession(DuckDBSession, Committing):
 
     def commit(self, commit: Commit) -> bool:
         with self._writing(self.name_of(commit.table)) as name:
-            view.refuse_taken_names(name, commit.columns, (view.OPERATION,))
-            columns = ", ".join(self.dialect.quote(one) for one in ("auditor_op", *commit.columns))
+            columns = ", ".join(self.dialect.quote(one) for one in (commit.operation, *commit.columns))
             changes = self.arrow(f"SELECT {columns} FROM {commit.changes}")
             return commits.commit_changes(lambda: self.open_version(name), name, changes, commit)
 

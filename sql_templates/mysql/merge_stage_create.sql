@@ -11,6 +11,6 @@ SELECT
   NULL AS auditor_row,
   NULL AS auditor_op,
   ${columns}
-FROM (SELECT 1 AS one) AS nothing
+FROM (SELECT 1 AS auditor_one) AS nothing
 LEFT JOIN ${target} ON 1 = 0
 WHERE 1 = 0

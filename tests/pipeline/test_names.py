@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import dialects
 from auditor import config
 from auditor.errors import ConfigError
 from auditor.pipeline import check as checks
@@ -26,7 +27,7 @@ from tests.pipeline.conftest import COMMITTED, QUICK, TARGETS
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline.test_schema_changes import change, comes
-from tests.pipeline_events import batch, table
+from tests.pipeline_events import announce, batch, delete, refresh, table, update
 
 SOURCES = engine_params("mysql", "mariadb")
 FOLDING = ("duckdb", "delta")
@@ -239,6 +240,148 @@ def test_a_table_that_the_source_emptied_is_made_anew_where_it_was_dropped(road:
     road.stage_task(batch(change("orders", 20, {"op": "clear"}), comes(ORDERS, 30, ["2", "new"])))
     loader.merge_all()
     assert road.rows() == [(2, "new")] and set(reports(road).values()) == {("merged", "")}
+
+
+OWN = ("auditor_op", "AUDITOR_ROW", "auditor_position", "auditor_attempt", "auditor_rank", "auditor_last", "auditor_bounds",
+       "auditor_one", "auditor1_op", "one", "nothing", "merged", "changed", "ranked", "stage", "last",
+       "auditor_created_by", "position", "pipeline",
+       "rowid", "file", "select", "a b", "a.b", "a/b", "quo'te", 'quo"te', "back`tick", "per%cent", "%s", "{x}", "名前")  # fmt: skip
+"""Names of columns that statements of a pipeline use for something else, or that have to be quoted."""
+
+
+@pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
+def test_no_name_of_a_column_means_something_else(road: Road) -> None:
+    chosen = [one for one in OWN if one.isidentifier() or road.dialect.name != "redshift"]  # whose stand-in reads no others in COPY
+    wide = table("wide", ("id", "auditor_op"), **{"id": "bigint", **dict.fromkeys(chosen, "varchar(40)")})
+    old, new, other = (["1", *(f"{text}{number}" for number in range(len(chosen)))] for text in ("old", "new", "other"))
+    new[1], other[0] = old[1], "2"
+    road.stage_task(batch(comes(wide, 10, old, other)))
+    loader = road.loader()
+    assert loader.merge_all() == 2
+    road.stage_task(batch(announce(wide, 20), update(wide, 20, (old, new)), delete(wide, 21, other)))
+    if road.dialect.MERGES_RANGES:
+        road.stage_task(batch(announce(wide, 30), refresh(wide, 30, new, bounds=([None] * len(new), [None] * len(new)))))
+    loader.merge_all()
+    assert reports(road)["shop.wide"] == ("merged", "") and [list(map(str, row)) for row in road.rows("wide")] == [new]
+
+
+@pytest.mark.parametrize("engine", TARGETS, indirect=True)
+def test_columns_that_each_table_has_already_are_refused_until_they_are_renamed(road: Road) -> None:
+    taken = {"mysql": ["DB_ROW_ID", "db_trx_id"], "duckdb": []}.get(road.dialect.name, ["xmin", "ctid", "tableoid", "cmax"])
+    for number, name in enumerate(taken):
+        road.stage_task(batch(comes(table(f"t{number}", id="bigint", **{name: "varchar(9)"}), 10, ["1", "a"])))
+        road.loader().merge_all()
+        state, sentence = reports(road)[f"shop.t{number}"]
+        said = f"shop.t{number}: the column's name {name} is that of a column which each table of {road.dialect.name} has already"
+        assert (
+            state == "stopped"
+            and sentence == f"{said}; give it another one by columns: {{t{number}: {{rename: {{{name}: ANOTHER}}}}}}, or exclude it"
+        )
+
+
+@pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
+def test_names_that_are_too_long_are_refused_and_the_longest_are_not_cut(road: Road) -> None:
+    limit, unit = road.dialect.NAME_LIMIT or (300, "bytes")
+    longest = "t" * (limit - 1)
+    bounded = road.dialect.NAME_LIMIT is not None
+    if road.dialect.name != "redshift":  # whose stand-in is PostgreSQL, which cuts them earlier
+        road.stage_task(batch(comes(named(f"{longest}a"), 10, ["1", "a"])), batch(comes(named(f"{longest}b"), 10, ["1", "b"])))
+    road.stage_task(batch(comes(named(f"{longest}bc"), 10, ["1", "c"])))
+    road.loader().merge_all()
+    if road.dialect.name != "redshift":
+        assert [road.rows(f"{longest}{one}") for one in "ab"] == [[(1, "a")], [(1, "b")]]
+    state, sentence = reports(road)[f"shop.{longest}bc"]
+    assert state == ("stopped" if bounded else "merged")
+    assert sentence.startswith(f"shop.{longest}bc: the name {longest}bc has {limit + 1} {unit}, and names of" if bounded else "")
+    if bounded:
+        rename_by(road, tables={f"{longest}bc": {"name": "shorter"}})
+        road.loader().merge_all()
+        assert road.rows("shorter") == [(1, "c")]
+    if bounded and road.dialect.name != "delta":
+        columns = table("long_column", id="bigint", **{f"{longest}{one}": "varchar(9)" for one in ("a", "b", "bc")})
+        road.stage_task(batch(comes(columns, 20, ["1", "a", "b", "c"])))
+        road.loader().merge_all()
+        assert reports(road)["shop.long_column"][1].startswith(f"shop.long_column: the column's name {longest}bc has {limit + 1} {unit}")
+
+
+NAMES = ("or.ders", "a/b", "..", "quo'te", 'quo"te', "back`tick", "sp ace", "per%cent", "per%2Fcent", "what?", "sha#rp", "a\\b", "{table}",
+         "名" * 40, "名" * 39 + "前", "ß" * 64, "select", "_under", "a:b", "a+b")  # fmt: skip
+"""Names of tables in a source. A file system takes the longest only where they are shortened."""
+
+
+@pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
+def test_a_table_arrives_whatever_its_name(road: Road) -> None:
+    names = [name for name in NAMES if road.dialect.name != "redshift" or len(name.encode()) < 64]  # what its stand-in does not cut
+    road.stage_task(*(batch(comes(named(name), 10 + number, [str(number), name])) for number, name in enumerate(names)))
+    road.loader().merge_all()
+    refused = [name for name in names if road.dialect.refuse_name(name, "table")]
+    assert {
+        name: report for name, report in reports(road).items() if report != ("merged", "") and name.removeprefix("shop.") not in refused
+    } == {}
+    assert all(
+        report[0] == "stopped" and "give it another one by" in report[1] for name, report in reports(road).items() if name[5:] in refused
+    )
+    unnamed = {"postgres": NAMES[13:16], "delta": ("a/b", "..", "per%cent", "per%2Fcent", "what?", "sha#rp", "a\\b")}
+    assert refused == [name for name in names if name in unnamed.get(road.dialect.name, ())]
+    for number, name in enumerate(names):
+        assert name in refused or road.rows(name) == [(number, name)]
+    road.stage_task(*(batch(change(name, 100 + number, {"op": "clear"})) for number, name in enumerate(names)))
+    road.loader().merge_all()
+    assert [name for name in names if name not in refused and road.rows(name)] == []
+
+
+@pytest.mark.parametrize("source", engine_params("mariadb"))
+def test_a_sequence_is_passed_by(source: str, engines: Engines, tmp_path: Path) -> None:
+    with databases(engines.live(source), "names_a") as log:
+        road = LiveRoad(tmp_path, engines.live(source), "names_a.*")
+        road.notes = True
+        try:
+            log.run("CREATE SEQUENCE names_a.s CACHE 2", "CREATE TABLE names_a.t (id int PRIMARY KEY)")
+            log.run(*("INSERT INTO names_a.t VALUES (nextval(names_a.s))",) * 5, "ALTER SEQUENCE names_a.s RESTART 50")
+            log.run("INSERT INTO names_a.t VALUES (nextval(names_a.s))", "DROP SEQUENCE names_a.s")
+            road.merge()
+            assert road.query("SELECT id FROM shop.t ORDER BY 1") == [(1,), (2,), (3,), (4,), (5,), (50,)]
+            assert set(pipelines.list_merges(road.store, PIPELINE)["wh"]) == {"names_a.t"}
+        finally:
+            road.close()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_tables_of_any_name_arrive_from_a_log(source: str, engines: Engines, tmp_path: Path) -> None:
+    with databases(engines.live(source), "names_a") as log:
+        road = LiveRoad(tmp_path, engines.live(source), "names_a.*")
+        road.notes = True
+        written = {name: f"names_a.`{name.replace('`', '``')}`" for name in NAMES}
+        try:
+            for number, one in enumerate(written.values()):
+                log.run(
+                    f"CREATE TABLE {one} (id int PRIMARY KEY)",
+                    f"INSERT INTO {one} VALUES ({number}), (1000)",
+                    f"DELETE FROM {one} WHERE id = 1000",
+                )
+            road.merge()
+            duckdb = dialects.get("duckdb")
+            assert [road.query(f"SELECT id FROM {duckdb.table('shop', name)}") for name in NAMES] == [[(one,)] for one in range(len(NAMES))]
+            log.run(*(f"TRUNCATE TABLE {one}" for one in written.values()))
+            road.merge()
+            assert [name for name in NAMES if road.query(f"SELECT id FROM {duckdb.table('shop', name)}")] == []
+        finally:
+            road.close()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_check_says_what_a_target_cannot_name(source: str, engines: Engines, tmp_path: Path) -> None:
+    live, long = engines.live(source), "長" * 22
+    with databases(live, "names_a") as log:
+        log.run("CREATE TABLE names_a.t (id int PRIMARY KEY, xmin int)", f"CREATE TABLE names_a.`{long}` (id int PRIMARY KEY)")
+        log.run("CREATE TABLE names_a.own (auditor_op int PRIMARY KEY, auditor_row int)")
+        url = engines.live("postgres").url
+        settings = settings_of(tmp_path, live.url, url, '["names_a.*"]')
+        found = [one.sentence for one in checks.check(settings, PIPELINE, b"salt") if one.severity == "error"]
+        assert [one.partition(";")[0] for one in found] == [
+            "names_a.t: the column's name xmin is that of a column which each table of postgres has already",
+            f"names_a.{long}: the name {long} has 66 bytes, and names of postgres have 63 at most",
+        ]
 
 
 @contextmanager

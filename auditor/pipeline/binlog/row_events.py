@@ -157,9 +157,10 @@ class RowEvents:
             tracked = self._tracked.table(name, self._tracked.version(name, stamp.position))
         return known_table(described, self._mariadb, self._source, stamp.place, tracked, like)
 
-    def _new_buffer(self, described: bytes, stamp: Stamp) -> RowBuffer | _Refused:
+    def _new_buffer(self, described: bytes, stamp: Stamp) -> RowBuffer | _Refused | None:
         try:
-            return RowBuffer(*self._known(described, stamp), self._project)
+            table, decode = self._known(described, stamp)
+            return None if table.is_sequence else RowBuffer(table, decode, self._project)
         except (LogRefused, struct.error, IndexError, ValueError) as error:
             if self.notes is None:
                 raise

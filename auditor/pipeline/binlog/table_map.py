@@ -25,6 +25,11 @@ HIDDEN_TYPES: Mapping[str, int] = {"uuid": 16, "inet4": 4, "inet6": 16}
 """Types of MariaDB that the log describes as BINARY, with their bytes.
 https://mariadb.com/kb/en/uuid-data-type/ https://mariadb.com/kb/en/inet6/"""
 
+SEQUENCE_COLUMNS = (
+    "next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment", "cache_size", "cycle_option", "cycle_count",
+)  # fmt: skip
+"""The columns of a sequence, which MariaDB logs as a table. https://mariadb.com/kb/en/sequence-overview/"""
+
 GEOMETRY_NAMES = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection")
 
 
@@ -74,6 +79,11 @@ class TableMap:
     def name(self) -> str:
         """Database and table, for messages."""
         return f"{self.database}.{self.table}"
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether it is a sequence, whose only row says which numbers were taken."""
+        return not self.key and tuple(column.name for column in self.columns) == SEQUENCE_COLUMNS
 
     @cached_property
     def schema(self) -> TableSchema:

@@ -46,7 +46,9 @@ def merge(
     try:
         step("merged")
         step("commit")
-        return session.commit(Commit(statements.target, statements.last, statements.columns, statements.key, marks, expected))
+        return session.commit(
+            Commit(statements.target, statements.last, statements.columns, statements.key, marks, expected, f"{statements.prefix}op")
+        )
     finally:
         for statement in statements.clear():
             session.execute(statement)

@@ -21,7 +21,6 @@ from auditor.pipeline.merge.staged_rows import staged_rows
 from auditor.pipeline.merge.target_table import TargetTable
 from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.staged_parts import read_part
-from auditor.sql.merge import CHANGE_COLUMNS
 from dialects import Dialect, Kind, Session
 
 
@@ -84,12 +83,12 @@ def read_changes(task: LoadTask, dialect: Dialect) -> Iterator[pa.Table]:
     """Yield the changes of a part as rows of the staging table. Raises AuditorError."""
     table = task.table
     for found in read_part(folder_at(task.root), task.part, task.after):
-        yield staged_rows(_chosen(found, task), table.schema, table.names, dialect, task.attempt, table.longest)
+        yield staged_rows(_chosen(found, task), table.schema, table.names, dialect, task.attempt, table.longest, table.statements.prefix)
 
 
 def stage_columns(task: LoadTask) -> dict[str, Kind]:
     """Return the columns of the staging table with the kinds of their texts."""
-    return {**CHANGE_COLUMNS, **task.table.columns}
+    return {**task.table.statements.change_columns, **task.table.columns}
 
 
 def _chosen(events: pa.RecordBatch, task: LoadTask) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from auditor.errors import ValueRefused
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.kinds import source_kind
-from auditor.sql.merge import CHANGE_COLUMNS
+from auditor.sql.merge import CHANGE_COLUMNS, PREFIX
 from dialects import Dialect, Kind
 
 NO_DATE = r"^0000|^\d+-00|^\d+-\d+-00"
@@ -23,14 +23,21 @@ NO_TIME_OF_DAY = r"^-|^(2[5-9]|[3-9]\d|\d{3,}):|^24:.*[1-9]"
 
 
 def staged_rows(
-    events: pa.RecordBatch, schema: TableSchema, names: Mapping[str, str], dialect: Dialect, attempt: str, longest: Mapping[str, int]
+    events: pa.RecordBatch,
+    schema: TableSchema,
+    names: Mapping[str, str],
+    dialect: Dialect,
+    attempt: str,
+    longest: Mapping[str, int],
+    prefix: str = PREFIX,
 ) -> pa.Table:
     """Return the changes of a batch of events of one schema, as texts in the columns of a staging table.
 
     An update inserts its row after, and deletes its key before if that is another; a change's place in the stream is its event's, an
     insertion after the deletion of the same event. Bounds become two rows, their lower key (l) and
     their upper one (h). ``names`` are the target's names of the columns, ``longest`` the bytes of the longest
-    value that some of its columns hold, by these names. Raises ValueRefused for a value that the target cannot hold.
+    value that some of its columns hold, by these names; the names of the other columns begin with ``prefix``. Raises ValueRefused for a
+    value that the target cannot hold.
     """
     kinds = events["kind"]
     updates, bounds = pc.equal(kinds, "update"), pc.equal(kinds, "bounds")
@@ -39,11 +46,11 @@ def staged_rows(
     comes = pc.is_in(kinds, pa.array(["insert", "update", "refresh"]))
     moves = pc.and_(updates, _differ([before[index] for index in key], [after[index] for index in key]))
     goes = pc.or_(pc.is_in(kinds, pa.array(["delete", "absent"])), moves)
-    gone = _side(events, schema, before, goes, "d", attempt, only=key)
-    new = _side(events, schema, after, comes, "i", attempt, only=range(len(schema.columns)))
-    low, high = (_side(events, schema, image, bounds, op, attempt, only=key) for image, op in ((before, "l"), (after, "h")))
+    gone = _side(events, schema, before, goes, "d", attempt, prefix, only=key)
+    new = _side(events, schema, after, comes, "i", attempt, prefix, only=range(len(schema.columns)))
+    low, high = (_side(events, schema, image, bounds, op, attempt, prefix, only=key) for image, op in ((before, "l"), (after, "h")))
     changes = pa.concat_tables([gone, new, low, high])
-    columns = {name: changes[name] for name in CHANGE_COLUMNS}
+    columns = {name: changes[name] for name in (f"{prefix}{one}" for one in CHANGE_COLUMNS)}
     for column in schema.columns:
         kind = source_kind(column)
         assert kind is not None
@@ -70,15 +77,22 @@ def _differ(one: Sequence[pa.Array], other: Sequence[pa.Array]) -> pa.Array:
 
 
 def _side(
-    events: pa.RecordBatch, schema: TableSchema, columns: Sequence[pa.Array], chosen: pa.Array, op: str, attempt: str, only: Sequence[int]
+    events: pa.RecordBatch,
+    schema: TableSchema,
+    columns: Sequence[pa.Array],
+    chosen: pa.Array,
+    op: str,
+    attempt: str,
+    prefix: str,
+    only: Sequence[int],
 ) -> pa.Table:
     count = pc.sum(chosen).as_py() or 0
     rows = pc.add(pc.multiply(events["row"].filter(chosen), 2), 1 if op == "i" else 0)
     changes = {
-        "auditor_attempt": pa.array([attempt] * count, pa.string()),
-        "auditor_position": events["position"].filter(chosen).cast(pa.string()),
-        "auditor_row": rows.cast(pa.string()),
-        "auditor_op": pa.array([op] * count, pa.string()),
+        f"{prefix}attempt": pa.array([attempt] * count, pa.string()),
+        f"{prefix}position": events["position"].filter(chosen).cast(pa.string()),
+        f"{prefix}row": rows.cast(pa.string()),
+        f"{prefix}op": pa.array([op] * count, pa.string()),
     }
     texts = [column.filter(chosen) if index in only else pa.nulls(count, pa.string()) for index, column in enumerate(columns)]
     return pa.table({**changes, **{column.name: text for column, text in zip(schema.columns, texts, strict=True)}})

@@ -52,6 +52,7 @@ def examine(
     dialect, table = session.dialect, f"{schema.database}.{schema.table}"
     if not schema.key:
         raise NoKey(f"{table} has no primary key, so its rows cannot be merged; add one in the source, or leave the table out")
+    _check_names(dialect, schema, into)
     natives = native_types(dialect, schema)
     found = find_table(session, *into)
     if found is None:
@@ -74,6 +75,19 @@ def examine(
     statements = MergeStatements(dialect, into[0], pipeline, table, found.sql, list(names.values()), key, loose)
     held = {column.name: column.native for column in found.columns if column.name in names.values()}
     return TargetTable(schema, names, statements, _longest(dialect, held)), ""
+
+
+def _check_names(dialect: Dialect, schema: TableSchema, into: tuple[str, str]) -> None:
+    """Raise ColumnRefused if the target can have no schema, table or column of a name."""
+    table = f"{schema.database}.{schema.table}"
+    ways = zip(into, ("a schema of another name", f"tables: {{{table}: {{name: ANOTHER}}}} of the target"), strict=True)
+    for name, way in ways:
+        if why := dialect.refuse_name(name, "table"):
+            raise ColumnRefused(f"{table}: the name {name} {why}; give it another one by {way}")
+    for column in schema.columns:
+        if why := dialect.refuse_name(column.name, "column"):
+            renamed = f"columns: {{{schema.table}: {{rename: {{{column.name}: ANOTHER}}}}}}"
+            raise ColumnRefused(f"{table}: the column's name {column.name} {why}; give it another one by {renamed}, or exclude it")
 
 
 def _loose(dialect: Dialect, schema: TableSchema, names: Mapping[str, str]) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 from auditor.config import Settings
 from auditor.errors import ConfigError, SegmentFailed
@@ -18,6 +17,7 @@ from auditor.pipeline.segments.checking import check_files, list_findings
 from auditor.pipeline.segments.registering import Registration, by_position, register_of, registrations_of
 from auditor.pipeline.segments.sides import Side, find_file, side_of
 from auditor.pipeline.segments.verifying import check_segment
+from auditor.pipeline.staged_parts import folder_name
 from auditor.store import Store, pipelines, segment_register, segments
 from auditor.store.segment_register import FIRST
 
@@ -143,7 +143,7 @@ class _Mending:
         """Write a copy of a segment into the bad side's folder, under a new name, and verify it. Raises SegmentFailed."""
         settings = self.bad.pipeline.segment
         assert settings
-        path = f"{quote(one.table, safe='.')}/{one.first:019d}-{one.first_row}.{uuid.uuid4().hex[:8]}.{settings.format}"
+        path = f"{folder_name(one.table)}/{one.first:019d}-{one.first_row}.{uuid.uuid4().hex[:8]}.{settings.format}"
         copied = replace(one, path=path)
         self.bad.folder.write(path, settings.format, self.good.folder.read(one.path).to_batches())
         if wrong := check_segment(self.bad.folder, copied):

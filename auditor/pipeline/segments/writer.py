@@ -7,7 +7,6 @@ import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +21,7 @@ from auditor.pipeline.segments.cut import Numbers, Open, Rule, find_ends, find_t
 from auditor.pipeline.segments.event_text import VERSION, event_texts, text_bytes
 from auditor.pipeline.segments.files import Folder, Format
 from auditor.pipeline.segments.registering import Registration
-from auditor.pipeline.staged_parts import read_part
+from auditor.pipeline.staged_parts import folder_name, read_part
 from auditor.store import Store, parts, pipelines, segments
 from auditor.store.segments import Cut
 
@@ -173,7 +172,7 @@ class SegmentWriter:
     def _join(self, table: str, first: Place, last: Place) -> Segment:
         """Write the file of a segment, and return it with its digest."""
         found = self._list(table, first[0] - 1, last[0])
-        path = f"{quote(table, safe='.')}/{first[0]:019d}-{first[1]}.{self.format}"
+        path = f"{folder_name(table)}/{first[0]:019d}-{first[1]}.{self.format}"
         read = _Digested()
         self.folder.write(path, self.format, read.passed(_events(self.root, found, first, _next(last))))
         sha256 = read.hash.hexdigest()

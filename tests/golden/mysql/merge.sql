@@ -33,7 +33,7 @@ SELECT
   `id`,
   `name`,
   `price`
-FROM (SELECT 1 AS one) AS nothing
+FROM (SELECT 1 AS auditor_one) AS nothing
 LEFT JOIN `dwh`.`orders` ON 1 = 0
 WHERE 1 = 0;
 SELECT position FROM `dwh`.`auditor_positions` WHERE pipeline = 'shop' FOR UPDATE;
