@@ -85,6 +85,11 @@ def test_a_table_through_its_life(line: Line) -> None:
     assert line.both("moving_on")[0] == line.both("moving_on")[1] and len(line.both("moving_on")[0]) == 2
     line.run("DROP TABLE moving", "CREATE TABLE moving (id int PRIMARY KEY, y date)", "INSERT INTO moving VALUES (7, '2026-01-02')")
     assert line.both()[0] == line.both()[1] and len(line.both()[0]) == 1
+    line.run(
+        "DROP TABLE moving", "CREATE TABLE moving (k varchar(9), l int, PRIMARY KEY (k, l))", "INSERT INTO moving VALUES ('a', 1), ('a', 2)"
+    )
+    line.run("UPDATE moving SET l = 3 WHERE l = 1")
+    assert line.both()[0] == line.both()[1] == [("a", 2), ("a", 3)]
     assert {one.state for one in target_migrations.list_migrations(line.road.store, PIPELINE)} == {"applied"}
 
 

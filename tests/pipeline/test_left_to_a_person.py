@@ -75,3 +75,15 @@ def test_rows_that_come_anew_by_ranges_stop_a_table(road: Road) -> None:
     road.stage_task(batch(announce(ORDERS, 20) + refresh(ORDERS, 20, ["1", "anew", None], bounds=([None] * 3, [None] * 3))))
     assert "its rows come anew through the stream, range by range, and " in stop(road, loader)
     assert [row[1] for row in road.rows()] == ["pen", None]
+
+
+def test_an_empty_table_that_has_another_key_is_made_anew_by_the_printed_statements(road: Road) -> None:
+    loader = begin(road)
+    new = table("orders", ("k", "id"), k="bigint", item="int", id="varchar(20)")
+    road.stage_task(batch(change("orders", 20, {"op": "gone"}, {"op": "create", "sure": True}), comes(new, 30, ["3", "7", "x"])))
+    loader.merge_all()
+    reason = report(road).reason
+    assert reason.startswith(f"shop.orders has changed, and a pipeline changes no tables of {road.dialect.name}; run there: DROP TABLE ")
+    road.execute(*reason.partition("run there: ")[2].split("; "))
+    loader.merge_all()
+    assert report(road).state == "merged" and road.rows() == [(3, 7, "x")]

@@ -234,8 +234,33 @@ def test_another_key_is_refused(road: Road) -> None:
     new = TableSchema("shop", "orders", ORDERS.columns, ("id", "item"))
     road.stage_task(batch(comes(new, 30, ["3", "x", None])))
     loader.merge_all()
-    assert report(road).reason.startswith("shop.orders has the key (id, item) and had (id); run there")
+    assert report(road).reason.startswith("shop.orders has the key (id, item) and had (id); run there: CREATE TABLE ")
     assert len(road.rows()) == 2
+    road.execute("UPDATE {} SET item = 'none' WHERE item IS NULL".format(road.dialect.table(road.schema, "orders")))
+    road.execute(*report(road).reason.partition("run there: ")[2].split("; "))
+    loader.merge_all()
+    assert report(road).state == "merged" and len(road.rows()) == 3
+
+
+def test_another_key_of_columns_that_the_target_lacks_asks_for_a_copy(road: Road) -> None:
+    loader = begin(road)
+    road.stage_task(batch(comes(table("orders", ("k",), k="bigint", item="varchar(40) null"), 30, ["3", "x"])))
+    loader.merge_all()
+    assert report(road).reason == (
+        "shop.orders has the key (k) and had (id), and other columns; reset the pipeline, drop the table there, and copy the table again"
+    )
+
+
+@pytest.mark.parametrize("ops", [("gone", "create"), ("clear",)])
+def test_a_table_that_the_source_made_again_with_another_key_is_made_anew(road: Road, ops: tuple[str, ...]) -> None:
+    loader = begin(road)
+    new = table("orders", ("k", "id"), k="bigint", item="int", id="varchar(20)")
+    road.stage_task(batch(change("orders", 20, *({"op": op, "sure": True} for op in ops)), comes(new, 30, ["3", "7", "x"])))
+    loader.merge_all()
+    assert report(road).state == "merged" and road.rows() == [(3, 7, "x")]
+    road.stage_task(batch(announce(new, 40), update(new, 40, (["3", "7", "x"], ["3", "8", "x"]))))
+    loader.merge_all()
+    assert road.rows() == [(3, 8, "x")]
 
 
 def test_an_error_at_each_step_leaves_all_or_nothing(road: Road) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +47,8 @@ class Plan:
     catalogue: Mapping[str, Mapping[str, Any]]
     """What the source's catalogue says that rows which were there have in new columns, by name; for those of which no statement says it."""
     is_empty: bool
+    create: Callable[[str], str]
+    """Returns the statement that makes a table for the new schema's rows, of this name in the target's schema."""
 
     def make(self) -> Migration:
         """Return the migration. Steps that somebody did by hand are left out.
@@ -54,7 +56,9 @@ class Plan:
         Raises SchemaChanged, with the statement to run by hand, for a change after which the target's rows would not be the source's.
         """
         found = Migration(said=list(self.origins.said))
-        self._check_key()
+        if self._has_another_key():
+            found.statements = self._made_anew()
+            return found
         there = {column.name.lower(): column for column in self.table.columns}
         kept, fresh = self._sort(there)
         gone = self._dropped(there, kept)
@@ -77,16 +81,31 @@ class Plan:
     def _name(self) -> str:
         return f"{self.new.database}.{self.new.table}"
 
-    def _check_key(self) -> None:
+    def _has_another_key(self) -> bool:
         before = {self.origins.old.get(name) for name in self.new.key}
-        if before == set(self.old.key):
-            return
-        there, wanted = {name.lower() for name in self.table.primary_key}, {name.lower() for name in self.new.key}
-        if there != wanted:
-            raise SchemaChanged(
-                f"{self._name} has the key ({', '.join(self.new.key)}) and had ({', '.join(self.old.key)}); run there, with the name of its"
-                f" constraint: ALTER TABLE {self.table.sql} DROP CONSTRAINT ..., ADD PRIMARY KEY ({', '.join(self.new.key)})"
-            )
+        there, wanted = ({name.lower() for name in key} for key in (self.table.primary_key, self.new.key))
+        return before != set(self.old.key) and there != wanted
+
+    def _made_anew(self) -> list[str]:
+        """Return the statements that make an empty table anew, with the new key.
+
+        Raises SchemaChanged if it has rows, with statements that keep them where the columns are the same.
+        """
+        name = self.table.names[-1]
+        if self.is_empty:
+            return [self._sql.drop_table(), self.create(name)]
+        about = f"{self._name} has the key ({', '.join(self.new.key)}) and had ({', '.join(self.old.key)})"
+        if {column.name.lower() for column in self.new.columns} != {column.name.lower() for column in self.table.columns}:
+            raise SchemaChanged(f"{about}, and other columns; reset the pipeline, drop the table there, and copy the table again")
+        other, names = f"{name}_auditor", ", ".join(self.dialect.quote(column.name) for column in self.new.columns)
+        copy = TableStatements(self.dialect, self.dialect.table(self.table.names[-2], other))
+        statements = (
+            " ".join(self.create(other).split()),
+            f"INSERT INTO {copy.table} ({names}) SELECT {names} FROM {self.table.sql}",
+            self._sql.drop_table(),
+            copy.rename_table(name),
+        )
+        raise SchemaChanged(f"{about}; run there: {'; '.join(statements)}")
 
     def _sort(self, there: Mapping[str, Column]) -> tuple[list[tuple[ColumnSchema, Column]], list[ColumnSchema]]:
         """Return the new schema's columns that the target has, with these, and those that it lacks."""

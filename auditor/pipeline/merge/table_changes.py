@@ -20,7 +20,7 @@ from auditor.pipeline.merge.migration import Migration, Plan
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, get_schema, positions_of, read_positions, see
 from auditor.pipeline.merge.sharing import check_alone
 from auditor.pipeline.merge.staged_rows import plain_message
-from auditor.pipeline.merge.target_table import find_table, native_types
+from auditor.pipeline.merge.target_table import find_table, make_statement, native_types
 from auditor.sql.table_changes import TableStatements
 from auditor.store import schema_history, table_notes, target_migrations
 from auditor.store.target_migrations import TargetMigration
@@ -204,7 +204,11 @@ def _plan(session: Session, where: Where, found: Table, old: TableSchema, new: T
     origins = find_origins(old, new, [ops for note in changes for ops in _statements(where, table, note)])
     is_empty = not session.query(TableStatements(session.dialect, found.sql).any_row())
     natives = native_types(session.dialect, new)
-    return Plan(session.dialect, found, old, new, natives, origins, _catalogue(where, table, new), is_empty).make()
+
+    def create(name: str) -> str:
+        return make_statement(session.dialect, (where.place(table)[0], name), where.pipeline, new, where.keys(table))[1]
+
+    return Plan(session.dialect, found, old, new, natives, origins, _catalogue(where, table, new), is_empty, create).make()
 
 
 def _check_changes(session: Session, table: str, old: TableSchema, made: Migration) -> None:

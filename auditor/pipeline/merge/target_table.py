@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from auditor.canonical import holds
 from auditor.config import TargetKeys
@@ -56,13 +56,8 @@ def examine(
     natives = native_types(dialect, schema)
     found = find_table(session, *into)
     if found is None:
-        names = {column.name: column.name for column in schema.columns}
-        statements = MergeStatements(
-            dialect, into[0], pipeline, table, dialect.table(*into), list(names), schema.key, _loose(dialect, schema, names)
-        )
-        clauses = table_keys(dialect, table, list(names), {"dist": keys.dist_key, "sort": keys.sort_key})
-        made = TargetTable(schema, names, statements, _longest(dialect, natives))
-        return made, statements.create_target(natives, [column.name for column in schema.columns if column.nullable], clauses)
+        made, statement = make_statement(dialect, into, pipeline, schema, keys)
+        return replace(made, longest=_longest(dialect, natives)), statement
     _check_storage(session, table, found)
     names = _match(dialect, table, found, schema, natives, earlier)
     key = [names[name] for name in schema.key]
@@ -75,6 +70,19 @@ def examine(
     statements = MergeStatements(dialect, into[0], pipeline, table, found.sql, list(names.values()), key, loose)
     held = {column.name: column.native for column in found.columns if column.name in names.values()}
     return TargetTable(schema, names, statements, _longest(dialect, held)), ""
+
+
+def make_statement(
+    dialect: Dialect, into: tuple[str, str], pipeline: str, schema: TableSchema, keys: TargetKeys = NO_KEYS
+) -> tuple[TargetTable, str]:
+    """Return a table of these names for rows of ``schema``, and the statement that makes it. Raises ColumnRefused and ConfigError."""
+    table, names = f"{schema.database}.{schema.table}", {column.name: column.name for column in schema.columns}
+    statements = MergeStatements(
+        dialect, into[0], pipeline, table, dialect.table(*into), list(names), schema.key, _loose(dialect, schema, names)
+    )
+    clauses = table_keys(dialect, table, list(names), {"dist": keys.dist_key, "sort": keys.sort_key})
+    nullable = [column.name for column in schema.columns if column.nullable]
+    return TargetTable(schema, names, statements), statements.create_target(native_types(dialect, schema), nullable, clauses)
 
 
 def _check_names(dialect: Dialect, schema: TableSchema, into: tuple[str, str]) -> None:
