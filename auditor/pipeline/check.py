@@ -92,8 +92,19 @@ def list_tables(session: Session, pipeline: Pipeline) -> list[tuple[str, str]]:
     if session.dialect.CHANGE_STREAM != "binlog":
         return [(one.schema, one.name) for one in session.dialect.list_tables(session) if not one.is_view and pipeline.replicates(one.name)]
     home = home_of(session)
-    found = [(str(database), str(name)) for database, name in session.query_listed(_statement(session, "pipeline_tables"))]
+    found = [(str(database), str(name)) for database, name, _ in session.query_listed(_statement(session, "pipeline_tables"))]
     return sorted((database, name) for database, name in found if pipeline.replicates(name, database, home))
+
+
+def _versioned(session: Session) -> set[str]:
+    """Return the system-versioned tables of the server, as ``database.table``."""
+    if session.dialect.CHANGE_STREAM != "binlog":
+        return set()
+    return {
+        f"{database}.{name}"
+        for database, name, is_versioned in session.query_listed(_statement(session, "pipeline_tables"))
+        if is_versioned
+    }
 
 
 def read_schemas(session: Session, pipeline: Pipeline) -> dict[str, TableSchema]:
@@ -158,7 +169,7 @@ def _check_source(session: Session, has_tracker: bool) -> Iterator[tuple[Literal
 
 
 def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[TableSchema | Finding]:
-    schemas, home = read_schemas(session, pipeline), home_of(session)
+    schemas, home, versioned = read_schemas(session, pipeline), home_of(session), _versioned(session)
     for pattern in pipeline.source.tables:
         alone = pipeline.model_copy(update={"source": pipeline.source.model_copy(update={"tables": (pattern,)})})
         if not any(alone.replicates(schema.table, schema.database, home) for schema in schemas.values()):
@@ -168,6 +179,8 @@ def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[
         if "." in schema.database:
             yield Finding("error", about, DOTTED)
             continue
+        if table in versioned:
+            yield Finding("warning", about, "it is system-versioned: the rows that a SELECT shows are carried, and none of its history")
         try:
             yield Projection(schema, Rules(pipeline.columns_of(schema.table), salt)).schema
         except AuditorError as error:

@@ -39,6 +39,7 @@ class RowBuffer:
         self.table = table
         self.decode = decode
         self._project = project
+        self._width = len(table.places)
         self.rows = 0
         self.bytes = 0
         self.is_announced = False
@@ -117,7 +118,7 @@ class RowBuffer:
         if isinstance(texts, pa.ChunkedArray):
             raise LogRefused(f"a row of {self.table.name} is larger than 2 GiB as text; leave the table out")
         offsets = np.zeros(len(present) + 1, dtype=np.int32)
-        np.cumsum(present * len(self.table.columns), out=offsets[1:])
+        np.cumsum(present * self._width, out=offsets[1:])
         mask = None if present.all() else pa.array(~present)
         return pa.ListArray.from_arrays(pa.array(offsets), texts, type=_LIST, mask=mask)
 
@@ -129,6 +130,32 @@ class RowBuffer:
             pa.array(self._times[:1], ARROW_SCHEMA.field("time").type), pa.nulls(1, _LIST), pa.array([[table.schema.to_json()]], _LIST),
         ]  # fmt: skip
         return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+
+
+FOREVER = ("2038-01-19 03:14:07.999999", "2106-02-07 06:28:15.999999")
+"""The end of a period that has not ended, up to MariaDB 11.4 and since. https://mariadb.com/kb/en/timestamp/"""
+
+
+class CurrentRows(RowBuffer):
+    """Rows of a system-versioned table that are valid, as a SELECT shows them; those of its history are passed by."""
+
+    def take(self, kind: EventKind, event: bytes, at: int, stop: int) -> list[tuple[EventKind, int]]:
+        """Decode the rows of an event, and append those that are or were valid; return what happens to them, in order, and to how many."""
+        images: list[tuple[str | None, ...]] = []
+        self.decode(event, at, stop, images.append, images.append)
+        shown, ends = self.table.places, self.table.ends
+        assert ends is not None
+        found: list[tuple[EventKind, int]] = []
+        for pair in zip(images[::2], images[1::2], strict=True) if kind == "update" else ((image, image) for image in images):
+            before, after = (image if image[ends] in FOREVER else None for image in pair)
+            if kind != "insert" and before:
+                self.before.extend(before[number] for number in shown)
+            if kind != "delete" and after:
+                self.after.extend(after[number] for number in shown)
+            happens: EventKind = kind if kind != "update" or (before and after) else "delete" if before else "insert"
+            if before or after:
+                found.append((happens, 1))
+        return found
 
 
 def _constant(text: str, count: int) -> pa.Array:

@@ -75,6 +75,15 @@ class Source:
         with closing(self.connect()) as connection:
             return dict(query(connection, f"SELECT column_name, data_type FROM information_schema.columns WHERE {wanted}"))
 
+    def computed_columns(self, database: str, table: str) -> dict[str, str]:
+        """Return what computes each of a table's columns that it has now, by name; '' for those with values of their own."""
+        literal = MySQL().string_literal
+        wanted = f"table_schema = {literal(database)} AND table_name = {literal(table)}"
+        sql = f"SELECT column_name, COALESCE(generation_expression, '') FROM information_schema.columns WHERE {wanted}"
+        with closing(self.connect()) as connection:
+            found = query(connection, sql)
+        return {str(name): value.decode() if isinstance(value, bytes) else str(value) for name, value in found}
+
 
 @dataclass(frozen=True, slots=True)
 class LogStatus:

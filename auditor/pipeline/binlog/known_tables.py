@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from auditor.errors import AuditorError, LogRefused
+from auditor.pipeline.binlog import column_types as types
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.row_decoder import Decoder, make_decoder
@@ -11,6 +14,9 @@ from auditor.pipeline.binlog.tracked_columns import MINIMAL_WAYS, TrackedTable, 
 
 MAX_TABLES = 2_000
 """Table maps that are remembered, with their decoders, from one range to the next."""
+
+HIDDEN_PERIOD, PERIOD_DIGITS = ("row_start", "row_end"), 6
+"""The columns that a system-versioned table has where its definition names none, and the digits of their seconds."""
 
 _decoders: dict[tuple[bytes, bool, Source, TrackedTable | None], tuple[TableMap, Decoder]] = {}
 """Tables and their decoders by table map, whether MariaDB wrote it, source, and what a tracker knows of them. A worker of Spark keeps them
@@ -29,6 +35,8 @@ def known_table(
     if known is None:
         try:
             table = _described(parse_table_map(described, mariadb), mariadb, source, tracked, like)
+            if mariadb and like is None:
+                table = _with_period(table, source)
         except LogRefused as error:
             raise LogRefused(f"{place}: {error}") from error
         try:
@@ -39,6 +47,23 @@ def known_table(
             _decoders.clear()
         _decoders[described, mariadb, source, tracked] = known
     return known
+
+
+def _with_period(table: TableMap, source: Source) -> TableMap:
+    """Return the table, with the columns of its period if it is system-versioned: its key then ends with that which ends the period.
+
+    https://mariadb.com/kb/en/system-versioned-tables/
+    """
+    ends = table.key[-1] if table.key else 0
+    if not table.key or table.columns[ends].type != types.TIMESTAMP2 or table.columns[ends].meta != PERIOD_DIGITS:
+        return table
+    computed = source.computed_columns(table.database, table.table)
+    if computed.get(table.columns[ends].name) == "ROW END":
+        return replace(table, ends=ends)
+    last = tuple(range(len(table.columns)))[-len(HIDDEN_PERIOD) :]
+    if tuple(table.columns[number].name for number in last) == HIDDEN_PERIOD and ends == last[-1] and HIDDEN_PERIOD[-1] not in computed:
+        return replace(table, ends=ends, hidden=last)  # no catalogue has them
+    return table
 
 
 def _described(table: TableMap, mariadb: bool, source: Source, tracked: TrackedTable | None, like: tuple[str, str] | None) -> TableMap:

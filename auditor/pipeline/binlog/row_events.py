@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from auditor.errors import EventsMissed, LogRefused
 from auditor.pipeline.binlog import event_types as types
-from auditor.pipeline.binlog.batches import Project, RowBuffer
+from auditor.pipeline.binlog.batches import CurrentRows, Project, RowBuffer
 from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
 from auditor.pipeline.binlog.ddl import read_statement
 from auditor.pipeline.binlog.dump import Source
@@ -160,7 +160,9 @@ class RowEvents:
     def _new_buffer(self, described: bytes, stamp: Stamp) -> RowBuffer | _Refused | None:
         try:
             table, decode = self._known(described, stamp)
-            return None if table.is_sequence else RowBuffer(table, decode, self._project)
+            if table.is_sequence:
+                return None
+            return (RowBuffer if table.ends is None else CurrentRows)(table, decode, self._project)
         except (LogRefused, struct.error, IndexError, ValueError) as error:
             if self.notes is None:
                 raise
@@ -250,6 +252,7 @@ class RowEvents:
         event, at, stop = _rows_in(buffer.table, kind, event, body, stop, stamp.place)
         before, after = buffer.before.extend, buffer.after.extend
         name: EventKind
+        found: list[tuple[EventKind, int]]
         if images == 2:
             name, one, other = "update", before, after
         elif kind in types.INSERT_TYPES:
@@ -257,12 +260,16 @@ class RowEvents:
         else:
             name, one, other = "delete", before, before
         try:
-            count = buffer.decode(event, at, stop, one, other) // images
+            if isinstance(buffer, CurrentRows):
+                found = buffer.take(name, event, at, stop)
+                count = 0
+            else:
+                count = buffer.decode(event, at, stop, one, other) // images
+                found = [(name, count)]
         except (ValueError, IndexError, KeyError, OverflowError, struct.error, zlib.error) as error:
             raise LogRefused(
                 f"{stamp.place}: a row of {buffer.table.name} cannot be decoded ({error}); leave the table out and report this"
             ) from error
-        found: list[tuple[EventKind, int]] = [(name, count)]
         if isinstance(buffer, ChunkBuffer):
             if buffer.table.table == CHUNKS and self._selection.refreshes:
                 self._chunk = read_chunk(buffer, self._selection.refreshes.pipeline, stamp)

@@ -6,7 +6,7 @@ https://dev.mysql.com/doc/dev/mysql-server/latest/classbinary__log_1_1Table__map
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -74,6 +74,10 @@ class TableMap:
     """Numbers of the primary key's columns, in its order."""
     is_full: bool
     """Whether the names of the columns are there, as with binlog_row_metadata=FULL."""
+    ends: int | None = field(default=None, kw_only=True)
+    """The number of the column that says until when a row of a system-versioned table was valid; None for other tables."""
+    hidden: tuple[int, ...] = field(default=(), kw_only=True)
+    """Numbers of columns that no SELECT shows."""
 
     @property
     def name(self) -> str:
@@ -88,8 +92,15 @@ class TableMap:
     @cached_property
     def schema(self) -> TableSchema:
         """The table's columns, as events carry them."""
-        columns = tuple(ColumnSchema(c.name, type_text(c), c.nullable, c.charset) for c in self.columns)
-        return TableSchema(self.database, self.table, columns, tuple(self.columns[number].name for number in self.key))
+        shown = (self.columns[number] for number in self.places)
+        columns = tuple(ColumnSchema(c.name, type_text(c), c.nullable, c.charset) for c in shown)
+        key = tuple(self.columns[number].name for number in self.key if number != self.ends)
+        return TableSchema(self.database, self.table, columns, key)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Numbers of the columns that a SELECT shows."""
+        return tuple(number for number in range(len(self.columns)) if number not in self.hidden)
 
     @cached_property
     def schema_id(self) -> str:
