@@ -15,7 +15,7 @@ from auditor.pipeline.bootstrap.carrier import Carrier, OnProgress, ignore_progr
 from auditor.pipeline.bootstrap.keys import KeyColumns
 from auditor.pipeline.bootstrap.plan import make_plan
 from auditor.pipeline.bootstrap.source_tables import writer_of
-from auditor.pipeline.check import read_schemas
+from auditor.pipeline.check import home_of, read_schemas
 from auditor.pipeline.waits import POLL
 from auditor.store import Store, refreshes
 from auditor.store.refreshes import UNFINISHED, Asked, Refresh
@@ -65,13 +65,14 @@ def choose_tables(settings: Settings, name: str, table: str | None) -> list[KeyC
     connection = settings.connections[pipeline.source.connection]
     session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
     try:
-        schemas = read_schemas(session, pipeline)
+        schemas, home = read_schemas(session, pipeline), home_of(session)
     finally:
         session.close()
     wanted = table or "*"
     chosen = [schema for found, schema in schemas.items() if fnmatchcase(found if "." in wanted else schema.table, wanted)]
     if not chosen:
-        raise ConfigError(f"pipeline {name!r} has no table {table!r}; it has {', '.join(sorted(schemas)) or 'none'}")
+        there = [schema.table if schema.database == home else found for found, schema in schemas.items()]
+        raise ConfigError(f"pipeline {name!r} has no table {table!r}; it has {', '.join(sorted(there)) or 'none'}")
     return [KeyColumns(schema) for schema in chosen]
 
 
