@@ -13,7 +13,8 @@ import sql_templates
 from auditor.config import Pipeline, Settings
 from auditor.connections.writer import open_writer
 from auditor.errors import AuditorError, NoSuchObject
-from auditor.pipeline.binlog.selection import DOTTED
+from auditor.pipeline.binlog.cascades import Cascades, read_references
+from auditor.pipeline.binlog.selection import DOTTED, Selection
 from auditor.pipeline.binlog.versions import untried
 from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.events import ColumnSchema, TableSchema
@@ -73,6 +74,8 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
             else:
                 schemas.append(result)
         found += find_shared(settings, name, [".".join(one) for one in list_tables(session, pipeline)])
+        if session.dialect.CHANGE_STREAM == "binlog":
+            found += _check_cascades(session, pipeline, connection.url)
     except AuditorError as error:
         found.append(Finding("error", f"source {pipeline.source.connection}", str(error)))
     finally:
@@ -166,6 +169,19 @@ def _check_source(session: Session, has_tracker: bool) -> Iterator[tuple[Literal
     lacking = [privilege for pattern, privilege in PRIVILEGES if not re.search(rf"ALL PRIVILEGES|{pattern}", grants)]
     if lacking:
         yield "error", f"the user lacks {' and '.join(lacking)}; run: GRANT {', '.join(lacking)} ON *.* TO the user of the connection's URL"
+
+
+def _check_cascades(session: Session, pipeline: Pipeline, url: str) -> Iterator[Finding]:
+    """Yield the tables that change with events of others without events of their own."""
+    references = read_references(session.query, session.server)
+    selection = Selection(pipeline.source.tables, dialects.parse_url(url).database)
+    for child, one in Cascades(references, selection).silent():
+        yield Finding(
+            "warning",
+            f"table {'.'.join(child)}",
+            f"its rows change by the foreign key {one}, and this server does not log that; the table stops at the first such event of"
+            f" {'.'.join(one.parent)}; let the application change its rows itself, or leave the table out",
+        )
 
 
 def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[TableSchema | Finding]:

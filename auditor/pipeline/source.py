@@ -34,6 +34,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -41,12 +42,15 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType, TimestampType
 
 from auditor.errors import AuditorError, ConfigError, OffsetWentBack, PackageMissing, PositionLost
-from auditor.pipeline.binlog.dump import Patience, Request, Source, first_place, log_status, other_server_id
+from auditor.pipeline.binlog.cascades import Reference, made_references, read_references
+from auditor.pipeline.binlog.dump import Patience, Request, Source, first_place, log_status, other_server_id, query
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, as_offset, from_offset, offsets
 from auditor.pipeline.binlog.server import check_server, identify_server
+from auditor.pipeline.binlog.table_statements import read_statements
 from auditor.pipeline.source_options import StreamOptions, parse_offset, parse_options
 from auditor.pipeline.tracker.follower import TRACKED, Follower
+from dialects.mysql_session import server_version
 
 try:
     from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
@@ -54,6 +58,9 @@ except ImportError as error:
     raise PackageMissing("the change source needs PySpark 4.2 or later; pip install 'pyspark>=4.2'") from error
 
 Answer = TypeVar("Answer")
+
+REFERENCES = "references"
+"""Where an offset has the source's foreign keys whose cascades its log does not hold, as they were when the batch was planned."""
 
 _TEXTS = ArrayType(StringType(), containsNull=True)
 EVENT_TYPE = StructType(
@@ -113,6 +120,8 @@ class RangePartition(InputPartition):
     epoch: int
     tracked: bytes = b""
     """The columns of tables, where a tracker knows them."""
+    references: tuple[Reference, ...] = ()
+    """The source's foreign keys whose cascades its log does not hold."""
 
 
 class _Reader:
@@ -128,11 +137,12 @@ class _Reader:
 
     def _scan(self, source: Source, mark: Mark, server_id: int) -> LogScan:
         size, patience = self._options.range_bytes, self._options.patience
-        return LogScan(Request(source, mark.place, server_id), mark, size, patience, notes_statements=bool(self._options.pipeline))
+        notes_statements = bool(self._options.pipeline) or self._options.notes
+        return LogScan(Request(source, mark.place, server_id), mark, size, patience, notes_statements)
 
     def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
         """Yield the events of a partition. Raises the errors of `Reading.batches`."""
-        return self._options.reading(partition.epoch, partition.tracked).batches(partition.log_range)
+        return self._options.reading(partition.epoch, partition.tracked, partition.references).batches(partition.log_range)
 
 
 class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -149,11 +159,11 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._initial: Mark | None = None
         self._last_start: Place | None = None
         self._stop_at: Place | None = None
-        self._planned: tuple[Place, Place, list[LogRange], list[LogRange]] | None = None
-        """Start and end of a batch, its ranges, and its transactions with statements that may change tables."""
+        self._planned: tuple[Place, Place, list[LogRange], list[LogRange], list[LogRange]] | None = None
+        """Start and end of a batch, its ranges, its transactions with statements that may change tables, and those that may make keys."""
         self._tracker: Follower | None = None
         self._server = ""
-        self._is_checked = False
+        self._is_checked = self._knows_references = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a task needs: no socket."""
@@ -201,8 +211,10 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             )
         ranges = self._log_from(mark).advance(end, limit.max_bytes if isinstance(limit, ReadMaxBytes) else None)
         assert self._log is not None
-        self._planned = mark.place, self._log.mark.place, ranges, self._log.statements
-        kept = {name: start[name] for name in ("known", "left") if name in start}  # what earlier failovers left behind
+        self._planned = mark.place, self._log.mark.place, ranges, self._log.statements, self._log.references
+        kept = {name: start[name] for name in ("known", "left", REFERENCES) if name in start}  # the first two by earlier failovers
+        if self._options.notes and self._log.mark.place != mark.place:
+            kept[REFERENCES] = self._look_up_references(start, bool(self._log.statements))
         tracked = {TRACKED: tracker.token} if (tracker := self._open_tracker()) else {}
         return as_offset(self._log.mark, start["epoch"]) | {"server": self._server} | kept | tracked
 
@@ -215,16 +227,36 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if last.place.order < first.place.order:
             raise OffsetWentBack(f"a batch ends at {last.place}, before it begins at {first.place}; use the stream's own checkpoint")
         if self._planned and self._planned[:2] == (first.place, last.place):
-            ranges, statements = self._planned[2:]
+            ranges, statements, makers = self._planned[2:]
         else:
             self._check_server(start)
             log = self._log_from(first)
             ranges = log.advance(last.place)
-            statements = log.statements
+            statements, makers = log.statements, log.references
             if log.mark.place != last.place:
                 raise PositionLost(f"no transaction ends at {last.place} in the source's binary log; bootstrap the tables again")
         tracked = self._track(start, last.place, ranges, statements)
-        return [RangePartition(log_range, start["epoch"], tracked) for log_range in ranges]
+        references = self._references_in(start, end, makers)
+        return [RangePartition(log_range, start["epoch"], tracked, references) for log_range in ranges]
+
+    def _look_up_references(self, start: dict[str, Any], has_statements: bool) -> list[Any]:
+        """Return the foreign keys whose cascades the source does not log, as an offset holds them; asked anew where they may be others."""
+        if REFERENCES not in start or has_statements or not self._knows_references:
+            self._knows_references = True
+            return [one.to_json() for one in self._ask(_read_references)]
+        known: list[Any] = start[REFERENCES]
+        return known
+
+    def _references_in(self, start: dict[str, Any], end: dict[str, Any], makers: list[LogRange]) -> tuple[Reference, ...]:
+        """Return all foreign keys that there were anywhere in a batch: before it, behind it, and made and dropped by its statements."""
+        if REFERENCES not in end:
+            return ()
+        found = [Reference.from_json(body) for offset in (start, end) for body in offset.get(REFERENCES, ())]
+        source = self._options.source()
+        for one in makers:
+            for statement in read_statements(source, one.start, one.end):
+                found += made_references(statement.characters, statement.database, statement.sql_mode)
+        return tuple(dict.fromkeys(found))
 
     def _track(self, start: dict[str, Any], end: Place, ranges: list[LogRange], statements: list[LogRange]) -> bytes:
         """Bring the tracker to the end of a batch; return the columns that tables have in it. Raises the errors of `Follower.follow`."""
@@ -289,6 +321,10 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             except AuditorError as error:
                 self._control = None
                 patience.wait(error)
+
+
+def _read_references(connection: Any) -> list[Reference]:
+    return read_references(partial(query, connection), server_version(connection))
 
 
 class BinlogBatch(_Reader, DataSourceReader):  # type: ignore[misc]

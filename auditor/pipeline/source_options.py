@@ -10,6 +10,7 @@ from typing import Any
 
 from auditor.config import find_file, load
 from auditor.errors import ConfigError
+from auditor.pipeline.binlog.cascades import Reference
 from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.place import Place
@@ -58,10 +59,10 @@ class StreamOptions:
         refreshes = Refreshes(schema, pipeline) if schema else None
         return Selection(self.tables, parse_url(source.url).database, refreshes, self.skip_pipelines)
 
-    def reading(self, epoch: int, tracked: bytes) -> Reading:
+    def reading(self, epoch: int, tracked: bytes, references: tuple[Reference, ...] = ()) -> Reading:
         """Return what a task decodes."""
         source = self.source()
-        return Reading(source, self.selection(source), epoch, self.patience, notes=self.notes, tracked=tracked)
+        return Reading(source, self.selection(source), epoch, self.patience, notes=self.notes, tracked=tracked, references=references)
 
     def tracker(self) -> Follower | None:
         """Return the tracker of the pipeline; None if it has none. Raises ConfigError and StoreError."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from auditor.errors import ConnectionLost, LogRefused, PositionLost, Unreachable
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import Project, unchanged
+from auditor.pipeline.binlog.cascades import Cascades, Reference
 from auditor.pipeline.binlog.compression import each_transaction_event, uncompressed_event
 from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id
 from auditor.pipeline.binlog.place import Place
@@ -48,6 +49,8 @@ class Reading:
     """Whether rows that cannot be had, and statements that change tables, are noted among the events; else such rows are refused."""
     tracked: bytes = b""
     """The columns of tables at each place, as `pack_versions` packs them; b"" if no tracker knows them."""
+    references: tuple[Reference, ...] = ()
+    """The source's foreign keys whose cascades its log does not hold."""
 
     def batches(self, log_range: LogRange) -> Batches:
         """Yield the events of the range, each batch of one table and schema, those of a table in the order of the stream.
@@ -57,7 +60,8 @@ class Reading:
         """
         notes = TableNotes() if self.notes else None
         tracked = unpack_versions(self.tracked) if self.tracked else None
-        rows = RowEvents(self.selection, self.project, self.source, notes, tracked)
+        cascades = Cascades(self.references, self.selection) if notes else None
+        rows = RowEvents(self.selection, self.project, self.source, notes, tracked, cascades)
         handed_on = 0
         for batch in (one for some in (_RangeReader(self, log_range, rows).read(), rows.flush()) for one in some):
             handed_on += batch.num_rows if batch["row"][0].as_py() >= 0 else 0

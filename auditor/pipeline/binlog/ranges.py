@@ -18,7 +18,7 @@ from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.beats import BeatFinder, Trail
 from auditor.pipeline.binlog.dump import Dump, Patience, Request, other_server_id
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
-from auditor.pipeline.binlog.table_statements import may_change_tables
+from auditor.pipeline.binlog.table_statements import may_change_tables, may_make_references
 from auditor.pipeline.binlog.transactions import HEAD, MariaDBTransactions, Transactions
 
 _QUIET = types.ROWS_TYPES | {types.TABLE_MAP, types.ROWS_QUERY, types.PARTIAL_UPDATE, types.MARIADB_ANNOTATE}
@@ -66,6 +66,8 @@ class LogScan:
         self.mark = mark
         self.statements: list[LogRange] = []
         """The transactions with such statements that the last `advance` passed, in order."""
+        self.references: list[LogRange] = []
+        """Those of them that may make foreign keys."""
         self._notes_statements = notes_statements
         self._request = request
         self._range_bytes = range_bytes
@@ -90,7 +92,7 @@ class LogScan:
         PositionLost, LogRefused, ReaderReplaced, AccessDenied, and ConnectionLost or Unreachable when the patience is at its end.
         """
         cutter = _Cutter(self.mark)
-        self.statements = []
+        self.statements, self.references = [], []
         while self.mark.place.order < until.order and (max_bytes is None or cutter.passed < max_bytes):
             try:
                 if self._dump is None:
@@ -114,7 +116,7 @@ class LogScan:
         # The loop runs for each event, so it keeps the place as a number, and makes marks of it only when it must.
         transactions, unpack, kinds, beats = self._transactions, types.HEADER.unpack_from, self._transactions.KINDS, self._beats
         feed, ranges, file, passed = transactions.feed, self._range_bytes, self.mark.place.file, self.mark.place.offset
-        checksum, notes_statements, has_statement = self._checksum, self._notes_statements, False
+        checksum, notes_statements, statement = self._checksum, self._notes_statements, 0
         goal = _goal(cutter, file, until, max_bytes)
         try:
             for buffer, at, end in self._events:
@@ -125,7 +127,7 @@ class LogScan:
                     continue
                 if kind in kinds:
                     if notes_statements and not transactions.is_void and may_change_tables(kind, buffer, at + 19, end - checksum):
-                        has_statement = True
+                        statement = max(statement, 1 + may_make_references(kind, buffer, at + 19, end - checksum, end <= len(buffer)))
                     if not feed(kind, buffer, at + 19, end - checksum):
                         if self._is_unproved:
                             self._prove(Place(file, passed), offset - size)
@@ -136,9 +138,9 @@ class LogScan:
                         self._look_inside(buffer[at + 19 : end - checksum], Place(file, passed))
                     if transactions.prepared or transactions.decided:
                         self.mark = cutter.decide(Mark(Place(file, passed), None, self.mark.prepared), offset, transactions)
-                    if has_statement:
-                        has_statement = False
-                        self.statements.append(LogRange(Place(file, passed), offsets([offset])))
+                    if statement:
+                        self._keep(LogRange(Place(file, passed), offsets([offset])), statement > 1)
+                        statement = 0
                     passed = cutter.end = offset
                     cutter.ends.append(offset)
                     beats.follow(transactions)
@@ -162,6 +164,11 @@ class LogScan:
         finally:
             self.mark = Mark(Place(file, passed), transactions.last_gtid or self.mark.gtid, self.mark.prepared, beats.trail)
         raise ConnectionLost(f"connection {self._request.source.name}: the server ended the stream of its binary log")
+
+    def _keep(self, found: LogRange, makes_references: bool) -> None:
+        """Keep a transaction that has statements."""
+        self.statements.append(found)
+        self.references += [found] if makes_references else []
 
     def _look_inside(self, data: bytes, begin: Place) -> None:
         """Find out whether a compressed transaction, which begins at ``begin``, was prepared by XA PREPARE, or wrote a heartbeat."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from auditor.errors import EventsMissed, LogRefused
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import CurrentRows, Project, RowBuffer
+from auditor.pipeline.binlog.cascades import NO_CHECKS, Cascades, Reached
 from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
 from auditor.pipeline.binlog.ddl import read_statement
 from auditor.pipeline.binlog.dump import Source
@@ -107,8 +108,9 @@ class RowEvents:
         source: Source,
         notes: TableNotes | None = None,
         tracked: TrackedColumns | None = None,
+        cascades: Cascades | None = None,
     ) -> None:
-        """``tracked`` has the columns of tables whose names the log lacks."""
+        """``tracked`` has the columns of tables whose names the log lacks; ``cascades`` say what changes without an event."""
         self._selection = selection
         self._tracked = tracked
         self.notes = notes
@@ -119,6 +121,9 @@ class RowEvents:
         """By what the log says of a table, and the number of its columns where a tracker knows them."""
         self._tables: dict[int, RowBuffer | _Refused | None] = {}
         self._origins: dict[int, Origins] = {}
+        self._cascades = cascades
+        self._parents: dict[int, tuple[Reached, bytes]] = {}
+        """Tables from whose events others change without one, with their table maps."""
         self._filled: dict[tuple[str, str], RowBuffer] = {}
         """The buffer of each table that has its last rows: no other one of the table has any."""
         self._bytes = self._announced = 0
@@ -129,13 +134,16 @@ class RowEvents:
     def begin(self, mariadb: bool) -> None:
         """Begin with a new dump, whose events number the tables anew."""
         self._mariadb = mariadb
-        self._tables, self._origins = {}, {}
+        self._tables, self._origins, self._parents = {}, {}, {}
 
     def table_map(self, data: bytes, stamp: Stamp) -> None:
         """Take the body of a table map without its checksum. Raises LogRefused."""
         described, number = data[6:], int.from_bytes(data[:6], "little")
         self._origins.pop(number, None)
         schema, name = table_name(described)
+        self._parents.pop(number, None)
+        if self._cascades and (reached := self._cascades.of((schema, name))):
+            self._parents[number] = reached, described
         if self._selection.refreshes and schema == self._selection.refreshes.schema:
             self._tables[number] = self._chunk_buffer(described, stamp)
             return
@@ -206,6 +214,8 @@ class RowEvents:
         number = int.from_bytes(event[body : body + 6], "little")
         if self._origins and (origins := self._origins.get(number)):
             stamp.left_out = origins.is_left_out(*_rows_in(origins.table, kind, event, body, stop, stamp.place))
+        if self._parents and not stamp.left_out and (parent := self._parents.get(number)):
+            self._note_cascades(*parent, kind, event, body, stop, stamp)
         buffer = self._tables.get(number)
         if buffer is None:
             return ()
@@ -240,6 +250,37 @@ class RowEvents:
         if self._bytes >= MAX_BUFFERED:
             return self.flush()
         return self._flush(taken) if taken.is_full else ()
+
+    def _note_cascades(self, reached: Reached, described: bytes, kind: int, event: bytes, body: int, stop: int, stamp: Stamp) -> None:
+        """Note the tables of which rows went or changed with the rows of an event, without an event of their own."""
+        assert self.notes is not None
+        if int.from_bytes(event[body + 6 : body + 8], "little") & NO_CHECKS:
+            return
+        found, what = [], ""
+        if kind in types.DELETE_TYPES:
+            found, what = list(reached.deleted), "deleted rows"
+        elif kind in types.UPDATE_TYPES and reached.updated:
+            changed = self._changed_columns(described, kind, event, body, stop, stamp)
+            found = [(child, one) for names, child, one in reached.updated if changed is None or changed & names]
+            what = "changed keys"
+        for child, one in dict(found).items():
+            reason = (
+                f"{'.'.join(child)}: an event of {'.'.join(one.parent)} {what}, and by the foreign key {one} rows of {'.'.join(child)} may"
+                " have gone or changed, which the source does not log; skip this, then send its rows again: auditor pipeline bootstrap"
+            )
+            self.notes.refuse(child, stamp.position, -1, stamp.time, stamp.gtid, reason)
+
+    def _changed_columns(self, described: bytes, kind: int, event: bytes, body: int, stop: int, stamp: Stamp) -> set[str] | None:
+        """Return the columns, in lower case, that an update changes; None if that is not known."""
+        before: list[str | None] = []
+        after: list[str | None] = []
+        try:
+            table, decode = self._known(described, stamp)
+            decode(*_rows_in(table, kind, event, body, stop, stamp.place), before.extend, after.extend)
+        except (LogRefused, ValueError, IndexError, KeyError, OverflowError, struct.error, zlib.error):
+            return None
+        names = [column.name.lower() for column in table.columns]
+        return {name for place, name in enumerate(names) if before[place :: len(names)] != after[place :: len(names)]}
 
     def _refuse(self, table: tuple[str, str], stamp: Stamp, reason: str) -> None:
         assert self.notes is not None

@@ -5,6 +5,7 @@ https://dev.mysql.com/doc/dev/mysql-server/latest/classbinary__log_1_1Query__eve
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -22,6 +23,8 @@ from auditor.pipeline.binlog.transactions import SMALL_PAYLOAD, statement_span
 _QUERIES = (types.QUERY, types.MARIADB_QUERY_COMPRESSED)
 _FIRST_BYTES = frozenset(b"ACDRSacdrs/-# \t\r\n")
 """What a statement that changes tables may begin with, comments among it."""
+
+_REFERENCES = re.compile(rb"REFERENCES", re.IGNORECASE)
 
 FLAGS, SQL_MODE, AUTO_INCREMENT, CHARSET, TIME_ZONE, CATALOG = 0, 1, 3, 4, 5, 6
 """Variables of a statement that are read, or stand before those."""
@@ -62,6 +65,11 @@ def may_change_tables(kind: int, buffer: bytes, body: int, end: int) -> bool:
         return False
     text = statement_span(buffer, body)
     return buffer[text] in _FIRST_BYTES and TABLE_STATEMENT.match(buffer, text, end) is not None
+
+
+def may_make_references(kind: int, buffer: bytes, body: int, end: int, is_whole: bool) -> bool:
+    """Return whether a statement that may change tables, in ``buffer[body:end]``, may make a foreign key."""
+    return kind != types.QUERY or not is_whole or _REFERENCES.search(buffer, body, end) is not None
 
 
 def read_statements(source: Source, begin: Place, end: int) -> list[TableStatement]:

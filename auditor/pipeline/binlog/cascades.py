@@ -1,0 +1,195 @@
+"""Foreign keys of the source whose cascades its log does not hold: which tables change, without a word, with an event of another one.
+
+InnoDB carries cascades out below the binary log. MySQL logs them from 9.6 on, unless ``innodb_native_foreign_keys`` is on; MariaDB, and
+MySQL before that, never do.
+
+https://dev.mysql.com/doc/refman/9.6/en/innodb-parameters.html#sysvar_innodb_native_foreign_keys
+https://mariadb.com/kb/en/foreign-keys/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from auditor.errors import NoSuchObject
+from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, split, tokens
+from dialects.mysql import MySQL
+
+Name = tuple[str, str]
+"""Database and table."""
+
+NATIVE = "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'"
+
+CHILDREN = "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL"
+"""Tables with foreign keys. What these do is read from SHOW CREATE TABLE: MariaDB's REFERENTIAL_CONSTRAINTS shows nothing to who may only
+SELECT."""
+
+NO_CHECKS = 2
+"""Flag of a rows event: its session had foreign_key_checks = 0, and so nothing cascaded.
+https://dev.mysql.com/doc/dev/mysql-server/latest/classbinary__log_1_1Rows__event.html"""
+
+_QUIET = ("RESTRICT", "NO ACTION")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A foreign key with an action other than to refuse."""
+
+    child: Name
+    columns: tuple[str, ...]
+    parent: Name
+    referenced: tuple[str, ...]
+    on_delete: str
+    on_update: str
+
+    def to_json(self) -> list[Any]:
+        """Return it as JSON holds it."""
+        return [list(self.child), list(self.columns), list(self.parent), list(self.referenced), self.on_delete, self.on_update]
+
+    @classmethod
+    def from_json(cls, body: Sequence[Any]) -> Reference:
+        """Return what ``to_json`` made."""
+        child, columns, parent, referenced, on_delete, on_update = body
+        return cls((child[0], child[1]), tuple(columns), (parent[0], parent[1]), tuple(referenced), on_delete, on_update)
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        actions = [
+            f"ON {what} {action}" for what, action in (("DELETE", self.on_delete), ("UPDATE", self.on_update)) if action not in _QUIET
+        ]
+        child, parent = ".".join(self.child), ".".join(self.parent)
+        return f"{child} ({', '.join(self.columns)}) REFERENCES {parent} ({', '.join(self.referenced)}) {' '.join(actions)}"
+
+
+def read_references(ask: Callable[[str], Sequence[Sequence[Any]]], server: str) -> list[Reference]:
+    """Return the foreign keys of a server whose cascades its log does not hold, none if it holds them.
+
+    ``ask`` runs a statement and returns its rows; ``server`` names the server and its version. Raises what ``ask`` raises.
+    """
+    if "mariadb" not in server.lower() and any(_text(value).upper() == "OFF" for _, value in ask(NATIVE)):
+        return []
+    found: list[Reference] = []
+    for row in ask(CHILDREN):
+        database, table = (_text(one) for one in row)
+        with suppress(NoSuchObject):  # dropped meanwhile
+            [(_, definition)] = ask(f"SHOW CREATE TABLE {MySQL().table(database, table)}")
+            found += made_references(_text(definition), database, 0)
+    return found
+
+
+def made_references(text: str, database: str, sql_mode: int) -> list[Reference]:
+    """Return the foreign keys with actions that a CREATE or ALTER TABLE makes."""
+    found = TokenReader(tokens(text, sql_mode), database)
+    while found.left and not found.take("TABLE"):
+        found.left.pop(0)
+    _ = found.take("IF", "EXISTS") or found.take("IF", "NOT", "EXISTS")
+    child, left = _table(found), found.left
+    places = [place for place, token in enumerate(left) if token.is_word("REFERENCES")]
+    made = [_reference(child, left[:place], TokenReader(left[place + 1 :], database)) for place in places if child]
+    return [one for one in made if one]
+
+
+def _reference(child: Name, before: Sequence[Token], behind: TokenReader) -> Reference | None:
+    """Return the foreign key of which this stands before and behind the word REFERENCES, if it has an action."""
+    parent, referenced = _table(behind), _names(behind.left)
+    columns = _names(before[_last(before, "(") :]) if before and before[-1].text == ")" else []
+    del behind.left[: _first(behind.left, ")") + 1 if referenced else 0]
+    actions = {"DELETE": "RESTRICT", "UPDATE": "RESTRICT"}
+    while behind.left and behind.left[0].is_word("ON", "MATCH"):
+        verb, what = behind.left.pop(0), behind.left.pop(0).text.upper() if len(behind.left) > 1 else ""
+        if verb.is_word("ON") and behind.left:
+            action = behind.left.pop(0).text.upper()
+            actions[what] = f"{action} {behind.left.pop(0).text.upper()}" if action in ("SET", "NO") and behind.left else action
+    if parent is None or all(action in _QUIET for action in actions.values()):
+        return None
+    return Reference(child, tuple(columns or referenced), parent, tuple(referenced), actions["DELETE"], actions["UPDATE"])
+
+
+def _table(found: TokenReader) -> Name | None:
+    """Take the name of a table if it is next."""
+    if not found.left or not found.left[0].is_name:
+        return None
+    first = found.left.pop(0).text
+    if len(found.left) > 1 and found.left[0].text == "." and found.left[1].is_name:
+        found.left.pop(0)
+        return first, found.left.pop(0).text
+    return found.database, first
+
+
+def _names(left: Sequence[Token]) -> list[str]:
+    """Return the names in the parentheses that stand first; none if there are none."""
+    if not left or left[0].text != "(":
+        return []
+    return [names[0].text for names in split(left[1 : _first(left, ")")])]
+
+
+def _first(left: Sequence[Token], sign: str) -> int:
+    return next((place for place, token in enumerate(left) if token.kind == "sign" and token.text == sign), len(left))
+
+
+def _last(left: Sequence[Token], sign: str) -> int:
+    return len(left) - 1 - _first(left[::-1], sign)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What cascades from the events of one table: tables that are read, each with the foreign key that begins the way to it."""
+
+    deleted: tuple[tuple[Name, Reference], ...]
+    updated: tuple[tuple[frozenset[str], Name, Reference], ...]
+    """Of an UPDATE that changes one of these columns, whose names are in lower case."""
+
+
+class Cascades:
+    """Which tables that are read change with events of which tables, over any number of foreign keys."""
+
+    def __init__(self, references: Iterable[Reference], selection: Selection) -> None:
+        self._selection = selection
+        self._by_parent: dict[Name, list[Reference]] = {}
+        for one in references:
+            self._by_parent.setdefault(one.parent, []).append(one)
+        self._reached = {parent: found for parent in self._by_parent if (found := self._reach(parent))}
+
+    def __bool__(self) -> bool:
+        return bool(self._reached)
+
+    def of(self, table: Name) -> Reached | None:
+        """Return what events of a table cascade to; None if nothing."""
+        return self._reached.get(table)
+
+    def silent(self) -> list[tuple[Name, Reference]]:
+        """Return the tables that are read and change so, each with the foreign keys that begin the way to it."""
+        found = [pair for reached in self._reached.values() for pair in reached.deleted]
+        found += [(child, one) for reached in self._reached.values() for _, child, one in reached.updated]
+        return sorted(dict.fromkeys(found), key=str)
+
+    def _reach(self, parent: Name) -> Reached | None:
+        deleted = [(child, one) for one in self._by_parent[parent] for child in self._follow(one, True, {one})]
+        updated = [
+            (frozenset(name.lower() for name in one.referenced), child, one)
+            for one in self._by_parent[parent]
+            for child in self._follow(one, False, {one})
+        ]
+        return Reached(tuple(dict.fromkeys(deleted)), tuple(dict.fromkeys(updated))) if deleted or updated else None
+
+    def _follow(self, one: Reference, is_delete: bool, passed: set[Reference]) -> Iterator[Name]:
+        """Yield the tables that are read and change if a row that this key references is deleted, or its columns are updated."""
+        action = one.on_delete if is_delete else one.on_update
+        if action in _QUIET:
+            return
+        if self._selection.has(*one.child):
+            yield one.child
+        goes = is_delete and action == "CASCADE"
+        changed = {name.lower() for name in one.columns}
+        for other in self._by_parent.get(one.child, []):
+            if other not in passed and (goes or changed & {name.lower() for name in other.referenced}):
+                passed.add(other)
+                yield from self._follow(other, goes, passed)
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
