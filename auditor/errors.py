@@ -38,6 +38,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── BadExpression
     │   ├── HashMissing
     │   ├── SchemaChanged                                   schema: strict, and the columns changed
+    │   ├── HazardRefused                                   a target's table does more than a pipeline writes
     │   ├── ValueRefused                                    a row that a pipeline's filter or target cannot take
     │   └── ScanRefused                                     a large table without an index on its key, and no force
     ├── ColumnsChanged                exit 3     retryable  a table's columns changed while a run read it
@@ -107,7 +108,7 @@ __all__ = [
     "UNEXPECTED", "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "BootstrapFailed", "BootstrapRefused",
     "ChangeStreamError", "ColumnRefused", "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing",
     "DemoServerMissing", "DriverMissing", "EngineBroken", "EngineError", "EventsMissed", "FailoverRefused", "FilesUnreachable", "Forbidden",
-    "HashMissing",
+    "HashMissing", "HazardRefused",
     "HeartbeatUnusable", "LiveSummariesUnusable", "LiveSummariesWrong", "LockTimeout", "LogRefused", "MayOnlyRead", "MergeFailed", "NoKey",
     "NoSuchObject", "NotOurTable", "NotResumable", "NotVerified", "NotifyError", "OffsetWentBack",
     "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
@@ -170,6 +171,10 @@ class HashMissing(PlanError):
 
 class SchemaChanged(PlanError):
     """The tables' columns changed since the last run, and the audit has schema: strict; to accept them, run once with schema: note."""
+
+
+class HazardRefused(PlanError):
+    """A target's table does more with rows than a pipeline writes: triggers, cascades; remove that there, or accept it by name."""
 
 
 class ValueRefused(PlanError):

@@ -6,6 +6,7 @@ https://dev.mysql.com/doc/refman/9.4/en/sql-mode.html
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import ClassVar
 
 from dialects.table_form import TableForm
@@ -21,6 +22,10 @@ class MySQLWriting(Writing):
     QUALIFIES_TEMPORARY = True
     """Of the session that merges: what is staged by rows is in no binary log, and rights on other tables are not needed."""
     LOCK_POSITIONS = "SELECT position FROM {positions} WHERE pipeline = {pipeline} FOR UPDATE"
+    MERGES_BY_UPDATE = True
+    KEEPS_EQUAL_ROWS = True
+    """https://dev.mysql.com/doc/refman/9.4/en/update.html"""
+    SETS_COLUMN = "merged.{column} = changed.{column}"
     EQUAL_TEXTS_DIFFER = True
     NAME_LIMIT = (64, "characters")
     """https://dev.mysql.com/doc/refman/9.4/en/identifier-length.html"""
@@ -60,6 +65,9 @@ class MySQLWriting(Writing):
         key_text="VARCHAR({characters}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", key_binary="VARBINARY({bytes})", null="NULL",
         inline_comments=True, backslash_escapes=True, change=("ALTER TABLE {table} MODIFY COLUMN {column} {type}",), change_null="",
     )  # fmt: skip
+
+    def rows_differ(self, pairs: Sequence[tuple[str, str]]) -> str:
+        return " OR ".join(f"NOT ({one} <=> {other})" for one, other in pairs)
 
     def drop_temporary_table(self, name: str) -> list[str]:
         return [f"DROP TEMPORARY TABLE {name}"]  # drops nothing else, and commits nothing

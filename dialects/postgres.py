@@ -94,6 +94,7 @@ class Postgres(PostgresHashes):
     OWN_COLUMNS: ClassVar[frozenset[str]] = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
     """https://www.postgresql.org/docs/current/ddl-system-columns.html"""
     LOADS: ClassVar[Loads] = "side by side"
+    MERGES_BY_UPDATE: ClassVar[bool] = True
     MERGES_RANGES: ClassVar[bool] = True
     CHANGES_TABLES: ClassVar[bool] = True
     PATCHES = True
@@ -139,6 +140,11 @@ class Postgres(PostgresHashes):
         "time": "TIME({scale})", "timestamp": "TIMESTAMP({scale})", "timestamptz": "TIMESTAMP({scale}) WITH TIME ZONE",
         "uuid": "UUID", "interval": "INTERVAL", "network": "INET",
     }  # fmt: skip
+
+    def rows_differ(self, pairs: Sequence[tuple[str, str]]) -> str:
+        # Byte by byte, of any type: https://www.postgresql.org/docs/current/functions-comparisons.html#COMPOSITE-TYPE-COMPARISON
+        one, other = (", ".join(names) for names in zip(*pairs, strict=True))
+        return f"record_image_ne(ROW({one}), ROW({other}))"
 
     def for_database(self, encoding: str) -> Postgres:
         """Return this dialect adapted to a database of that encoding."""

@@ -24,6 +24,7 @@ class RedshiftWriting(Writing):
     """https://docs.aws.amazon.com/redshift/latest/dg/r_names.html"""
     OWN_COLUMNS: ClassVar[frozenset[str]] = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid", "oid"})
     LOADS: ClassVar[Loads] = "by files"
+    MERGES_BY_UPDATE: ClassVar[bool] = False
     MERGES_RANGES: ClassVar[bool] = False
     CHANGES_TABLES: ClassVar[bool] = False
     CARRIES_ON_RENAME: ClassVar[bool] = False

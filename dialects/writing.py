@@ -20,7 +20,10 @@ Loads = Literal["side by side", "alone", "by files", ""]
 BEFORE_CHRIST = " BC"
 """What a canonical date or time before the year 1 ends with."""
 
-HazardKind = Literal["view", "storage", "trigger", "cascade", "generated", "identity", "on update", "default", "required", "unique"]
+HazardKind = Literal[
+    "view", "storage", "trigger", "cascade", "generated", "identity", "on update", "default", "required", "unique", "row security",
+    "partitions",
+]  # fmt: skip
 """What a table has that decides what a write does to it; see ``Hazard``."""
 
 
@@ -31,7 +34,8 @@ class Hazard:
     ``view``: it is none that stores rows itself. ``storage``: its storage engine ``name`` knows no transactions. ``trigger``: a trigger or
     rule ``name`` acts on writes. ``cascade``: rows of the table ``name`` change with its rows. ``generated``, ``identity``, ``on update``,
     ``default``, ``required``: its column ``name`` is computed, is numbered by the server even if a value is given, changes by itself with
-    an update, has a default, or needs a value. ``unique``: its unique index ``name`` has this ``column``.
+    an update, has a default, or needs a value. ``unique``: its unique index ``name`` has this ``column``. ``row security``: policies of the
+    table ``name`` hide rows from this user. ``partitions``: the table ``name`` has none for some values.
     """
 
     kind: HazardKind
@@ -130,6 +134,15 @@ class Writing:
     LOADS: ClassVar[Loads] = ""
     """How rows are loaded into a staging table of this engine."""
 
+    MERGES_BY_UPDATE: ClassVar[bool] = False
+    """Whether a merge changes rows that are there by UPDATE: a table may have cascades, triggers and columns of its own."""
+
+    KEEPS_EQUAL_ROWS: ClassVar[bool] = False
+    """Whether an UPDATE leaves rows alone that have all its values already, byte by byte."""
+
+    SETS_COLUMN: ClassVar[str] = "{column} = changed.{column}"
+    """How such an UPDATE sets a ``{column}``."""
+
     MERGES_RANGES: ClassVar[bool] = False
     """Whether the rows of an interval of keys, as they are in the source, can replace those of the target in the merge's transaction."""
 
@@ -195,6 +208,10 @@ class Writing:
 
     TABLE_FORM: ClassVar[TableForm] = TableForm()
     """How the definition of a table is written."""
+
+    def rows_differ(self, pairs: Sequence[tuple[str, str]]) -> str:
+        """A condition that two rows, given as pairs of columns of one type, differ; NULL equals NULL."""
+        return " OR ".join(f"{one} IS DISTINCT FROM {other}" for one, other in pairs)
 
     def write_url(self, url: Url) -> Url:
         """Return the URL with which a session may write."""

@@ -86,7 +86,7 @@ class SegmentSettings(Strict):
 
 
 class TargetKeys(Strict):
-    """Keys of a table that a pipeline makes in Redshift; names are the target's columns."""
+    """What is special about a table of a target: keys of one that a pipeline makes in Redshift, whose names are the target's columns."""
 
     dist_key: tuple[str, ...] = Field((), max_length=1)
     """The column by which rows are spread over the cluster's slices."""
@@ -94,6 +94,8 @@ class TargetKeys(Strict):
     """The columns by which rows are sorted."""
     name: str | None = Field(None, min_length=1)
     """The table's name in the target; None for what ``table`` of the target says."""
+    accept: tuple[str, ...] = ()
+    """What the table does by itself and may do, as ``auditor pipeline check`` names it: ``trigger stamp``, ``cascade shop.lines``."""
 
 
 PLACES = ("{database}", "{table}")
@@ -112,7 +114,8 @@ class PipelineTarget(Strict):
     every: Duration = 60.0
     """Seconds between two merges; 0: as soon as something is staged."""
     tables: dict[str, TargetKeys] = {}
-    """Names, and keys, of tables that are made, by the tables' names in the source: ``orders``, or ``shop.orders``."""
+    """Names, and keys, of tables that are made, and what tables may do by themselves, by the tables' names in the source: ``orders``, or
+    ``shop.orders``."""
 
     @model_validator(mode="after")
     def _known_places(self) -> PipelineTarget:

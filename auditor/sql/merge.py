@@ -112,7 +112,8 @@ class MergeStatements:
     """Statements that bring changes of the source's ``table`` into one table.
 
     ``target`` is that table as SQL text, in ``schema``; ``columns`` and ``key`` are its names, and ``loose`` those of the key whose texts
-    the engine may find equal although they differ.
+    the engine may find equal although they differ. Where rows are changed by UPDATE, those of which one of the columns ``replacing``
+    changes are deleted and inserted, and columns that are ``numbered`` by the server take values from an INSERT alone.
     """
 
     dialect: Dialect
@@ -123,6 +124,8 @@ class MergeStatements:
     columns: Sequence[str]
     key: Sequence[str]
     loose: Sequence[str] = ()
+    replacing: Sequence[str] = ()
+    numbered: Sequence[str] = ()
 
     @property
     def prefix(self) -> str:
@@ -209,21 +212,44 @@ class MergeStatements:
         ``bounds`` are its intervals of keys, which `list_bounds` has set aside in the same transaction: of their keys the target keeps
         what stands behind them in the stream.
         """
-        last, names = self.last, self._names(self.columns)
+        last, by_update = self.last, self.dialect.MERGES_BY_UPDATE
         intervals: list[str] = []
         for one in bounds:
             at = {"position": self.dialect.literal(one.position), "row": self.dialect.literal(one.row), "last": last}
             intervals.append(self._fill("merge_bounds_void", interval=self._interval(one, "changed"), **at))
-            intervals.append(self._fill("merge_bounds_delete", target=self.target, interval=self._interval(one, "merged")))
+            gone = self._interval(one, "merged")
+            if by_update:
+                gone += f"\n  AND NOT EXISTS (SELECT 1 FROM {last} AS changed WHERE changed.auditor_op = 'i' AND {self._matching})"
+            intervals.append(self._fill("merge_bounds_delete", target=self.target, interval=gone))
         if bounds:
             intervals.append(self._fill("merge_bounds_drop", bounds=self._bounds))
+        return [self.keep_last(attempt), *intervals, *(self._by_update() if by_update else self._by_delete()), *self.clear()]
+
+    def _by_delete(self) -> Sequence[str]:
+        """Return the statements that delete all rows with a last change, and insert those that it did not delete."""
         return [
-            self.keep_last(attempt),
-            *intervals,
-            self._fill("merge_delete", target=self.target, last=last, matching=self._matching),
-            self._fill("merge_insert", target=self.target, last=last, columns=names),
-            *self.clear(),
+            self._fill("merge_delete", target=self.target, last=self.last, matching=self._matching),
+            self._fill("merge_insert", target=self.target, last=self.last, columns=self._names(self.columns)),
         ]
+
+    def _by_update(self) -> Sequence[str]:
+        """Return the statements that delete what is gone, or cannot be updated beside others, update what differs, insert what is new."""
+        about = {"target": self.target, "last": self.last, "matching": self._matching}
+        gone = "changed.auditor_op = 'd'"
+        if self.replacing:
+            gone = f"({gone} OR {self.dialect.rows_differ(self._pairs(self.replacing))})"
+        given = [name for name in self.columns if name not in self.numbered]
+        found = [self._fill("merge_delete", **{**about, "matching": f"{self._matching} AND {gone}"})]
+        if given:
+            values = ", ".join(self.dialect.SETS_COLUMN.format(column=self.dialect.quote(name)) for name in given)
+            differing = "TRUE" if self.dialect.KEEPS_EQUAL_ROWS else self.dialect.rows_differ(self._pairs(given))
+            found.append(self._fill("merge_update", values=values, differing=differing, **about))
+        insert = self._fill("merge_insert_new", columns=self._names(self.columns), **about)
+        # Behind the check: sqlglot knows no OVERRIDING.
+        return [*found, insert.replace("\nSELECT", f"\n{self.dialect.OVERRIDES_IDENTITY}SELECT", 1) if self.numbered else insert]
+
+    def _pairs(self, names: Iterable[str]) -> list[tuple[str, str]]:
+        return [(f"merged.{self.dialect.quote(name)}", f"changed.{self.dialect.quote(name)}") for name in names]
 
     def _interval(self, bound: Bound, alias: str) -> str:
         """Return the condition that a row's key lies in an interval; its ends are read where they were set aside."""

@@ -28,6 +28,14 @@ FROM found t
 JOIN pg_catalog.pg_constraint c ON c.confrelid = t.oid AND c.contype = 'f'
 WHERE c.confdeltype NOT IN ('a', 'r') OR c.confupdtype NOT IN ('a', 'r')
 UNION ALL
+SELECT 'row security', CAST(t.relname AS TEXT), NULL
+FROM found t
+WHERE row_security_active(t.oid)
+UNION ALL
+SELECT 'partitions', CAST(t.relname AS TEXT), NULL
+FROM found t
+JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = t.oid AND p.partdefid = 0 AND p.partstrat <> 'h'
+UNION ALL
 SELECT 'generated', CAST(f.attname AS TEXT), NULL
 FROM fields f
 WHERE f.attgenerated <> ''

@@ -67,12 +67,12 @@ def crash(world: World) -> None:
 
 
 def merge_without_delete(world: World) -> None:
-    """Merge a batch without the statement that deletes the rows which its changes replace."""
+    """Merge a batch without the statements that delete or update the rows which its changes replace."""
     merge = MergeStatements.merge
 
     def without(statements: MergeStatements, *given: Any) -> Sequence[str]:
         found = merge(statements, *given)
-        left = [one for one in found if not one.lstrip().startswith("DELETE FROM " + statements.target)]
+        left = [one for one in found if not one.lstrip().startswith((f"DELETE FROM {statements.target}", f"UPDATE {statements.target}"))]
         world.hits += len(left) < len(found)
         return left
 

@@ -38,7 +38,17 @@ TEMPLATES = Path(sql_templates.__file__).parent
 REFRESH = sorted(path.stem for path in TEMPLATES.glob("mysql/refresh_*.sql"))
 CARRY = [path.stem for path in TEMPLATES.glob("postgres/bootstrap_*.sql")]
 HEARTBEAT = ("heartbeat_create", "heartbeat_write", "heartbeat_read")
-NO_CATALOGUE = {"merge_stage_lock", "bootstrap_rename", "signature_joined", "stretch", "stretches", *REFRESH, *CARRY, *HEARTBEAT}
+NO_CATALOGUE = {
+    "merge_stage_lock",
+    "merge_update",
+    "bootstrap_rename",
+    "signature_joined",
+    "stretch",
+    "stretches",
+    *REFRESH,
+    *CARRY,
+    *HEARTBEAT,
+}
 CATALOGUE = sorted({path.stem for path in TEMPLATES.glob("*/*.sql")} - {path.stem for path in TEMPLATES.glob("*.sql")} - NO_CATALOGUE)
 SCRIPTS = ("merge", "patch", "bootstrap", "refresh", "heartbeat")
 """Golden files of several statements, some of which change something."""
@@ -141,7 +151,8 @@ def _merge_statements(dialect: Dialect) -> list[str]:
     """Return every statement by which a pipeline brings changes into a target, in their order."""
     loose = ["name"] if dialect.EQUAL_TEXTS_DIFFER else []
     names = ["id", "name", "price"]
-    table = MergeStatements(dialect, "dwh", "shop", "shop.orders", dialect.table("dwh", "orders"), names, names[:2], loose)
+    apart = ["price"] if dialect.MERGES_BY_UPDATE else []
+    table = MergeStatements(dialect, "dwh", "shop", "shop.orders", dialect.table("dwh", "orders"), names, names[:2], loose, apart)
     positions = Positions(dialect, "dwh", "shop")
     described = [Column("id", "bigint", Kind("integer"), False), Column("name", "varchar(40)", Kind("text"), False)]
     types = {column.name: target_schema.native_type(dialect, column, in_key=True) for column in described}

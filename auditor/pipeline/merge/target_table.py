@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from auditor.canonical import holds
@@ -11,11 +11,13 @@ from auditor.config import TargetKeys
 from auditor.errors import ColumnRefused, NoKey, SchemaChanged
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.kinds import source_kind
+from auditor.pipeline.merge.target_hazards import check_hazards, replaced_columns
 from auditor.planning.target_schema import native_type
 from auditor.sql.merge import MergeStatements
 from auditor.sql.table_changes import TableStatements
 from auditor.sql.table_definition import table_keys
 from dialects import Column, Dialect, Kind, Place, Session, Table
+from dialects.writing import Hazard
 
 NO_KEYS = TargetKeys()
 
@@ -46,7 +48,8 @@ def examine(
     """Return the table for rows of ``schema``, and the statement that makes it; '' if it is there.
 
     ``earlier`` is the schema of the rows that it holds; None if it holds none. Raises NoKey for a table without a key, ColumnRefused for
-    a column that the target cannot hold at all, and SchemaChanged with the statement that mends it if the table has to be altered first;
+    a column that the target cannot hold at all, and SchemaChanged with the statement that mends it if the table has to be altered first,
+    HazardRefused if it does more with rows than is written and that was not accepted;
     ConfigError for ``keys`` that it cannot have for a table whose changes cannot be undone.
     """
     dialect, table = session.dialect, f"{schema.database}.{schema.table}"
@@ -58,7 +61,8 @@ def examine(
     if found is None:
         made, statement = make_statement(dialect, into, pipeline, schema, keys)
         return replace(made, longest=_longest(dialect, natives)), statement
-    _check_storage(session, table, found)
+    hazards = session.dialect.hazards(session, found) if session.dialect.MERGES_BY_UPDATE else []
+    _check_storage(session, table, found, hazards)
     names = _match(dialect, table, found, schema, natives, earlier)
     key = [names[name] for name in schema.key]
     if found.primary_key and {name.lower() for name in found.primary_key} != {name.lower() for name in key}:
@@ -67,7 +71,11 @@ def examine(
             f"{table} has the key ({wanted}) in the source and ({there}) in {found.sql}; change the target's to the source's"
         )
     loose = _loose(dialect, schema, names)
-    statements = MergeStatements(dialect, into[0], pipeline, table, found.sql, list(names.values()), key, loose)
+    carried = list(names.values())
+    check_hazards(table, found, hazards, carried, keys.accept)
+    numbered = [one.name for one in hazards if one.kind == "identity" and one.name in carried]
+    apart = replaced_columns(found, hazards, carried, key), numbered
+    statements = MergeStatements(dialect, into[0], pipeline, table, found.sql, carried, key, loose, *apart)
     held = {column.name: column.native for column in found.columns if column.name in names.values()}
     return TargetTable(schema, names, statements, _longest(dialect, held)), ""
 
@@ -112,11 +120,11 @@ def _longest(dialect: Dialect, natives: Mapping[str, str]) -> dict[str, int]:
     return {name: kind.bytes for name, kind in kinds.items() if kind and kind.bytes}
 
 
-def _check_storage(session: Session, table: str, found: Table) -> None:
+def _check_storage(session: Session, table: str, found: Table, hazards: Sequence[Hazard]) -> None:
     """Raise SchemaChanged if the table cannot be changed in a transaction."""
     if not session.dialect.MIXES_STORAGE:
         return
-    engines = [one.name for one in session.dialect.hazards(session, found) if one.kind == "storage"]
+    engines = [one.name for one in hazards if one.kind == "storage"]
     if engines:
         raise SchemaChanged(
             f"{table}: {found.sql} in the target is stored by {engines[0]}, which knows no transactions; run there:"

@@ -59,10 +59,16 @@ FROM (
 WHERE auditor_rank = 1;
 DELETE merged
 FROM `dwh`.`auditor_last` AS changed
-STRAIGHT_JOIN `dwh`.`orders` AS merged ON merged.`id` = changed.`id` AND merged.`name` = changed.`name` AND CAST(merged.`name` AS BINARY) = CAST(changed.`name` AS BINARY);
+STRAIGHT_JOIN `dwh`.`orders` AS merged ON merged.`id` = changed.`id` AND merged.`name` = changed.`name` AND CAST(merged.`name` AS BINARY) = CAST(changed.`name` AS BINARY) AND (changed.auditor_op = 'd' OR NOT (merged.`price` <=> changed.`price`));
+UPDATE `dwh`.`auditor_last` AS changed
+STRAIGHT_JOIN `dwh`.`orders` AS merged ON merged.`id` = changed.`id` AND merged.`name` = changed.`name` AND CAST(merged.`name` AS BINARY) = CAST(changed.`name` AS BINARY)
+SET merged.`id` = changed.`id`, merged.`name` = changed.`name`, merged.`price` = changed.`price`
+WHERE changed.auditor_op = 'i' AND TRUE;
 INSERT INTO `dwh`.`orders` (`id`, `name`, `price`)
 SELECT `id`, `name`, `price`
-FROM `dwh`.`auditor_last`
-WHERE auditor_op = 'i';
+FROM `dwh`.`auditor_last` AS changed
+WHERE
+  changed.auditor_op = 'i'
+  AND NOT EXISTS (SELECT 1 FROM `dwh`.`orders` AS merged WHERE merged.`id` = changed.`id` AND merged.`name` = changed.`name` AND CAST(merged.`name` AS BINARY) = CAST(changed.`name` AS BINARY));
 DROP TEMPORARY TABLE `dwh`.`auditor_last`;
 DELETE FROM `dwh`.`auditor_stage_db7faf71f44ee479`

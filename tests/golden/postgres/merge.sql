@@ -68,14 +68,21 @@ WHERE
   AND (changed."id" > (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l') OR (changed."id" = (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l') AND FALSE));
 DELETE FROM "dwh"."orders" AS merged
 WHERE merged."id" >= (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l')
-  AND (merged."id" > (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l') OR (merged."id" = (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l') AND FALSE));
+  AND (merged."id" > (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l') OR (merged."id" = (SELECT "id" FROM "auditor_bounds" WHERE auditor_position = 4096 AND auditor_row = 2 AND auditor_op = 'l') AND FALSE))
+  AND NOT EXISTS (SELECT 1 FROM "auditor_last" AS changed WHERE changed.auditor_op = 'i' AND merged."id" = changed."id" AND merged."name" = changed."name");
 DROP TABLE "auditor_bounds";
 DELETE FROM "dwh"."orders" AS merged
 USING "auditor_last" AS changed
-WHERE merged."id" = changed."id" AND merged."name" = changed."name";
+WHERE merged."id" = changed."id" AND merged."name" = changed."name" AND (changed.auditor_op = 'd' OR record_image_ne(ROW(merged."price"), ROW(changed."price")));
+UPDATE "dwh"."orders" AS merged
+SET "id" = changed."id", "name" = changed."name", "price" = changed."price"
+FROM "auditor_last" AS changed
+WHERE changed.auditor_op = 'i' AND merged."id" = changed."id" AND merged."name" = changed."name" AND record_image_ne(ROW(merged."id", merged."name", merged."price"), ROW(changed."id", changed."name", changed."price"));
 INSERT INTO "dwh"."orders" ("id", "name", "price")
 SELECT "id", "name", "price"
-FROM "auditor_last"
-WHERE auditor_op = 'i';
+FROM "auditor_last" AS changed
+WHERE
+  changed.auditor_op = 'i'
+  AND NOT EXISTS (SELECT 1 FROM "dwh"."orders" AS merged WHERE merged."id" = changed."id" AND merged."name" = changed."name");
 DROP TABLE "auditor_last";
 TRUNCATE TABLE "dwh"."auditor_stage_db7faf71f44ee479"

@@ -1,0 +1,7 @@
+-- Inserts the rows whose last change did not delete them, and that the target lacks.
+INSERT INTO ${target} (${columns})
+SELECT ${columns}
+FROM ${last} AS changed
+WHERE
+  changed.auditor_op = 'i'
+  AND NOT EXISTS (SELECT 1 FROM ${target} AS merged WHERE ${matching})

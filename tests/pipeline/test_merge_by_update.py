@@ -1,0 +1,203 @@
+"""A merge updates rows that are there, and deletes and inserts no others: what hangs on them in the target stays."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from auditor.config import TargetKeys
+from auditor.connections.writer import open_writer
+from auditor.pipeline.check import _check_target
+from auditor.store import pipelines
+from dialects import Place
+from tests.live import engine_params
+from tests.pipeline.conftest import EVERY
+from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline_events import announce, batch, delete, insert, refresh, table, update
+
+ORDERS = table(id="bigint", code="varchar(10) null", item="varchar(40) null")
+UPDATING = engine_params("postgres", "mysql", "mariadb")
+on_updating = pytest.mark.parametrize("engine", UPDATING, indirect=True)
+ROWS = [["1", "a", "pen"], ["2", "b", "ink"], ["3", "c", "cap"]]
+
+
+def text(road: Road) -> str:
+    return "varchar(40)" if road.dialect.name == "postgres" else "varchar(40) CHARACTER SET utf8mb4"
+
+
+def make(road: Road, more: str = "", name: str = "orders") -> str:
+    """Make the target's table by hand, and the schema before it; return its name in SQL."""
+    if road.dialect.name == "postgres":
+        road.execute(f"CREATE SCHEMA IF NOT EXISTS {road.schema}")
+    else:
+        road.execute(f"CREATE DATABASE IF NOT EXISTS {road.schema}")
+    made = road.dialect.table(road.schema, name)
+    road.execute(f"CREATE TABLE {made} (id bigint PRIMARY KEY, code {text(road)}, item {text(road)}{more})")
+    return made
+
+
+def loader(road: Road, *accept: str) -> Any:
+    now = itertools.count(0, 1000)
+    return road.loader(clock=lambda: next(now), keys={"orders": TargetKeys(accept=accept)})
+
+
+def reason(road: Road) -> str:
+    return pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"].reason
+
+
+@on_updating
+def test_columns_that_only_the_target_has_keep_their_values(road: Road) -> None:
+    made = make(road, ", seen integer DEFAULT 0")
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    load = loader(road)
+    load.merge_all()
+    road.execute(f"UPDATE {made} SET seen = 7")
+    changes = [update(ORDERS, 20, (ROWS[0], ["1", "a", "PEN"])), update(ORDERS, 21, (ROWS[1], ["9", "b", "ink"]))]
+    road.stage(batch(*changes, delete(ORDERS, 22, ROWS[2]), insert(ORDERS, 23, ["4", None, None])))
+    load.merge_all()
+    assert [tuple(row) for row in road.rows()] == [(1, "a", "PEN", 7), (4, None, None, 0), (9, "b", "ink", 0)]
+
+
+@on_updating
+def test_an_update_of_a_parent_leaves_its_children(road: Road) -> None:
+    made = make(road)
+    lines = road.dialect.table(road.schema, "lines")
+    road.execute(f"CREATE TABLE {lines} (id bigint PRIMARY KEY, o bigint, FOREIGN KEY (o) REFERENCES {made} (id) ON DELETE CASCADE)")
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    loader(road).merge_all()
+    assert road.rows() == [] and "in the target has cascade" in reason(road)
+    name = reason(road).partition('accept: ["')[2].partition('"')[0]
+    load = loader(road, name)
+    load.merge_all()
+    road.execute(f"INSERT INTO {lines} VALUES (10, 1), (20, 2), (30, 3)")
+    road.stage(batch(update(ORDERS, 20, (ROWS[0], ["1", "z", "pen 2"])), delete(ORDERS, 21, ROWS[2])))
+    load.merge_all()
+    assert road.rows() == [(1, "z", "pen 2"), (2, "b", "ink")]
+    assert [row[0] for row in road.rows("lines")] == [10, 20], "the child of a row that the source deleted goes, as was accepted"
+
+
+@on_updating
+def test_two_unique_values_change_places(road: Road) -> None:
+    made = make(road, ", UNIQUE (code)")
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    load = loader(road)
+    load.merge_all()
+    swap = update(ORDERS, 20, (ROWS[0], ["1", None, "pen"]), (ROWS[1], ["2", "a", "ink"]), (["1", None, "pen"], ["1", "b", "pen"]))
+    road.stage(batch(swap))
+    assert load.merge_all() == 3 and road.rows() == [(1, "b", "pen"), (2, "a", "ink"), (3, "c", "cap")]
+    lines = road.dialect.table(road.schema, "lines")
+    road.execute(f"CREATE TABLE {lines} (id bigint PRIMARY KEY, o bigint, FOREIGN KEY (o) REFERENCES {made} (id) ON DELETE CASCADE)")
+    road.execute(f"INSERT INTO {lines} VALUES (10, 1), (20, 2)")
+    loader(road).merge_all()
+    back = [(["1", "b", "pen"], ["1", None, "pen"]), (["2", "a", "ink"], ["2", "b", "ink"]), (["1", None, "pen"], ["1", "a", "pen"])]
+    road.stage(batch(update(ORDERS, 30, *back)))
+    loader(road).merge_all()
+    name = reason(road).partition('accept: ["')[2].partition('"')[0]
+    loader(road, name).merge_all()
+    assert road.rows() == [(1, "b", "pen"), (2, "a", "ink"), (3, "c", "cap")], "the table stops, with its children"
+    assert reason(road) and len(road.rows("lines")) == 2
+
+
+@on_updating
+def test_triggers_of_the_target_are_refused_by_name(road: Road) -> None:
+    made = make(road)
+    if road.dialect.name == "postgres":
+        road.execute(
+            f"CREATE FUNCTION {road.schema}.stamp() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.item = 'x'; RETURN NEW; END $$",
+            f"CREATE TRIGGER stamp BEFORE INSERT ON {made} FOR EACH ROW EXECUTE FUNCTION {road.schema}.stamp()",
+        )
+    else:
+        road.execute(f"CREATE TRIGGER {road.schema}.stamp BEFORE INSERT ON {made} FOR EACH ROW SET NEW.item = 'x'")
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    loader(road).merge_all()
+    said = "in the target has trigger stamp, which may write something else than the source has; remove that there, or accept it: tables:"
+    assert said in reason(road) and road.rows() == []
+    loader(road, "trigger stamp").merge_all()
+    assert [row[2] for row in road.rows()] == ["x"] * 3
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+def test_hazards_of_postgresql_are_refused_by_name(road: Road) -> None:
+    def hazards() -> str:
+        loader(road).merge_all()
+        return reason(road)
+
+    made = make(road)
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    road.execute(
+        f"DROP TABLE {made}", f"CREATE TABLE {made} (id bigint PRIMARY KEY, code text, item text GENERATED ALWAYS AS ('x') STORED)"
+    )
+    assert "generated item" in hazards()
+    road.execute(f"DROP TABLE {made}", f"CREATE TABLE {made} (id bigint, code text, item text, PRIMARY KEY (id)) PARTITION BY RANGE (id)")
+    assert "partitions orders" in hazards()
+    road.execute(f"DROP TABLE {made}", f"CREATE TABLE {made} (id bigint PRIMARY KEY, code text, item text)")
+    road.execute(f"CREATE RULE quiet AS ON INSERT TO {made} DO INSTEAD NOTHING")
+    assert "trigger quiet" in hazards()
+    road.execute(f"DROP TABLE {made}", f"CREATE TABLE {made} (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, code text, item text)")
+    assert "identity id" in hazards()
+    loader(road, "identity id").merge_all()
+    road.stage(batch(update(ORDERS, 20, (ROWS[0], ["1", "a", "PEN"]))))
+    loader(road, "identity id").merge_all()
+    assert road.rows() == [(1, "a", "PEN"), (2, "b", "ink"), (3, "c", "cap")]
+
+
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
+def test_rows_that_differ_only_where_the_engine_sees_nothing_arrive(road: Road) -> None:
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a", "x"], ["2", "b", "y "])))
+    road.loader().merge_all()
+    road.stage(batch(update(ORDERS, 20, (["1", "a", "x"], ["1", "A", "x "]), (["2", "b", "y "], ["2", "b", "Y"]))))
+    road.loader().merge_all()
+    assert road.rows() == [(1, "A", "x "), (2, "b", "Y")]
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+def test_a_refreshed_range_updates_what_is_there(road: Road) -> None:
+    made = make(road, ", seen integer DEFAULT 0")
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    load = loader(road)
+    load.merge_all()
+    road.execute(f"UPDATE {made} SET seen = 7", f"UPDATE {made} SET item = 'wrong' WHERE id = 2")
+    bounds = ([None, None, None], ["3", None, None])
+    road.stage(batch(update(ORDERS, 20, (ROWS[0], ["1", "q", "q"])), refresh(ORDERS, 30, ROWS[0], ROWS[1], bounds=bounds)))
+    load.merge_all()
+    assert road.rows() == [(1, "a", "pen", 7), (2, "b", "ink", 7)]
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+def test_values_of_any_type_are_compared(road: Road) -> None:
+    docs = table("docs", id="int", d="json null", f="double null")
+    road.stage(batch(announce(docs, 1), insert(docs, 10, ["1", '{"a": 1}', "0"], ["2", None, "1"])))
+    load = loader(road)
+    load.merge_all()
+    road.execute(f"ALTER TABLE {road.schema}.docs ALTER COLUMN d TYPE json USING d::json")
+    road.stage(batch(update(docs, 20, (["1", '{"a": 1}', "0"], ["1", '{"a":  1}', "-0"]))))
+    loader(road).merge_all()
+    assert [str(one) for one in road.query(f"SELECT d::text, f::text FROM {road.schema}.docs ORDER BY id")[0]] == ['{"a":  1}', "-0"]
+
+
+@on_updating
+def test_check_names_the_hazards(road: Road) -> None:
+    made, lines = make(road), road.dialect.table(road.schema, "lines")
+    road.execute(f"CREATE TABLE {lines} (id bigint PRIMARY KEY, o bigint, FOREIGN KEY (o) REFERENCES {made} (id) ON UPDATE CASCADE)")
+    [found] = _check_target(road.settings, PIPELINE, "wh", [ORDERS])
+    assert (found.severity, found.about) == ("error", "target wh") and "whose rows go or change with rows of this table" in found.sentence
+    name = found.sentence.partition('accept: ["')[2].partition('"')[0]
+    road.settings.pipelines[PIPELINE].targets["wh"].tables["orders"] = TargetKeys(accept=(name,))
+    assert _check_target(road.settings, PIPELINE, "wh", [ORDERS]) == []
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+def test_row_security_is_a_hazard_where_it_hides_rows(road: Road) -> None:
+    made, kinds = make(road), []
+    road.execute(f"ALTER TABLE {made} ENABLE ROW LEVEL SECURITY", "DROP ROLE IF EXISTS hidden_from", "CREATE ROLE hidden_from")
+    road.execute(f"GRANT USAGE ON SCHEMA {road.schema} TO hidden_from", f"GRANT ALL ON {made} TO hidden_from")
+    with open_writer("warehouse", road.settings.connections["warehouse"]) as session:
+        for role in ("NONE", "hidden_from"):
+            session.execute(f"SET ROLE {role}")
+            [there] = session.dialect.describe(session, Place((road.schema, "orders")))
+            kinds.append([one.kind for one in session.dialect.hazards(session, there)])
+        session.execute("RESET ROLE")
+    road.execute("DROP OWNED BY hidden_from", "DROP ROLE hidden_from")
+    assert ["row security" in one for one in kinds] == [False, True]
