@@ -105,6 +105,8 @@ def _create(found: _Reader, changes: Changes) -> None:
         is_sure = not found.take("IF", "NOT", "EXISTS") or replaces
         if table := found.table():
             changes.add(table, {"op": "create", "sure": is_sure})
+            if any(token.is_word("SELECT") for token in found.left):  # logged by rows, the statement lacks it
+                changes.add(table, {"op": "rows", "why": "CREATE TABLE ... SELECT brought rows that are not in the log"})
 
 
 def _drop(found: _Reader, changes: Changes) -> None:
@@ -157,6 +159,8 @@ def _alter(found: _Reader, changes: Changes, text: str, sql_mode: int) -> None:
             ops = [{"op": "unread", "text": " ".join(text.split())[:SHOWN]}]
         for op in ops:
             changes.add(table, op | {"strict": strict} if "charset" in op else op)
+        if any(op["op"] == "rows" for op in ops) and (other := _other_table(spec)):
+            changes.add(other, {"op": "rows", "why": f"it exchanged rows with {'.'.join(table)} without a word of them in the log"})
 
 
 def _new_name(spec: _Reader) -> Name | None:
@@ -267,6 +271,15 @@ def _silent_rows(spec: _Reader) -> str:
     if spec.take("CONVERT", "PARTITION") or spec.take("CONVERT", "TABLE"):
         return "CONVERT moved rows between tables without a word of them in the log"
     return ""
+
+
+def _other_table(spec: _Reader) -> Name | None:
+    """Return the table with which rows are exchanged, from what is left: p WITH TABLE t, p TO TABLE t, or t TO PARTITION."""
+    for place, token in enumerate(spec.left[:-1]):
+        if token.is_word("WITH", "TO") and spec.left[place + 1].is_word("TABLE"):
+            return _Reader(spec.left[place + 2 :], spec.database).table()
+    table = spec.table()
+    return table if spec.take("TO", "PARTITION") else None
 
 
 def _required(spec: _Reader) -> str:
