@@ -12,7 +12,7 @@ import pytest
 from auditor.errors import AccessDenied, AuditorError, LogRefused, PositionLost
 from auditor.pipeline.binlog.dump import Dump
 from auditor.pipeline.binlog.place import Place
-from tests.binlog import LiveLog
+from tests.binlog import LiveLog, in_short
 from tests.live import LiveEngine, engine_params
 
 on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new"), indirect=True)
@@ -77,7 +77,7 @@ def test_statements_instead_of_rows(log: LiveLog, statements: list[str], named: 
     log.run("SET SESSION binlog_format = 'STATEMENT'", "SET @v = 'w'", *statements)
     sentence = _refused(log, start)
     assert "instead of rows; SET GLOBAL binlog_format = 'ROW' and for all sessions" in sentence
-    assert f"a statement ({named})" in sentence or "RAND()" in sentence or "a user variable" in sentence
+    assert f"a statement ({named})" in sentence
 
 
 @on_mysql
@@ -96,7 +96,10 @@ def test_rollback_to_a_savepoint_after_rows_that_it_did_not_undo(log: LiveLog) -
     start = log.end()
     log.run("START TRANSACTION", "INSERT INTO entry VALUES (1, 'a', NULL)", "SAVEPOINT s", "INSERT INTO entry VALUES (2, 'undone', NULL)",
             "INSERT INTO plain VALUES (1)", "ROLLBACK TO s", "COMMIT")  # fmt: skip
-    assert "a ROLLBACK after rows that it may not have undone" in _refused(log, start)
+    assert in_short(log.events(start, ["entry"])) == [("insert", None, ["1", "a", None])]
+    log.run("ALTER TABLE entry ENGINE = MyISAM")
+    sentence = _refused(log, start)
+    assert f"a ROLLBACK after rows that it may not have undone, of {log.database}.entry" in sentence
 
 
 @on_both

@@ -23,9 +23,11 @@ from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.row_decoder import make_decoder
 from auditor.pipeline.binlog.row_events import LogCount
 from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.binlog.statements import refusal
+from auditor.pipeline.binlog.sql_tokens import tokens
+from auditor.pipeline.binlog.statements import refusal, savepoint
 from auditor.pipeline.binlog.table_map import Column, TableMap
 from auditor.pipeline.binlog.value_text import decimal_function, decimal_size, double_text, float_text
+from auditor.pipeline.binlog.written_tables import written_tables
 from auditor.pipeline.events import TableSchema
 
 
@@ -168,18 +170,54 @@ def test_patience_ends_and_is_not_for_every_error(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("statement", "rows", "named"),
+    ("statement", "named"),
     [
-        (b"BEGIN", 0, None), (b"SAVEPOINT `s`", 3, None), (b"CREATE TABLE t (id int) START TRANSACTION", 0, None),
-        (b"DROP TEMPORARY TABLE IF EXISTS t", 1, None), (b"DROP /*!40005 TEMPORARY */ TABLE t", 1, None), (b"XA END X'61'", 1, None),
-        (b"ROLLBACK TO s", 0, None), (b"ROLLBACK TO s", 1, "ROLLBACK"), (b"rollback", 1, "ROLLBACK"),
-        (b"insert into t values (1)", 0, "INSERT"), (b"/* app:x */ -- y\n  UPDATE t SET a = 1", 0, "UPDATE"),
-        (b"/*!50000 DELETE FROM t */", 0, "DELETE"), (b"DROP TABLE t", 0, "DROP"), (b"", 0, "statement"), (b"COMMITMENT", 0, "COMMITMENT"),
+        (b"BEGIN", None), (b"SAVEPOINT `s`", None), (b"CREATE TABLE t (id int) START TRANSACTION", None),
+        (b"DROP TEMPORARY TABLE IF EXISTS t", None), (b"DROP /*!40005 TEMPORARY */ TABLE t", None), (b"XA END X'61'", None),
+        (b"ROLLBACK TO s", None), (b"rollback", None),
+        (b"insert into t values (1)", "INSERT"), (b"/* app:x */ -- y\n  UPDATE t SET a = 1", "UPDATE"),
+        (b"/*!50000 DELETE FROM t */", "DELETE"), (b"DROP TABLE t", "DROP"), (b"", "statement"), (b"COMMITMENT", "COMMITMENT"),
     ],
 )  # fmt: skip
-def test_statements_within_transactions(statement: bytes, rows: int, named: str | None) -> None:
-    found = refusal(statement, rows)
+def test_statements_within_transactions(statement: bytes, named: str | None) -> None:
+    found = refusal(statement)
     assert found is None if named is None else named in str(found)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (b"SAVEPOINT `a``b`", ("SAVEPOINT", "a`b")), (b"savepoint S", ("SAVEPOINT", "s")), (b"RELEASE SAVEPOINT `s`", ("RELEASE", "s")),
+        (b"ROLLBACK TO `s`", ("ROLLBACK", "s")), (b"/* x */ rollback work to savepoint s", ("ROLLBACK", "s")),
+        (b"ROLLBACK", ("ROLLBACK", "")),
+        (b"ROLLBACK TO SAVEPOINT `TO`", ("ROLLBACK", "TO")), (b"COMMIT", None), (b"BEGIN", None),
+    ],
+)  # fmt: skip
+def test_savepoints(statement: bytes, expected: tuple[str, str] | None) -> None:
+    assert savepoint(statement) == expected
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("INSERT INTO t SELECT * FROM orders", {("d", "t")}), ("/* x */ insert ignore `o`.`t` values (1)", {("o", "t")}),
+        ("REPLACE DELAYED INTO t SET a = 1", {("d", "t")}), ("LOAD DATA LOCAL INFILE 'x' IGNORE INTO TABLE o.t (a)", {("o", "t")}),
+        ("UPDATE LOW_PRIORITY t SET a = (SELECT 1 FROM orders)", {("d", "t")}),
+        ("DELETE FROM t WHERE a IN (SELECT a FROM orders)", {("d", "t")}),
+        ("DELETE FROM t", {("d", "t")}),
+        ("CALL f()", None), ("SELECT f(1)", None), ("WITH x AS (SELECT 1) DELETE FROM t", None), ("", None), ("TRUNCATE t", None),
+    ],
+)  # fmt: skip
+def test_tables_that_statements_write(statement: str, expected: set[tuple[str, str]] | None) -> None:
+    found = written_tables(tokens(statement), "d")
+    assert (found if found is None else set(found)) == expected
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE a x JOIN o.t y ON x.i = y.i SET y.v = 1", "DELETE x FROM a x JOIN o.t y", "DELETE FROM x USING a AS x JOIN o.t"]
+)
+def test_statements_on_several_tables_may_write_each(statement: str) -> None:
+    assert {("d", "a"), ("o", "t")} <= set(written_tables(tokens(statement), "d") or ())
 
 
 def test_tables_are_chosen_by_database_and_pattern() -> None:

@@ -68,6 +68,25 @@ class RowBuffer:
         self.rows += count
         self.bytes += size
 
+    def take_back(self, position: int, first: int) -> int:
+        """Forget the rows of the transaction at a position from a number on; return how many there were."""
+        gone = 0
+        while self._positions and self._positions[-1] == position and self._first_rows[-1] >= first:
+            kind, count = self._kinds.pop(), self._counts.pop()
+            for places in (self._gtids, self._positions, self._times, self._first_rows):
+                places.pop()
+            for values, lacking in ((self.before, WITHOUT_BEFORE), (self.after, WITHOUT_AFTER)):
+                if kind not in lacking:
+                    del values[-count * len(self.table.columns) :]
+            gone += count
+        self.rows -= gone
+        return gone
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """Position and number of the last row."""
+        return self._positions[-1], self._first_rows[-1] + self._counts[-1] - 1
+
     @property
     def is_full(self) -> bool:
         """Whether the rows should be handed on."""

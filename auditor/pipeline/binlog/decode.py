@@ -6,9 +6,10 @@ What cannot be replicated rightly, as statements instead of rows, is refused by 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,16 +18,17 @@ from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import Project, unchanged
 from auditor.pipeline.binlog.cascades import Cascades, Reference
 from auditor.pipeline.binlog.compression import each_transaction_event, uncompressed_event
-from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id
+from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id, query
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, file_name, offsets
 from auditor.pipeline.binlog.row_events import RowEvents, Stamp
 from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.binlog.statements import refusal
+from auditor.pipeline.binlog.statements import refusal, savepoint
 from auditor.pipeline.binlog.table_notes import TableNotes
-from auditor.pipeline.binlog.table_statements import table_statements
+from auditor.pipeline.binlog.table_statements import TableStatement, statement_of, table_statements
 from auditor.pipeline.binlog.tracked_columns import unpack_versions
 from auditor.pipeline.binlog.transactions import MariaDBTransactions, Transactions, prepared_xid, statement_span
+from auditor.pipeline.binlog.written_tables import chosen_tables
 
 HEADER_BYTES = types.HEADER.size
 
@@ -88,6 +90,7 @@ class _RangeReader:
         """Of the transaction that is read. It stays when the connection is lost."""
         self._seen = self._taken = 0
         """How many events of that transaction this connection brought, and of how many of them everything was taken."""
+        self._answers: dict[str, Sequence[Sequence[Any]]] = {}
         self._decided: _RangeReader | None = None
         """Reads the rows of the XA transaction that is committed here."""
 
@@ -149,7 +152,7 @@ class _RangeReader:
                 if not offset and file_name(event[at:stop]) != self._file:
                     break
             else:
-                self._other(kind, event, body)
+                self._other(kind, event, body, stop)
         raise PositionLost(f"the source's binary log ends before {self._end}; bootstrap the tables again")
 
     @property
@@ -237,7 +240,7 @@ class _RangeReader:
             elif kind == types.QUERY:
                 self._statement_inside(kind, event, HEADER_BYTES, stop)
             else:
-                self._other(kind, event, HEADER_BYTES)
+                self._other(kind, event, HEADER_BYTES, stop)
 
     def _unpacked(self, data: bytes) -> Iterator[bytes]:
         with self._unpacking():
@@ -252,14 +255,40 @@ class _RangeReader:
             raise LogRefused(f"{self._end}: a compressed transaction cannot be unpacked ({error}); report this") from error
 
     def _statement_inside(self, kind: int, event: bytes, body: int, stop: int) -> None:
-        """Take a statement that stands in a transaction beside rows: it is refused, or harmless, or makes a table for them."""
+        """Take a statement that stands in a transaction beside rows: it writes some itself, or undoes some, or makes a table for them."""
         if not self._is_new():
             return
-        if reason := refusal(_text(kind, event, body, stop), self._current.rows):
-            raise self._statement_refused(reason)
+        text = _text(kind, event, body, stop)
+        if reason := refusal(text):
+            self._take_statement(statement_of(kind, event, body, stop), reason)
+        elif found := savepoint(text):
+            self._rows.at_savepoint(*found, self._current)
         if self._fate is None:
             self._note_changes(kind, event, body, stop, self._current.position - 1)
         self._taken = self._seen
+
+    def _take_statement(self, statement: TableStatement, what: str) -> None:
+        """Take a statement that stands for rows: what is read of the tables that it writes ends here."""
+        chosen = chosen_tables(statement, self._reading.selection, self._ask)
+        if chosen and self._rows.notes is None:
+            raise LogRefused(
+                f"{self._end}: the log holds {what} instead of rows; SET GLOBAL binlog_format = 'ROW' and for all sessions, then bootstrap"
+                " the tables again"
+            )
+        for name in chosen:
+            self._rows.stop(
+                name,
+                f"the log holds {what} instead of rows; SET GLOBAL binlog_format = 'ROW' and for all sessions, skip this, then send the"
+                " table's rows again: auditor pipeline bootstrap",
+                self._current,
+            )
+
+    def _ask(self, statement: str) -> Sequence[Sequence[Any]]:
+        """Return what the source answers, which is asked once in a range."""
+        if statement not in self._answers:
+            with closing(self._reading.source.connect()) as connection:
+                self._answers[statement] = query(connection, statement)
+        return self._answers[statement]
 
     def _note_changes(self, kind: int, event: bytes, body: int, stop: int, position: int) -> None:
         """Note what a statement does to tables that are read."""
@@ -267,13 +296,7 @@ class _RangeReader:
             for statement in table_statements(kind, event, body, stop):
                 self._rows.statement(statement, position, self._current)
 
-    def _statement_refused(self, reason: str) -> LogRefused:
-        return LogRefused(
-            f"{self._end}: the log holds {reason} instead of rows; SET GLOBAL binlog_format = 'ROW' and for all sessions, then bootstrap"
-            " the tables again"
-        )
-
-    def _other(self, kind: int, event: bytes, body: int) -> None:
+    def _other(self, kind: int, event: bytes, body: int, stop: int) -> None:
         if kind == types.PARTIAL_UPDATE:
             self._rows.see(event, body)
             if not self._is_new() or self._is_held:
@@ -282,8 +305,9 @@ class _RangeReader:
                 self._rows.partial_update(event, body, self._current)
                 self._taken = self._seen
             return
-        if kind in types.STATEMENT_TYPES:
-            raise self._statement_refused(types.STATEMENT_TYPES[kind])
+        if kind == types.EXECUTE_LOAD_QUERY and self._is_new():
+            self._take_statement(statement_of(kind, event, body, stop), "a statement (LOAD)")
+            self._taken = self._seen
         if kind == types.INCIDENT:
             raise LogRefused(f"{self._end}: the source says that it lost events here; bootstrap the tables again")
 

@@ -14,7 +14,7 @@ HEADER = struct.Struct("<IBIIIH")
 QUERY, STOP, ROTATE, INTVAR, RAND, USER_VAR, FORMAT, XID = 2, 3, 4, 5, 13, 14, 15, 16
 TABLE_MAP, INCIDENT, HEARTBEAT, ROWS_QUERY, GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS = 19, 26, 27, 29, 33, 34, 35
 XA_PREPARE, PARTIAL_UPDATE, TRANSACTION_PAYLOAD, HEARTBEAT_V2, TAGGED_GTID = 38, 39, 40, 41, 42
-BEGIN_LOAD_QUERY, EXECUTE_LOAD_QUERY = 17, 18
+EXECUTE_LOAD_QUERY = 18
 MARIADB_ANNOTATE, MARIADB_CHECKPOINT, MARIADB_GTID, MARIADB_GTID_LIST = 160, 161, 162, 163
 MARIADB_QUERY_COMPRESSED = 165
 
@@ -25,10 +25,6 @@ ROWS_TYPES = INSERT_TYPES | UPDATE_TYPES | DELETE_TYPES
 ROWS_V2 = frozenset({30, 31, 32, 169, 170, 171})
 """Rows events with extra data between their header and their columns. MariaDB writes none of its own, but reads MySQL's."""
 COMPRESSED_ROWS = frozenset(range(166, 172))
-
-STATEMENT_TYPES = {RAND: "RAND()", USER_VAR: "a user variable", INTVAR: "an AUTO_INCREMENT value", BEGIN_LOAD_QUERY: "LOAD DATA",
-                   EXECUTE_LOAD_QUERY: "LOAD DATA"}  # fmt: skip
-"""Events that occur beside statements only, and what each carries."""
 
 ARTIFICIAL = 0x20
 """Flag of an event that the server made up for the dump, as the ROTATE that a dump begins with."""

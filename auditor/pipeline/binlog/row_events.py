@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -15,7 +16,7 @@ from auditor.pipeline.binlog.batches import CurrentRows, Project, RowBuffer
 from auditor.pipeline.binlog.cascades import NO_CHECKS, Cascades, Reached
 from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
 from auditor.pipeline.binlog.ddl import read_statement
-from auditor.pipeline.binlog.dump import Source
+from auditor.pipeline.binlog.dump import Source, query
 from auditor.pipeline.binlog.known_tables import known_table
 from auditor.pipeline.binlog.origins import Origins, is_positions
 from auditor.pipeline.binlog.place import Place
@@ -38,9 +39,17 @@ from auditor.pipeline.binlog.table_notes import TableNotes
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedColumns
 from auditor.pipeline.events import EventKind, Position
+from dialects.mysql import MySQL
 
 MAX_BUFFERED = 32 << 20
 """Bytes of the log, of all tables, after which all buffered rows are handed on."""
+
+
+TRANSACTIONAL = """\
+SELECT t.TABLE_SCHEMA, t.TABLE_NAME
+FROM information_schema.TABLES t
+JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE AND e.TRANSACTIONS = 'YES'
+WHERE (t.TABLE_SCHEMA, t.TABLE_NAME) IN ({names})"""
 
 
 @dataclass(slots=True)
@@ -58,6 +67,8 @@ class Stamp:
     """Rows so far, of the chosen tables; an event whose rows cannot be had counts as one."""
     left_out: bool = False
     """Whether a pipeline wrote it whose transactions are left out."""
+    savepoints: dict[str, int] = field(default_factory=dict)
+    """How many rows there were at each of its savepoints."""
 
     @property
     def place(self) -> Place:
@@ -126,6 +137,8 @@ class RowEvents:
         """Tables from whose events others change without one, with their table maps."""
         self._filled: dict[tuple[str, str], RowBuffer] = {}
         """The buffer of each table that has its last rows: no other one of the table has any."""
+        self._handed_on: dict[tuple[str, str], tuple[int, int]] = {}
+        """Position and number of the last row of each table that was handed on."""
         self._bytes = self._announced = 0
         self.count = LogCount()
         self._chunk: Chunk | None = None
@@ -342,6 +355,42 @@ class RowEvents:
             raise LogRefused(f"{stamp.place}: {reason}")
         self._refuse(name, stamp, reason)
 
+    def stop(self, table: tuple[str, str], reason: str, stamp: Stamp) -> None:
+        """Note that a table cannot go on behind the transaction before this one."""
+        assert self.notes is not None
+        self.notes.refuse(table, stamp.position, -1, stamp.time, stamp.gtid, f"{'.'.join(table)}: {reason}")
+
+    def at_savepoint(self, verb: str, name: str, stamp: Stamp) -> None:
+        """Take a SAVEPOINT, a RELEASE, or a ROLLBACK to it, or with the name '' of all rows. Raises LogRefused without ``notes``."""
+        if verb == "SAVEPOINT":
+            stamp.savepoints[name] = stamp.rows
+        elif verb == "ROLLBACK":
+            self._undo(stamp, stamp.savepoints.get(name, 0), is_known=not name or name in stamp.savepoints)
+
+    def _undo(self, stamp: Stamp, first: int, is_known: bool) -> None:
+        """Take back the rows of a transaction from a number on, those of tables that undid them; the other tables stop."""
+        written = {name for name, last in self._handed_on.items() if last >= (stamp.position, first)}
+        buffered = [
+            one for one in self._buffers.values() if isinstance(one, RowBuffer) and one.rows and one.last >= (stamp.position, first)
+        ]
+        written |= {(one.table.database, one.table.table) for one in buffered}
+        undone = _transactional(self._source, written) if written and is_known else set()
+        undone -= {name for name, last in self._handed_on.items() if last >= (stamp.position, first)}
+        if self.notes is None and written - undone:
+            raise LogRefused(
+                f"{stamp.place}: the log holds a ROLLBACK after rows that it may not have undone, of"
+                f" {', '.join('.'.join(one) for one in sorted(written - undone))}; bootstrap the tables again"
+            )
+        for buffer in buffered:
+            if (buffer.table.database, buffer.table.table) in undone:
+                self.count.rows -= buffer.take_back(stamp.position, first)
+                if not buffer.rows:
+                    self._bytes -= buffer.bytes
+                    buffer.clear()
+        for name in sorted(written - undone):
+            reason = "rows of it stand in the log before a ROLLBACK that may not have undone them; skip this, then send its rows again"
+            self.stop(name, f"{reason}: auditor pipeline bootstrap", stamp)
+
     def statement(self, statement: TableStatement, position: int, stamp: Stamp) -> None:
         """Note what a statement does to tables that are read."""
         if self.notes is not None:
@@ -360,6 +409,7 @@ class RowEvents:
         announcement = self._announced
         self._announced += not buffer.is_announced
         events = buffer.places
+        self._handed_on[buffer.table.database, buffer.table.table] = buffer.last
         try:
             yield from buffer.flush(announcement)
         except LogRefused as error:
@@ -369,6 +419,14 @@ class RowEvents:
             buffer.clear()
             for gtid, position, row, time in events:
                 self.notes.refuse((buffer.table.database, buffer.table.table), position, row, time, gtid, str(error))
+
+
+def _transactional(source: Source, tables: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return those of these tables whose engine undoes what a transaction wrote."""
+    literal = MySQL().string_literal
+    names = ", ".join(f"({literal(database)}, {literal(table)})" for database, table in sorted(tables))
+    with closing(source.connect()) as connection:
+        return {(str(database), str(table)) for database, table in query(connection, TRANSACTIONAL.format(names=names))}
 
 
 def _rows_in(table: TableMap, kind: int, event: bytes, body: int, stop: int, place: Place) -> tuple[bytes, int, int]:

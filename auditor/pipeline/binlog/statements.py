@@ -9,7 +9,10 @@ _HARMLESS = re.compile(
     rb"(BEGIN|COMMIT|SAVEPOINT|RELEASE|XA|CREATE|DROP\s++(/\*!\d++\s*+)?TEMPORARY|ROLLBACK|FLUSH|START)\b",
     re.IGNORECASE,
 )
-_ROLLBACK = re.compile(rb"ROLLBACK\b", re.IGNORECASE)
+_SAVEPOINT = re.compile(
+    rb"(?:(SAVEPOINT)|(RELEASE)\s++SAVEPOINT|(ROLLBACK)(?:\s++WORK)?+(?:\s++TO(?:\s++SAVEPOINT\b)?+)?+)(?:\s++(.+)|\s*+\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
 SHOWN = 40
 
 TABLE_STATEMENT = re.compile(
@@ -19,16 +22,25 @@ TABLE_STATEMENT = re.compile(
 """The beginning of a statement that may change a table itself."""
 
 
-def refusal(statement: bytes, rows: int) -> str | None:
-    """Return what is wrong with a statement within a transaction that has had so many rows; None if nothing is.
-
-    Rows that were logged before a ROLLBACK were undone in part: those of engines without transactions were not.
-    """
-    comments = _COMMENTS.match(statement)
-    text = statement[comments.end() if comments else 0 :]
-    if _ROLLBACK.match(text):
-        return "a ROLLBACK after rows that it may not have undone" if rows else None
+def refusal(statement: bytes) -> str | None:
+    """Return what is wrong with a statement within a transaction; None if it writes no rows."""
+    text = _without_comments(statement)
     if _HARMLESS.match(text):
         return None
     first = text.split(None, 1)[0].decode(errors="replace").upper() if text.split() else ""
     return f"a statement ({first[:SHOWN]})"
+
+
+def savepoint(statement: bytes) -> tuple[str, str] | None:
+    """Return what a statement does to a savepoint (SAVEPOINT, RELEASE or ROLLBACK) and its name, '' for the whole transaction."""
+    found = _SAVEPOINT.match(_without_comments(statement))
+    if not found:
+        return None
+    verb = next(one for one in found.groups()[:3] if one).decode().upper()
+    name = (found[4] or b"").strip().decode(errors="replace")
+    return verb, name[1:-1].replace("``", "`") if name.startswith("`") else name.lower()
+
+
+def _without_comments(statement: bytes) -> bytes:
+    comments = _COMMENTS.match(statement)
+    return statement[comments.end() if comments else 0 :]

@@ -28,6 +28,8 @@ _REFERENCES = re.compile(rb"REFERENCES", re.IGNORECASE)
 
 FLAGS, SQL_MODE, AUTO_INCREMENT, CHARSET, TIME_ZONE, CATALOG = 0, 1, 3, 4, 5, 6
 """Variables of a statement that are read, or stand before those."""
+LOAD_BYTES = 13
+"""Bytes about the file that stand before the variables of a LOAD DATA."""
 _SIZES = {FLAGS: 4, SQL_MODE: 8, AUTO_INCREMENT: 4, CHARSET: 6}
 
 
@@ -96,14 +98,21 @@ def read_statements(source: Source, begin: Place, end: int) -> list[TableStateme
 
 def table_statements(kind: int, event: bytes, body: int, stop: int) -> Iterator[TableStatement]:
     """Yield the statement of a QUERY event, whose body lies in ``event[body:stop]``, if it may change tables."""
-    text = statement_span(event, body)
+    statement = statement_of(kind, event, body, stop)
+    if TABLE_STATEMENT.match(statement.text):
+        yield statement
+
+
+def statement_of(kind: int, event: bytes, body: int, stop: int) -> TableStatement:
+    """Return the statement of an event, whose body lies in ``event[body:stop]``: a QUERY, or a LOAD DATA with its file."""
+    more = LOAD_BYTES if kind == types.EXECUTE_LOAD_QUERY else 0
+    text = statement_span(event, body) + more
     sql = uncompressed_event(event[text:stop]) if kind == types.MARIADB_QUERY_COMPRESSED else event[text:stop]
-    if TABLE_STATEMENT.match(sql):
-        size, error = event[body + 8], int.from_bytes(event[body + 9 : body + 11], "little")
-        variables = _variables(event[body + 13 : text - 1 - size])
-        mode = struct.unpack("<Q", variables[SQL_MODE])[0] if SQL_MODE in variables else 0
-        charsets = struct.unpack("<HHH", variables[CHARSET]) if CHARSET in variables else None
-        yield TableStatement(sql, event[text - 1 - size : text - 1].decode(errors="replace"), mode, charsets, error)
+    size, error = event[body + 8], int.from_bytes(event[body + 9 : body + 11], "little")
+    variables = _variables(event[body + 13 + more : text - 1 - size])
+    mode = struct.unpack("<Q", variables[SQL_MODE])[0] if SQL_MODE in variables else 0
+    charsets = struct.unpack("<HHH", variables[CHARSET]) if CHARSET in variables else None
+    return TableStatement(sql, event[text - 1 - size : text - 1].decode(errors="replace"), mode, charsets, error)
 
 
 def _variables(data: bytes) -> dict[int, bytes]:
