@@ -44,13 +44,13 @@ def _check(options: argparse.Namespace) -> int:
     from auditor.service import pipelines
 
     with settings_and_store(options) as (configured, store):
-        found = pipelines.check(configured, config.find_file(options.config), store, options.pipeline)
+        found = pipelines.check(configured, config.find_file(options.config), store, options.pipeline, options.prove)
     if options.format == "json":
         print_json([dataclasses.asdict(one) for one in found])
     else:
         for one in found:
             print(f"{one.severity}: {one.about}: {one.sentence}")
-        if not found:
+        if all(one.severity == "note" for one in found):
             print(f"pipeline {options.pipeline}: nothing is missing")
     return 2 if any(one.severity == "error" for one in found) else 0
 

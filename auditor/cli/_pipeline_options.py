@@ -32,6 +32,8 @@ def add_options(command: argparse.ArgumentParser, with_config: Callable[[argpars
     for name in ("init", "segments", "bootstrap"):
         add_quiet_option(added[name])
     _add_bootstrap_options(added["bootstrap"])
+    prove = "also write a row into the auditor's own table on the source, and wait until it came through the log"
+    added["check"].add_argument("--prove", action="store_true", help=prove)
     added["run"].add_argument(
         "--target", metavar="TARGET", help="only load this target from what another process stages; start it before that one"
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,17 +15,26 @@ from auditor.config import Pipeline, Settings
 from auditor.connections.writer import open_writer
 from auditor.errors import AuditorError, NoSuchObject
 from auditor.pipeline.binlog.cascades import Cascades, read_references
+from auditor.pipeline.binlog.decode import Reading
+from auditor.pipeline.binlog.dump import Request, Source, log_status, other_server_id
+from auditor.pipeline.binlog.log_scope import find_gaps
+from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark
 from auditor.pipeline.binlog.selection import DOTTED, Selection
 from auditor.pipeline.binlog.versions import untried
 from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.events import ColumnSchema, TableSchema
+from auditor.pipeline.heartbeat import open_heartbeat
 from auditor.pipeline.merge.places import describe_shared, find_alike
 from auditor.pipeline.merge.target_table import examine, folding
+from auditor.pipeline.watch import source_of
 from auditor.sql.merge import is_own_table
 from dialects import Place, Session, Table
 
 LEAST_EXPIRY = 86400
 """Seconds for which the source should keep its binary log, so that a pipeline that stood still for a night goes on."""
+
+PROVING, PROVING_WAIT, PROVING_BYTES = 30.0, 0.2, 4 << 20
+"""Seconds for which a row is waited for, seconds between two looks, and bytes of the log that are decoded at once."""
 
 METADATA = "binlog_row_metadata"
 """The setting that a tracker makes good for."""
@@ -50,7 +60,7 @@ PRIVILEGES = (
 class Finding:
     """Something that a pipeline needs and that is not so."""
 
-    severity: Literal["error", "warning"]
+    severity: Literal["error", "warning", "note"]
     about: str
     """The source, a table, or a target."""
     sentence: str
@@ -76,6 +86,7 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
         found += find_shared(settings, name, [".".join(one) for one in list_tables(session, pipeline)])
         if session.dialect.CHANGE_STREAM == "binlog":
             found += _check_cascades(session, pipeline, connection.url)
+            found += _check_scope(settings, name)
     except AuditorError as error:
         found.append(Finding("error", f"source {pipeline.source.connection}", str(error)))
     finally:
@@ -182,6 +193,51 @@ def _check_cascades(session: Session, pipeline: Pipeline, url: str) -> Iterator[
             f"its rows change by the foreign key {one}, and this server does not log that; the table stops at the first such event of"
             f" {'.'.join(one.parent)}; let the application change its rows itself, or leave the table out",
         )
+
+
+def _check_scope(settings: Settings, name: str) -> Iterator[Finding]:
+    """Yield why rows of the pipeline's tables never come into the source's log."""
+    for is_error, sentence in find_gaps(source_of(settings, name), settings.pipeline(name).source.tables):
+        yield Finding("error" if is_error else "warning", "source", f"its binary log lacks rows: {sentence}" if is_error else sentence)
+
+
+def prove(settings: Settings, name: str) -> Finding:
+    """Write a row into a table of the auditor's own on a pipeline's source, and see whether it comes through the log, as rows of others do.
+
+    Raises UnknownPipeline.
+    """
+    pipeline = settings.pipeline(name)
+    about, began = f"source {pipeline.source.connection}", time.monotonic()
+    try:
+        source = source_of(settings, name)
+        with closing(source.connect()) as connection:
+            start = log_status(connection).end
+        with open_heartbeat(settings, pipeline.source.refresh or pipeline.source.connection) as writer:
+            written = writer.write()
+            with closing(LogScan(Request(source, start, other_server_id()), Mark(start), PROVING_BYTES, PROVING)) as scan:
+                while time.monotonic() < began + PROVING:
+                    with closing(source.connect()) as connection:
+                        ranges = scan.advance(log_status(connection).end)
+                    if _has_come(pipeline, source, writer.table, scan, ranges, written.serial):
+                        seconds = time.monotonic() - began
+                        return Finding("note", about, f"proved: a row of {writer.table} came through the log within {seconds:.1f} s")
+                    time.sleep(PROVING_WAIT)
+        sentence = (
+            f"a row that was written into {writer.table} did not come through the log within {PROVING:g} s; check what the log leaves out"
+        )
+        return Finding("error", about, f"{sentence}, and whether both connections lead to one server")
+    except AuditorError as error:
+        return Finding("error", about, f"not proved: {error}")
+
+
+def _has_come(pipeline: Pipeline, source: Source, table: str, scan: LogScan, ranges: list[LogRange], serial: int) -> bool:
+    """Return whether a heartbeat is in these ranges of the log; without a tracker it is decoded as rows of others are."""
+    if pipeline.tracker is not None:
+        return scan.mark.trail is not None and scan.mark.trail.beat.serial == serial
+    named = table.replace("`", "")
+    reading = Reading(source, Selection([named], ""), 0, PROVING)
+    values = (row for one in ranges for batch in reading.batches(one) for row in batch["after"].to_pylist())
+    return any(row and str(serial) in row for row in values)
 
 
 def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[TableSchema | Finding]:

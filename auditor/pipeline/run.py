@@ -21,6 +21,7 @@ from auditor.config import Settings
 from auditor.connections.writer import writing_dialect
 from auditor.errors import AuditorError, ConfigError, EngineError, PipelineFailed, SourceTaken, StoreError
 from auditor.pipeline import retention, spark
+from auditor.pipeline.binlog.log_scope import check_scope
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.bootstrap.carrier import Carrier
 from auditor.pipeline.bootstrap.source_tables import refreshes_of
@@ -237,8 +238,13 @@ class Run:
                 _stop(query, staging)
 
     def _options(self, root: Folder) -> dict[str, str]:
-        """Return the options of the source: names, never URLs; and without a checkpoint the offset to begin at. Raises AuditorError."""
+        """Return the options of the source: names, never URLs; and without a checkpoint the offset to begin at. Raises AuditorError.
+
+        LogRefused where rows of its tables never come into the source's log.
+        """
         source = self.settings.pipeline(self.name).source
+        if self.events is None:
+            check_scope(source_of(self.settings, self.name), source.tables)
         options = {"connection": source.connection, "config": str(self.config_file), "tables": ",".join(source.tables)}
         options["notes"] = "true"
         refreshes = refreshes_of(self.settings, self.name)

@@ -41,16 +41,17 @@ if TYPE_CHECKING:
     from auditor.store import Store
 
 
-def check(settings: Settings, config_file: Path, store: Store, name: str) -> list[Finding]:
+def check(settings: Settings, config_file: Path, store: Store, name: str, proves: bool = False) -> list[Finding]:
     """Return everything that keeps a pipeline from running; starts Spark to look at its executors.
 
-    Raises UnknownPipeline and StoreError.
+    With ``proves``, also whether a row that is written on the source comes through its log. Raises UnknownPipeline and StoreError.
     """
     from auditor.pipeline.check import Finding
     from auditor.pipeline.executors import check_executors
     from auditor.pipeline.tracker.check import check_tracker
 
     found = checks.check(settings, name, salt.get_salt(store))
+    found += [checks.prove(settings, name)] if proves else []
     found += [Finding("warning", about, sentence) for about, sentence in _check_bootstraps(settings, name)]
     found += [Finding(severity, "tracker", sentence) for severity, sentence in check_tracker(settings, store, name)]
     about = f"Spark at {settings.pipeline(name).master.partition('?')[0]}"

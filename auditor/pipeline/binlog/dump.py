@@ -111,9 +111,15 @@ def _log_status_row(connection: Any) -> tuple[Any, ...]:
 
 def log_ignores(connection: Any, database: str) -> bool:
     """Return whether the server leaves changes of a database out of its binary log. Raises what `log_status` raises."""
+    only, ignored = log_filters(connection)
+    return database in ignored or (bool(only) and database not in only)
+
+
+def log_filters(connection: Any) -> tuple[list[str], list[str]]:
+    """Return the databases that alone are in the server's binary log, and those that are not. Raises what `log_status` raises."""
     row = _log_status_row(connection)
-    only, ignored = (str(row[number] or "").split(",") for number in (2, 3))
-    return database in ignored or (only != [""] and database not in only)
+    only, ignored = ([one for one in str(row[number] or "").split(",") if one] for number in (2, 3))
+    return only, ignored
 
 
 def first_place(connection: Any) -> Place:
@@ -124,10 +130,20 @@ def first_place(connection: Any) -> Place:
 
 def query(connection: Any, statement: str) -> list[tuple[Any, ...]]:
     """Return the rows of a statement. Raises errors of ``auditor.errors``."""
+    return _ask(connection, statement)[1]
+
+
+def query_named(connection: Any, statement: str) -> list[dict[str, Any]]:
+    """Return the rows of a statement by the names of its columns. Raises errors of ``auditor.errors``."""
+    names, rows = _ask(connection, statement)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _ask(connection: Any, statement: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     try:
         with connection.cursor() as cursor:
             cursor.execute(statement)
-            return list(cursor.fetchall())
+            return [str(one[0]) for one in cursor.description or ()], list(cursor.fetchall())
     except (pymysql.MySQLError, OSError) as error:
         known = translate_error(error)
         if isinstance(known, AccessDenied):
