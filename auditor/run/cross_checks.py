@@ -163,10 +163,13 @@ class CrossChecks:
         self._ask(sides, check)
 
     def _ask(self, sides: Sequence[Side], work: Callable[[Side, Session], T]) -> list[T]:
-        """Return what work returns of each side, of all in parallel."""
+        """Return what work returns of each side, of all in parallel; each in a snapshot of its own unless one is open.
+
+        Some drivers begin a transaction with any statement, and hold the table's lock until somebody ends it.
+        """
         if tuple(sides) == tuple(self.reader.sides):
-            return list(self.reader.ask_each(work).values())
-        return [self.reader.ask_side(side, work) for side in sides]
+            return list(self.reader.on_sides(lambda side: self.reader.ask_side(side, work, fresh=True)).values())
+        return [self.reader.ask_side(side, work, fresh=True) for side in sides]
 
 
 def shape_of(plan: Plan, reader: Reader) -> str:

@@ -157,7 +157,7 @@ PLACED = ("partition_id", "first_key", "v", "row_count", "k", "x", "kv", "bucket
 def test_damage_is_found_whatever_columns_are_named(engine: LiveEngine, how: str) -> None:
     more = [name for name in invented_names.dangerous() if name not in PLACED]
     if engine.name == "spark":  # which takes minutes to insert as many literals
-        more = more[::8]
+        more = more[::24]
     check_named(engine, PLACED, how, more)
 
 

@@ -21,7 +21,7 @@ from tests.servers._process import Server, Unavailable, own_directory
 URL = "spark://local?master=local[2]"
 # https://spark.apache.org/docs/latest/configuration.html
 _DEFAULTS = """\
-spark.driver.memory            1g
+spark.driver.memory            2g
 spark.driver.bindAddress       127.0.0.1
 spark.driver.host              127.0.0.1
 spark.driver.extraJavaOptions  -Dderby.system.home={home} {java}
