@@ -10,12 +10,13 @@ import pytest
 from auditor.config import TargetKeys
 from auditor.connections.writer import open_writer
 from auditor.pipeline.check import _check_target
+from auditor.pipeline.merge import target_table
 from auditor.store import pipelines
 from dialects import Place
 from tests.live import engine_params
 from tests.pipeline.conftest import EVERY
 from tests.pipeline.road import PIPELINE, Road
-from tests.pipeline_events import announce, batch, delete, insert, refresh, table, update
+from tests.pipeline_events import Row, announce, batch, delete, insert, refresh, table, update
 
 ORDERS = table(id="bigint", code="varchar(10) null", item="varchar(40) null")
 UPDATING = engine_params("postgres", "mysql", "mariadb")
@@ -91,7 +92,11 @@ def test_two_unique_values_change_places(road: Road) -> None:
     road.execute(f"CREATE TABLE {lines} (id bigint PRIMARY KEY, o bigint, FOREIGN KEY (o) REFERENCES {made} (id) ON DELETE CASCADE)")
     road.execute(f"INSERT INTO {lines} VALUES (10, 1), (20, 2)")
     loader(road).merge_all()
-    back = [(["1", "b", "pen"], ["1", None, "pen"]), (["2", "a", "ink"], ["2", "b", "ink"]), (["1", None, "pen"], ["1", "a", "pen"])]
+    back: list[tuple[Row, Row]] = [
+        (["1", "b", "pen"], ["1", None, "pen"]),
+        (["2", "a", "ink"], ["2", "b", "ink"]),
+        (["1", None, "pen"], ["1", "a", "pen"]),
+    ]
     road.stage(batch(update(ORDERS, 30, *back)))
     loader(road).merge_all()
     name = reason(road).partition('accept: ["')[2].partition('"')[0]
@@ -116,6 +121,19 @@ def test_triggers_of_the_target_are_refused_by_name(road: Road) -> None:
     assert said in reason(road) and road.rows() == []
     loader(road, "trigger stamp").merge_all()
     assert [row[2] for row in road.rows()] == ["x"] * 3
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+def test_a_cascade_that_comes_later_is_found(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, lines = make(road), road.dialect.table(road.schema, "lines")
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    load = loader(road)
+    load.merge_all()
+    road.execute(f"CREATE TABLE {lines} (id bigint PRIMARY KEY, o bigint REFERENCES {made} (id) ON DELETE CASCADE)")
+    monkeypatch.setattr(target_table, "FRESH", -1.0)
+    road.stage(batch(delete(ORDERS, 20, ROWS[0])))
+    load.merge_all()
+    assert "in the target has cascade" in reason(road) and len(road.rows()) == 3
 
 
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)

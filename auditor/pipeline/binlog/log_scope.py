@@ -68,7 +68,7 @@ def _of_a_replica(
         status = _replica_status(connection)
     except AccessDenied:
         [(_, running)] = query(connection, "SHOW GLOBAL STATUS LIKE 'Slaves_running'") or [("", "0")]
-        status = [settings] if _text(running) not in ("0", "") else []
+        status = [dict(settings)] if _text(running) not in ("0", "") else []
         if not status and not logs:
             yield (
                 False,

@@ -210,7 +210,7 @@ def _make_ready(
 ) -> TargetTable:
     """Return the target's table for rows of this schema, with a staging table."""
     known = ready.pop(table, None)
-    if known is None or known.schema.id != schema_id:
+    if known is None or known.schema.id != schema_id or known.is_stale:
         schema = get_schema(where, schema_id)
         earlier = _earlier(where, held, schema_id)
         known, statement = examine(session, where.place(table), where.pipeline, schema, earlier, where.keys(table))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +22,9 @@ from dialects.writing import Hazard
 
 NO_KEYS = TargetKeys()
 
+FRESH = 60.0
+"""Seconds after which a target's table is looked at again."""
+
 _SMALL_LETTERS = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 
 
@@ -34,6 +38,13 @@ class TargetTable:
     statements: MergeStatements
     longest: Mapping[str, int] = field(default_factory=dict)
     """Bytes of the longest value that a column holds, of columns whose values are to be looked at, by the target's names."""
+    examined: float = field(default_factory=time.monotonic, compare=False)
+    """When the target's catalogue was looked at (monotonic seconds)."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the table may have got triggers or cascades since it was looked at."""
+        return time.monotonic() - self.examined > FRESH
 
     @property
     def columns(self) -> dict[str, Kind]:
