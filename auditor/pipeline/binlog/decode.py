@@ -21,8 +21,9 @@ from auditor.pipeline.binlog.compression import each_transaction_event, uncompre
 from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id, query
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, file_name, offsets
-from auditor.pipeline.binlog.row_events import RowEvents, Stamp
+from auditor.pipeline.binlog.row_events import RowEvents
 from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.binlog.stamps import Stamp
 from auditor.pipeline.binlog.statements import refusal, savepoint
 from auditor.pipeline.binlog.table_notes import TableNotes
 from auditor.pipeline.binlog.table_statements import TableStatement, statement_of, table_statements

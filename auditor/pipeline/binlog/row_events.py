@@ -6,11 +6,11 @@ import struct
 import zlib
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from auditor.errors import EventsMissed, LogRefused
+from auditor.errors import LogRefused
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import CurrentRows, Project, RowBuffer
 from auditor.pipeline.binlog.cascades import NO_CHECKS, Cascades, Reached
@@ -33,12 +33,13 @@ from auditor.pipeline.binlog.refreshes import (
 )
 from auditor.pipeline.binlog.row_decoder import Decoder
 from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.binlog.stamps import LogCount, Stamp
 from auditor.pipeline.binlog.table_changes import changes_of
 from auditor.pipeline.binlog.table_map import TableMap, table_name
 from auditor.pipeline.binlog.table_notes import TableNotes
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedColumns
-from auditor.pipeline.events import EventKind, Position
+from auditor.pipeline.events import EventKind
 from dialects.mysql import MySQL
 
 MAX_BUFFERED = 32 << 20
@@ -50,55 +51,6 @@ SELECT t.TABLE_SCHEMA, t.TABLE_NAME
 FROM information_schema.TABLES t
 JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE AND e.TRANSACTIONS = 'YES'
 WHERE (t.TABLE_SCHEMA, t.TABLE_NAME) IN ({names})"""
-
-
-@dataclass(slots=True)
-class Stamp:
-    """What the rows of a transaction have in common; of an XA transaction, of that which commits it."""
-
-    gtid: str | None
-    time: int
-    """Microseconds since 1970 at which it was committed."""
-    position: int
-    """Where it ends."""
-    file: str
-    """The log's file in which that is."""
-    rows: int = 0
-    """Rows so far, of the chosen tables; an event whose rows cannot be had counts as one."""
-    left_out: bool = False
-    """Whether a pipeline wrote it whose transactions are left out."""
-    savepoints: dict[str, int] = field(default_factory=dict)
-    """How many rows there were at each of its savepoints."""
-
-    @property
-    def place(self) -> Place:
-        """Where it ends, for people."""
-        return Place(self.file, Position.unpack(self.position).offset)
-
-
-@dataclass(slots=True)
-class LogCount:
-    """What a task saw of the chosen tables, and what became of it."""
-
-    seen: int = 0
-    """Rows events that the dump brought."""
-    taken: int = 0
-    """Those that were decoded, or noted as refused."""
-    passed: int = 0
-    """Those that are taken elsewhere, were taken before, or are left out because a pipeline wrote them."""
-    rows: int = 0
-    """Rows that were decoded."""
-    refused: int = 0
-    """Those of them that were then noted as refused."""
-
-    def check(self, handed_on: int) -> None:
-        """Raise EventsMissed unless each event was dealt with, and each row was handed on."""
-        if self.seen != self.taken + self.passed:
-            raise EventsMissed(
-                f"the log sent {self.seen:,} events of the tables that are read, and {self.taken + self.passed:,} were taken"
-            )
-        if self.rows != handed_on + self.refused:
-            raise EventsMissed(f"{self.rows:,} rows were decoded, and {handed_on + self.refused:,} handed on")
 
 
 @dataclass(frozen=True, slots=True)
