@@ -62,6 +62,8 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   └── BootstrapFailed                                 the old table stays; what was copied is continued from
     ├── HeartbeatUnusable             exit 3                a heartbeat lies ahead of the source's clock, or does not arrive
     ├── ResultError                   exit 3                saved results that cannot be compared
+    ├── EvidenceBroken                exit 3                evidence is not whole, or a stored run is not what its evidence says
+    ├── NoEvidence                    exit 2                there is no evidence of a run
     ├── DatabaseBusy                  exit 3     retryable  a database stayed too busy for too long
     ├── StoreError                    exit 3                the store failed, or refused a request
     │   ├── StoreUnavailable                     retryable
@@ -107,10 +109,10 @@ from dialects.errors import (
 __all__ = [
     "UNEXPECTED", "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "BootstrapFailed", "BootstrapRefused",
     "ChangeStreamError", "ColumnRefused", "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing",
-    "DemoServerMissing", "DriverMissing", "EngineBroken", "EngineError", "EventsMissed", "FailoverRefused", "FilesUnreachable", "Forbidden",
-    "HashMissing", "HazardRefused",
-    "HeartbeatUnusable", "LiveSummariesUnusable", "LiveSummariesWrong", "LockTimeout", "LogRefused", "MayOnlyRead", "MergeFailed", "NoKey",
-    "NoSuchObject", "NotOurTable", "NotResumable", "NotVerified", "NotifyError", "OffsetWentBack",
+    "DemoServerMissing", "DriverMissing", "EngineBroken", "EngineError", "EventsMissed", "EvidenceBroken",
+    "FailoverRefused", "FilesUnreachable", "Forbidden", "HashMissing", "HazardRefused",
+    "HeartbeatUnusable", "LiveSummariesUnusable", "LiveSummariesWrong", "LockTimeout", "LogRefused", "MayOnlyRead", "MergeFailed",
+    "NoEvidence", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotVerified", "NotifyError", "OffsetWentBack",
     "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
     "PositionLost", "QueueFull", "ReaderReplaced", "ReadingContradicted", "ResultError", "ResultIncomplete",
     "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict",
@@ -403,6 +405,16 @@ class NotifyError(AuditorError):
 
 class ResultError(AuditorError):
     """Saved results cannot be compared; save both again from the same plan."""
+
+
+class EvidenceBroken(AuditorError):
+    """Evidence is not whole, a chain is broken, or a stored run is not what its evidence says; ask who had access to it."""
+
+
+class NoEvidence(AuditorError):
+    """There is no evidence of this run; write evidence: {key: ...} in auditor.yaml, and the next runs have some."""
+
+    exit_code = 2
 
 
 class PackageMissing(AuditorError):

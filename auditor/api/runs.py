@@ -36,8 +36,8 @@ from auditor.api.routing import (
 )
 from auditor.errors import UnknownRun
 from auditor.history import records
-from auditor.model import NULL_PARTITION, Plan, State
-from auditor.service import workers
+from auditor.model import NULL_PARTITION, EvidenceFile, Plan, State
+from auditor.service import evidence, workers
 from auditor.store import events, runs
 from auditor.store.runs import StoredRun
 from auditor.summary.codec import STATES, PartitionMap
@@ -172,6 +172,13 @@ def list_differences(
         return file_response(difference_lists.as_ndjson(app.store, selection), NDJSON, f"differences-{identity[:12]}.ndjson")
     found = difference_lists.list_page(app.store, selection, after, limit + 1)
     return paginate("differences", found, limit, lambda one: one["number"])
+
+
+@routes.get("/runs/{run}/evidence", response_model=EvidenceFile, **route_options("read", 404, 409))
+def get_evidence(app: App, run: RunId) -> Response:
+    """Return the signed evidence of a run, as `auditor evidence` writes it; 409 if the stored run or its chain was changed since."""
+    data = evidence.intact_file(app.configured, app.store, run)
+    return Response(data, media_type=JSON, headers={"Content-Disposition": f'attachment; filename="evidence-{run[:12]}.json"'})
 
 
 @routes.post("/runs/{run}/cancel", status_code=202, response_model=schemas.Run, **route_options("run", 404))

@@ -68,6 +68,7 @@ def check(options: argparse.Namespace) -> int:
         except StoreError as failure:  # plans can be made without earlier runs, but nothing can be run
             problems["store"] = failure
         results = list(service.check(configured, service.expand_legs(configured, wanted), store))
+        broken = _check_evidence(configured, store, wanted) if store and configured.evidence else []
     if options.format == "json":
         print_json(
             [{"audit": c.audit, "error": str(c.error) if c.error else None, "plan": c.plan and as_json.plan(c.plan)} for c in results]
@@ -79,9 +80,17 @@ def check(options: argparse.Namespace) -> int:
     for where, sentence in find_unverified(configured.urls):
         print(f"auditor: warning: {'.'.join(where)}: {sentence}", file=sys.stderr)
     problems |= {result.audit: result.error for result in results if result.error}
-    for what, error in problems.items():
+    found = [*problems.items(), *(("evidence", one) for one in broken)]
+    for what, error in found:
         print(f"auditor: {what}: {error}", file=sys.stderr)
-    return worst_exit_code([error.exit_code for error in problems.values()])
+    return worst_exit_code([error.exit_code for _, error in found])
+
+
+def _check_evidence(configured: Settings, store: Store, audits: list[str]) -> list[AuditorError]:
+    from auditor import service
+    from auditor.service import evidence
+
+    return evidence.check(configured, store, service.expand_legs(configured, audits) if audits else [])
 
 
 def sql(options: argparse.Namespace) -> int:

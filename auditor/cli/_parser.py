@@ -232,6 +232,8 @@ def _add_run_commands(command: AddCommand) -> None:
     report.add_argument("--output", metavar="FILE", help="write to this file instead of standard output")
     add_quiet_option(report)
 
+    _add_evidence_commands(command)
+
     notify = _with_config(command("notify", _lazy("_runs", "notify"), "Test the notification channels, or send the daily digest"))
     notify.add_argument("what", choices=("test", "digest"), help="what to send")
     notify.add_argument("channels", nargs="*", metavar="CHANNEL", help="channels to test (default: all)")
@@ -243,6 +245,34 @@ def _add_run_commands(command: AddCommand) -> None:
 
     prune = _with_config(command("prune", _lazy("_runs", "prune"), "Delete runs, events and ended tokens beyond the limits in keep:"))
     add_format_option(prune, "text", "json")
+
+
+def _add_evidence_commands(command: AddCommand) -> None:
+    about = "Write the signed evidence of a run as one JSON file, for somebody else to verify"
+    more = "The stored run and its chain are held against it first: what was changed since it was signed is said, and the exit code is 3."
+    evidence = _with_config(command("evidence", _lazy("_evidence", "evidence"), about, more))
+    evidence.add_argument("run", nargs="?", metavar="RUN", help="run id, its first characters, or an audit (the last link of its chain)")
+    evidence.add_argument("-o", "--output", metavar="FILE", help="write to this file, readable by its owner alone")
+    evidence.add_argument("--chain", action="store_true", help="also write all other links of the audit's chain, without what they found")
+    action = evidence.add_mutually_exclusive_group()
+    action.add_argument(
+        "--new-key", action="store_true", help="make the key that signs, in the file evidence: key, and print its public key"
+    )
+    action.add_argument("--public-key", action="store_true", help="print the public key, for those who verify")
+    action.add_argument("--row-key", action="store_true", help="print the key of the digests of rows, for somebody who looks for a row")
+    action.add_argument(
+        "--erase-row-keys", action="store_true", help="erase the key of the run's digests, or those of all runs of the audit"
+    )
+    add_quiet_option(evidence)
+
+    about = "Say whether files of evidence are whole, and whether the chain is unbroken; without a configuration or a database"
+    verify = command("verify", _lazy("_evidence", "verify"), about, "The exit code is 3 if anything is not whole.")
+    verify.add_argument("files", nargs="+", metavar="FILE", help="files that auditor evidence wrote, or that a bucket holds")
+    more = "public key that is trusted, as a file or in hexadecimal; may be repeated. Without it, any key is accepted, and named"
+    verify.add_argument("--key", action="append", default=[], metavar="KEY", help=more)
+    more = "digest of a head that was published; may be repeated. A link in the files must have it"
+    verify.add_argument("--head", action="append", default=[], metavar="DIGEST", help=more)
+    add_format_option(verify, "text", "json")
 
 
 def _add_patch_command(command: AddCommand) -> None:

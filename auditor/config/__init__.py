@@ -20,7 +20,7 @@ from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Se
 from auditor.config._secrets import find_secrets
 from auditor.config._segment_audit import ANEW, SegmentAudit
 from auditor.config._service import Schedule, Service
-from auditor.config._settings import Channel, Notify, Occasion, Retention, Settings, Store
+from auditor.config._settings import Channel, Evidence, Notify, Occasion, Retention, Settings, Store
 from auditor.config._slice import MAX_KEY, MIN_KEY, KeyRange, SliceSettings, TimeRange
 from auditor.config._table import TableRef
 
@@ -37,6 +37,7 @@ __all__ = [
     "ConnectionSettings",
     "Counts",
     "DialectSql",
+    "Evidence",
     "GuestLimits",
     "Heartbeat",
     "KeyRange",

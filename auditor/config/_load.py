@@ -56,6 +56,9 @@ def load(path: Path, environment: Mapping[str, str] = os.environ) -> Settings:
     settings = _validate_settings(values or {}, reader.locate)
     if settings.store is None:
         settings = settings.model_copy(update={"store": Store(url=f"sqlite:///{path.resolve().parent / STORE_FILE}")})
+    if settings.evidence:
+        key = str(path.resolve().parent / settings.evidence.key)
+        settings = settings.model_copy(update={"evidence": settings.evidence.model_copy(update={"key": key})})
     return settings
 
 

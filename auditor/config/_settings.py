@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -65,6 +66,34 @@ class Notify(Strict):
     """Maximum messages per hour to a channel; further ones are summarised in one message later."""
 
 
+def _check_place(text: str) -> str:
+    bucket = text.removeprefix("s3://").partition("/")[0]
+    if text not in ("messages", "target") and not (text.startswith("s3://") and re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", bucket)):
+        raise ValueError(f"{text!r} is no place for heads of chains; write messages, target, or a bucket with a prefix: s3://bucket/prefix")
+    return text
+
+
+def _check_public_key(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise ValueError(f"{text!r} is not a public key in 64 hexadecimal digits, as auditor verify prints it")
+    return text
+
+
+class Evidence(Strict):
+    """Evidence of runs: each that ends adds a signed link to its audit's chain."""
+
+    key: str
+    """The file with the private key that signs links, which ``auditor evidence --new-key`` makes; relative to the configuration file."""
+    former: tuple[Annotated[str, AfterValidator(_check_public_key)], ...] = ()
+    """Public keys, in hexadecimal, of the keys that signed earlier links."""
+    publish: tuple[Annotated[str, AfterValidator(_check_place)], ...] = ()
+    """Where the head of a chain is written after each run, so that the owner of the store alone cannot sign all anew: ``messages`` (to the
+    channels under ``notify:``), ``target`` (a row of the table auditor_evidence_heads beside the target, by ``write:`` of its connection),
+    and buckets with object lock: ``s3://bucket/prefix``."""
+    lock: Duration = 365 * 86400.0
+    """How long objects in buckets are locked."""
+
+
 class Settings(Strict):
     """The complete configuration."""
 
@@ -84,6 +113,8 @@ class Settings(Strict):
     """How long runs are stored."""
     notify: Notify = Notify()
     """The channels that are notified, and of which verdicts."""
+    evidence: Evidence | None = None
+    """Whether runs leave evidence that can be shown to others. By default none."""
     service: Service = Service()
     """How ``auditor serve`` listens and works."""
     require_tls: Literal["verified"] | None = None

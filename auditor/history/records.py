@@ -20,6 +20,7 @@ from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifference, Report, State, Verdict, parse_time
 from auditor.store import Store, audit_state, retention, rolling_parts, runs, salt
 from auditor.store import left_out as stored_left_out
+from auditor.store.evidence import Seal
 from auditor.store.rolling_parts import RollingPart
 from auditor.store.runs import StoredDifference, StoredRun
 from auditor.summary.codec import STATES, PartitionMap, pack_partition_map, unpack_partition_map
@@ -119,8 +120,8 @@ def _end_partition(part: RollingPart, end: int) -> int:
     return end if part.end is None else part.end
 
 
-def save_result(store: Store, outcome: Outcome, limits: Retention) -> None:
-    """Store how a run ended, without masked values, and prune the store. Raises StoreError."""
+def save_result(store: Store, outcome: Outcome, limits: Retention, seal: Seal | None = None) -> None:
+    """Store how a run ended, without masked values and with its evidence, and prune the store. Raises StoreError."""
     digest = masking.salted(salt.get_salt(store))
     report = masking.hide_report(outcome.report, digest)
     plan = report.plan
@@ -138,7 +139,7 @@ def save_result(store: Store, outcome: Outcome, limits: Retention) -> None:
         rows = masking.hide_left_out(outcome.left_out, plan, digest)
         stored_left_out.save_left_out(store, report.audit, settings, left_out.pack(rows))
     # After the parts, because a finished run would not record them again.
-    runs.finish_run(store, report.run, _to_store_outcome(report, outcome.partition_map))
+    runs.finish_run(store, report.run, _to_store_outcome(report, outcome.partition_map), seal)
     if outcome.proved and settings and report.state is State.DONE:
         before = [one for one in audit_state.get_state(store, report.audit).proved if one not in outcome.proved]
         audit_state.update_state(store, report.audit, proved=[*before, *outcome.proved][-MOST_PROVED:])

@@ -14,6 +14,20 @@ from auditor.model._differences import (
     RangeDifference,
     Settling,
 )
+from auditor.model._evidence import (
+    EVIDENCE_FORMAT,
+    EvidenceColumn,
+    EvidenceDifference,
+    EvidenceEntry,
+    EvidenceFile,
+    EvidenceLevelling,
+    EvidenceLink,
+    EvidencePayload,
+    EvidencePlace,
+    EvidenceSnapshots,
+    EvidenceStatement,
+    EvidenceSummaries,
+)
 from auditor.model._found import (
     Alignment,
     Comparison,
@@ -63,6 +77,7 @@ from auditor.model._table_note import NoteKind, Skip, TableNote
 from auditor.model._time import parse_time
 
 __all__ = [
+    "EVIDENCE_FORMAT",
     "HEARTBEAT_COLUMN",
     "HEARTBEAT_TABLE",
     "NULL_PARTITION",
@@ -86,6 +101,17 @@ __all__ = [
     "Differences",
     "Divergent",
     "EpochState",
+    "EvidenceColumn",
+    "EvidenceDifference",
+    "EvidenceEntry",
+    "EvidenceFile",
+    "EvidenceLevelling",
+    "EvidenceLink",
+    "EvidencePayload",
+    "EvidencePlace",
+    "EvidenceSnapshots",
+    "EvidenceStatement",
+    "EvidenceSummaries",
     "Jaccard",
     "Leveling",
     "LiveCheck",

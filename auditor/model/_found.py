@@ -266,6 +266,9 @@ class Report:
     """Product and version of each side that was connected, and whether by TLS and verified."""
     began: dt.datetime | None = None
     """When the run began, in UTC."""
+    statements: dict[str, str] = field(default_factory=dict)
+    """The statement that summarised each side, without the limits of chunks; of a pre-scan also that of its stretches. Empty for a run
+    that ended before both sides were read."""
     measures: tuple[Measure, ...] = ()
     """Differing measures of the method counts."""
     steps: tuple[Step, ...] = ()

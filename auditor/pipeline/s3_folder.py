@@ -5,6 +5,7 @@ Credentials, region and endpoint come from the environment of each process, as b
 
 from __future__ import annotations
 
+import datetime as dt
 import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -43,6 +44,19 @@ class S3Folder:
         """Write a file, in the place of one of this name, by one request."""
         with _failures(path):
             _client().put_object(Bucket=self.bucket, Key=self.key(path), Body=content)
+
+    def put_locked(self, path: str, content: bytes, until: dt.datetime) -> None:
+        """Write a file that nobody can change or delete before a moment, not even the account's owner.
+
+        Raises OSError also where the bucket took the file and did not lock it.
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lock.html
+        """
+        with _failures(path):
+            lock = {"ObjectLockMode": "COMPLIANCE", "ObjectLockRetainUntilDate": until, "ChecksumAlgorithm": "SHA256"}
+            _client().put_object(Bucket=self.bucket, Key=self.key(path), Body=content, **lock)
+            found = _client().head_object(Bucket=self.bucket, Key=self.key(path))
+        if found.get("ObjectLockMode") != "COMPLIANCE":
+            raise OSError(errno.EPERM, "the bucket does not lock objects; create it with object lock", path)
 
     def get(self, path: str) -> bytes:
         """Return the content of a small file. Raises FileNotFoundError."""

@@ -253,8 +253,7 @@ class AuditRun:
             self.reader.ask_each(lambda side, session: index_check.check_scan(by_range, side, session, self.reader.sides[side].settings))
         if self.aligning.is_wanted:
             names: dict[Side, Sequence[str]] = {side: end.table.names for side, end in tables.items() if side != "target"}
-            is_aligned = self.aligning.begin(self.reader, draft, names)
-            found = self.aligning.found
+            is_aligned, found = self.aligning.begin(self.reader, draft, names), self.aligning.found
             return replace(draft, aligned=found.position) if is_aligned and found else self._draft_and_begin(method, tables)
         if draft.snapshot == "whole":
             self.reader.begin_snapshots()
@@ -362,6 +361,7 @@ class AuditRun:
             cost=self.reader.costs(),
             servers=self.reader.servers(),
             steps=tuple(self.steps),
+            statements=self.checks.statements,
             schema_changes=self.schema_changes,
             covered=self.share_read,
             slice=plan.slice if plan else self.slice,

@@ -68,10 +68,13 @@ class CrossChecks:
     """The shapes whose rows this run counted in full."""
     note: str = ""
     """Why rows were not held against a count; empty if they were."""
+    statements: dict[str, str] = field(default_factory=dict)
+    """The statements by which the sides were summarised, as `statements_of` returns them."""
 
     def hold(self, plan: Plan, found: ReadResult, sides: Sequence[Side] = ()) -> None:
         """Hold what was read by a plan against the checks, of ``sides`` or of all that are read. Raises ReadingContradicted."""
         read = tuple(sides) or plan.read_sides
+        self.statements = statements_of(plan, self.reader, read)
         self._hold_witnesses(plan, found, read)
         if self.counts_chunks(plan):
             self.counted.append(shape_of(plan, self.reader))
@@ -170,6 +173,19 @@ class CrossChecks:
         if tuple(sides) == tuple(self.reader.sides):
             return list(self.reader.on_sides(lambda side: self.reader.ask_side(side, work, fresh=True)).values())
         return [self.reader.ask_side(side, work, fresh=True) for side in sides]
+
+
+def statements_of(plan: Plan, reader: Reader, sides: Sequence[Side]) -> dict[str, str]:
+    """Return the statement that summarises each side, without the limits of chunks; with a pre-scan also that of its stretches.
+
+    The latter names each stretch of a chunk of keys where it reads digests: it is that of the key 0.
+    """
+    read = [("", plan, Chunk())]
+    if plan.prescan and plan.prescan.used:
+        stretches = plan_of_stretches(plan)
+        is_listed = stretches.digest_rows and stretches.partitioning.strategy == "range"
+        read.append((" (stretches)", stretches, Chunk(first=0, end=1) if is_listed else Chunk()))
+    return {f"{side}{of}": render.summary(by, side, reader.session(side).dialect, chunk) for side in sides for of, by, chunk in read}
 
 
 def shape_of(plan: Plan, reader: Reader) -> str:

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
-from auditor.config import Channel, Notify, Occasion, Settings
+from auditor.config import Channel, Evidence, Notify, Occasion, Settings
 from auditor.config._base import suggest
 from auditor.errors import ConfigError, NotifyError, StoreError
 from auditor.escaping import chat_line, markdown_text
@@ -28,6 +28,7 @@ from auditor.report import day_text, formatting, live
 from auditor.report.day import Day, load_day
 from auditor.report.redact import redact
 from auditor.store import Store, audit_state, notifications, runs
+from auditor.store import evidence as chains
 from auditor.store.audit_state import AuditState
 from auditor.store.patches import Patch
 from auditor.store.runs import StoredRun, ad_hoc_audit
@@ -80,8 +81,8 @@ def choose_occasion(before: AuditState, report: Report, now: dt.datetime, repeat
     return "mismatch" if verdict is Verdict.MISMATCH else "unknown"
 
 
-def notify_run(notify: Notify, store: Store, report: Report, now: dt.datetime | None = None) -> list[str]:
-    """Send held messages, then notify the channels about a finished run if there is an occasion.
+def notify_run(notify: Notify, store: Store, report: Report, now: dt.datetime | None = None, evidence: Evidence | None = None) -> list[str]:
+    """Send held messages, then notify the channels about a finished run if there is an occasion, with the head of its ``evidence``.
 
     Returns one sentence per failure; never raises an AuditorError.
     """
@@ -97,7 +98,8 @@ def notify_run(notify: Notify, store: Store, report: Report, now: dt.datetime | 
         if occasion is None or (occasion == "recovery" and not has_recovered(store, report)):
             return failures
         channels = [name for name, to in notify.channels.items() if occasion in to.on and (not to.audits or report.audit in to.audits)]
-        errors = [send_limited(notify, store, name, run_message(report, occasion, standing), now) for name in channels]
+        message = _with_head(run_message(report, occasion, standing), store, report.audit, evidence)
+        errors = [send_limited(notify, store, name, message, now) for name in channels]
         # A recovery is recorded even if no channel wants it, so that the next mismatch is notified.
         if not all(errors) or (not errors and occasion == "recovery"):
             told, failed = verdict.value if verdict else before.notified_verdict, report.state is State.FAILED
@@ -121,6 +123,14 @@ def notify_patch(notify: Notify, store: Store, patch: Patch, counts: str) -> lis
         return [log_failure(f"no notification was sent about patch {patch.patch}: {error}")]
 
 
+def _with_head(message: Message, store: Store, audit: str, evidence: Evidence | None, about: str = "") -> Message:
+    """Return a message with the head of an audit's chain, if messages are to name it and there is one. Raises StoreError."""
+    if not evidence or "messages" not in evidence.publish:
+        return message
+    head = chains.get_head(store, audit)
+    return replace(message, lines=(*message.lines, f"{about}evidence: link {head.number}, sha256:{head.digest}")) if head else message
+
+
 def _verdict_after(report: Report, standing: Standing) -> Verdict | None:
     """Return what the audit stands at after a run; by the report alone if the run could not be stored."""
     is_stored = standing.run is not None and standing.run.run == report.run
@@ -136,7 +146,10 @@ def send_digest(settings: Settings, store: Store, day: dt.date, now: dt.datetime
     errors = []
     for name, channel in channels.items():
         entries = tuple(entry for entry in report.entries if not channel.audits or entry.audit in channel.audits)
-        errors.append(_try_send(name, channel, digest_message(replace(report, entries=entries))))
+        message = digest_message(replace(report, entries=entries))
+        for entry in entries:
+            message = _with_head(message, store, entry.audit, settings.evidence, f"{formatting.visible(entry.audit)}: ")
+        errors.append(_try_send(name, channel, message))
     return [error for error in errors if error]
 
 

@@ -81,7 +81,7 @@ def run_next(settings: Settings, store: Store, stopped: threading.Event) -> bool
         _fail(store, claimed, f"internal error ({type(error).__name__}); see the log of the auditor")
     else:
         if result.after:
-            notify.notify_run(settings.notify, store, result.after)
+            notify.notify_run(settings.notify, store, result.after, evidence=settings.evidence)
     ended = stored_patches.get_patch(store, claimed.patch)
     if ended.state == "running":  # it is settled later
         return True

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from auditor import telemetry
-from auditor.config import Audit, ConnectionSettings, Retention, Settings
+from auditor.config import Audit, ConnectionSettings, Settings
 from auditor.connections.reader import OnProgress, ignore_progress
-from auditor.errors import NotResumable, StoreError
+from auditor.errors import ConfigError, NotResumable, StoreError
 from auditor.escaping import shell_word
 from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SaveOutcome = Callable[["Store", Outcome, Retention], None]
+SaveOutcome = Callable[["Store", Outcome, Settings], None]
 """Stores how a run ended. Raises StoreError."""
 
 
@@ -61,6 +61,7 @@ def run_audit(
     from auditor.history.checkpoint import StoreCheckpoint
     from auditor.store import runs
 
+    check_evidence(settings)
     run_id = uuid.uuid4().hex
     runs.start_run(
         store,
@@ -108,6 +109,7 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
         raise NotResumable(
             f"run {stored.run} was aligned, and its snapshots ended with it; start a new one: auditor run {shell_word(stored.audit)}"
         )
+    check_evidence(settings)
     resumed = runs.resume_run(store, stored.run)
     checkpoint = StoreCheckpoint(store, stored.run)
     checkpoint.load()
@@ -126,6 +128,7 @@ def run_claimed(settings: Settings, store: Store, claimed: StoredRun, checkpoint
     from auditor.store import queue, runs
 
     settings = proxies.settings_for_run(settings, claimed)
+    check_evidence(settings)
     configured, plan = proxies.audit(settings, claimed.audit), None
     if (now := definition_of_run(settings, configured)) != claimed.definition:
         queue.update_definition(store, claimed.run, now)
@@ -168,12 +171,35 @@ def rolling_table(store: Store, name: str) -> RollingTable | None:
     return load_rolling_table(store, name)
 
 
-def save_outcome(store: Store, outcome: Outcome, retention: Retention) -> None:
-    """Store how a run ended, and up to when its audit is verified. Raises StoreError."""
+def save_outcome(store: Store, outcome: Outcome, settings: Settings) -> None:
+    """Store how a run ended, with its evidence, and up to when its audit is verified; then publish the head. Raises StoreError."""
     from auditor.history import records
 
+    seal = None
+    if settings.evidence:
+        from auditor.service import evidence
+
+        try:
+            seal = evidence.get_seal(settings)
+        except ConfigError as error:  # its key was there when the run began
+            outcome.report = _with_notes(outcome.report, [f"this run has no evidence: {error}"])
+            log.warning("the run has no evidence: %s", error, extra={"action": "no_evidence", "run": outcome.report.run})
     outcome.report = records.with_verified_through(store, outcome.report)
-    records.save_result(store, outcome, retention)
+    records.save_result(store, outcome, settings.keep, seal)
+    if seal:
+        outcome.report = _with_notes(outcome.report, evidence.publish_head(settings, store, outcome.report.audit))
+
+
+def _with_notes(report: Report, notes: Sequence[str]) -> Report:
+    return replace(report, notes=(*report.notes, *notes)) if notes else report
+
+
+def check_evidence(settings: Settings) -> None:
+    """Check, before a run begins, that its evidence can be signed. Raises ConfigError."""
+    if settings.evidence:
+        from auditor.service import evidence
+
+        evidence.get_key(settings)
 
 
 def _connections(settings: Settings, overrides: Mapping[str, Any]) -> Mapping[str, ConnectionSettings]:
@@ -248,7 +274,7 @@ class _Execution:
 
         outcome.report = advice.with_advice(self.settings, self.checkpoint.store, self.audit, outcome)
         try:
-            self.save(self.checkpoint.store, outcome, self.settings.keep)
+            self.save(self.checkpoint.store, outcome, self.settings)
         except StoreError as error:
             log.warning("the run could not be stored", extra={"action": "not_kept", "run": self.checkpoint.run})
             return _not_stored(outcome.report, str(error))

@@ -15,7 +15,9 @@ from auditor.history.masking import Digest
 from auditor.model import Chunk, Differences, Measure, Plan, Report, Side, is_shard, shard_number
 from auditor.planning.masks import are_mentioned, masked_columns
 from auditor.report.redact import redact_plan
+from auditor.service import evidence
 from auditor.store import Store, patches, runs, salt, scrubbing
+from auditor.store.evidence import Seal
 from auditor.store.runs import StoredRun
 
 PAGE = 200
@@ -30,13 +32,13 @@ def scrub(settings: Settings, store: Store) -> int:
     """Remove the values of masked columns from all stored runs, and return from how many.
 
     Masked is what a run's audit masked, and what the connections of its tables mask now. Runs that ended early cannot be resumed
-    afterwards. Raises StoreError.
+    afterwards. Their evidence is signed anew. Raises ConfigError and StoreError.
     """
-    digest = masking.salted(salt.get_salt(store))
+    digest, seal = masking.salted(salt.get_salt(store)), evidence.get_seal(settings)
     scrubbed = 0
     audits: set[str] = set()
     for run in _all_runs(store):
-        if run.ended is not None and _scrub_run(settings, store, run, digest):
+        if run.ended is not None and _scrub_run(settings, store, run, digest, seal):
             scrubbed += 1
             audits.add(run.audit)
     for audit in audits:
@@ -52,7 +54,7 @@ def _all_runs(store: Store) -> Iterator[StoredRun]:
         page = runs.list_runs(store, limit=PAGE, before=page[-1].run)
 
 
-def _scrub_run(settings: Settings, store: Store, run: StoredRun, digest: Digest) -> bool:
+def _scrub_run(settings: Settings, store: Store, run: StoredRun, digest: Digest, seal: Seal | None) -> bool:
     """Remove masked values from one run; False if it has no masked columns."""
     body = runs.get_report(store, run.run)
     report = _REPORT.validate_json(body) if body else None
@@ -66,9 +68,8 @@ def _scrub_run(settings: Settings, store: Store, run: StoredRun, digest: Digest)
     hidden = _hide(replace(report, plan=plan), masked, masked - before, digest)
     keys = frozenset(column.name for column in plan.key_columns if column.masked)
     details = {number: _hide_detail(detail, masked, keys, digest) for number, detail in scrubbing.list_details(store, run.run).items()}
-    scrubbing.replace_run(
-        store, run.run, report=_REPORT.dump_json(hidden), reasons=hidden.reasons, details=details, keep_map=not plan.hides_ranges
-    )
+    report_now, keep_map = _REPORT.dump_json(hidden), not plan.hides_ranges
+    scrubbing.replace_run(store, run.run, report=report_now, reasons=hidden.reasons, details=details, keep_map=keep_map, seal=seal)
     scrubbing.replace_repaired_keys(store, run.run, keys, MASK)
     patches.drop_rows(store, run=run.run)
     return True
@@ -115,7 +116,8 @@ def _hide(report: Report, masked: frozenset[str], new: frozenset[str], digest: D
         steps = tuple(replace(step, reasons=()) for step in report.steps)
         report = replace(report, reasons=(REMOVED,), notes=(), steps=steps, overdue_ranges=(), advice=None)
     measures = tuple(_hide_measure(one, plan, new) for one in report.measures)
-    return replace(masking.hide_report(report, digest), measures=measures, plan=_without_bounds(plan))
+    statements = {} if plan.hides_ranges else report.statements
+    return replace(masking.hide_report(report, digest), measures=measures, plan=_without_bounds(plan), statements=statements)
 
 
 def _without_patterns(differences: Differences, masked: frozenset[str]) -> Differences:

@@ -119,21 +119,25 @@ def next_due(one: Overview) -> dt.datetime | None:
 def run(settings: Settings, store: Store, name: str, *, reason: str = "", requested_by: str = "") -> Report:
     """Run a segment audit, store the run and record the event. Raises UnknownAudit, AlreadyRunning and StoreError."""
     from auditor.history.checkpoint import StoreCheckpoint
-    from auditor.service.running import save_outcome
+    from auditor.service.running import check_evidence, save_outcome
 
+    check_evidence(settings)
     run_id, definition = uuid.uuid4().hex, definition_of(settings, name)
     runs.start_run(store, run=run_id, audit=name, definition=definition, method=None, reason=reason, requested_by=requested_by)
     events.record_event(store, who=requested_by, what="run requested", subject=run_id, detail={"audit": name, "reason": reason})
     return execute(settings, name, StoreCheckpoint(store, run_id), reason, save_outcome)
 
 
-def execute(settings: Settings, name: str, checkpoint: StoreCheckpoint, reason: str, save: Callable[[Store, Outcome, Any], None]) -> Report:
+def execute(
+    settings: Settings, name: str, checkpoint: StoreCheckpoint, reason: str, save: Callable[[Store, Outcome, Settings], None]
+) -> Report:
     """Execute a run that has begun, and store how it ended with ``save``. Raises UnknownAudit and StoreError."""
     about = {"run": checkpoint.run, "audit": name}
     with telemetry.log_context(**about), telemetry.span("run", **about):
         report = replace(_perform(settings, name, checkpoint), reason=reason)
-        save(checkpoint.store, Outcome(report), settings.keep)
-    return report
+        outcome = Outcome(report)
+        save(checkpoint.store, outcome, settings)
+    return replace(report, notes=outcome.report.notes)
 
 
 def _perform(settings: Settings, name: str, checkpoint: StoreCheckpoint) -> Report:

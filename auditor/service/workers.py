@@ -11,14 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from auditor.config import Retention, Settings
+from auditor.config import Settings
 from auditor.connections import statement_slots
 from auditor.errors import UNEXPECTED, AuditorError, ConfigError, StoreError, UnknownRun
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import CountStatements, Outcome
 from auditor.model import Report, State, Verdict
-from auditor.service import audits, definitions, notify, patch_requests, planning, proxies, running, segment_audits
+from auditor.service import audits, definitions, evidence, notify, patch_requests, planning, proxies, running, segment_audits
 from auditor.store import Store, events, queue, runs
+from auditor.store.evidence import Seal
 from auditor.store.queue import Enqueued
 from auditor.store.runs import StoredRun
 
@@ -165,6 +166,7 @@ class _RunExecutor:
         try:
             settings = audits.with_defined_audits(self.settings, self.store)
             if claimed.audit in settings.segments:
+                running.check_evidence(settings)
                 report = segment_audits.execute(settings, claimed.audit, held, claimed.reason, self._saving(held))
             else:
                 report = running.run_claimed(settings, self.store, claimed, held, self._saving(held))
@@ -183,13 +185,13 @@ class _RunExecutor:
             return self._save_failed(claimed, why, UNEXPECTED)
         if _returns_to_queue(held, report):
             return None
-        notify.notify_run(settings.notify, self.store, report)
+        notify.notify_run(settings.notify, self.store, report, evidence=settings.evidence)
         return report
 
     def _saving(self, held: _HeldRun) -> running.SaveOutcome:
-        return lambda _, outcome, limits: self._finish(held, outcome, limits)
+        return lambda _, outcome, settings: self._finish(held, outcome, settings)
 
-    def _finish(self, held: _HeldRun, outcome: Outcome, limits: Retention) -> None:
+    def _finish(self, held: _HeldRun, outcome: Outcome, settings: Settings) -> None:
         """Store how a run ended, or return it to the queue, with retries. Raises StoreError after giving up."""
 
         def finish() -> None:
@@ -198,7 +200,7 @@ class _RunExecutor:
             if _returns_to_queue(held, outcome.report):
                 queue.put_back_run(self.store, held.run)
             else:
-                running.save_outcome(self.store, outcome, limits)
+                running.save_outcome(self.store, outcome, settings)
 
         self._retry(finish, raises=True)
 
@@ -217,7 +219,7 @@ class _RunExecutor:
                 reasons=("the run was cancelled",),
                 resumable=True,
             )
-            runs.finish_run(self.store, held.run, outcome)
+            runs.finish_run(self.store, held.run, outcome, self._get_seal())
 
         self._retry(save)
 
@@ -225,10 +227,18 @@ class _RunExecutor:
         """Store that a run could not be executed, and notify the channels."""
         log.warning("the run failed: %s", reason, extra={"action": "run_failed", "run": claimed.run})
         outcome = runs.Outcome(state=State.FAILED, verdict=Verdict.UNKNOWN, exit_code=code, seconds=0.0, reasons=(reason,))
-        self._retry(lambda: runs.finish_run(self.store, claimed.run, outcome))
+        self._retry(lambda: runs.finish_run(self.store, claimed.run, outcome, self._get_seal()))
         report = _report_without_result(claimed, State.FAILED, (reason,), code)
-        notify.notify_run(self.settings.notify, self.store, report)
+        notify.notify_run(self.settings.notify, self.store, report, evidence=self.settings.evidence)
         return report
+
+    def _get_seal(self) -> Seal | None:
+        """Return what makes a run's evidence; None if its key cannot be used, whereupon the next run's link follows one for this run."""
+        try:
+            return evidence.get_seal(self.settings)
+        except ConfigError as error:
+            log.warning("the run has no evidence yet: %s", error, extra={"action": "no_evidence"})
+            return None
 
     def _retry(self, work: Callable[[], None], raises: bool = False) -> None:
         """Run ``work``, retrying while the store fails; after giving up, raise its error if ``raises``, else return."""

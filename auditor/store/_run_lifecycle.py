@@ -26,6 +26,7 @@ from auditor.store._reading import StoredDifference
 from auditor.store._rows import StoredRun, fetch_runs, get_run_number, run_owner, unknown_run
 from auditor.store._schema import audits, chunks, differences, documents, queue, runs, schemas
 from auditor.store._store import Store, database_time
+from auditor.store.evidence import Seal, add_link, forget_payloads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +147,8 @@ def record_heartbeat(store: Store, run: str, progress: Mapping[str, Any]) -> boo
     return store.write(work)
 
 
-def finish_run(store: Store, run: str, outcome: Outcome) -> None:
-    """Store how the run ended, and what it found. Raises UnknownRun."""
+def finish_run(store: Store, run: str, outcome: Outcome, seal: Seal | None = None) -> None:
+    """Store how the run ended, and what it found; with a ``seal`` also its link in the audit's chain. Raises UnknownRun."""
     rows = outcome.rows or {}
     report = zlib.compress(outcome.report) if outcome.report else b""
 
@@ -171,6 +172,8 @@ def finish_run(store: Store, run: str, outcome: Outcome) -> None:
         connection.execute(delete(differences).where(differences.c.run == number))
         if outcome.differences:
             connection.execute(insert(differences), [_difference_row(number, *entry) for entry in enumerate(outcome.differences, 1)])
+        if seal:
+            add_link(connection, number, seal)
         if not resumable:
             connection.execute(delete(chunks).where(chunks.c.run == number))
             _save_document(connection, number, "plan", b"")
@@ -219,6 +222,7 @@ def resume_run(store: Store, run: str) -> ResumedRun:
         owned = ownership_columns(row.audit, database_time(connection))
         connection.execute(update(runs).where(runs.c.number == row.number).values(**owned, **NOT_ENDED))
         audit_state.adjust_run_count(connection, row.number, -1)
+        forget_payloads(connection, [run])
         resumed = fetch_runs(connection, select(runs).where(runs.c.number == row.number))[0]
         return ResumedRun(
             run=run,

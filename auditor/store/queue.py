@@ -23,6 +23,7 @@ from auditor.store._rows import OWN_SETTINGS, StoredRun, fetch_runs, get_run_num
 from auditor.store._run_lifecycle import NOT_ENDED, ownership_columns, save_version, update_own_run
 from auditor.store._schema import audits, keys, queue, runs
 from auditor.store._store import Store, database_time
+from auditor.store.evidence import forget_payloads
 
 CLAIM_CANDIDATES = 16
 """Pending runs that `claim_run` tries in turn, skipping those that other processes are claiming."""
@@ -191,6 +192,7 @@ def requeue_run(store: Store, run: str, max_pending: int) -> StoredRun:
         if not connection.execute(update(queue).where(queue.c.run == row.number).values(waiting=row.audit, lost=0)).rowcount:
             connection.execute(insert(queue).values(run=row.number, requested=database_time(connection), waiting=row.audit, lost=0))
         audit_state.adjust_run_count(connection, row.number, -1)
+        forget_payloads(connection, [run])
         return fetch_runs(connection, select(runs).where(runs.c.number == row.number))[0]
 
     return store.write(work)

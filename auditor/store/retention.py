@@ -18,6 +18,7 @@ from auditor.store._errors import translate_errors
 from auditor.store._rows import OWN_SETTINGS, ad_hoc_audit
 from auditor.store._schema import audits, claims, events, runs, standing, stretches, tokens
 from auditor.store._store import Store
+from auditor.store.evidence import forget_payloads
 from auditor.store.tokens import SESSION_PREFIX
 
 KEEP_RESUMABLE = dt.timedelta(days=7)
@@ -53,8 +54,9 @@ def prune(store: Store, *, runs: int | None, days: float | None, now: dt.datetim
 
     Exceptions: the newest done run of each audit's whole table, pending, running and resumable runs, and those that a rolling audit
     refers to. All ad-hoc runs count as runs of one audit, without a newest run to preserve; their definitions are deleted with them.
-    Repairs outlive their runs. Events older than ``days`` are deleted, and tokens that ended longer ago; sessions are deleted as
-    soon as they have ended. The rows of patches are dropped after ``journal`` seconds. Raises StoreError.
+    Repairs outlive their runs, and so do the links of their evidence, without what these attest. Events older than ``days`` are deleted,
+    and tokens that ended longer ago; sessions are deleted as soon as they have ended. The rows of patches are dropped after ``journal``
+    seconds. Raises StoreError.
     """
     oldest = None if days is None else now - dt.timedelta(days=days)
     with store.reading() as connection:
@@ -133,6 +135,8 @@ def _delete_runs(store: Store, rows: Sequence[Row[Any]]) -> int:
         # Since it was selected, a run may have been resumed, or recorded as a part of a rolling audit.
         unused = runs.c.number.not_in(select(stretches.c.run))
         deleted = connection.execute(delete(runs).where(runs.c.number.in_(numbers), runs.c.state.not_in(ACTIVE_STATES), unused)).rowcount
+        stored = set(connection.execute(select(runs.c.number).where(runs.c.number.in_(numbers))).scalars())
+        forget_payloads(connection, [row.run for row in rows if row.number not in stored])
         for table in (audits, standing) if ad_hoc else ():
             left = select(runs.c.audit).where(runs.c.audit.in_(ad_hoc))
             connection.execute(delete(table).where(table.c.audit.in_(ad_hoc), table.c.audit.not_in(left)))

@@ -13,6 +13,7 @@ from auditor.store._errors import translate_errors
 from auditor.store._rows import get_run_number
 from auditor.store._schema import chunks, differences, documents, left_out, repairs, runs, stretches
 from auditor.store._store import PRIVATE, Store
+from auditor.store.evidence import Seal, add_link, forget_payloads
 
 
 def list_details(store: Store, run: str) -> dict[int, dict[str, Any]]:
@@ -24,11 +25,19 @@ def list_details(store: Store, run: str) -> dict[int, dict[str, Any]]:
 
 
 def replace_run(
-    store: Store, run: str, *, report: bytes, reasons: Sequence[str], details: Mapping[int, Mapping[str, Any]], keep_map: bool
+    store: Store,
+    run: str,
+    *,
+    report: bytes,
+    reasons: Sequence[str],
+    details: Mapping[int, Mapping[str, Any]],
+    keep_map: bool,
+    seal: Seal | None = None,
 ) -> None:
     """Replace a run's report (JSON), reasons and details of differences; delete its plan and chunks, so that it cannot be resumed.
 
-    Unless ``keep_map``, its partition map is deleted too. Raises UnknownRun.
+    Unless ``keep_map``, its partition map is deleted too. What its evidence said of it before is removed; with a ``seal`` it gets another
+    link. Raises UnknownRun.
     """
     kinds = ("plan",) if keep_map else ("plan", "picture")
 
@@ -42,6 +51,8 @@ def replace_run(
         for position, detail in details.items():
             changed = update(differences).where(differences.c.run == number, differences.c.number == position)
             connection.execute(changed.values(detail=detail))
+        if forget_payloads(connection, [run]) and seal:
+            add_link(connection, number, seal)
 
     store.write(work)
 

@@ -48,6 +48,7 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/runs/{run}/differences"): ("read", 200),
     ("GET", "/api/v1/runs/{run}/events"): ("read", 200),
     ("GET", "/api/v1/runs/{run}/report"): ("read", 200),
+    ("GET", "/api/v1/runs/{run}/evidence"): ("read", 404),  # authorized callers get 404, because this service signs nothing
     ("POST", "/api/v1/runs/{run}/cancel"): ("run", 202),
     ("POST", "/api/v1/runs/{run}/resume"): ("run", 409),  # authorized callers get 409, because the run is done
     ("GET", "/api/v1/runs/{run}/repairs"): ("read", 200),

@@ -90,7 +90,7 @@ def test_internal_error_fails_one_run_only(configured: tuple[Path, Settings, Sto
         return run_claimed(settings, store, claimed, *more)
 
     monkeypatch.setattr(running, "run_claimed", faulty)
-    assert [(report.run, report.exit_code) for report in workers.run_pending(settings, store)] == [(first, 3), (second, 1)]
+    assert [(report.run, report.exit_code) for report in workers.run_pending(settings, store)] == [(first, 4), (second, 1)]
     assert "ZeroDivisionError" in runs.get_run(store, first).reasons[0]
 
 

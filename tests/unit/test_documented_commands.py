@@ -41,6 +41,7 @@ WHOLE_PAGES = {
     "one-line": "tests/unit/test_docs.py",
     "recipes": "tests/unit/test_docs.py",
     "segments": "tests/pipeline/test_segment_commands.py",
+    "evidence": "tests/unit/test_evidence.py",
 }
 """Pages whose commands a test of their own executes in order, and that test."""
 
@@ -270,6 +271,7 @@ SPOKEN_OF = {
     "run shop",
     "sql AUDIT --side target",
     "pipeline reset",
+    "verify",
 }
 """Commands that the text names without their arguments, or with some that stand for many."""
 

@@ -251,7 +251,7 @@ def test_every_template_documents_its_rows(path: Path) -> None:
     if sql_templates.body(text).startswith(("SELECT", "SHOW", "WITH")):
         assert sql_templates.comment(text).startswith(("One row", "One row per")), path
     else:
-        assert path.stem.startswith(("merge_", "patch_", "bootstrap_", "refresh_", "heartbeat_", "live_sums_")), path
+        assert path.stem.startswith(("merge_", "patch_", "bootstrap_", "refresh_", "heartbeat_", "live_sums_", "evidence_heads_")), path
         assert sql_templates.body(text).startswith((*CHANGES, "LOCK", "RENAME")), path
         assert re.match("[A-Z][a-z]+s ", sql_templates.comment(text)), f"{path} does not begin with what it does"
 

@@ -38,12 +38,13 @@ WITHOUT_JSON = {
     "heartbeat run": "runs until a signal, and logs",
     "segments reset": "prints that it was done",
     "completion": "prints a script",
+    "evidence": "prints evidence, which is JSON",
 }
 """Commands without --json, and why."""
 
 WITH_QUIET = {
     "init", "selftest", "diff", "run", "resume", "show", "differences", "report", "patch", "bootstrap", "demo", "token revoke",
-    "pipeline init", "pipeline bootstrap", "pipeline segments",
+    "evidence", "pipeline init", "pipeline bootstrap", "pipeline segments",
 }  # fmt: skip
 """Commands that print to standard error while nothing is wrong."""
 

@@ -1,0 +1,209 @@
+"""What the evidence of a run says, from what is stored of it: neither a value of a row nor a key in clear. And what files of it are."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from auditor import canonical
+from auditor.history.evidence import Verified, canonical_json, keyed_digest, to_plain
+from auditor.model import (
+    EvidenceColumn,
+    EvidenceDifference,
+    EvidenceEntry,
+    EvidenceLevelling,
+    EvidencePayload,
+    EvidencePlace,
+    EvidenceSnapshots,
+    EvidenceStatement,
+    EvidenceSummaries,
+    Plan,
+    Report,
+)
+from auditor.report.redact import redact
+from auditor.store.evidence import EndedRun
+from auditor.store.runs import StoredDifference
+
+_REPORT = TypeAdapter(Report)
+
+COUNTS = ("partitions", "unequal", "missing", "extra", "changed", "unsettled")
+SCORES = ("score", "lower", "upper", "published", "coverage")
+"""Columns of a stored run that evidence repeats under these names."""
+
+ROW_KEY = "key"
+STORED = "stored"
+"""What keyed digests are of: the key of a row, and a part of the stored run, followed by the part's name."""
+
+
+def payload(ended: EndedRun, row_key: bytes) -> dict[str, Any]:
+    """Return what the evidence of a run says, as plain values. ``row_key`` makes its keyed digests."""
+    run = ended.run
+    whole = _REPORT.validate_json(ended.report) if ended.report else None
+    report = redact(whole) if whole else None
+    plan = report.plan if report else None
+    assert run.ended is not None
+    found = EvidencePayload(
+        state=run.state,
+        verdict=run.verdict,
+        exit_code=run.exit_code,
+        method=run.method,
+        within_threshold=run.within_threshold,
+        started=_moment(run.started),
+        ended=_moment(run.ended),
+        definition=to_plain(run.definition),
+        other_settings=to_plain({name: _setting(name, value, row_key) for name, value in run.overrides.items()}),
+        counts=_counts(ended, report),
+        scores={name: None if (value := getattr(run, name)) is None else repr(value) for name in SCORES},
+        columns=tuple(
+            EvidenceColumn(name=to_plain(one.name), kind=str(one.kind), key=one in plan.key_columns, masked=one.masked)
+            for one in plan.columns
+        )
+        if plan
+        else (),
+        not_compared=tuple(EvidenceLevelling(column=to_plain(one.column), side=one.side, how=one.how) for one in plan.not_compared)
+        if plan
+        else (),
+        snapshots=_snapshots(report, plan),
+        statements=tuple(_statements(whole, row_key)) if whole else (),
+        summaries=EvidenceSummaries(
+            chunks=ended.chunks, digest=keyed_digest(row_key, "summaries", ended.summaries) if ended.summaries else None
+        ),
+        differences=tuple(_difference(one, row_key) for one in ended.differences),
+        differences_not_listed=ended.difference_count - len(ended.differences),
+        versions=_versions(report),
+        stored=stored_digests(ended.contents, row_key),
+    )
+    return found.model_dump(mode="json")
+
+
+def stored_digests(contents: Mapping[str, bytes], row_key: bytes) -> dict[str, str]:
+    """Return the keyed digest of each part of a stored run."""
+    return {name: keyed_digest(row_key, f"{STORED} {name}", content) for name, content in contents.items()}
+
+
+def row_digest(key: Any, row_key: bytes) -> str:
+    """Return the keyed digest of a row's key, given as its columns' canonical texts by name."""
+    return keyed_digest(row_key, ROW_KEY, canonical_json(to_plain(key)))
+
+
+def _moment(at: dt.datetime) -> str:
+    return at.isoformat(timespec="microseconds")
+
+
+def _setting(name: str, value: Any, row_key: bytes) -> Any:
+    """Return a setting of a run that is not its audit's; limits of keys or times, which may be a single row's, as a keyed digest."""
+    if name in ("keys", "times"):
+        return keyed_digest(row_key, f"limits {name}", canonical_json(to_plain(value)))
+    return value
+
+
+def _counts(ended: EndedRun, report: Report | None) -> dict[str, int | None]:
+    run, differences = ended.run, report.differences if report else None
+    found: dict[str, int | None] = {f"{side}_rows": rows for side, rows in (run.rows or {}).items()}
+    found |= {name: getattr(run, name) for name in COUNTS}
+    if report:
+        found |= {"left_out": report.left_out, "overdue": report.overdue_rows}
+    if differences:
+        found |= {"tolerated": differences.tolerated, "doubled": differences.doubled, "estimated": differences.estimated}
+    return found
+
+
+def _snapshots(report: Report | None, plan: Plan | None) -> EvidenceSnapshots:
+    return EvidenceSnapshots(
+        kind=plan.snapshot if plan else None,
+        watermark=plan.watermark or None if plan else None,
+        places=tuple(_places(report)) if report else (),
+    )
+
+
+def _places(report: Report) -> Iterator[EvidencePlace]:
+    if report.aligned:
+        yield EvidencePlace(label="source", position=report.aligned.position, time=_moment(report.aligned.time))
+    for shard in report.shards:
+        if shard.aligned:
+            yield EvidencePlace(label=to_plain(shard.label), position=shard.aligned.position, time=_moment(shard.aligned.time))
+    if report.live:
+        at = report.live.time or report.live.proved
+        yield EvidencePlace(label="live summaries", position=report.live.place, time=_moment(at))
+        yield EvidencePlace(label="proved by a scan", position=report.live.proved_place, time=_moment(report.live.proved))
+
+
+def _statements(report: Report, row_key: bytes) -> Iterator[EvidenceStatement]:
+    """Yield the statement of each side that was read, but the text of one with keys: the limits of a slice, or of stretches."""
+    plan = report.plan
+    limited = plan is None or plan.slice is not None or plan.hides_ranges
+    for side, sql in report.statements.items():
+        hidden = limited or bool(plan and plan.prescan and plan.prescan.cuts)
+        digest = keyed_digest(row_key, "statement", sql.encode()) if hidden else hashlib.sha256(sql.encode()).hexdigest()
+        yield EvidenceStatement(side=side, sql=None if hidden else sql, digest=digest)
+
+
+def _difference(one: StoredDifference, row_key: bytes) -> EvidenceDifference:
+    """Return a difference; the key of a range are its limits."""
+    if one.range is None:
+        return EvidenceDifference(kind=one.kind, state=one.state, rows=1, key=row_digest(one.key, row_key))
+    limits = {name: one.range.get(name) for name in ("first", "last", "label")}
+    return EvidenceDifference(kind=one.kind, state=one.state, rows=int(one.range["rows"]), key=row_digest(limits, row_key))
+
+
+def _versions(report: Report | None) -> dict[str, str]:
+    servers: dict[str, str] = {side: to_plain(server) for side, server in report.servers.items()} if report else {}
+    servers |= {to_plain(one.label): to_plain(one.server) for one in report.shards if one.server} if report else {}
+    return {**servers, "auditor": version("auditor"), "canonical": str(canonical.VERSION)}
+
+
+MAX_LINKS = 20
+"""Links of a file that are listed at most."""
+
+
+def verified_lines(found: Verified, *, is_pinned: bool) -> Iterator[str]:
+    """Yield what files of evidence are, for a person; ``is_pinned`` says whether a public key was given."""
+    for one in found.files:
+        yield f"{one.file}: {f'NOT WHOLE: {one.broken}' if one.broken else 'whole'}"
+        for entry in one.links[:MAX_LINKS]:
+            yield f"  link {entry.link.number} of {entry.link.audit}, run {entry.link.run[:12]}: {_said(entry)}"
+        if len(one.links) > MAX_LINKS:
+            yield f"  and {len(one.links) - MAX_LINKS:,} more links"
+    for chain in found.chains:
+        links = f"link {chain.first}" if chain.first == chain.last else f"links {chain.first} to {chain.last}"
+        yield f"{chain.audit}: {links}: {'BROKEN' if chain.broken else 'unbroken'}; head sha256:{chain.head}"
+        yield from (f"  {broken}" for broken in chain.broken)
+        yield from (
+            f"  signed by {key}{'' if is_pinned else ', which was not given by --key: ask its owner whether it is theirs'}"
+            for key in chain.keys
+        )
+    yield from (f"no link has the head {head}" for head in found.unseen)
+
+
+def _said(entry: EvidenceEntry) -> str:
+    said = entry.payload
+    if said is None:
+        return f"signed {entry.link.at}; what its run found is not in the file"
+    within = " within threshold" if said.within_threshold else ""
+    differing = ", ".join(f"{count:,} {name}" for name in ("missing", "extra", "changed") if (count := said.counts.get(name)))
+    return f"{said.verdict.value}{within} ({said.state.value} {said.ended}){f': {differing}' if differing else ''}"
+
+
+def verified_json(found: Verified, *, is_pinned: bool) -> dict[str, Any]:
+    """Return what files of evidence are, as JSON values."""
+    files = [
+        {
+            "file": one.file,
+            "whole": not one.broken,
+            "broken": one.broken or None,
+            "links": [
+                {"audit": entry.link.audit, "number": entry.link.number, "run": entry.link.run, "key": entry.link.key, "at": entry.link.at}
+                | {"verdict": entry.payload.verdict.value if entry.payload else None}
+                for entry in one.links
+            ],
+        }
+        for one in found.files
+    ]
+    chains = [{**asdict(chain), "keys": list(chain.keys), "broken": list(chain.broken)} for chain in found.chains]
+    return {"whole": found.is_whole, "pinned": is_pinned, "files": files, "chains": chains, "unseen_heads": list(found.unseen)}
