@@ -1,5 +1,5 @@
 SELECT
-  MIN("id") AS key_min,
-  MAX("id") AS key_max
+  MIN("id"),
+  MAX("id")
 FROM "shop"."orders"
 WHERE 1 = 1

@@ -1,13 +1,13 @@
 SELECT
-  c AS class_text,
+  a_classed_rows.a_c AS class_text,
   COUNT(*) AS class_rows,
   COUNT(*) OVER () AS class_count
 FROM (
-  SELECT (CASE WHEN LENGTH("name") > 200 THEN (SUBSTR("name", 1, 200) || '... sha256 ' || SUBSTR(auditor_sha256("name"), 1, 16)) ELSE "name" END COLLATE BINARY) AS c
+  SELECT (CASE WHEN LENGTH("name") > 200 THEN (SUBSTR("name", 1, 200) || '... sha256 ' || SUBSTR(auditor_sha256("name"), 1, 16)) ELSE "name" END COLLATE BINARY) AS a_c
   FROM "shop"."orders"
   WHERE 1 = 1
-) classed_rows
+) a_classed_rows
 WHERE 1 = 1
-GROUP BY c
-ORDER BY class_rows DESC, c
+GROUP BY a_classed_rows.a_c
+ORDER BY 2 DESC, a_classed_rows.a_c
 LIMIT 200

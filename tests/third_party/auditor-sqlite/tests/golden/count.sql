@@ -1,3 +1,3 @@
-SELECT COUNT(*) AS row_count
+SELECT COUNT(*)
 FROM "shop"."orders"
 WHERE 1 = 1

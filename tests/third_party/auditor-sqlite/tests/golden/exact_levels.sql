@@ -1,55 +1,55 @@
 SELECT
-  partition_id,
+  a_row_words.a_partition_id AS partition_id,
   COUNT(*) AS row_count,
-  COUNT(w0) AS hashed,
-  MIN(k) AS key_min,
-  MAX(k) AS key_max,
-  CAST(SUM(w0) AS BIGINT) AS word_0,
-  CAST(SUM(w1) AS BIGINT) AS word_1,
-  CAST(SUM((w0 * x) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_1,
-  CAST(SUM((w0 * x2) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_2,
-  CAST(SUM((((w0 * x) % 2147483647) * x2) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_3,
-  CAST(SUM((w0 * x4) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_4,
-  CAST(SUM((((w0 * x) % 2147483647) * x4) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_5,
-  CAST(SUM((((w0 * x2) % 2147483647) * x4) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_6,
-  CAST(SUM((((((w0 * x) % 2147483647) * x2) % 2147483647) * x4) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_7,
-  CAST(SUM((w0 * x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_8,
-  CAST(SUM((((w0 * x) % 2147483647) * x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_9,
-  CAST(SUM((((w0 * x2) % 2147483647) * x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_10,
-  CAST(SUM((((((w0 * x) % 2147483647) * x2) % 2147483647) * x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_11,
-  CAST(SUM((((w0 * x4) % 2147483647) * x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_12,
-  CAST(SUM((((((w0 * x) % 2147483647) * x4) % 2147483647) * x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_13,
-  CAST(SUM((((((w0 * x2) % 2147483647) * x4) % 2147483647) * x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_14,
-  CAST(SUM((((((((w0 * x) % 2147483647) * x2) % 2147483647) * x4) % 2147483647) * x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_15
+  COUNT(a_row_words.a_w0) AS hashed,
+  MIN(a_row_words.a_k) AS key_min,
+  MAX(a_row_words.a_k) AS key_max,
+  CAST(SUM(a_row_words.a_w0) AS BIGINT) AS word_0,
+  CAST(SUM(a_row_words.a_w1) AS BIGINT) AS word_1,
+  CAST(SUM((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_1,
+  CAST(SUM((a_row_words.a_w0 * a_row_words.a_x2) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_2,
+  CAST(SUM((((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) * a_row_words.a_x2) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_3,
+  CAST(SUM((a_row_words.a_w0 * a_row_words.a_x4) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_4,
+  CAST(SUM((((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) * a_row_words.a_x4) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_5,
+  CAST(SUM((((a_row_words.a_w0 * a_row_words.a_x2) % 2147483647) * a_row_words.a_x4) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_6,
+  CAST(SUM((((((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) * a_row_words.a_x2) % 2147483647) * a_row_words.a_x4) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_7,
+  CAST(SUM((a_row_words.a_w0 * a_row_words.a_x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_8,
+  CAST(SUM((((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) * a_row_words.a_x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_9,
+  CAST(SUM((((a_row_words.a_w0 * a_row_words.a_x2) % 2147483647) * a_row_words.a_x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_10,
+  CAST(SUM((((((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) * a_row_words.a_x2) % 2147483647) * a_row_words.a_x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_11,
+  CAST(SUM((((a_row_words.a_w0 * a_row_words.a_x4) % 2147483647) * a_row_words.a_x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_12,
+  CAST(SUM((((((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) * a_row_words.a_x4) % 2147483647) * a_row_words.a_x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_13,
+  CAST(SUM((((((a_row_words.a_w0 * a_row_words.a_x2) % 2147483647) * a_row_words.a_x4) % 2147483647) * a_row_words.a_x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_14,
+  CAST(SUM((((((((a_row_words.a_w0 * a_row_words.a_x) % 2147483647) * a_row_words.a_x2) % 2147483647) * a_row_words.a_x4) % 2147483647) * a_row_words.a_x8) % 2147483647) AS BIGINT) % 2147483647 AS syndrome_15
 FROM (
   SELECT
-    partition_id,
-    k,
-    (v >> 30) AS w0,
-    (v & 1073741823) AS w1,
-    x AS x,
-    ((x * x) % 2147483647) AS x2,
-    ((((x * x) % 2147483647) * ((x * x) % 2147483647)) % 2147483647) AS x4,
-    ((((((x * x) % 2147483647) * ((x * x) % 2147483647)) % 2147483647) * ((((x * x) % 2147483647) * ((x * x) % 2147483647)) % 2147483647)) % 2147483647) AS x8
+    a_located_rows.a_partition_id AS a_partition_id,
+    a_located_rows.a_k AS a_k,
+    (a_located_rows.a_v >> 30) AS a_w0,
+    (a_located_rows.a_v & 1073741823) AS a_w1,
+    a_located_rows.a_x AS a_x,
+    ((a_located_rows.a_x * a_located_rows.a_x) % 2147483647) AS a_x2,
+    ((((a_located_rows.a_x * a_located_rows.a_x) % 2147483647) * ((a_located_rows.a_x * a_located_rows.a_x) % 2147483647)) % 2147483647) AS a_x4,
+    ((((((a_located_rows.a_x * a_located_rows.a_x) % 2147483647) * ((a_located_rows.a_x * a_located_rows.a_x) % 2147483647)) % 2147483647) * ((((a_located_rows.a_x * a_located_rows.a_x) % 2147483647) * ((a_located_rows.a_x * a_located_rows.a_x) % 2147483647)) % 2147483647)) % 2147483647) AS a_x8
   FROM (
     SELECT
-      partition_id AS partition_id,
-      k,
-      x AS x,
-      v
+      a_hashed_rows.a_partition_id AS a_partition_id,
+      a_hashed_rows.a_k AS a_k,
+      a_hashed_rows.a_x AS a_x,
+      a_hashed_rows.a_v AS a_v
     FROM (
       SELECT
-        ("id" / 1024 - CASE WHEN "id" % 1024 < 0 THEN 1 ELSE 0 END) AS partition_id,
-    CAST(("id" % 1024 + CASE WHEN "id" % 1024 < 0 THEN 1024 ELSE 0 END) AS BIGINT) + 1 AS x,
-        "id" AS k,
-        auditor_word(auditor_sha256((COALESCE(CAST("id" AS TEXT), '|2') || '|1' || COALESCE(REPLACE("name", '|', '|0'), '|2') || '|1' || COALESCE(auditor_decimal("price", 2, 2), '|2') || '|1' || COALESCE(CASE WHEN auditor_double("weight") = 9e999 THEN 'Infinity' WHEN auditor_double("weight") = -9e999 THEN '-Infinity' WHEN auditor_double("weight") = 0 THEN '0' ELSE (CASE WHEN auditor_double("weight") < 0 THEN '-' ELSE '' END || CAST(CAST((CASE WHEN ABS(auditor_double("weight")) < auditor_double('1e-270') THEN ABS(auditor_double("weight")) * POWER(auditor_double('2'), 1000) ELSE ABS(auditor_double("weight")) END) * POWER(auditor_double('2'), 53 - FLOOR(LOG2(CASE WHEN ABS(auditor_double("weight")) < auditor_double('1e-270') THEN ABS(auditor_double("weight")) * POWER(auditor_double('2'), 1000) ELSE ABS(auditor_double("weight")) END) + auditor_double('0.3721'))) AS BIGINT) AS TEXT) || 'p' || CAST(CAST(FLOOR(LOG2(CASE WHEN ABS(auditor_double("weight")) < auditor_double('1e-270') THEN ABS(auditor_double("weight")) * POWER(auditor_double('2'), 1000) ELSE ABS(auditor_double("weight")) END) + auditor_double('0.3721')) - CASE WHEN ABS(auditor_double("weight")) < auditor_double('1e-270') THEN 1000 ELSE 0 END AS BIGINT) AS TEXT)) END, '|2') || '|1' || COALESCE(auditor_moment("shipped", 6), '|2') || '|1' || COALESCE(CASE WHEN TYPEOF("paid") = 'text' THEN "paid" WHEN "paid" THEN '1' WHEN NOT "paid" THEN '0' END, '|2'))), 1, 15) AS v
+        ("id" / 1024 - CASE WHEN "id" % 1024 < 0 THEN 1 ELSE 0 END) AS a_partition_id,
+    CAST(("id" % 1024 + CASE WHEN "id" % 1024 < 0 THEN 1024 ELSE 0 END) AS BIGINT) + 1 AS a_x,
+        "id" AS a_k,
+        auditor_word(auditor_sha256((COALESCE(CAST("id" AS TEXT), '|2') || '|1' || COALESCE(REPLACE("name", '|', '|0'), '|2') || '|1' || COALESCE(auditor_decimal("price", 2, 2), '|2') || '|1' || COALESCE(CASE WHEN auditor_double("weight") = 9e999 THEN 'Infinity' WHEN auditor_double("weight") = -9e999 THEN '-Infinity' WHEN auditor_double("weight") = 0 THEN '0' ELSE (CASE WHEN auditor_double("weight") < 0 THEN '-' ELSE '' END || CAST(CAST((CASE WHEN ABS(auditor_double("weight")) < auditor_double('1e-270') THEN ABS(auditor_double("weight")) * POWER(auditor_double('2'), 1000) ELSE ABS(auditor_double("weight")) END) * POWER(auditor_double('2'), 53 - FLOOR(LOG2(CASE WHEN ABS(auditor_double("weight")) < auditor_double('1e-270') THEN ABS(auditor_double("weight")) * POWER(auditor_double('2'), 1000) ELSE ABS(auditor_double("weight")) END) + auditor_double('0.3721'))) AS BIGINT) AS TEXT) || 'p' || CAST(CAST(FLOOR(LOG2(CASE WHEN ABS(auditor_double("weight")) < auditor_double('1e-270') THEN ABS(auditor_double("weight")) * POWER(auditor_double('2'), 1000) ELSE ABS(auditor_double("weight")) END) + auditor_double('0.3721')) - CASE WHEN ABS(auditor_double("weight")) < auditor_double('1e-270') THEN 1000 ELSE 0 END AS BIGINT) AS TEXT)) END, '|2') || '|1' || COALESCE(auditor_moment("shipped", 6), '|2') || '|1' || COALESCE(CASE WHEN TYPEOF("paid") = 'text' THEN "paid" WHEN "paid" THEN '1' WHEN NOT "paid" THEN '0' END, '|2'))), 1, 15) AS a_v
       FROM "shop"."orders"
       WHERE "id" >= 1024 AND "id" < 4096
       LIMIT -1
-    ) hashed_rows
+    ) a_hashed_rows
     LIMIT -1
-  ) located_rows
+  ) a_located_rows
   LIMIT -1
-) row_words
-GROUP BY partition_id
-ORDER BY partition_id
+) a_row_words
+GROUP BY a_row_words.a_partition_id
+ORDER BY a_row_words.a_partition_id

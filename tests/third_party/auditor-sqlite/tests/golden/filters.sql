@@ -1,4 +1,4 @@
-SELECT COUNT(*) AS row_count
+SELECT COUNT(*)
 FROM "shop"."orders"
 WHERE (("name" = 'draft' AND ("name" COLLATE BINARY) = ('draft' COLLATE BINARY)))
   AND (NOT (("name" COLLATE BINARY) IN (('draft' COLLATE BINARY), ('Entwurf für später' COLLATE BINARY))))

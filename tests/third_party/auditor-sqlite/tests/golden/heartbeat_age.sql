@@ -1,2 +1,2 @@
-SELECT (JULIANDAY('now') - JULIANDAY(MAX("at"))) * 86400.0 AS seconds
+SELECT (JULIANDAY('now') - JULIANDAY(MAX("at"))) * 86400.0
 FROM "shop"."heartbeat"

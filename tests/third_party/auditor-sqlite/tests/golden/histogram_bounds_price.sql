@@ -1,14 +1,14 @@
 SELECT
-  auditor_decimal(b.least, 2, -1) AS least_text,
-  auditor_decimal(b.greatest, 2, -1) AS greatest_text
+  auditor_decimal(a_b.a_least, 2, -1) AS least_text,
+  auditor_decimal(a_b.a_greatest, 2, -1) AS greatest_text
 FROM (
   SELECT
-    MIN(v) AS least,
-    MAX(v) AS greatest
+    MIN(a_valued_rows.a_v) AS a_least,
+    MAX(a_valued_rows.a_v) AS a_greatest
   FROM (
-    SELECT "price" AS v
+    SELECT "price" AS a_v
     FROM "shop"."orders"
     WHERE 1 = 1
-  ) valued_rows
-  WHERE v IS NOT NULL
-) b
+  ) a_valued_rows
+  WHERE a_valued_rows.a_v IS NOT NULL
+) a_b
