@@ -227,6 +227,12 @@ class PipelineFailed(AuditorError):
     retryable = True
 
 
+class IncarnationsDiffer(AuditorError):
+    """Store, checkpoint, staged parts and targets of a pipeline do not belong together: one of them was lost or restored."""
+
+    exit_code = 2
+
+
 class PartsGone(AuditorError):
     """A target lacks events whose parts were deleted; copy the table from the source again."""
 

@@ -232,13 +232,13 @@ def _reset(options: argparse.Namespace) -> int:
 
     with settings_and_store(options) as (configured, store):
         print(f"pipeline {options.pipeline} will forget:")
-        for line in pipelines.describe_reset(configured, store, options.pipeline):
+        for line in pipelines.describe_reset(configured, store, options.pipeline, from_targets=options.from_targets):
             print(f"  {line}")
         again = options.name_again or input("write the pipeline's name again to go on: ")
         if again.strip() != options.pipeline:
             raise ConfigError("that is another name, so nothing was reset")
-        pipelines.reset(configured, store, options.pipeline)
-    print(f"pipeline {options.pipeline} was reset")
+        place = pipelines.reset(configured, store, options.pipeline, from_targets=options.from_targets)
+    print(f"pipeline {options.pipeline} was reset" + (f"; it reads the source's log again from {place}" if place else ""))
     return 0
 
 

@@ -47,6 +47,9 @@ def add_options(command: argparse.ArgumentParser, with_config: Callable[[argpars
     added["segments"].add_argument("--verify", action="store_true", help="read each file, and compare it with its digest")
     demo = "replicate from a private server into PostgreSQL and DuckDB, audit both, break them, and audit them again"
     actions.add_parser("demo", help=demo, description=f"{demo}.")
+    added["reset"].add_argument(
+        "--from-targets", action="store_true", help="let targets keep their positions, and read the source's log again from there"
+    )
     added["reset"].add_argument("--name-again", metavar="PIPELINE", help="the name again, instead of being asked for it")
 
 

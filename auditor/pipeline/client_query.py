@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from auditor.errors import StagingFailed
-from auditor.pipeline.s3_folder import read_note, write_note
+from auditor.pipeline.s3_folder import Folder, read_note, write_note
 from auditor.pipeline.staging import Staging
 
 if TYPE_CHECKING:
@@ -109,6 +109,14 @@ class ClientQuery:
         """Let a task write the parts of each partition, and return their entries."""
         found = self._run_tasks(partial(read_and_write, reader, self._staging.writer()), partitions)
         return [entry for entries in found for entry in entries]
+
+
+def planned_from(root: Folder) -> Any:
+    """Return the offset at which the batch begins that was planned last; None if there is none. Raises StagingFailed."""
+    try:
+        return json.loads(read_note(root, PLANNED) or "{}").get("start")
+    except (OSError, ValueError) as error:
+        raise StagingFailed(f"{root}/{PLANNED} cannot be read: {error}; check the folder under staging: path") from error
 
 
 def read_and_write(reader: Any, write: Callable[[Any], Any], partition: Any) -> list[dict[str, str]]:

@@ -1,11 +1,24 @@
-"""Let a target forget where it stands in a pipeline's stream."""
+"""Let targets forget where they stand in a pipeline's stream, or let the stream go back to where they stand."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import dialects
 from auditor.config import Settings
 from auditor.connections.writer import open_writer, transaction
-from auditor.errors import NoSuchObject
+from auditor.errors import ConfigError, NoSuchObject, PositionLost
+from auditor.pipeline.binlog.log_files import read_log_files
+from auditor.pipeline.binlog.ranges import from_offset
+from auditor.pipeline.binlog.server import check_server
+from auditor.pipeline.check import read_schemas
+from auditor.pipeline.incarnation import order, show
 from auditor.pipeline.merge import commits
+from auditor.pipeline.merge.identity import Identity, adopt, read_identities
+from auditor.pipeline.merge.positions import Where
+from auditor.pipeline.watch import source_of
 from auditor.sql.merge import Positions
 from auditor.store import Store, parts
 from dialects.committing import Committing
@@ -16,10 +29,11 @@ def forget_positions(settings: Settings, store: Store, name: str, target: str) -
     chosen = settings.pipeline(name).targets[target]
     with open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
         if isinstance(session, Committing):
-            for table in parts.list_tables(store, name):
+            for table in parts.list_tables(store, name) or _tables_of_source(settings, name):
                 commits.forget(session, chosen.place_of(table), name, table)
             return
-        for schema in chosen.schemas_of(parts.list_tables(store, name)):
+        schemas = chosen.schemas_of(parts.list_tables(store, name))
+        for schema in schemas or chosen.schemas_of(_tables_of_source(settings, name)):
             positions = Positions(session.dialect, schema, name)
             try:
                 tables = [str(row[0]) for row in session.query(positions.list())]
@@ -29,3 +43,62 @@ def forget_positions(settings: Settings, store: Store, name: str, target: str) -
                 for table in tables:
                     for statement in positions.forget(table):
                         session.execute(statement)
+
+
+def _tables_of_source(settings: Settings, name: str) -> list[str]:
+    """Return the tables of a pipeline's source, where the store knows none: it may be a new one."""
+    pipeline = settings.pipeline(name)
+    connection = settings.connections[pipeline.source.connection]
+    with closing(dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)) as session:
+        return [f"{schema.database}.{schema.table}" for schema in read_schemas(session, pipeline).values()]
+
+
+def find_tables(settings: Settings, store: Store, name: str) -> list[str]:
+    """Return the tables of a pipeline that its store or its source knows. Raises EngineError and StoreError."""
+    return sorted({*parts.list_tables(store, name), *_tables_of_source(settings, name)})
+
+
+def find_common_place(settings: Settings, store: Store, name: str, tables: Sequence[str]) -> dict[str, Any]:
+    """Return the offset up to which each target of a pipeline holds every one of these tables, which the source's log still has.
+
+    Raises ConfigError if a target does not say so, SourceReplaced if the source is another server, PositionLost if the log is gone.
+    """
+    pipeline, found = settings.pipeline(name), dict[str, Identity | None]()  # by target and schema
+    if pipeline.tracker:
+        raise ConfigError(f"pipeline {name} has a tracker, which knows tables as they are now and cannot go back; reset it without this")
+    for target in pipeline.targets:
+        where = _where(settings, store, name, target)
+        with open_writer(where.connection, settings.connections[where.connection]) as session:
+            if isinstance(session, Committing):
+                raise ConfigError(f"target {target} says where single tables stand, not all of them; reset the pipeline without this")
+            found |= {f"{target} (schema {schema})": one for schema, one in read_identities(session, where, tables).items()}
+    offsets = {place: one.offset for place, one in found.items() if one and one.offset}
+    if lacking := [place for place in found if place not in offsets]:
+        raise ConfigError(f"target {lacking[0]} does not say up to where it holds every table; reset the pipeline without this")
+    if not offsets:
+        raise ConfigError(f"neither the store nor the source has a table of pipeline {name}; reset it without this")
+    if len({one.get("server") for one in offsets.values()}) > 1:
+        raise ConfigError(f"the targets of pipeline {name} were filled from different servers; reset it without this")
+    offset = min((dict(one) for one in offsets.values()), key=order)
+    _check_log(settings, name, offset)
+    return offset
+
+
+def _check_log(settings: Settings, name: str, offset: Mapping[str, Any]) -> None:
+    mark = from_offset(offset)
+    with closing(source_of(settings, name).connect()) as connection:
+        check_server(connection, settings.pipeline(name).source.connection, str(offset.get("server", "")), mark)
+        if read_log_files(connection).bytes_behind(mark.place) is None:
+            raise PositionLost(f"the targets stand at {show(offset)}, which is gone from the source's log; reset the pipeline without this")
+
+
+def adopt_target(settings: Settings, store: Store, name: str, target: str, tables: Sequence[str], incarnation: str) -> None:
+    """Let a target belong to a new life of its pipeline, with its positions of these tables. Raises EngineError and StoreError."""
+    where = _where(settings, store, name, target)
+    with open_writer(where.connection, settings.connections[where.connection]) as session:
+        adopt(session, where, tables, incarnation)
+
+
+def _where(settings: Settings, store: Store, name: str, target: str) -> Where:
+    chosen = settings.pipeline(name).targets[target]
+    return Where(store, name, "", chosen.connection, chosen.schema_, "", lambda *_: [], target, chosen)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import dialects
 from auditor.config import Settings
-from auditor.connections.writer import writing_dialect
-from auditor.errors import AuditorError, ConfigError, EngineError, PipelineFailed, SourceTaken, StoreError
+from auditor.connections.writer import open_writer, writing_dialect
+from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, PipelineFailed, SourceTaken, StoreError
 from auditor.pipeline import retention, spark
 from auditor.pipeline.binlog.log_scope import check_scope
 from auditor.pipeline.binlog.server import end_of_log
@@ -27,8 +27,10 @@ from auditor.pipeline.bootstrap.carrier import Carrier
 from auditor.pipeline.bootstrap.source_tables import refreshes_of
 from auditor.pipeline.catalogue import read_values
 from auditor.pipeline.check import find_shared, list_tables
-from auditor.pipeline.client_query import ClientQuery
+from auditor.pipeline.client_query import ClientQuery, planned_from
 from auditor.pipeline.executors import require
+from auditor.pipeline.incarnation import check_staging
+from auditor.pipeline.merge.identity import check_target
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.positions import Where
@@ -102,6 +104,8 @@ class Run:
             self.targets = [target for target in self.targets if self._is_ours(target, held)]
             log.info("%s: %sloads %s", self.name, "stages and " * self.stages, ", ".join(self.targets) or "none", extra={"action": "began"})
             if self.stages:
+                check_staging(self.store, self.name, root, *self._stands(root))
+                self._check_targets()
                 orphans = sweep(root, parts.list_paths(self.store, self.name))
                 log.info("%s: %d files of unfinished batches were removed", self.name, len(orphans), extra={"action": "swept"})
             if self.stages and self.events is None:
@@ -130,6 +134,30 @@ class Run:
                 tables = [".".join(one) for one in list_tables(session, self.settings.pipeline(self.name))]
             if found := [one.sentence for one in find_shared(self.settings, self.name, tables)]:
                 raise ConfigError("; ".join(found))
+
+    def _stands(self, root: Folder) -> tuple[Path | None, Any]:
+        """Return the folder of the checkpoint, if there is one, and where the batch began that was planned last, if this process plans."""
+        if spark.plans_here(self.settings.pipeline(self.name)):
+            return None, planned_from(root)
+        return (None, None) if isinstance(root, S3Folder) else (root / spark.CHECKPOINT, None)
+
+    def _check_targets(self) -> None:
+        """Check the targets that are loaded here before anything is staged; one that is not reached is checked by its loader later.
+
+        Raises IncarnationsDiffer.
+        """
+        for target in self.targets:
+            chosen = self.settings.pipeline(self.name).targets[target]
+            where = Where(
+                self.store, self.name, str(self.config_file), chosen.connection, chosen.schema_, "", lambda *_: [], target, chosen
+            )
+            try:
+                with open_writer(chosen.connection, self.settings.connections[chosen.connection]) as session:
+                    check_target(session, where)
+            except IncarnationsDiffer:
+                raise
+            except AuditorError as error:
+                log.warning("%s: target %s is not checked yet: %s", self.name, target, error, extra={"action": "target_unchecked"})
 
     def _is_ours(self, target: str, held: ExitStack) -> bool:
         """Hold the lease of a target; return False if another process loads it. Raises SourceTaken if this one was to do nothing else."""

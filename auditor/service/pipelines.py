@@ -146,7 +146,7 @@ def start(settings: Settings, store: Store, processes: PipelineProcesses | None,
     events.record_event(store, who=by, what="pipeline started", subject=name)
 
 
-def describe_reset(settings: Settings, store: Store, name: str) -> list[str]:
+def describe_reset(settings: Settings, store: Store, name: str, *, from_targets: bool = False) -> list[str]:
     """Return what a reset will forget, a line each. Raises UnknownPipeline and StoreError."""
     pipeline = settings.pipeline(name)
     tables = parts.list_tables(store, name)
@@ -162,13 +162,21 @@ def describe_reset(settings: Settings, store: Store, name: str) -> list[str]:
             for audit, one in settings.segments.items()
             if name in one.pipelines
         ),
-        *(f"the positions of {len(tables)} tables in target {target}, whose rows stay as they are" for target in pipeline.targets),
+        *(
+            f"the positions of {len(tables)} tables in target {target}, whose rows stay as they are"
+            for target in (() if from_targets else pipeline.targets)
+        ),
     ]
 
 
-def reset(settings: Settings, store: Store, name: str) -> None:
-    """Forget what `describe_reset` lists. Raises SourceTaken while the pipeline runs, and AuditorError of a target that is not reached."""
-    from auditor.pipeline.reset import forget_positions
+def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = False) -> str:
+    """Forget what `describe_reset` lists; ``from_targets``, let the stream begin again where all targets hold every table.
+
+    Returns that place; '' without it. Raises SourceTaken while the pipeline runs, AuditorError of a target that is not reached, and what
+    `find_common_place` raises.
+    """
+    from auditor.pipeline.incarnation import show
+    from auditor.pipeline.reset import adopt_target, find_common_place, find_tables, forget_positions
     from auditor.pipeline.run import lease_of_source
 
     pipeline = settings.pipeline(name)
@@ -179,18 +187,27 @@ def reset(settings: Settings, store: Store, name: str) -> None:
         for lease in names:
             leases.take_lease(store, lease, holder, owner, 600)
             held.append(lease)
-        for target in pipeline.targets:
+        tables = find_tables(settings, store, name) if from_targets else []
+        offset = find_common_place(settings, store, name, tables) if from_targets else None
+        for target in () if from_targets else pipeline.targets:
             forget_positions(settings, store, name, target)
-        parts.forget(store, name)
+        parts.forget(store, name, schemas=not from_targets)
         pipelines.forget(store, name)
         segments.forget(store, name)
         table_notes.forget(store, name)
-        schema_history.forget(store, name)
+        if not from_targets:
+            schema_history.forget(store, name)
         target_migrations.forget(store, name)
         refreshes.forget(store, name)
         trackers.forget(store, name)
         with suppress(FileNotFoundError):
             _empty(folder_at(pipeline.staging.path))
+        if offset is None:
+            return ""
+        incarnation = pipelines.begin(store, name, offset)
+        for target in pipeline.targets:
+            adopt_target(settings, store, name, target, tables, incarnation)
+        return show(offset)
     finally:
         for lease in held:
             leases.release_lease(store, lease, holder)
@@ -254,9 +271,15 @@ def list_segments(settings: Settings, store: Store, name: str, table: str | None
 
 def _empty(root: Folder) -> None:
     """Delete what a pipeline keeps in its staging's folder, and nothing else. Raises StagingFailed."""
+    from auditor.pipeline.client_query import PLANNED
+    from auditor.pipeline.incarnation import NOTE
+
     if isinstance(root, S3Folder):
         sweep(root, ())
+        root.delete((NOTE, PLANNED))
         return
+    for name in (NOTE, PLANNED):
+        (root / name).unlink(missing_ok=True)
     for path in root.iterdir():
         if path.is_dir() and (path.name == "checkpoint" or any(path.glob("*.parquet")) or not any(path.iterdir())):
             shutil.rmtree(path)

@@ -309,10 +309,12 @@ pipelines = Table(
     Column("progress", Json()),
     Column("paused_by", Words()),
     Column("paused_at", Moment()),
+    Column("incarnation", name(64)),
     **MYSQL,
 )
 """What a pipeline staged: up to which position, when its source committed that, when it was staged, the offset of the stream's last batch,
-as its source writes it, and how many events; why it is stopped; what its process last saw of source and staging; and who paused it when."""
+as its source writes it, and how many events; why it is stopped; what its process last saw of source and staging; who paused it when; and
+its incarnation, which its staging and its targets carry too."""
 
 parts = Table(
     "auditor_parts",

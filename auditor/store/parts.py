@@ -141,11 +141,11 @@ def delete_passed(store: Store, pipeline: str, passed: Mapping[str, int], keep: 
     return store.write(work)
 
 
-def forget(store: Store, pipeline: str) -> None:
-    """Delete the manifest of a pipeline. Raises StoreError."""
+def forget(store: Store, pipeline: str, *, schemas: bool = True) -> None:
+    """Delete the manifest of a pipeline, with or without the ``schemas`` of tables. Raises StoreError."""
 
     def work(connection: Connection) -> None:
-        for table in (parts, table_schemas, staged_tables):
+        for table in (parts, staged_tables, *([table_schemas] if schemas else [])):
             connection.execute(delete(table).where(table.c.pipeline == pipeline))
 
     store.write(work)

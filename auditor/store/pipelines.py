@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import secrets
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -35,6 +36,8 @@ class PipelineState:
     paused_by: str = ""
     """Who paused it; empty if it is not paused, or nobody said."""
     paused_at: dt.datetime | None = None
+    incarnation: str = ""
+    """Tells this life of the pipeline from others, before a reset or in another store; empty if it never ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,23 @@ def get_pipeline(store: Store, pipeline: str) -> PipelineState:
     if row is None:
         return PipelineState()
     staged = (row.staged_through, row.staged_time, row.staged_at, row.source_offset)
-    return PipelineState(row.paused, *staged, row.reason, row.event_count or 0, row.progress, row.paused_by or "", row.paused_at)
+    return PipelineState(
+        row.paused, *staged, row.reason, row.event_count or 0, row.progress, row.paused_by or "", row.paused_at, row.incarnation or ""
+    )
+
+
+def begin(store: Store, pipeline: str, offset: Any = None) -> str:
+    """Return a pipeline's incarnation, 14 hexadecimal digits; it gets one, and stands at ``offset``, if it has none. Raises StoreError."""
+
+    def work(connection: Connection) -> str:
+        known = connection.execute(select(pipelines.c.incarnation).where(pipelines.c.pipeline == pipeline)).scalar()
+        if known:
+            return str(known)
+        made = secrets.token_hex(7)
+        _write(connection, pipeline, incarnation=made, **({"source_offset": offset} if offset is not None else {}))
+        return made
+
+    return store.write(work)
 
 
 def set_paused(store: Store, pipeline: str, paused: bool, by: str = "") -> None:

@@ -96,7 +96,7 @@ pipelines:
         rules = TableRules(self.settings.pipelines[PIPELINE], b"salt")
         rows = [row for one in stage_task(str(self.root), rules, batches) for row in one.to_pylist()]
         found, notes = read_entries(rows)
-        Staging(self.store, pipeline, self.root, rules)._list(found, {"file": "binlog.000000"}, notes)
+        Staging(self.store, pipeline, self.root, rules)._list(found, {"file": "binlog.000000", "position": 0}, notes)
         return notes
 
     def loader(

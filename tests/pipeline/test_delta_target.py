@@ -148,6 +148,7 @@ def test_a_reset_lets_the_table_forget_and_keeps_its_rows(road: Road) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
     road.loader().merge_all()
     forget_positions(road.settings, road.store, PIPELINE, "wh")
+    pipelines.forget(road.store, PIPELINE)
     assert lake_table(road).transaction_version(MARK) == 0 and ids(road) == [1]
     assert road.loader().merge_all() == 1 and ids(road) == [1]
 

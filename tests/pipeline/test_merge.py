@@ -33,7 +33,7 @@ def test_changes_reach_the_target_once(road: Road) -> None:
     wanted = [(2, "ink", Decimal("2.00")), (3, "cap", Decimal("9.00")), (4, "pen", Decimal("1.50"))]
     assert road.rows() == wanted
     assert (reports(road)["shop.orders"].position, reports(road)["shop.orders"].events) == (31, 7)
-    assert road.query(f"SELECT table_name, position FROM {road.schema}.auditor_positions") == [("shop.orders", 31)]
+    assert road.query(f"SELECT table_name, position FROM {road.schema}.auditor_positions WHERE table_name <> ''") == [("shop.orders", 31)]
 
 
 @pytest.mark.parametrize("engine", AND_LAKES, indirect=True)

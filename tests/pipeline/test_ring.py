@@ -102,7 +102,8 @@ def test_two_pipelines_into_one_table_keep_a_state_each(road: Road, tmp_path: Pa
     second.stage(batch(delete(ORDERS, 30, ["1001", "b"])), pipeline="shard_b")
     assert second.loader(pipeline="shard_b").merge_all() == 1
     assert road.rows() == [(1, "A"), (2, "a"), (1002, "b")]
-    positions = road.query(f"SELECT pipeline, table_name, position FROM {road.schema}.auditor_positions ORDER BY pipeline")
+    named = f"{road.schema}.auditor_positions WHERE table_name <> ''"
+    positions = road.query(f"SELECT pipeline, table_name, position FROM {named} ORDER BY pipeline")
     assert positions == [("shard_b", "shop.orders", 30), ("shop", "shop.orders", 20)]
     second.close()
 

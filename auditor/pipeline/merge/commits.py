@@ -21,6 +21,16 @@ def read_position(session: Committing, place: tuple[str, str], pipeline: str, ta
     return (position, f"{schema_id:012x}") if position else (0, "")
 
 
+def read_incarnation(session: Committing, place: tuple[str, str], pipeline: str, table: str) -> str:
+    """Return the incarnation of the pipeline that wrote a table; '' if it carries none."""
+    [number] = session.read_marks(place, (_life(pipeline, table),))
+    return f"{number:014x}" if number else ""
+
+
+def _life(pipeline: str, table: str) -> str:
+    return f"auditor/{pipeline}/{table}/incarnation"
+
+
 def mark_names(pipeline: str, table: str) -> tuple[str, str]:
     """Return under which names a commit carries its position and the number of its schema."""
     return f"auditor/{pipeline}/{table}", f"auditor/{pipeline}/{table}/schema"
@@ -33,6 +43,7 @@ def merge(
     attempt: str,
     before: tuple[int, str],
     after: tuple[int, str],
+    incarnation: str,
     step: Callable[[str], None],
 ) -> bool:
     """Merge the loaded changes of an attempt in one commit; False, and nothing merged, if the target holds something else than ``before``.
@@ -42,6 +53,7 @@ def merge(
     assert isinstance(session, Committing)
     names = mark_names(pipeline, statements.table)
     marks, expected = (dict(zip(names, _numbers(*held), strict=True)) for held in (after, before))
+    marks[_life(pipeline, statements.table)] = int(incarnation or "0", 16)
     session.execute(statements.keep_last(attempt))
     try:
         step("merged")
@@ -55,7 +67,15 @@ def merge(
 
 
 def pass_by(
-    session: Committing, place: tuple[str, str], pipeline: str, table: str, before: tuple[int, str], after: tuple[int, str], *, clear: bool
+    session: Committing,
+    place: tuple[str, str],
+    pipeline: str,
+    table: str,
+    before: tuple[int, str],
+    after: tuple[int, str],
+    *,
+    clear: bool,
+    incarnation: str = "",
 ) -> bool:
     """Set the position of a table by a commit that changes no row, or with ``clear`` deletes all; False if it is not ``before``.
 
@@ -63,12 +83,13 @@ def pass_by(
     """
     names = mark_names(pipeline, table)
     marks, expected = (dict(zip(names, _numbers(*held), strict=True)) for held in (after, before))
+    marks[_life(pipeline, table)] = int(incarnation or "0", 16)
     return session.mark(place, marks, expected, clear=clear)
 
 
 def forget(session: Committing, place: tuple[str, str], pipeline: str, table: str) -> None:
     """Let a target forget where it stands in a table's stream, by a commit that changes no row. Raises EngineError."""
-    session.mark(place, dict.fromkeys(mark_names(pipeline, table), 0), {})
+    session.mark(place, dict.fromkeys((*mark_names(pipeline, table), _life(pipeline, table)), 0), {})
 
 
 def _numbers(position: int, schema_id: str) -> tuple[int, int]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
@@ -15,6 +16,7 @@ from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFaile
 from auditor.model import TableNote
 from auditor.pipeline.merge.files import folder_of, remove_files
 from auditor.pipeline.merge.holding import QUICK, Holding, merge_through
+from auditor.pipeline.merge.identity import check_target, note_whole
 from auditor.pipeline.merge.isolate import POISONING, describe_poison, describe_statement, find_poison
 from auditor.pipeline.merge.positions import Held, Where, describe, read_positions, see
 from auditor.pipeline.merge.staged_rows import plain_message
@@ -29,8 +31,12 @@ from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
 from auditor.store.pipelines import MergeState
 from dialects import Session
+from dialects.committing import Committing
 
 log = logging.getLogger(__name__)
+
+WHOLE_EVERY = 5.0
+"""Seconds between two notes in the target of the place up to which it holds every table, at least."""
 
 
 @dataclass(slots=True)
@@ -59,6 +65,10 @@ class Loader:
     """The session that is kept between merges; none where an open one keeps others off the target."""
     _ready: dict[str, TargetTable] = field(default_factory=dict)
     """The tables whose staging tables this session made."""
+    _noted: float = float("-inf")
+    """When (seconds of the clock) the target was last given the place up to which it holds every table."""
+    _checked: set[str] = field(default_factory=set)
+    """The tables with which `check_target` was called: others may be in other schemas."""
     _holding: Holding = field(init=False)
     """What audits hold."""
 
@@ -125,6 +135,7 @@ class Loader:
         if self._holding.seen and writing_dialect(self.where.connection, self.settings).OPENS_FILES:
             return 0  # the audit is about to read the file, which nobody may have open then
         waiting = waiting | set(self._holding.seen)
+        offset = pipelines.get_pipeline(self.where.store, self.where.pipeline).source_offset  # before the tables that were staged till then
         tables = parts.list_tables(self.where.store, self.where.pipeline)
         if all(self._held.get(table, -1) >= staged.staged_through for table, staged in tables.items()):
             return 0
@@ -149,7 +160,16 @@ class Loader:
                 except AuditorError as error:
                     self._ready.pop(table, None)
                     self._fail(table, error, held.position)
+            if total and not isinstance(session, Committing):
+                self._note_whole(session, tables, offset)
         return total
+
+    def _note_whole(self, session: Session, tables: Mapping[str, StagedTable], offset: Any) -> None:
+        """Let the target say that it holds every table up to an offset, if it does, so that the stream can be read again from there."""
+        is_due = self.clock() >= self._noted + WHOLE_EVERY and offset is not None
+        if is_due and all(self._held.get(table, -1) >= staged.staged_through for table, staged in tables.items()):
+            note_whole(session, self.where, offset)
+            self._noted = self.clock()
 
     @contextmanager
     def _opened(self) -> Iterator[Session]:
@@ -159,6 +179,10 @@ class Loader:
             if self._session.dialect.LOADS == "by files":  # of a process that was killed: none but this one loads the target
                 remove_files(self._session, folder_of(self.where.pipeline, self.where.schema))
         try:
+            tables = set(parts.list_tables(self.where.store, self.where.pipeline))
+            if not self.where.incarnation or tables - self._checked:
+                self.where = replace(self.where, incarnation=check_target(self._session, self.where))
+                self._checked |= tables
             yield self._session
         except BaseException:
             self.close()

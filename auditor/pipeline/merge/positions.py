@@ -50,6 +50,8 @@ class Where:
     target: str = ""
     chosen: PipelineTarget | None = None
     """What the configuration says of it; None for the usual names in ``schema``."""
+    incarnation: str = ""
+    """The pipeline's, which a target that is written by commits carries with each position."""
 
     def place(self, table: str) -> tuple[str, str]:
         """Return the schema and the name that a table of the source, ``database.table``, has in the target."""
@@ -127,8 +129,8 @@ def check_unchanged(session: Session, where: Where, table: str, held: Held) -> N
 
 
 def read(session: Session, positions: Positions) -> dict[str, Held]:
-    """Return what the table of positions says."""
-    return {str(table): Held(int(position), str(schema_id)) for table, position, schema_id in session.query(positions.list())}
+    """Return what the table of positions says of each table; a row without a name is about the pipeline as a whole."""
+    return {str(table): Held(int(position), str(schema_id)) for table, position, schema_id in session.query(positions.list()) if table}
 
 
 def get_schema(where: Where, schema_id: str) -> TableSchema:

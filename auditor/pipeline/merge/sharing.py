@@ -31,7 +31,7 @@ def _others(session: Session, where: Where, table: str) -> list[str]:
         listed = [one for one in parts.list_pipelines(where.store) if one[0] != where.pipeline]
     else:
         found = session.query(positions_of(session, where, table).list_others())
-        listed = [(str(pipeline), str(filled)) for pipeline, filled in found]
+        listed = [(str(pipeline), str(filled)) for pipeline, filled in found if filled]
     alike = [(pipeline, filled) for pipeline, filled in listed if _may_fill(where, pipeline, filled, place)]
     if isinstance(session, Committing):
         alike = [one for one in alike if commits.read_position(session, place, *one)[0]]

@@ -106,7 +106,7 @@ def merge_next(
         if isinstance(session, Committing):
             _check_staged(session, table, target, attempt, loaded)
             before, after = (held.position, held.schema_id), (position, schema_id)
-            if not commits.merge(session, where.pipeline, target.statements, attempt, before, after, step):
+            if not commits.merge(session, where.pipeline, target.statements, attempt, before, after, where.incarnation, step):
                 raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
         else:
             with transaction(session):
@@ -164,7 +164,8 @@ def _pass(
         check_alone(session, where, table, "the source emptied it, or made it anew", "delete its rows there by hand, and skip this")
     if isinstance(session, Committing):
         after = note.position, held.schema_id
-        if not commits.pass_by(session, where.place(table), where.pipeline, table, (held.position, held.schema_id), after, clear=clears):
+        about = (where.place(table), where.pipeline, table, (held.position, held.schema_id), after)
+        if not commits.pass_by(session, *about, clear=clears, incarnation=where.incarnation):
             raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
         return Merged(note.position, 0, note.time, Held(*after))
     moved = move_tables(session, where, note, step) if is_move(note) else empty(session, where, table, held, note, clears, step)
