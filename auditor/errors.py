@@ -212,7 +212,7 @@ class StagingFull(StagingFailed):
 
 
 class PartDamaged(StagingFailed):
-    """A part is not what the manifest says of it; it is read again once its batch was written again."""
+    """A part is missing, or not what was written; it is staged again from the source's log, or its table stops."""
 
 
 class SegmentFailed(AuditorError):

@@ -21,3 +21,5 @@ class Part:
     """Relative to the folder of the staging."""
     time: dt.datetime
     """When the source committed its last event."""
+    checksum: str = ""
+    """SHA-256 of its file, in hexadecimal digits; empty for a part that was staged before there were checksums."""

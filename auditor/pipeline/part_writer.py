@@ -7,13 +7,15 @@ shows half of one. What does not fit into memory goes into its file, a row group
 from __future__ import annotations
 
 import errno
+import hashlib
+import io
 import os
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -179,7 +181,7 @@ class _UnfinishedPart:
         self._last, self.tally = first, Tally()
         self._unfinished: Path | None = None
         with self._failures():
-            self._handle = self._open()
+            self._handle = _Hashed(self._open())
             self._writer = pq.ParquetWriter(self._handle, ARROW_SCHEMA, compression="zstd", use_dictionary=CONSTANT_COLUMNS)
 
     def _open(self) -> BinaryIO:
@@ -207,15 +209,16 @@ class _UnfinishedPart:
             self._handle.flush()
             size = self._handle.tell()
             if isinstance(self._root, S3Folder):
-                self._handle.seek(0)
-                self._root.put(str(self._path), self._handle)
+                self._handle.file.seek(0)
+                self._root.put(str(self._path), self._handle.file)
             else:
                 os.fsync(self._handle.fileno())
             self._handle.close()
             if self._unfinished and isinstance(self._root, Path):
                 self._unfinished.replace(self._root / self._path)
                 _sync(self._unfinished.parent)
-        return Part(self._table, self._first, self._last, self.tally.events, size, self.schema_id, str(self._path), self._time)
+        about = (self.schema_id, str(self._path), self._time, self._handle.hash.hexdigest())
+        return Part(self._table, self._first, self._last, self.tally.events, size, *about)
 
     def abandon(self) -> None:
         """Delete what was written."""
@@ -235,6 +238,41 @@ class _UnfinishedPart:
                 place = tempfile.gettempdir() if isinstance(self._root, S3Folder) else f"the staging's folder {self._root}"
                 raise StagingFull(f"the disk of {place} is full; free some space there") from error
             raise StagingFailed(f"the staging's folder {self._root} cannot be written: {error.strerror or error}") from error
+
+
+class _Hashed(io.RawIOBase):
+    """A file whose bytes are hashed while they are written, one after the other: what the disk makes of them is found out later."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.hash = hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        """Write bytes behind the others."""
+        self.hash.update(data)
+        return self.file.write(data)
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return how many bytes there are."""
+        return self.file.tell()
+
+    def flush(self) -> None:
+        """Hand what was written to the system."""
+        if not self.file.closed:
+            self.file.flush()
+
+    def fileno(self) -> int:
+        """Return the number of the file."""
+        return self.file.fileno()
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+        super().close()
 
 
 def _place(events: pa.Table, index: int) -> tuple[int, int]:

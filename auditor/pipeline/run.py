@@ -22,9 +22,9 @@ from auditor.connections.writer import open_writer, writing_dialect
 from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, PipelineFailed, SourceTaken, StoreError
 from auditor.pipeline import retention, spark
 from auditor.pipeline.binlog.log_scope import check_scope
+from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.bootstrap.carrier import Carrier
-from auditor.pipeline.bootstrap.source_tables import refreshes_of
 from auditor.pipeline.catalogue import read_values
 from auditor.pipeline.check import find_shared, list_tables
 from auditor.pipeline.client_query import ClientQuery, planned_from

@@ -42,7 +42,7 @@ def stage_task(root: str, rules: TableRules, batches: Iterable[pa.RecordBatch]) 
     try:
         notes: list[TableNote] = []
         sums, count = TaskSums(root), EventCount()
-        written = write_parts(folder_at(root), _project(batches, rules, notes, sums, count))
+        written = write_parts(folder_at(root), project(batches, rules, notes, sums, count))
         count.check(_by_table(written))
         sums.write(one.part for one in written)
         yield _entries([_to_json(one) for one in written], [_note_json(one) for one in notes], "")
@@ -57,7 +57,7 @@ def _by_table(written: Iterable[WrittenPart]) -> dict[str, Tally]:
     return found
 
 
-def _project(
+def project(
     batches: Iterable[pa.RecordBatch], rules: TableRules, notes: list[TableNote], sums: TaskSums, count: EventCount
 ) -> Iterator[pa.RecordBatch]:
     """Yield the projected events, each batch of one table, of batches that announce each schema before its rows; append notes on tables.

@@ -34,6 +34,9 @@ ROWS_PER_GROUP = 65_536
 HELD_BYTES = 32 << 20
 """Bytes of a part of S3 up to which a reader holds it in memory."""
 
+PIECE = 1 << 20
+"""Bytes that are hashed at once."""
+
 ROWS_AT_ONCE = 16_384
 """Rows that a reader hands on together: what is made of them takes several times their memory."""
 
@@ -45,6 +48,8 @@ def read_part(root: Folder, part: Part, after: int) -> Iterator[pa.RecordBatch]:
     """
     try:
         with _opened(root, part.path) as handle:  # one handle: a replay may replace the file meanwhile
+            if not _is_whole(handle, part):
+                raise PartDamaged(f"the part {root}/{part.path} has other bytes than were written")
             file = pq.ParquetFile(handle)
             if file.metadata.num_rows != part.rows:
                 raise PartDamaged(f"the part {root}/{part.path} has {file.metadata.num_rows} rows, and {part.rows} in the manifest")
@@ -57,8 +62,10 @@ def read_part(root: Folder, part: Part, after: int) -> Iterator[pa.RecordBatch]:
             if last != part.last:
                 raise PartDamaged(f"the part {root}/{part.path} ends at another position than in the manifest")
     except FileNotFoundError as error:
-        raise StagingFailed(f"the part {root}/{part.path} is missing; check that this process reaches the staging's folder") from error
-    except (pa.ArrowException, OSError) as error:
+        raise PartDamaged(f"the part {root}/{part.path} is missing; check that this process reaches the staging's folder") from error
+    except pa.ArrowException as error:
+        raise PartDamaged(f"the part {root}/{part.path} cannot be read: {error}") from error
+    except OSError as error:
         raise StagingFailed(f"the part {root}/{part.path} cannot be read: {error}") from error
 
 
@@ -68,6 +75,28 @@ def folder_name(table: str) -> str:
     if len(name) <= LONGEST_FOLDER:
         return name
     return f"{name[: LONGEST_FOLDER - 20]}+{hashlib.sha256(table.encode()).hexdigest()[:16]}"
+
+
+def check_part(root: Folder, part: Part) -> str:
+    """Return what is wrong with the file of a part: that it is missing, or damaged; '' if nothing is. Raises StagingFailed."""
+    try:
+        with _opened(root, part.path) as handle:
+            return "" if _is_whole(handle, part) else f"the part {part.path} has other bytes than were written"
+    except FileNotFoundError:
+        return f"the part {part.path} is missing"
+    except OSError as error:
+        raise StagingFailed(f"the part {root}/{part.path} cannot be read: {error}") from error
+
+
+def _is_whole(handle: IO[bytes], part: Part) -> bool:
+    """Return whether a file has the bytes that were written; True if no checksum of them is known. It then stands at its beginning."""
+    if not part.checksum:
+        return True
+    hashed = hashlib.sha256()
+    while piece := handle.read(PIECE):
+        hashed.update(piece)
+    handle.seek(0)
+    return hashed.hexdigest() == part.checksum
 
 
 def sweep(root: Folder, listed: Iterable[str]) -> list[str]:

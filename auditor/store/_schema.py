@@ -330,6 +330,7 @@ parts = Table(
     Column("path", Words(), nullable=False),
     Column("last_time", Moment(), nullable=False),
     Column("staged_at", Moment(), nullable=False),
+    Column("checksum", name(64)),
     UniqueConstraint("pipeline", "table_name", "first_position"),
     **MYSQL,
 )

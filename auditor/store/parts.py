@@ -151,6 +151,13 @@ def forget(store: Store, pipeline: str, *, schemas: bool = True) -> None:
     store.write(work)
 
 
+def replace_file(store: Store, pipeline: str, part: Part) -> None:
+    """List the bytes and the checksum of a part whose file was written again. Raises StoreError."""
+    same = and_(parts.c.pipeline == pipeline, parts.c.table_name == part.table, parts.c.first_position == part.first)
+    written = update(parts).where(same).values(byte_count=part.bytes, checksum=part.checksum)
+    store.write(lambda connection: connection.execute(written))
+
+
 def _expired(pipeline: str, table: str, position: int, oldest: dt.datetime) -> Any:
     passed = (parts.c.last_position <= position, parts.c.staged_at < oldest)
     return select(parts).where(parts.c.pipeline == pipeline, parts.c.table_name == table, *passed).order_by(parts.c.first_position)
@@ -165,7 +172,7 @@ def _write_part(connection: Connection, pipeline: str, part: Part, at: dt.dateti
     same = and_(parts.c.pipeline == pipeline, parts.c.table_name == part.table, parts.c.first_position == part.first)
     values = {
         "last_position": part.last, "row_count": part.rows, "byte_count": part.bytes, "schema_id": part.schema_id, "path": part.path,
-        "last_time": part.time,
+        "last_time": part.time, "checksum": part.checksum,
     }  # fmt: skip
     replaced = connection.execute(select(parts.c.row_count).where(same)).scalar()
     if replaced is not None:
@@ -189,8 +196,9 @@ def _note_table(connection: Connection, pipeline: str, table: str, column: str, 
 
 def _part(row: Row[Any]) -> Part:
     return Part(
-        row.table_name, row.first_position, row.last_position, row.row_count, row.byte_count, row.schema_id, row.path, row.last_time
-    )
+        row.table_name, row.first_position, row.last_position, row.row_count, row.byte_count, row.schema_id, row.path, row.last_time,
+        row.checksum or "",
+    )  # fmt: skip
 
 
 def totals(found: Iterable[Part]) -> tuple[int, int]:

@@ -14,8 +14,8 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes
 from auditor import config
 from auditor.connections.writer import open_writer
 from auditor.model import Part
+from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import end_of_log
-from auditor.pipeline.bootstrap.source_tables import refreshes_of
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
@@ -33,6 +33,8 @@ class LiveRoad:
     Pipelines of one store have different names.
     """
 
+    salt = b"salt"
+    """What texts are masked with; that of the store in a pipeline that runs."""
     notes = False
     """Whether statements that change tables are noted."""
 
@@ -89,7 +91,7 @@ pipelines:
         reader: Any = MySQLBinlog({**options, "start": json.dumps(begin)}).streamReader(EVENT_TYPE)
         reader.prepareForTriggerAvailableNow()
         while (end := reader.latestOffset(begin, ReadMaxBytes(8 << 20))) != begin:
-            rules = TableRules(self.pipeline, b"salt")
+            rules = TableRules(self.pipeline, self.salt)
             entries = [
                 entry
                 for part in reader.partitions(begin, end)

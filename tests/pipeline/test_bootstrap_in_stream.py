@@ -15,6 +15,7 @@ import pytest
 from auditor.config import WriteSettings
 from auditor.errors import BootstrapRefused, ConfigError, SourceTaken
 from auditor.pipeline.binlog.decode import Reading
+from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.bootstrap import chunk_writer
 from auditor.pipeline.bootstrap.carrier import Carrier
@@ -22,7 +23,7 @@ from auditor.pipeline.bootstrap.check import find_obstacles
 from auditor.pipeline.bootstrap.chunk_writer import ChunkWriter
 from auditor.pipeline.bootstrap.keys import KeyColumns
 from auditor.pipeline.bootstrap.plan import make_plan
-from auditor.pipeline.bootstrap.source_tables import SourceTables, open_writer, refreshes_of, writer_of
+from auditor.pipeline.bootstrap.source_tables import SourceTables, open_writer, writer_of
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.segments.verifying import check_segment
 from auditor.pipeline.segments.writer import folder_of

@@ -147,8 +147,9 @@ def test_a_part_that_is_not_what_the_manifest_says_is_not_read(tmp_path: Path) -
         with pytest.raises(PartDamaged, match="in the manifest"):
             list(read_part(tmp_path, wrong, 0))
     (tmp_path / part.path).write_bytes(b"PAR1 not at all")
-    with pytest.raises(StagingFailed, match="cannot be read"):
-        list(read_part(tmp_path, part, 0))
+    for known, why in ((part, "has other bytes"), (replace(part, checksum=""), "cannot be read")):
+        with pytest.raises(PartDamaged, match=why):
+            list(read_part(tmp_path, known, 0))
 
 
 def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+import dialects
+from auditor.config import Settings
 from auditor.errors import LogRefused
 from auditor.pipeline.binlog import column_types
 from auditor.pipeline.binlog.batches import Project, RowBuffer
@@ -26,6 +28,10 @@ REFRESH = "refresh_"
 """What the names of refresh tables begin with."""
 
 
+SCHEMA = "auditor_refresh"
+"""The schema in which bootstraps write, unless the URL by which they write names another."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refreshes:
     """The bootstraps whose rows are events."""
@@ -34,6 +40,13 @@ class Refreshes:
     """Where they write on the source."""
     pipeline: str
     """The one that asked for them: those of others are passed over."""
+
+
+def refreshes_of(settings: Settings, name: str) -> Refreshes:
+    """Return where bootstraps of a pipeline write on its source. Raises UnknownPipeline."""
+    source = settings.pipeline(name).source
+    schema = dialects.parse_url(settings.connections[source.refresh].url).database if source.refresh else ""
+    return Refreshes(schema or SCHEMA, name)
 
 
 class ChunkBuffer(RowBuffer):

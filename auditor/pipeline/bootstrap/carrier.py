@@ -16,11 +16,12 @@ from auditor.config import Settings
 from auditor.connections.throttle import get_throttle
 from auditor.errors import AuditorError, BootstrapRefused, SourceTaken, StatementCancelled, StoreError
 from auditor.pipeline.binlog.dump import log_status
+from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.bootstrap.chunk_writer import ChunkWriter, ignore_step
 from auditor.pipeline.bootstrap.keys import KeyColumns
 from auditor.pipeline.bootstrap.plan import make_plan
-from auditor.pipeline.bootstrap.source_tables import SourceTables, open_writer, refreshes_of, writer_of
+from auditor.pipeline.bootstrap.source_tables import SourceTables, open_writer, writer_of
 from auditor.pipeline.check import read_schemas
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL

@@ -10,9 +10,9 @@ from typing import Any
 from auditor.config import Settings
 from auditor.errors import AuditorError, BootstrapRefused, EngineError
 from auditor.pipeline.binlog.dump import log_ignores
-from auditor.pipeline.binlog.refreshes import CHUNKS
+from auditor.pipeline.binlog.refreshes import CHUNKS, refreshes_of
 from auditor.pipeline.bootstrap.keys import KeyColumns
-from auditor.pipeline.bootstrap.source_tables import RIGHTS, ask, check_server, fill, has_chunks, open_writer, refreshes_of, rights_needed
+from auditor.pipeline.bootstrap.source_tables import RIGHTS, ask, check_server, fill, has_chunks, open_writer, rights_needed
 from auditor.pipeline.events import TableSchema
 
 RIGHTS_NEEDED = ("CREATE", "DROP", "SELECT", "INSERT", "UPDATE", "DELETE")

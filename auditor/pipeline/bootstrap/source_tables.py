@@ -22,9 +22,6 @@ from auditor.pipeline.watch import source_of
 from dialects.kinds import without_comments
 from dialects.mysql_errors import translate_error
 
-SCHEMA = "auditor_refresh"
-"""The schema in which bootstraps write, unless the URL by which they write names another."""
-
 SETTINGS = (
     "SET NAMES utf8mb4",
     "SET SESSION time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION'",
@@ -42,13 +39,6 @@ ONE_TABLE = (
     " ON {chunks} TO the user"
 )
 """How a bootstrap runs with one table only."""
-
-
-def refreshes_of(settings: Settings, name: str) -> Refreshes:
-    """Return where bootstraps of a pipeline write on its source. Raises UnknownPipeline."""
-    source = settings.pipeline(name).source
-    schema = dialects.parse_url(settings.connections[source.refresh].url).database if source.refresh else ""
-    return Refreshes(schema or SCHEMA, name)
 
 
 def writer_of(settings: Settings, name: str) -> Source:

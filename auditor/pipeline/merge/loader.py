@@ -12,18 +12,20 @@ from typing import Any
 
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
-from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, StoreError
+from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, PartDamaged, StoreError
 from auditor.model import TableNote
 from auditor.pipeline.merge.files import folder_of, remove_files
 from auditor.pipeline.merge.holding import QUICK, Holding, merge_through
 from auditor.pipeline.merge.identity import check_target, note_whole
 from auditor.pipeline.merge.isolate import POISONING, describe_poison, describe_statement, find_poison
+from auditor.pipeline.merge.load import settings_of
 from auditor.pipeline.merge.positions import Held, Where, describe, read_positions, see
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.table_changes import is_move
 from auditor.pipeline.merge.table_merge import Merged, merge_next
 from auditor.pipeline.merge.target_table import TargetTable
 from auditor.pipeline.poison import report_poison
+from auditor.pipeline.restaging import restage
 from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
 from auditor.store import parts, pipelines, table_notes, target_migrations
@@ -157,6 +159,9 @@ class Loader:
                     total += self._merge_table(session, table, held)
                 except (StoreError, ConnectionLost):
                     raise
+                except PartDamaged as error:
+                    self._ready.pop(table, None)
+                    self._restage(table, held.position, error)
                 except AuditorError as error:
                     self._ready.pop(table, None)
                     self._fail(table, error, held.position)
@@ -170,6 +175,15 @@ class Loader:
         if is_due and all(self._held.get(table, -1) >= staged.staged_through for table, staged in tables.items()):
             note_whole(session, self.where, offset)
             self._noted = self.clock()
+
+    def _restage(self, table: str, position: int, damage: PartDamaged) -> None:
+        """Stage the damaged parts of a table again from the source's log, so that it goes on; where that fails, report why it does not."""
+        try:
+            where = self.where
+            if not restage(settings_of(where.config_file), where.store, where.pipeline, folder_at(where.root), table, position):
+                self._fail(table, damage, position)
+        except AuditorError as error:
+            self._fail(table, error, position)
 
     @contextmanager
     def _opened(self) -> Iterator[Session]:

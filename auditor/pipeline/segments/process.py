@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from auditor import config
-from auditor.errors import AuditorError
+from auditor.errors import AuditorError, PartDamaged
 from auditor.pipeline.child import Child, ignore_signals, log_as_driver, serve
+from auditor.pipeline.restaging import mend_all
 from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.writer import SegmentWriter, open_writer
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
@@ -24,8 +27,14 @@ def segment_process(config_file: str, pipeline: str) -> Child:
     return Child(__name__, (config_file, pipeline), f"segments of {pipeline}")
 
 
-def keep_cutting(writer: SegmentWriter, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> None:
-    """Cut what is staged until ``stopped`` is set; what fails is tried again with growing waits."""
+def keep_cutting(
+    writer: SegmentWriter,
+    stopped: threading.Event,
+    staged: threading.Event,
+    paused: threading.Event,
+    mend: Callable[[], None] = lambda: None,
+) -> None:
+    """Cut what is staged until ``stopped`` is set; what fails is tried again with growing waits, damaged parts after ``mend``."""
     wait = FIRST_WAIT
     while not stopped.is_set():
         try:
@@ -35,6 +44,8 @@ def keep_cutting(writer: SegmentWriter, stopped: threading.Event, staged: thread
             staged.wait(POLL)
             staged.clear()
         except AuditorError as error:
+            if isinstance(error, PartDamaged):
+                mend()
             extra = {"action": "segments_failed", "pipeline": writer.pipeline, "again_in": wait}
             log.warning("%s: its segments wait, and nothing is lost: %s", writer.pipeline, error, extra=extra)
             stopped.wait(wait)
@@ -47,7 +58,8 @@ def _cut(config_file: Path, pipeline: str, level: str) -> None:
     assert settings.store
     with closing(open_store(settings.store.url)) as store:
         writer = open_writer(store, pipeline, settings.pipeline(pipeline), registrations_of(settings, pipeline))
-        serve("segments", lambda stopped, staged, paused: keep_cutting(writer, stopped, staged, paused))
+        mend = partial(mend_all, settings, store, pipeline, writer.root)
+        serve("segments", lambda stopped, staged, paused: keep_cutting(writer, stopped, staged, paused, mend))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from auditor.errors import PositionLost, SegmentFailed
 from auditor.escaping import shell_word
 from auditor.pipeline import staged_parts
 from auditor.pipeline.binlog.dump import Source
-from auditor.pipeline.bootstrap.source_tables import refreshes_of
+from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.s3_folder import Folder, folder_at
 from auditor.pipeline.segments.registering import read_anew
 from auditor.pipeline.segments.sides import Side

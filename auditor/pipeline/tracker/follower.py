@@ -23,11 +23,11 @@ from auditor.pipeline.binlog.dump import Request, Source, log_status, other_serv
 from auditor.pipeline.binlog.origins import is_positions
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, as_offset
+from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.binlog.table_statements import TableStatement, read_statements
 from auditor.pipeline.binlog.tracked_columns import TrackedTable, pack_versions
-from auditor.pipeline.bootstrap.source_tables import refreshes_of
 from auditor.pipeline.tracker.catalogue import describe_tables
 from auditor.pipeline.tracker.replay import Name, Replay, plan_replay
 from auditor.pipeline.tracker.server import OWN, SYSTEM, TrackerServer, read_dump

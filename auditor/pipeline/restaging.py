@@ -1,0 +1,138 @@
+"""Stage a part again from the source's log, where its file is damaged or missing.
+
+A part has all events of its table between two ends of transactions, so the log between these yields it again, as long as the source has it.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from auditor.config import Settings
+from auditor.errors import AuditorError, ChangeStreamError, PartsGone
+from auditor.model import Part, TableNote
+from auditor.pipeline.binlog.decode import Reading
+from auditor.pipeline.binlog.dump import Request, other_server_id
+from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
+from auditor.pipeline.binlog.ranges import LogScan, Mark
+from auditor.pipeline.binlog.refreshes import refreshes_of
+from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.event_count import EventCount
+from auditor.pipeline.events import Position
+from auditor.pipeline.incarnation import NOTE
+from auditor.pipeline.live.staged_sums import TaskSums
+from auditor.pipeline.part_writer import write_parts
+from auditor.pipeline.s3_folder import Folder, S3Folder, read_note
+from auditor.pipeline.stage_task import TableRules, project
+from auditor.pipeline.staged_parts import check_part
+from auditor.pipeline.watch import source_of
+from auditor.store import Store, parts, pipelines, salt
+from dialects.url import parse_url
+
+log = logging.getLogger(__name__)
+
+RANGE_BYTES = 4 << 20
+"""Bytes of the log that are decoded at once."""
+
+PATIENCE = 20.0
+"""Seconds for which a source that went away is waited for."""
+
+
+def restage(settings: Settings, store: Store, pipeline: str, root: Folder, table: str, after: int = 0) -> int:
+    """Stage the damaged and missing parts of a table again that end behind a position; return how many there were.
+
+    None where the folder is not that of the pipeline, because this process does not reach it. Raises PartsGone where the log no longer
+    yields one, or the pipeline cannot go back in it, and what reading the log raises.
+    """
+    if (read_note(root, NOTE) or "").strip() != pipelines.get_pipeline(store, pipeline).incarnation:
+        return 0
+    mended = 0
+    while listed := parts.list_parts(store, pipeline, table, after):
+        for part in listed:
+            if why := check_part(root, part):
+                _stage_again(settings, store, pipeline, root, part, why)
+                mended += 1
+        after = listed[-1].last
+    return mended
+
+
+def _stage_again(settings: Settings, store: Store, pipeline: str, root: Folder, part: Part, why: str) -> None:
+    about = f"{part.table}: {why}, and cannot be staged again from the source's log"
+    way_out = "copy the table from the source again, and then let the target go on from there"
+    if settings.pipeline(pipeline).tracker:
+        raise PartsGone(f"{about}, because the pipeline's tracker does not know the columns of then; {way_out}")
+    try:
+        with tempfile.TemporaryDirectory(prefix="auditor-part-") as scratch:
+            written = [one.part for one in write_parts(Path(scratch), _events(settings, store, pipeline, part, scratch)) if one.part.rows]
+            if [_same(one) for one in written] != [_same(part)]:
+                raise PartsGone(f"{about}: the log has other events there now; {way_out}")
+            [found] = written
+            _put(root, part.path, Path(scratch) / found.path)
+    except ChangeStreamError as error:
+        if error.retryable:
+            raise
+        raise PartsGone(f"{about}: {error}; {way_out}") from error
+    parts.replace_file(store, pipeline, replace(part, bytes=found.bytes, checksum=found.checksum))
+    extra = {"action": "part_restaged", "pipeline": pipeline, "table": part.table, "position": part.first}
+    log.warning("%s: %s; it was staged again from the source's log", pipeline, why, extra=extra)
+
+
+def _same(part: Part) -> tuple[str, int, int, int, str]:
+    return part.table, part.first, part.last, part.rows, part.schema_id
+
+
+def _events(settings: Settings, store: Store, pipeline: str, part: Part, scratch: str) -> Iterator[pa.RecordBatch]:
+    """Yield the projected events of a part, and the announcements of schemas before them."""
+    chosen, source = settings.pipeline(pipeline), source_of(settings, pipeline)
+    offset = pipelines.get_pipeline(store, pipeline).source_offset
+    first, last = Position.unpack(part.first), Position.unpack(part.last)
+    if first.epoch != int(offset["epoch"]):
+        raise PartsGone(f"{part.table}: it was read from another server, before a failover")
+    base, _, digits = str(offset["file"]).rpartition(".")
+    begin, end = (Place(f"{base}.{one.file:0{len(digits)}d}", one.offset) for one in (first, last))
+    start = Place(begin.file, FIRST_OFFSET)
+    scan = LogScan(Request(source, start, other_server_id()), Mark(start), RANGE_BYTES, PATIENCE)
+    try:
+        ranges = scan.advance(end)
+    finally:
+        scan.close()
+    about = (refreshes_of(settings, pipeline), chosen.source.skip_pipelines)
+    selection = Selection(chosen.source.tables, parse_url(source.url).database, *about)
+    reading = Reading(source, selection, first.epoch, PATIENCE, notes=True, tracked=b"")
+    rules, notes = TableRules(chosen, salt.get_salt(store)), list[TableNote]()
+    read = (batch for log_range in ranges if log_range.ends for batch in reading.batches(log_range))
+    for batch in project(read, rules, notes, TaskSums(scratch), EventCount()):
+        database, _, name = part.table.partition(".")
+        of_table = pc.and_(pc.equal(batch["database"], database), pc.equal(batch["table"], name))
+        inside = pc.and_(pc.greater_equal(batch["position"], part.first), pc.less_equal(batch["position"], part.last))
+        found = batch.filter(pc.and_(of_table, pc.and_(pc.equal(batch["schema_id"], part.schema_id), inside)))
+        if found.num_rows:
+            yield found
+
+
+def _put(root: Folder, path: str, file: Path) -> None:
+    if isinstance(root, S3Folder):
+        with file.open("rb") as handle:
+            root.put(path, handle)
+        return
+    (root / path).parent.mkdir(mode=0o700, exist_ok=True)
+    unfinished = root / f"{path}.unfinished"
+    shutil.copyfile(file, unfinished)
+    unfinished.chmod(0o600)
+    unfinished.replace(root / path)
+
+
+def mend_all(settings: Settings, store: Store, pipeline: str, root: Folder) -> None:
+    """Stage the damaged parts of all tables again; of a table where that fails, say why."""
+    for table in parts.list_tables(store, pipeline):
+        try:
+            restage(settings, store, pipeline, root, table)
+        except AuditorError as error:
+            log.warning("%s: %s", pipeline, error, extra={"action": "restaging_failed", "pipeline": pipeline, "table": table})

@@ -1,0 +1,116 @@
+"""Staged parts whose bytes flip, or that are gone: none is accepted, and each is staged again from the log, or its table stops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from auditor.errors import PartDamaged
+from auditor.pipeline.incarnation import check_staging
+from auditor.pipeline.part_writer import write_parts
+from auditor.pipeline.restaging import mend_all
+from auditor.pipeline.segments.writer import open_writer as open_segment_writer
+from auditor.pipeline.staged_parts import check_part, read_part
+from auditor.store import parts, pipelines, salt, segments
+from tests.binlog import LiveLog
+from tests.live import Engines, LiveEngine, engine_params
+from tests.pipeline.live_road import LiveRoad
+from tests.pipeline.road import PIPELINE
+from tests.pipeline_events import announce, batch, delete, insert, table
+
+ORDERS = table(id="bigint", item="varchar(40) null")
+on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
+
+
+def test_no_bit_that_flips_is_accepted(tmp_path: Path) -> None:
+    events = [insert(ORDERS, 10, *([str(n), f"item {n}"] for n in range(300))), delete(ORDERS, 20, ["3", "item 3"])]
+    [part] = [one.part for one in write_parts(tmp_path, [batch(announce(ORDERS, 1), *events)])]
+    path = tmp_path / part.path
+    whole = path.read_bytes()
+    assert len(part.checksum) == 64 and sum(one.num_rows for one in read_part(tmp_path, part, 0)) == 301
+    for bit in range(0, 8 * len(whole), 8 * len(whole) // 900 | 1):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        with pytest.raises(PartDamaged):
+            list(read_part(tmp_path, part, 0))
+    path.write_bytes(whole[:-1])
+    assert check_part(tmp_path, part) == f"the part {part.path} has other bytes than were written"
+    path.unlink()
+    assert check_part(tmp_path, part) == f"the part {part.path} is missing"
+
+
+@pytest.fixture(params=["duckdb", pytest.param("postgres", marks=pytest.mark.postgres)])
+def road(request: pytest.FixtureRequest, engine: LiveEngine, engines: Engines, tmp_path: Path) -> Iterator[LiveRoad]:
+    LiveLog(engine.url).run("DROP TABLE IF EXISTS damaged", "CREATE TABLE damaged (id INT PRIMARY KEY, name VARCHAR(20))")
+    into = "" if request.param == "duckdb" else engines.live("postgres").url
+    made = LiveRoad(tmp_path, engine, "damaged", into=into, schema="damaged_parts", columns="{damaged: {mask: [name]}}")
+    made.execute("DROP SCHEMA IF EXISTS damaged_parts CASCADE")
+    made.salt = salt.get_salt(made.store)
+    check_staging(made.store, PIPELINE, made.root, None)
+    yield made
+    made.execute("DROP SCHEMA IF EXISTS damaged_parts CASCADE")
+    made.close()
+    LiveLog(engine.url).run("DROP TABLE damaged")
+
+
+def fill(road: LiveRoad, source: LiveLog) -> Path:
+    """Stage three transactions, of which the second one's part is returned."""
+    for first in (0, 100, 200):
+        source.run("INSERT INTO damaged VALUES " + ", ".join(f"({n}, 'name {n}')" for n in range(first, first + 50)))
+        road.stage()
+    return sorted(road.root.glob("*.damaged/*.parquet"))[1]
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("fault", ["flipped", "missing"])
+@on_both
+def test_a_damaged_part_is_staged_again_from_the_log(road: LiveRoad, engine: LiveEngine, fault: str) -> None:
+    path = fill(road, LiveLog(engine.url))
+    whole = path.read_bytes()
+    flip(path) if fault == "flipped" else path.unlink()
+    for _ in range(2):
+        road.loader.merge_all()
+    assert road.query("SELECT COUNT(*), COUNT(DISTINCT name) FROM damaged_parts.damaged") == [(150, 150)]
+    assert path.read_bytes() == whole, "rows are masked as they were"
+    report = pipelines.list_merges(road.store, PIPELINE)["wh"][f"{road.database}.damaged"]
+    assert (report.state, report.reason) == ("merged", "")
+
+
+@on_both
+def test_a_damaged_part_that_the_log_no_longer_has_stops_its_table(road: LiveRoad, engine: LiveEngine) -> None:
+    source = LiveLog(engine.url)
+    path = fill(road, source)
+    flip(path)
+    source.run("FLUSH BINARY LOGS")
+    source.run("INSERT INTO damaged VALUES (999, 'later')")
+    road.stage()
+    source.purge()
+    road.loader.merge_all()
+    report = pipelines.list_merges(road.store, PIPELINE)["wh"][f"{road.database}.damaged"]
+    assert (
+        report.state == "stopped" and "has other bytes than were written, and cannot be staged again from the source's log" in report.reason
+    )
+    assert "copy the table from the source again" in report.reason
+
+
+@on_both
+def test_segments_take_no_damaged_part(road: LiveRoad, engine: LiveEngine) -> None:
+    path = fill(road, LiveLog(engine.url))
+    flip(path)
+    writer = open_segment_writer(road.store, PIPELINE, road.pipeline)
+    with pytest.raises(PartDamaged):
+        while writer.step():
+            pass
+    mend_all(road.settings, road.store, PIPELINE, road.root)
+    while writer.step():
+        pass
+    listed = segments.list_segments(road.store, PIPELINE, f"{road.database}.damaged", (0, -1))
+    assert sum(one.rows for one in listed) == 100 and parts.list_parts(road.store, PIPELINE, f"{road.database}.damaged", 0)[1].checksum
