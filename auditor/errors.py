@@ -48,6 +48,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   └── PartDamaged                                     a part is not what the manifest says of it
     ├── SegmentFailed             exit 3     retryable  a segment's file could not be written or read
     ├── PipelineFailed            exit 3     retryable  Spark ended a pipeline's query for a reason that is not known
+    ├── IncarnationsDiffer        exit 2                pieces of a pipeline do not belong together
     ├── PartsGone                 exit 3                a target lacks events whose parts were deleted
     ├── TableStopped              exit 3                the next events of a table cannot be had or applied
     │   ├── TableShared                                     they would delete rows that another pipeline brought
@@ -111,8 +112,8 @@ __all__ = [
     "ChangeStreamError", "ColumnRefused", "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing",
     "DemoServerMissing", "DriverMissing", "EngineBroken", "EngineError", "EventsMissed", "EvidenceBroken",
     "FailoverRefused", "FilesUnreachable", "Forbidden", "HashMissing", "HazardRefused",
-    "HeartbeatUnusable", "LiveSummariesUnusable", "LiveSummariesWrong", "LockTimeout", "LogRefused", "MayOnlyRead", "MergeFailed",
-    "NoEvidence", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotVerified", "NotifyError", "OffsetWentBack",
+    "HeartbeatUnusable", "IncarnationsDiffer", "LiveSummariesUnusable", "LiveSummariesWrong", "LockTimeout", "LogRefused", "MayOnlyRead",
+    "MergeFailed", "NoEvidence", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotVerified", "NotifyError", "OffsetWentBack",
     "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
     "PositionLost", "QueueFull", "ReaderReplaced", "ReadingContradicted", "ResultError", "ResultIncomplete",
     "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict",

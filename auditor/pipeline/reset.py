@@ -11,7 +11,7 @@ from auditor.config import Settings
 from auditor.connections.writer import open_writer, transaction
 from auditor.errors import ConfigError, NoSuchObject, PositionLost
 from auditor.pipeline.binlog.log_files import read_log_files
-from auditor.pipeline.binlog.ranges import from_offset
+from auditor.pipeline.binlog.ranges import check_born, from_offset, read_born
 from auditor.pipeline.binlog.server import check_server
 from auditor.pipeline.check import read_schemas
 from auditor.pipeline.incarnation import order, show
@@ -88,6 +88,9 @@ def _check_log(settings: Settings, name: str, offset: Mapping[str, Any]) -> None
     mark = from_offset(offset)
     with closing(source_of(settings, name).connect()) as connection:
         check_server(connection, settings.pipeline(name).source.connection, str(offset.get("server", "")), mark)
+        if mark.born:
+            source = source_of(settings, name)
+            check_born(source, mark.place, mark.born, read_born(source, mark.place.file))
         if read_log_files(connection).bytes_behind(mark.place) is None:
             raise PositionLost(f"the targets stand at {show(offset)}, which is gone from the source's log; reset the pipeline without this")
 

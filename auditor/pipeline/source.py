@@ -45,7 +45,7 @@ from auditor.errors import AuditorError, ConfigError, OffsetWentBack, PackageMis
 from auditor.pipeline.binlog.cascades import Reference, made_references, read_references
 from auditor.pipeline.binlog.dump import Patience, Request, Source, first_place, log_status, other_server_id, query
 from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, as_offset, from_offset, offsets
+from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, as_offset, check_born, from_offset, offsets, read_born
 from auditor.pipeline.binlog.server import check_server, identify_server
 from auditor.pipeline.binlog.table_statements import read_statements
 from auditor.pipeline.source_options import StreamOptions, parse_offset, parse_options
@@ -296,6 +296,9 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if not self._is_checked:
             known, mark = start.get("server", ""), from_offset(start)
             self._server = self._ask(lambda connection: check_server(connection, self._options.connection, known, mark))
+            if mark.born:
+                source = self._options.source()
+                check_born(source, mark.place, mark.born, self._ask(lambda _: read_born(source, mark.place.file)))
             self._is_checked = True
 
     def _log_from(self, mark: Mark) -> LogScan:

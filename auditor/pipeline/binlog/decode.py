@@ -20,7 +20,7 @@ from auditor.pipeline.binlog.cascades import Cascades, Reference
 from auditor.pipeline.binlog.compression import each_transaction_event, uncompressed_event
 from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id, query
 from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.binlog.ranges import LogRange, file_name, offsets
+from auditor.pipeline.binlog.ranges import LogRange, check_born, file_name, offsets
 from auditor.pipeline.binlog.row_events import RowEvents
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.stamps import Stamp
@@ -149,6 +149,7 @@ class _RangeReader:
                     return
             elif kind == types.FORMAT:
                 checksum = types.checksum_bytes(event, end)
+                check_born(self._reading.source, self._begin, self._range.born, seconds)
             elif kind == types.ROTATE:
                 if not offset and file_name(event[at:stop]) != self._file:
                     break

@@ -6,6 +6,7 @@ depend only on the start and on the size of a range: every scan from the same st
 
 from __future__ import annotations
 
+import datetime as dt
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,13 +14,16 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from auditor.errors import ConnectionLost, LogRefused, PositionLost, Unreachable
+from auditor.errors import ConnectionLost, LogRefused, PositionLost, SourceReplaced, Unreachable
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.beats import BeatFinder, Trail
-from auditor.pipeline.binlog.dump import Dump, Patience, Request, other_server_id
+from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from auditor.pipeline.binlog.table_statements import may_change_tables, may_make_references
 from auditor.pipeline.binlog.transactions import HEAD, MariaDBTransactions, Transactions
+
+REPLACED = "let the connection lead to the first one again, or forget its positions with: auditor pipeline reset, and copy the tables again"
+"""The ways on where the log is another one."""
 
 _QUIET = types.ROWS_TYPES | {types.TABLE_MAP, types.ROWS_QUERY, types.PARTIAL_UPDATE, types.MARIADB_ANNOTATE}
 
@@ -33,6 +37,8 @@ class LogRange:
     """The offset in the same file at which each of its transactions ends."""
     prepared: Mapping[str, LogRange] = field(default_factory=dict)
     """Where the XA transactions that it commits were prepared."""
+    born: int = 0
+    """When the server began the file (seconds since 1970); 0 if that is not known."""
 
     @property
     def end(self) -> int:
@@ -56,6 +62,9 @@ class Mark:
     """XA transactions that were prepared before it and not decided."""
     trail: Trail | None = None
     """The last heartbeat before it, and the transactions behind that; None if no heartbeat was seen."""
+    born: int = 0
+    """When the server began the file of the place (seconds since 1970), which a log that was reset or restored has otherwise; 0 if that is
+    not known."""
 
 
 class LogScan:
@@ -116,11 +125,11 @@ class LogScan:
         # The loop runs for each event, so it keeps the place as a number, and makes marks of it only when it must.
         transactions, unpack, kinds, beats = self._transactions, types.HEADER.unpack_from, self._transactions.KINDS, self._beats
         feed, ranges, file, passed = transactions.feed, self._range_bytes, self.mark.place.file, self.mark.place.offset
-        checksum, notes_statements, statement = self._checksum, self._notes_statements, 0
+        checksum, notes_statements, statement, born = self._checksum, self._notes_statements, 0, self.mark.born
         goal = _goal(cutter, file, until, max_bytes)
         try:
             for buffer, at, end in self._events:
-                _, kind, _, size, offset, flags = unpack(buffer, at)
+                seconds, kind, _, size, offset, flags = unpack(buffer, at)
                 if kind in _QUIET:
                     if kind == types.TABLE_MAP or beats.table is not None:
                         beats.feed(kind, buffer, at + 19, end - checksum)
@@ -137,7 +146,7 @@ class LogScan:
                     if kind == types.TRANSACTION_PAYLOAD:
                         self._look_inside(buffer[at + 19 : end - checksum], Place(file, passed))
                     if transactions.prepared or transactions.decided:
-                        self.mark = cutter.decide(Mark(Place(file, passed), None, self.mark.prepared), offset, transactions)
+                        self.mark = cutter.decide(Mark(Place(file, passed), None, self.mark.prepared, born=born), offset, transactions)
                     if statement:
                         self._keep(LogRange(Place(file, passed), offsets([offset])), statement > 1)
                         statement = 0
@@ -150,25 +159,31 @@ class LogScan:
                     named = file_name(buffer[at : at + size])
                     if named == file:
                         continue
-                    file, passed = named, FIRST_OFFSET
+                    file, passed, born = named, FIRST_OFFSET, 0
                     cutter.new_file(file)
                     goal = _goal(cutter, file, until, max_bytes)
                 else:
                     if kind == types.FORMAT:
-                        checksum = self._checksum = types.checksum_bytes(buffer, end)
+                        checksum, born = self._begin_file(cutter, Place(file, passed), types.checksum_bytes(buffer, end), born, seconds)
                     if offset <= passed or transactions.open:
                         continue
                     passed = offset
                 if passed >= goal and not transactions.open:
                     return
         finally:
-            self.mark = Mark(Place(file, passed), transactions.last_gtid or self.mark.gtid, self.mark.prepared, beats.trail)
+            self.mark = Mark(Place(file, passed), transactions.last_gtid or self.mark.gtid, self.mark.prepared, beats.trail, born)
         raise ConnectionLost(f"connection {self._request.source.name}: the server ended the stream of its binary log")
 
     def _keep(self, found: LogRange, makes_references: bool) -> None:
         """Keep a transaction that has statements."""
         self.statements.append(found)
         self.references += [found] if makes_references else []
+
+    def _begin_file(self, cutter: _Cutter, place: Place, checksum: int, known: int, born: int) -> tuple[int, int]:
+        """Note what the event says that stands first in each file, and return it. Raises SourceReplaced."""
+        check_born(self._request.source, place, known, born)
+        self._checksum, cutter.born = checksum, born
+        return checksum, born
 
     def _look_inside(self, data: bytes, begin: Place) -> None:
         """Find out whether a compressed transaction, which begins at ``begin``, was prepared by XA PREPARE, or wrote a heartbeat."""
@@ -208,6 +223,26 @@ def _no_end(begin: Place, offset: int) -> LogRefused:
     )
 
 
+def check_born(source: Source, place: Place, known: int, found: int) -> None:
+    """Check that a file of the log was begun when it was known to be; 0 for not known. Raises SourceReplaced."""
+    if known and found != known:
+        when, then = (f"{dt.datetime.fromtimestamp(one, dt.UTC):%Y-%m-%d %H:%M:%S}" for one in (found, known))
+        raise SourceReplaced(
+            f"connection {source.name}: {place.file}, which was read up to {place}, was begun at {then} UTC, and the file of that name now"
+            f" at {when} UTC: the log was reset, or the source restored to an earlier time, and targets may be ahead of it; {REPLACED}"
+        )
+
+
+def read_born(source: Source, file: str) -> int:
+    """Return when the server began a file of its log (seconds since 1970). Raises PositionLost if it has none of that name."""
+    with closing(Dump(Request(source, Place(file, FIRST_OFFSET), other_server_id(), blocking=False))) as dump:
+        for buffer, at, _ in dump.events():
+            seconds, kind, *_ = types.HEADER.unpack_from(buffer, at)
+            if kind == types.FORMAT:
+                return int(seconds)
+    raise PositionLost(f"connection {source.name}: {file} of the binary log has no beginning; bootstrap the tables again")
+
+
 class _Cutter:
     """Collects ranges. All offsets are in ``file``, the last one that was reached."""
 
@@ -221,6 +256,8 @@ class _Cutter:
         self._earlier_files = 0
         self._first = mark.place.offset
         self._prepared: dict[str, LogRange] = {}
+        self.born = mark.born
+        """When the server began the file."""
 
     @property
     def passed(self) -> int:
@@ -237,18 +274,19 @@ class _Cutter:
             found = prepared.pop(xid, None)
             if is_commit and found:
                 self._prepared[xid] = found
-        return Mark(mark.place, mark.gtid, prepared)
+        return Mark(mark.place, mark.gtid, prepared, born=mark.born)
 
     def new_file(self, file: str) -> None:
         """Note that the log goes on in another file."""
         self.cut()
         self._earlier_files += self.end - self._first
+        self.born = 0
         self.file, self.start, self.end, self._first = file, FIRST_OFFSET, FIRST_OFFSET, FIRST_OFFSET
 
     def cut(self) -> None:
         """End a range at the last transaction end."""
         if self.ends:
-            self._ranges.append(LogRange(Place(self.file, self.start), self.ends, self._prepared))
+            self._ranges.append(LogRange(Place(self.file, self.start), self.ends, self._prepared, self.born))
         self.start, self.ends, self._prepared = self.end, offsets(), {}
 
     def finish(self) -> list[LogRange]:
@@ -274,7 +312,9 @@ def as_offset(mark: Mark, epoch: int) -> dict[str, Any]:
     """Return the mark as an offset of Spark: what JSON holds."""
     prepared = {xid: f"{found.start}:{found.end}" for xid, found in sorted(mark.prepared.items())}
     offset = {"epoch": epoch, "file": mark.place.file, "position": mark.place.offset, "gtid": mark.gtid or ""}
-    return offset | ({"prepared": prepared} if prepared else {}) | ({"heartbeat": mark.trail.to_json()} if mark.trail else {})
+    known = {"prepared": prepared} if prepared else {}
+    known |= {"heartbeat": mark.trail.to_json()} if mark.trail else {}
+    return offset | known | ({"born": mark.born} if mark.born else {})
 
 
 def from_offset(offset: Mapping[str, Any]) -> Mark:
@@ -284,4 +324,4 @@ def from_offset(offset: Mapping[str, Any]) -> Mark:
         start, _, end = text.rpartition(":")
         prepared[xid] = LogRange(Place.parse(start), offsets([int(end)]))
     trail = Trail.from_json(offset["heartbeat"]) if "heartbeat" in offset else None
-    return Mark(Place(offset["file"], offset["position"]), offset["gtid"] or None, prepared, trail)
+    return Mark(Place(offset["file"], offset["position"]), offset["gtid"] or None, prepared, trail, int(offset.get("born", 0)))

@@ -7,14 +7,16 @@ from typing import Any
 
 from auditor.errors import SourceReplaced
 from auditor.pipeline.binlog.dump import Source, log_status, query
-from auditor.pipeline.binlog.ranges import Mark, as_offset
+from auditor.pipeline.binlog.log_files import read_log_files
+from auditor.pipeline.binlog.ranges import REPLACED, Mark, as_offset, read_born
 from dialects.mysql_session import server_version
 
 
 def end_of_log(source: Source) -> dict[str, Any]:
     """Return where a source's log ends now, as an offset of a stream. Raises ChangeStreamError and EngineError."""
     with closing(source.connect()) as connection:
-        return as_offset(Mark(log_status(connection).end), epoch=0) | {"server": identify_server(connection)}
+        end = log_status(connection).end
+        return as_offset(Mark(end, born=read_born(source, end.file)), epoch=0) | {"server": identify_server(connection)}
 
 
 def identify_server(connection: Any) -> str:
@@ -34,15 +36,18 @@ def check_server(connection: Any, name: str, known: str, mark: Mark) -> str:
     A restored copy of a server has its identity, but not the global id of the last transaction before the mark. Raises SourceReplaced.
     """
     found = identify_server(connection)
-    way_out = (
-        "let the connection lead to the first one again, or forget its positions with: auditor pipeline reset, and copy the tables again"
-    )
     if known and found != known:
-        raise SourceReplaced(f"connection {name} leads to another server ({found}) than the one that was read ({known}); {way_out}")
+        raise SourceReplaced(f"connection {name} leads to another server ({found}) than the one that was read ({known}); {REPLACED}")
     if mark.gtid and not _has_written(connection, mark):
         raise SourceReplaced(
             f"connection {name} leads to a server whose log has no transaction {mark.gtid} before {mark.place}: it was reset, or restored"
-            f" from a copy; {way_out}"
+            f" from a copy; {REPLACED}"
+        )
+    sizes = read_log_files(connection).sizes
+    if sizes.get(mark.place.file, mark.place.offset) < mark.place.offset:
+        raise SourceReplaced(
+            f"connection {name} leads to a server whose {mark.place.file} ends at {sizes[mark.place.file]}, and it was read up to"
+            f" {mark.place}: the source was restored to an earlier time, and targets may be ahead of it; {REPLACED}"
         )
     return found
 
