@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from dialects import duckdb_settings, errors, nested
+from dialects import duckdb_columns, duckdb_settings, errors, nested
 from dialects.base import ColumnBatch, Dialect, Session, arrow_columns
 from dialects.catalogue import Column, HashAlgorithm, Place, Table
 from dialects.floors import Floor
@@ -273,6 +273,9 @@ class DuckDB(Dialect):
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         # Readers never wait for locks. https://duckdb.org/docs/stable/connect/concurrency
         return ["SET TimeZone = 'UTC'", "SET enable_progress_bar = false"]
+
+    def drop_columns(self, session: Any, table: str, columns: Sequence[str]) -> Sequence[str]:
+        return duckdb_columns.drop_columns(session, table, columns)
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         try:

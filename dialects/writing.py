@@ -213,6 +213,11 @@ class Writing:
         """A condition that two rows, given as pairs of columns of one type, differ; NULL equals NULL."""
         return " OR ".join(f"{one} IS DISTINCT FROM {other}" for one, other in pairs)
 
+    def drop_columns(self, session: Any, table: str, columns: Sequence[str]) -> Sequence[str]:
+        """Return the statements, for one transaction, that drop columns of a table, whose name is SQL text."""
+        del session
+        return [f"ALTER TABLE {table} DROP COLUMN {self.quote(name)}" for name in columns]  # type: ignore[attr-defined]
+
     def write_url(self, url: Url) -> Url:
         """Return the URL with which a session may write."""
         return url

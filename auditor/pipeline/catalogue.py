@@ -60,7 +60,9 @@ def _value(row: list[str | None], is_bare: bool) -> Any:
     if "default_generated" in extra:
         return {"unknown": "its default is an expression"}
     definition = f"{kind}{' NOT NULL' if nullable == 'NO' else ''}"
-    if default is not None:
+    if default is not None and is_bare and "binary" in str(kind) and default.startswith("0x"):
+        definition += f" DEFAULT {default}"  # MySQL shows bytes by their digits
+    elif default is not None:
         definition += f" DEFAULT '{_quoted(default)}'" if is_bare and not default.startswith("b'") else f" DEFAULT {default}"
     return added_value(tokens(definition))
 

@@ -25,7 +25,7 @@ def _project(op: dict[str, Any], rules: Rules) -> list[dict[str, Any]]:
     if "type" in op and _is_in(column, rules.columns.mask):
         found["type"] = ""  # the digests of values, which may have changed
     if "value" in op and _is_in(column, rules.columns.mask):
-        text = op["value"].get("text")
+        text = op["value"].get("hex", op["value"].get("text"))
         found["value"] = {"text": digest(rules.salt, text)} if text is not None else op["value"]
     return [found]
 

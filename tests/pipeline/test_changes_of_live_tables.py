@@ -17,7 +17,7 @@ from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.merge.loader import Loader
 from auditor.store import pipelines, table_notes, target_migrations
 from tests.binlog import LiveLog
-from tests.live import LiveEngine, engine_params
+from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.road import PIPELINE, Road
 
 on_all = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new"), indirect=True)
@@ -54,7 +54,7 @@ class Line:
         source = self.log.run(f"SELECT {', '.join(f'`{name}`' for name in names)} FROM {table} ORDER BY 1")
         columns = ", ".join(f'"{name}"' for name in names)
         target = self.road.query(f'SELECT {columns} FROM "{self.road.schema}"."{table}" ORDER BY 1')
-        return [tuple(row) for row in source], target
+        return [tuple(row) for row in source], [tuple(bytes(one) if isinstance(one, memoryview) else one for one in row) for row in target]
 
     def reason(self, table: str = "moving") -> str:
         return pipelines.list_merges(self.road.store, PIPELINE)["wh"][f"{self.log.database}.{table}"].reason
@@ -97,6 +97,38 @@ def test_a_table_through_its_life(line: Line) -> None:
     line.run("UPDATE moving SET l = 3 WHERE l = 1")
     assert line.both()[0] == line.both()[1] == [("a", 2), ("a", 3)]
     assert {one.state for one in target_migrations.list_migrations(line.road.store, PIPELINE)} == {"applied"}
+
+
+@pytest.fixture(params=["duckdb", pytest.param("postgres", marks=pytest.mark.postgres)])
+def either(request: pytest.FixtureRequest, engines: Engines, line: Line, tmp_path: Path, empty_store: Path) -> Iterator[Line]:
+    """A line into DuckDB, or PostgreSQL."""
+    if request.param == "duckdb":
+        yield line
+        return
+    (tmp_path / "other").mkdir()
+    road = Road(tmp_path / "other", engines.live("postgres").url, empty_store, f"live_{next(_numbers)}")
+    now = itertools.count(0, 1000)
+    yield Line(line.log, road, line.log.end(), road.loader(clock=lambda: next(now)))
+    road.close()
+
+
+@on_both
+def test_columns_before_the_key_are_dropped_and_bytes_added(either: Line) -> None:
+    line = either
+    line.run("CREATE TABLE moving (a int NOT NULL, b int, id int, c varchar(9), k int, PRIMARY KEY (id, k))",
+             "INSERT INTO moving VALUES (1, 1, 1, 'one', 1), (2, NULL, 2, NULL, 2)")  # fmt: skip
+    line.run("ALTER TABLE moving DROP COLUMN a, DROP COLUMN c", "UPDATE moving SET b = 7 WHERE id = 2")
+    assert line.both()[0] == line.both()[1] == [(1, 1, 1), (7, 2, 2)], line.reason()
+    added = (
+        "v varbinary(8) DEFAULT 'ab'",
+        "x varbinary(8) NOT NULL DEFAULT x'00ff'",
+        "h binary(4) DEFAULT 0x61",
+        "n binary(2) NOT NULL",
+        "e blob",
+    )
+    line.run("ALTER TABLE moving " + ", ".join(f"ADD COLUMN {one}" for one in added), "INSERT INTO moving (b, id, k) VALUES (3, 3, 3)")
+    assert line.both()[0] == line.both()[1], line.reason()
+    assert list(line.both()[1][0][3:]) == [b"ab", b"\0\xff", b"a\0\0\0", b"\0\0", None]
 
 
 @on_both

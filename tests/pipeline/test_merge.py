@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from auditor.config import WriteSettings
 from auditor.pipeline.events import TableSchema
 from auditor.store import pipelines
 from tests.pipeline.conftest import AND_LAKES, EVERY
@@ -34,6 +35,27 @@ def test_changes_reach_the_target_once(road: Road) -> None:
     assert road.rows() == wanted
     assert (reports(road)["shop.orders"].position, reports(road)["shop.orders"].events) == (31, 7)
     assert road.query(f"SELECT table_name, position FROM {road.schema}.auditor_positions WHERE table_name <> ''") == [("shop.orders", 31)]
+
+
+def test_tables_in_which_nothing_changes_go_on_when_a_target_is_back(road: Road) -> None:
+    items = table("items", ("id",), id="bigint")
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "pen", "1.50"])), batch(announce(items, 1), insert(items, 11, ["1"])))
+    now = [0.0]
+    loader = road.loader(clock=lambda: now[0])
+    there = loader.settings
+    assert loader.merge_all() == 2
+    away = "postgresql://nobody@127.0.0.1:1/nowhere"
+    for new in (True, False):
+        if new:
+            road.stage(batch(insert(ORDERS, 20, ["2", "ink", "2.50"])))
+        loader.close()
+        loader._held.clear()
+        loader.settings = there.model_copy(update={"url": away, "write": WriteSettings(url=away)})
+        assert loader.merge_all() == 0 and {one.state for one in reports(road).values()} == {"delayed"}
+        loader.settings = there
+        now[0] += 1000
+        assert loader.merge_all() == int(new)
+        assert {(one.state, one.reason) for one in reports(road).values()} == {("merged", "")}
 
 
 @pytest.mark.parametrize("engine", AND_LAKES, indirect=True)

@@ -14,7 +14,7 @@ from typing import Any
 from auditor.pipeline.binlog.sql_tokens import Token
 
 Value = dict[str, Any]
-"""``{"text": ...}``, ``{"text": None}`` for NULL, or ``{"unknown": why}``."""
+"""``{"text": ...}``, of bytes ``{"hex": ...}``, ``{"text": None}`` for NULL, or ``{"unknown": why}``."""
 
 INTEGERS = frozenset(
     ("TINYINT", "SMALLINT", "MEDIUMINT", "MIDDLEINT", "INT", "INTEGER", "BIGINT", "BOOL", "BOOLEAN", "INT1", "INT2", "INT3", "INT4", "INT8")
@@ -25,6 +25,7 @@ NUMBERS = INTEGERS | DECIMALS | FLOATS
 TEXTS = frozenset(
     ("CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "NCHAR", "NVARCHAR", "CHARACTER", "SET", "NATIONAL", "VARCHARACTER")
 )  # fmt: skip
+BYTES = frozenset(("BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"))
 PADDED = frozenset(("CHAR", "NCHAR", "CHARACTER"))
 OPERATORS = frozenset("+-*/%|&^<>=!(.")
 MOMENTS = {"YEAR": r"\d{4}", "DATE": r"\d{4}-\d\d-\d\d", "DATETIME": r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d)?"}
@@ -49,6 +50,8 @@ def added_value(definition: Sequence[Token]) -> Value:
         return {"text": "0"}
     if kind in TEXTS:
         return {"text": ""}
+    if kind in BYTES:
+        return _bytes(kind, _arguments(definition), b"")
     if kind == "ENUM" and len(definition) > 2 and definition[2].kind == "string":
         return {"text": definition[2].text}
     return {"unknown": "it has no default, and its type's own depends on the server's settings"}
@@ -65,6 +68,8 @@ def _default(kind: str, arguments: Sequence[str], left: Sequence[Token]) -> Valu
     token = literal[0]
     if token.is_word("NULL"):
         return {"text": None}
+    if kind in BYTES:
+        return _binary_default(kind, arguments, literal)
     if kind == "TIMESTAMP":
         return {"unknown": "its default depends on the time, or on the time zone of the session that added it"}
     if token.is_word("TRUE", "FALSE"):
@@ -100,6 +105,24 @@ def _plain(kind: str, arguments: Sequence[str], token: Token, text: str) -> str 
     if token.kind == "number":
         return text if re.fullmatch(r"-?(0|[1-9]\d*)", text) else None
     return text.rstrip(" ") if kind in PADDED else text
+
+
+def _binary_default(kind: str, arguments: Sequence[str], literal: Sequence[Token]) -> Value:
+    """Return the bytes that a literal stands for: hexadecimal digits, or text of ASCII, which is the same in every character set."""
+    [token, *more] = literal
+    digits = token.text if token.prefix == "x" else token.text[2:] if token.kind == "word" and token.text[:2] == "0x" else None
+    if digits is not None and not more and re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", digits):
+        return _bytes(kind, arguments, bytes.fromhex(digits))
+    text = "".join(one.text for one in literal)
+    if all(one.kind == "string" and one.prefix in ("", "n") for one in literal) and text.isascii():
+        return _bytes(kind, arguments, text.encode())
+    return {"unknown": CONVERTED}
+
+
+def _bytes(kind: str, arguments: Sequence[str], value: bytes) -> Value:
+    """Return bytes as a column of a type stores them: one of a fixed length fills them up with zeros."""
+    length = int(arguments[0]) if kind == "BINARY" and arguments else 1 if kind == "BINARY" else 0
+    return {"hex": value.ljust(length, b"\0").hex()}
 
 
 def _arguments(definition: Sequence[Token]) -> list[str]:

@@ -139,14 +139,14 @@ class Loader:
         waiting = waiting | set(self._holding.seen)
         offset = pipelines.get_pipeline(self.where.store, self.where.pipeline).source_offset  # before the tables that were staged till then
         tables = parts.list_tables(self.where.store, self.where.pipeline)
-        if all(self._held.get(table, -1) >= staged.staged_through for table, staged in tables.items()):
+        if "" not in self._failures and all(self._held.get(table, -1) >= staged.staged_through for table, staged in tables.items()):
             return 0
         total = 0
         with self._opened() as session:
             positions = read_positions(session, self.where)
             self._held = {table: held.position for table, held in positions.items()}
             self._failures.pop("", None)
-            self._report_positions(positions)
+            self._report_positions(positions, tables)
             for table, staged in sorted(tables.items()):
                 if self._moved:
                     self._moved, positions = False, read_positions(session, self.where)
@@ -263,11 +263,16 @@ class Loader:
         self._ready.pop(table, None)
         self._fail(table, error, now[0].position)
 
-    def _report_positions(self, positions: dict[str, Held]) -> None:
-        """Report where the target itself says that it stands, if an earlier process was ended before it could."""
+    def _report_positions(self, positions: Mapping[str, Held], tables: Mapping[str, StagedTable]) -> None:
+        """Report where the target itself says that it stands: an earlier process may have ended before it could, or the target was away.
+
+        Of a table that lacks nothing, no reason of before holds any more.
+        """
         reports = pipelines.list_merges(self.where.store, self.where.pipeline).get(self.target, {})
         for table, held in positions.items():
-            if table not in reports or reports[table].position != held.position:
+            is_past = table in reports and reports[table].state != "merged" and table not in self._failures
+            lacks = table in tables and held.position < tables[table].staged_through
+            if table not in reports or reports[table].position != held.position or (is_past and not lacks):
                 pipelines.report_merge(self.where.store, self.where.pipeline, self.target, table, position=held.position, state="merged")
 
     def _report(self, table: str, merged: Merged, seconds: float) -> None:

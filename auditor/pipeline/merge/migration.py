@@ -49,6 +49,8 @@ class Plan:
     is_empty: bool
     create: Callable[[str], str]
     """Returns the statement that makes a table for the new schema's rows, of this name in the target's schema."""
+    drop: Callable[[Sequence[str]], Sequence[str]]
+    """Returns the statements that drop columns of the target's table."""
 
     def make(self) -> Migration:
         """Return the migration. Steps that somebody did by hand are left out.
@@ -62,7 +64,7 @@ class Plan:
         there = {column.name.lower(): column for column in self.table.columns}
         kept, fresh = self._sort(there)
         gone = self._dropped(there, kept)
-        found.statements += [self._sql.drop(name) for name in gone]
+        found.statements += self.drop(gone) if gone else []
         free = {name for name in there if name not in {one.lower() for one in gone}}
         found.statements += self._renames({column.name: new.name for new, column in kept if column.name.lower() != new.name.lower()}, free)
         for new, column in kept:
@@ -180,7 +182,7 @@ class Plan:
         if value is None:
             found.said.append(f"{self._name}.{new.name} is new, and nothing says what older rows have in it: they have NULL in the target")
             return [add]
-        literal = None if "unknown" in value else self._literal(new, value["text"])
+        literal = None if "unknown" in value else self._literal(new, value)
         if literal is None:
             why = value.get("unknown", "its default cannot be written there")
             raise SchemaChanged(
@@ -191,11 +193,13 @@ class Plan:
             return [add]
         return [self._sql.add(new.name, native, literal), self._sql.drop_default(new.name)]
 
-    def _literal(self, new: ColumnSchema, text: str | None) -> str | None:
+    def _literal(self, new: ColumnSchema, value: Mapping[str, Any]) -> str | None:
         """Return the literal of a default, or None if there is none."""
-        kind = source_kind(new)
+        kind, text = source_kind(new), value.get("hex", value.get("text"))
         if text is None:
             return "NULL"
+        if kind and kind.name == "binary" and "hex" in value and self.dialect.CHANGES_TABLES:
+            return f"CAST({self.dialect.binary_literal(bytes.fromhex(text))} AS {self.natives[new.name]})"
         if (
             kind is None
             or not self.dialect.CHANGES_TABLES

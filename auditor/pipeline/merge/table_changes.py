@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from auditor.connections.writer import transaction
@@ -208,7 +209,8 @@ def _plan(session: Session, where: Where, found: Table, old: TableSchema, new: T
     def create(name: str) -> str:
         return make_statement(session.dialect, (where.place(table)[0], name), where.pipeline, new, where.keys(table))[1]
 
-    return Plan(session.dialect, found, old, new, natives, origins, _catalogue(where, table, new), is_empty, create).make()
+    drop = partial(session.dialect.drop_columns, session, found.sql)
+    return Plan(session.dialect, found, old, new, natives, origins, _catalogue(where, table, new), is_empty, create, drop).make()
 
 
 def _check_changes(session: Session, table: str, old: TableSchema, made: Migration) -> None:

@@ -1,0 +1,49 @@
+"""Drop columns of a table of DuckDB, which refuses that for a column that stands before one of a key.
+
+Such a table is made anew without them, in the transaction of whoever runs the statements.
+https://duckdb.org/docs/stable/sql/statements/alter_table
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+_NAME = re.compile(r'"((?:[^"]|"")*)"')
+
+MADE = '"auditor_made_anew"'
+
+
+def drop_columns(session: Any, table: str, columns: Sequence[str]) -> list[str]:
+    """Return the statements that drop columns of a table, whose name is SQL text.
+
+    Where it has more than a primary key and columns that may not be NULL, which a table that is made anew would lack, these are what DuckDB
+    itself offers.
+    """
+    quote, literal = session.dialect.quote, session.dialect.string_literal
+    plain = [f"ALTER TABLE {table} DROP COLUMN {quote(name)}" for name in columns]
+    schema, name = (found.replace('""', '"') for found in _NAME.findall(table)[-2:])
+    where = f"WHERE database_name = current_database() AND schema_name = {literal(schema)} AND table_name = {literal(name)}"
+    constraints = session.query(f"SELECT constraint_type, constraint_column_names FROM duckdb_constraints() {where}")
+    key = next((list(names) for kind, names in constraints if kind == "PRIMARY KEY"), [])
+    found = session.query(f"SELECT column_name, data_type, is_nullable, column_default FROM duckdb_columns() {where} ORDER BY column_index")
+    order = [str(row[0]) for row in found]
+    last = max((order.index(one) for one in key), default=-1)
+    others = {str(kind) for kind, _ in constraints} - {"PRIMARY KEY", "NOT NULL"}
+    indexes = session.query(f"SELECT COUNT(*) FROM duckdb_indexes() {where}")[0][0]
+    if others or indexes or not any(order.index(one) < last for one in columns if one in order):
+        return plain
+    kept = [row for row in found if str(row[0]) not in columns]
+    lines = [
+        f"{quote(str(column))} {native}{'' if nullable else ' NOT NULL'}{f' DEFAULT {default}' if default is not None else ''}"
+        for column, native, nullable, default in kept
+    ]
+    lines.append(f"PRIMARY KEY ({', '.join(map(quote, key))})")
+    names, made = ", ".join(quote(str(row[0])) for row in kept), f"{quote(schema)}.{MADE}"
+    return [
+        f"CREATE TABLE {made} ({', '.join(lines)})",
+        f"INSERT INTO {made} ({names}) SELECT {names} FROM {table}",
+        f"DROP TABLE {table}",
+        f"ALTER TABLE {made} RENAME TO {quote(name)}",
+    ]
