@@ -23,6 +23,9 @@ class AuditorError(Exception):
 class EngineError(AuditorError):
     """The database refused or failed a statement."""
 
+    names: tuple[str, ...] = ()
+    """Names of tables, columns and constraints that the message quotes, as far as the database says which of it are names."""
+
 
 class Unreachable(EngineError):
     """The database could not be reached; check host, port and network."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from dialects import errors
 
 ERROR_BY_SQLSTATE: dict[str, type[errors.AuditorError]] = {
@@ -16,6 +18,12 @@ NOT_VERIFIED = ("certificate verify failed", "does not match host name", "does n
 
 UNUSABLE = ("root certificate file", "certificate file", "private key file", "definition of service", "invalid sslmode", "weak sslmode")
 """How libpq says that it cannot use what an option names."""
+
+DATA = "22"
+"""Class of the SQLSTATEs of values that cannot be stored."""
+
+_COPIED = re.compile(r"^COPY .+?, line \d+, column ([^:]+)")
+"""How the context of an error names the column that a value was copied into."""
 
 BYTES_ARE_NO_TEXT = "22021"
 """SQLSTATE of text that cannot be converted to UTF-8, as in a database of SQL_ASCII, which checks nothing that it stores."""
@@ -40,7 +48,15 @@ def translate_error(error: BaseException, where: str = "") -> errors.AuditorErro
     if error.pgcode == BYTES_ARE_NO_TEXT:
         text += ": the database holds bytes that are no UTF-8; exclude the column, or compare it by columns: override: ... expr:"
     if error.pgcode:
-        return error_class(error.pgcode, text)(f"{prefix}{text} (SQLSTATE {error.pgcode})")
+        known, said = error_class(error.pgcode, text), error.diag
+        column = _COPIED.search(said.context or "") if error.pgcode[:2] == DATA else None
+        if column:
+            text += f", in column {column[1]}"
+        found = known(f"{prefix}{text} (SQLSTATE {error.pgcode})")
+        if isinstance(found, errors.EngineError):
+            names = (said.schema_name, said.table_name, said.column_name, said.constraint_name, said.datatype_name)
+            found.names = tuple(name for name in names if name)
+        return found
     if where and isinstance(error, psycopg2.ProgrammingError):
         return errors.BadUrl(f"{prefix}{text}")
     if where and any(words in text for words in NOT_VERIFIED):

@@ -22,7 +22,7 @@ from auditor.config._segment_audit import ANEW, SegmentAudit
 from auditor.config._service import Schedule, Service
 from auditor.config._settings import Channel, Evidence, Notify, Occasion, Retention, Settings, Store
 from auditor.config._slice import MAX_KEY, MIN_KEY, KeyRange, SliceSettings, TimeRange
-from auditor.config._table import TableRef
+from auditor.config._table import TableRef, table_name
 
 __all__ = [
     "ANEW",
@@ -83,6 +83,7 @@ __all__ = [
     "parse_duration",
     "select_audits",
     "set_source",
+    "table_name",
     "validate_audit",
     "validate_settings",
     "validate_slice",

@@ -19,6 +19,11 @@ def _unquote(part: str) -> str:
     return part[1:-1].replace(part[0] * 2, part[0]) if re.fullmatch(_QUOTED, part) else part
 
 
+def table_name(*parts: str) -> str:
+    """Return a table's name of these parts, as ``table`` takes it: one with other characters than letters, digits and _ is quoted."""
+    return ".".join(one if re.fullmatch(r"\w+", one) else f'"{one.replace(chr(34), chr(34) * 2)}"' for one in parts)
+
+
 class TableRef(Strict):
     """A table of a connection, or files by their path; for the target also its names of the columns."""
 

@@ -25,7 +25,7 @@ from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.heartbeat import open_heartbeat
 from auditor.pipeline.merge.places import describe_shared, find_alike
-from auditor.pipeline.merge.target_table import examine, folding
+from auditor.pipeline.merge.target_table import TargetTable, examine, find_table, folding
 from auditor.pipeline.watch import source_of
 from auditor.sql.merge import is_own_table
 from dialects import Place, Session, Table
@@ -176,6 +176,8 @@ def _check_source(session: Session, has_tracker: bool) -> Iterator[tuple[Literal
     if 0 < expiry < LEAST_EXPIRY:
         mend = f"SET GLOBAL binlog_expire_logs_seconds = {7 * LEAST_EXPIRY}"
         yield "warning", f"binary logs are deleted after {expiry} s; a pipeline that stands still longer must begin anew; run: {mend}"
+    if "ALLOW_INVALID_DATES" in values.get("sql_mode", "").upper():
+        yield "warning", "sql_mode has ALLOW_INVALID_DATES: a date that does not exist, as 2024-02-31, would stop its table; take it out"
     grants = " ".join(str(row[0]).upper() for row in session.query(_statement(session, "grants")))
     lacking = [privilege for pattern, privilege in PRIVILEGES if not re.search(rf"ALL PRIVILEGES|{pattern}", grants)]
     if lacking:
@@ -267,7 +269,9 @@ def _check_target(settings: Settings, name: str, target: str, schemas: list[Tabl
             for schema in schemas:
                 try:
                     table = f"{schema.database}.{schema.table}"
-                    examine(session, chosen.place_of(table), name, schema, None, chosen.keys_of(table))
+                    place = chosen.place_of(table)
+                    made, _ = examine(session, place, name, schema, None, chosen.keys_of(table))
+                    found += [Finding("warning", f"target {target}", one) for one in _values_refused(session, place, schema, made)]
                 except NoSuchObject:  # the schema will be made
                     continue
                 except AuditorError as error:
@@ -275,6 +279,34 @@ def _check_target(settings: Settings, name: str, target: str, schemas: list[Tabl
     except AuditorError as error:
         found.append(Finding("error", f"target {target}", str(error)))
     return found
+
+
+def _values_refused(session: Session, place: tuple[str, str], schema: TableSchema, made: TargetTable) -> Iterator[str]:
+    """Yield which values the source may hold, and the target cannot, as far as both catalogues tell."""
+    table, dialect = f"{schema.database}.{schema.table}", session.dialect
+    for column in schema.columns:
+        if column.type.startswith("time") and not column.type.startswith("timestamp") and not dialect.LONG_CLOCKS:
+            yield f"{table}.{column.name} is {column.type}: a duration that is negative or beyond 24 hours would stop the table"
+    there = find_table(session, *place)
+    names = {target: source for source, target in made.names.items()}
+    columns = {column.name: column for column in schema.columns}
+    for target in there.columns if there else ():
+        source = columns.get(names.get(target.name, ""))
+        if source and source.nullable and not target.nullable and source.name not in schema.key:
+            mend = f"ALTER TABLE {there.sql if there else ''} ALTER COLUMN {dialect.quote(target.name)} DROP NOT NULL"
+            yield f"{table}.{source.name} may be NULL in the source, and not in the target: a NULL would stop the table; run there: {mend}"
+        length, longest = (_length(one) for one in (source.type if source else "", target.native))
+        if source and length and longest and longest < length and not dialect.REFUSES_LONG_VALUES:
+            yield (
+                f"{table}.{source.name} is {source.type}, and {target.native} in the target: a longer value would stop the table; widen the"
+                " target's column"
+            )
+
+
+def _length(native: str) -> int | None:
+    """Return how many characters a type of texts holds; None if it says none."""
+    found = re.match(r"(?:var)?char(?:acter)?(?: varying)?\((\d+)\)", native.lower())
+    return int(found[1]) if found else None
 
 
 def _statement(session: Session, template: str) -> str:

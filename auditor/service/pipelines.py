@@ -11,7 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import dialects
-from auditor.config import Settings
+from auditor.config import Settings, table_name
 from auditor.errors import AuditorError, ConfigError
 from auditor.escaping import shell_word
 from auditor.pipeline import check as checks
@@ -230,12 +230,12 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
             session.close()
     audits: dict[str, Any] = {}
     for database, table in places:
-        read = table if database == home else f"{database}.{table}"
+        read = table_name(table) if database == home else table_name(database, table)
         about = f"{name}_{table}" if database == home else f"{name}_{database}_{table}"
         rules = pipeline.columns_of(table)
         left_out = [*rules.exclude, *rules.mask]
         for target, chosen in pipeline.targets.items():
-            into: dict[str, Any] = {"connection": chosen.connection, "table": ".".join(chosen.place_of(f"{database}.{table}"))}
+            into: dict[str, Any] = {"connection": chosen.connection, "table": table_name(*chosen.place_of(f"{database}.{table}"))}
             if rules.rename:
                 into["columns"] = dict(rules.rename)
             audit: dict[str, Any] = {"source": {"connection": pipeline.source.connection, "table": read}, "target": into}

@@ -8,10 +8,29 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from auditor.errors import AuditorError, StatementRefused, TableShared, ValueRefused, ValuesChanged
+from auditor.errors import AuditorError, EngineError, StatementRefused, TableShared, ValueRefused, ValuesChanged
 from auditor.model import Part, TableNote
+from auditor.pipeline.events import TableSchema
 from auditor.pipeline.s3_folder import Folder
 from auditor.pipeline.staged_parts import read_part
+
+MOST_SHOWN = 80
+"""Characters of a value of a key that are shown."""
+
+WAYS_ON = (
+    ("value too long", "; widen the target's column, exclude it (columns: exclude), or shorten the value in the source and skip this"),
+    (
+        "null value in column",
+        "; let the target's column be NULL (ALTER COLUMN ... DROP NOT NULL), or skip this",
+    ),
+    ("no partition of relation", "; add a partition for it to the target's table, or a DEFAULT one"),
+    ("violates check constraint", "; change the target's constraint, or skip this"),
+    ("violates unique constraint", "; drop the target's constraint, or delete the row there that has these values"),
+    ("violates foreign key constraint", "; drop the target's constraint, or bring the row that it wants there"),
+    ("out of range", "; widen the target's column, exclude it (columns: exclude), or correct the value in the source and skip this"),
+    ("invalid input syntax", "; change the target's column to a type that holds the source's, or exclude it (columns: exclude)"),
+)
+"""What an engine says, and what can be done."""
 
 POISONING = (ValueRefused, StatementRefused, TableShared, ValuesChanged)
 """Errors of a merge that may be the fault of one event, or one statement of the source."""
@@ -81,13 +100,32 @@ def _find_row(
     return Poison(position, rows[first] if rows else -1, len(every), error)
 
 
-def describe_poison(root: Folder, parts: Sequence[Part], found: Poison, target: str, reason: str) -> TableNote:
-    """Return the note on an event that a target cannot hold."""
+def describe_poison(root: Folder, parts: Sequence[Part], found: Poison, target: str, reason: str, schema: TableSchema) -> TableNote:
+    """Return the note on an event that a target cannot hold, with the key of its row (as it was staged: masked if it is) and the way on."""
     [batch, *_] = _at(root, parts, found.position)
-    body = {"stage": "merge", "reason": reason, "of": found.rows}
+    about = _key_of(root, parts, found, schema)
+    way_on = next((mend for words, mend in WAYS_ON if words in reason), "") if isinstance(found.error, EngineError) else ""
+    body = {"stage": "merge", "reason": f"{reason}{f'; the row with {about}' if about else ''}{way_on}", "of": found.rows}
     table = f"{batch['database'][0]}.{batch['table'][0]}"
     place = (found.position, found.position, 1 if found.row >= 0 else found.rows)
     return TableNote(table, "poison", *place, batch["time"][0].as_py(), body, target, row=found.row)
+
+
+def _key_of(root: Folder, parts: Sequence[Part], found: Poison, schema: TableSchema) -> str:
+    """Return the key of the row of an event, as conditions; '' where all of a transaction is meant."""
+    for part in parts if found.row >= 0 else ():
+        if not part.first <= found.position <= part.last or part.schema_id != schema.id:
+            continue
+        for batch in read_part(root, part, found.position - 1):
+            at = batch.filter(pc.and_(pc.equal(batch["position"], found.position), pc.equal(batch["row"], found.row)))
+            for event in at.to_pylist():
+                values = dict(zip((column.name for column in schema.columns), event["after"] or event["before"] or (), strict=False))
+                return ", ".join(f"{name} = {_shown(values.get(name))}" for name in schema.key)
+    return ""
+
+
+def _shown(value: str | None) -> str:
+    return "NULL" if value is None else value if len(value) <= MOST_SHOWN else f"{value[:MOST_SHOWN]}..."
 
 
 def describe_statement(change: TableNote, target: str, reason: str) -> TableNote:

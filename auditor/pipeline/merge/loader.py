@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,12 +14,13 @@ from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
 from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, PartDamaged, StoreError
 from auditor.model import TableNote
+from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge.files import folder_of, remove_files
 from auditor.pipeline.merge.holding import QUICK, Holding, merge_through
 from auditor.pipeline.merge.identity import check_target, note_whole
 from auditor.pipeline.merge.isolate import POISONING, describe_poison, describe_statement, find_poison
 from auditor.pipeline.merge.load import settings_of
-from auditor.pipeline.merge.positions import Held, Where, describe, read_positions, see
+from auditor.pipeline.merge.positions import Held, Where, describe, get_schema, read_positions, see
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.table_changes import is_move
 from auditor.pipeline.merge.table_merge import Merged, merge_next
@@ -254,7 +255,8 @@ class Loader:
             if found is None:
                 return
             error = found.error
-            note = describe_poison(root, ahead.parts, found, self.target, _reason(error))
+            schema = get_schema(self.where, ahead.parts[0].schema_id)
+            note = describe_poison(root, ahead.parts, found, self.target, _reason(error, _names(schema, self.where)), schema)
         elif ahead.why or not is_move(ahead.note):  # which concerns several tables: one cannot go on without it
             note = describe_statement(ahead.note, self.target, _reason(error))
         if note:
@@ -317,6 +319,12 @@ class Loader:
             self._serve_holds()
 
 
-def _reason(error: AuditorError) -> str:
-    """Return why a table does not go on, without a value of a row."""
-    return plain_message(str(error)) if isinstance(error, EngineError) and not error.retryable else str(error)
+def _names(schema: TableSchema, where: Where) -> tuple[str, ...]:
+    """Return names that a target's message may quote."""
+    place = where.place(f"{schema.database}.{schema.table}")
+    return (schema.table, *place, ".".join(place), *(column.name for column in schema.columns))
+
+
+def _reason(error: AuditorError, names: Sequence[str] = ()) -> str:
+    """Return why a table does not go on, with the names that the message quotes, and without a value of a row."""
+    return plain_message(str(error), {*names, *error.names}) if isinstance(error, EngineError) and not error.retryable else str(error)

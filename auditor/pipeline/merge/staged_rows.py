@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import calendar
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,9 @@ from dialects import Dialect, Kind
 
 NO_DATE = r"^0000|^\d+-00|^\d+-\d+-00"
 """Dates of MySQL that are no dates elsewhere: the year 0, and a month or day of 0."""
+
+LAST_DAYS = r"^\d{4}-(?:\d\d-(?:29|3\d)|(?:1[3-9]|[2-9]\d)-)"
+"""Dates at the ends of months, which may be no dates at all."""
 
 NO_TIME_OF_DAY = r"^-|^(2[5-9]|[3-9]\d|\d{3,}):|^24:.*[1-9]"
 """Times of MySQL that are durations: negative ones, and those beyond 24 hours."""
@@ -104,6 +108,7 @@ def _texts(texts: pa.ChunkedArray, kind: Kind, column: str, dialect: Dialect) ->
         if dialect.ZERO_DATES:
             return texts
         _refuse(texts, NO_DATE, column, "no date of any target", show=True)
+        _refuse_days(texts, column)
     elif kind.name == "time":
         if dialect.LONG_CLOCKS:
             return texts
@@ -122,6 +127,17 @@ def _refuse(texts: pa.ChunkedArray, pattern: str, column: str, what: str, show: 
     if pc.any(found).as_py():
         value = f" ({texts.filter(found)[0].as_py()})" if show else ""
         raise ValueRefused(f"{column} holds {what}{value}; exclude the column (columns: exclude), or correct the value in the source")
+
+
+def _refuse_days(texts: pa.ChunkedArray, column: str) -> None:
+    """Refuse days that no month has, which MySQL stores with ALLOW_INVALID_DATES. Raises ValueRefused."""
+    for date in pc.unique(texts.filter(pc.match_substring_regex(texts, LAST_DAYS).fill_null(False))).to_pylist():
+        year, month, day = (int(one) for one in date[:10].split("-"))
+        if month > 12 or day > calendar.monthrange(year, month)[1]:
+            raise ValueRefused(
+                f"{column} holds a date that does not exist ({date[:10]}), which no target takes; exclude the column (columns: exclude), or"
+                " correct the value in the source"
+            )
 
 
 def _refuse_long(texts: pa.ChunkedArray, kind: Kind, column: str, longest: int) -> None:
@@ -145,6 +161,6 @@ def _bits(texts: pa.ChunkedArray, width: int) -> pa.ChunkedArray:
     return pa.chunked_array([pc.if_else(present, found, None)], pa.string())
 
 
-def plain_message(text: str) -> str:
-    """Return an engine's message without what it quotes, which may be a value of a row."""
-    return re.sub(r"'[^']*'|\"[^\"]*\"", "'...'", text)
+def plain_message(text: str, names: Collection[str] = ()) -> str:
+    """Return an engine's message without what it quotes, which may be a value of a row, unless that is one of these ``names``."""
+    return re.sub(r"'[^']*'|\"[^\"]*\"", lambda found: found[0] if found[0][1:-1] in names else "'...'", text)
