@@ -12,7 +12,7 @@ from auditor.connections.connection import GOES_ON
 from auditor.errors import EngineError, LockTimeout, PatchFailed, SerializationConflict, StatementRefused
 from auditor.repair.batch import Writer, Written
 from auditor.repair.journal import DONE, meant_row, to_rows
-from auditor.repair.proposal import BATCH_ROWS, Proposal
+from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange
 from auditor.store import Store, patches
 from auditor.store.patches import BatchState
@@ -57,7 +57,7 @@ class Application:
 
     def run(self) -> None:
         """Write all batches of the proposal, until ``stopped`` is set. Raises errors of the tree; batches that were committed stay."""
-        for keys in self.proposal.keys.batches(BATCH_ROWS):
+        for keys in self.proposal.keys.batches(self.proposal.batch_rows):
             if self.stopped.is_set():
                 return
             self.write(lambda keys=keys: self._find(keys))  # type: ignore[misc]

@@ -10,7 +10,7 @@ from typing import Any
 from auditor.errors import PatchRefused
 from auditor.repair.apply import Application, Found
 from auditor.repair.journal import describe_columns, is_as_stored, meant_row, shown_columns, to_rows
-from auditor.repair.proposal import BATCH_ROWS, Proposal
+from auditor.repair.proposal import Proposal
 from auditor.repair.rows import RowChange
 from auditor.repair.script import sql_script
 
@@ -36,7 +36,7 @@ def plan_approvable(proposal: Proposal, most: int, target: str, cannot_apply: st
     that hold any are in it. Raises PatchRefused for more than ``most`` rows, and ValueRefused for a value that cannot be written exactly.
     """
     batches: list[list[RowChange]] = []
-    for keys in proposal.keys.batches(BATCH_ROWS):
+    for keys in proposal.keys.batches(proposal.batch_rows):
         batches.append(proposal.read_changes(keys))
         if sum(map(len, batches)) > most:
             raise PatchRefused(
@@ -75,7 +75,7 @@ def read_approved(rows: Sequence[Mapping[str, Any]]) -> ApprovedRows:
 def check_approved(proposal: Proposal, approved: ApprovedRows, key: str) -> Counter[str]:
     """Return how many changes are still as they were approved, by kind, after a check that each can be written."""
     counts: Counter[str] = Counter()
-    for keys in _batches(approved):
+    for keys in _batches(approved, proposal.batch_rows):
         changes, _ = _find(proposal, approved, keys, key)
         for change in changes:
             proposal.statement(change)
@@ -85,7 +85,7 @@ def check_approved(proposal: Proposal, approved: ApprovedRows, key: str) -> Coun
 
 def write_approved(application: Application, approved: ApprovedRows) -> None:
     """Write the changes that are still as they were approved, and leave the others."""
-    for keys in _batches(approved):
+    for keys in _batches(approved, application.proposal.batch_rows):
         if application.stopped.is_set():
             return
         application.write(lambda keys=keys: _find(application.proposal, approved, keys, application.journal_key))  # type: ignore[misc]
@@ -105,7 +105,7 @@ def _is_as_approved(proposal: Proposal, change: RowChange, approved: Approved, k
     return is_as_stored(meant, approved.new, shown, key) and is_as_stored(change.old, approved.old, shown, key)
 
 
-def _batches(approved: ApprovedRows) -> Iterator[list[tuple[str | None, ...]]]:
+def _batches(approved: ApprovedRows, size: int) -> Iterator[list[tuple[str | None, ...]]]:
     keys = list(approved)
-    for start in range(0, len(keys), BATCH_ROWS):
-        yield keys[start : start + BATCH_ROWS]
+    for start in range(0, len(keys), size):
+        yield keys[start : start + size]

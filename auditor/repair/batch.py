@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from auditor.compare.accounting import MASK, Key
 from auditor.errors import AuditorError, PatchFailed, PatchRefused
 from auditor.repair.facts import TargetFacts, unwritten_columns
-from auditor.repair.ordering import Step, order_steps
+from auditor.repair.ordering import SelfReference, Step, UniqueIndex, order_steps
 from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange, describe_key, meant_texts, read_rows
 from auditor.sql.changes import MarkStatements
@@ -41,7 +41,7 @@ class Writer:
         not as it was meant, or a statement hit several rows, and EngineError; the batch is rolled back then, unless the connection was
         lost during the commit.
         """
-        steps = order_steps(changes, self.proposal.transfer.names, unique_places(self.proposal))
+        steps = order_steps(changes, self.proposal.transfer.names, unique_indexes(self.proposal), self_references(self.proposal))
         self._check_splits(steps)
         statements = [(step, self._statement(step)) for step in steps]
         try:
@@ -162,9 +162,26 @@ class Writer:
         return {change.key: found.get(change.key) for change in changes}
 
 
-def unique_places(proposal: Proposal) -> list[list[int]]:
-    """Return the places in a row of the columns of each unique index that is made of compared columns alone, the key's left out."""
+def unique_indexes(proposal: Proposal) -> list[UniqueIndex]:
+    """Return each unique index that is made of compared columns alone, or of expressions on these; that of the key is left out."""
     places = {name: place for place, name in enumerate(proposal.written)}
     key = frozenset(proposal.written[: proposal.transfer.plan.key])
     facts: TargetFacts = proposal.facts
-    return [[places[name] for name in sorted(index)] for index in facts.unique if index != key and index <= set(places)]
+    nulls, found = facts.named("nulls equal"), list[UniqueIndex]()
+    for name in facts.named("unique"):
+        columns = facts.columns_of("expression of", name) or facts.columns_of("unique", name)
+        if frozenset(columns) != key and set(columns) <= set(places):
+            is_of_expressions = bool(facts.columns_of("expression of", name))
+            found.append(UniqueIndex([places[one] for one in sorted(columns)], name in nulls, is_of_expressions))
+    return found
+
+
+def self_references(proposal: Proposal) -> list[SelfReference]:
+    """Return the foreign keys of the table to itself whose columns are compared."""
+    places = {name: place for place, name in enumerate(proposal.written)}
+    facts: TargetFacts = proposal.facts
+    found = []
+    for refers, referred in facts.references.values():
+        if {*refers, *referred} <= set(places):
+            found.append(SelfReference([places[one] for one in refers], [places[one] for one in referred]))
+    return found

@@ -33,6 +33,19 @@ class TargetFacts:
         """Return the names of the hazards of a kind, each once."""
         return list(dict.fromkeys(one.name for one in self.hazards if one.kind == kind))
 
+    def columns_of(self, kind: HazardKind, name: str) -> list[str]:
+        """Return the columns of a hazard, each once."""
+        return list(dict.fromkeys(one.column for one in self.hazards if one.kind == kind and one.name == name))
+
+    @property
+    def references(self) -> dict[str, tuple[list[str], list[str]]]:
+        """The foreign keys of the table to itself, by name: the columns that refer, and those that they refer to, in the same order."""
+        found: dict[str, tuple[list[str], list[str]]] = {}
+        for one in sorted((one for one in self.hazards if one.kind in ("refers", "referred")), key=lambda one: one.name):
+            name, _, _ = one.name.rpartition(" ")  # behind which stands the column's number
+            found.setdefault(name, ([], []))[one.kind == "referred"].append(one.column)
+        return found
+
     @property
     def unique(self) -> list[frozenset[str]]:
         """The columns of each unique index; an index of expressions has the column ''."""
@@ -75,7 +88,7 @@ def check_changes(facts: TargetFacts, plan: Plan, written: Sequence[str], change
         if (cascades := facts.named("cascade")) and "cascades" not in accepted and (change.kind == "extra" or touches_key):
             raise PatchRefused(
                 f"rows of {', '.join(cascades)} would be deleted or changed with those of {facts.table}, by cascading foreign keys;"
-                " write --accept cascades if they should"
+                " write --accept cascades if they should, and note that an undo does not bring them back"
             )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
+from auditor.errors import PatchRefused
 from auditor.repair.rows import RowChange, meant_texts
 
 Action = Literal["insert", "update", "delete"]
@@ -23,26 +25,72 @@ class Step:
     change: RowChange
 
 
-def order_steps(changes: Sequence[RowChange], names: Sequence[str], unique: Sequence[Sequence[int]]) -> list[Step]:
-    """Return the steps of a batch in an order in which no unique value is held twice.
+@dataclass(frozen=True, slots=True)
+class UniqueIndex:
+    """A unique index of a target's table, by the places of its columns in a row."""
 
-    ``unique`` are the places, in a row, of the columns of each unique index. Deletes come first where nothing else decides.
+    places: Sequence[int]
+    nulls_equal: bool = False
+    """Whether it takes one NULL only, as NULLS NOT DISTINCT does."""
+    is_of_expressions: bool = False
+    """Whether it is of expressions on these columns, as LOWER(name): texts that differ in case or in blanks around count as one then."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfReference:
+    """A foreign key of a table to itself: the places in a row of the columns that refer, and of those that they refer to."""
+
+    refers: Sequence[int]
+    referred: Sequence[int]
+
+
+def order_steps(
+    changes: Sequence[RowChange],
+    names: Sequence[str],
+    unique: Sequence[Sequence[int] | UniqueIndex],
+    references: Sequence[SelfReference] = (),
+) -> list[Step]:
+    """Return the steps of a batch in an order in which no unique value is held twice, and no row refers to one that is not there.
+
+    ``unique`` are the unique indexes, or only the places of their columns. Deletes come first where nothing else decides. Raises
+    PatchRefused where rows refer to one another in a circle.
     """
+    indexes = [one if isinstance(one, UniqueIndex) else UniqueIndex(one) for one in unique]
     split: set[int] = set()
     while True:
-        sorter = _sorter(changes, names, unique, split)
+        sorter = _sorter(changes, names, indexes, references, split)
         try:
-            order = list(sorter.static_order())
+            sorter.prepare()
         except CycleError as error:
             # Its nodes are (change, part); one of the cycle's changed rows is deleted first and inserted last.
-            split.add(next(number for number, _ in error.args[1] if changes[number].kind == "changed" and number not in split))
+            found = next((number for number, _ in error.args[1] if changes[number].kind == "changed" and number not in split), None)
+            if found is None or references:
+                raise PatchRefused(
+                    "rows refer to one another in a circle, or exchange unique values, so that no order of them is accepted; mend these by"
+                    " hand"
+                ) from error
+            split.add(found)
             continue
-        steps = [_step(changes[number], part, number in split) for number, part in order]
-        return sorted(steps, key=lambda step: step.action != "delete")
+        return list(_in_order(sorter, changes, split))
+
+
+def _in_order(sorter: TopologicalSorter[tuple[int, int]], changes: Sequence[RowChange], split: set[int]) -> Iterator[Step]:
+    """Yield the steps, each as soon as those before it are done; deletes first."""
+    ready: list[tuple[bool, int, int]] = []
+    while sorter.is_active():
+        for number, part in sorter.get_ready():
+            heapq.heappush(ready, (_step(changes[number], part, number in split).action != "delete", number, part))
+        _, number, part = heapq.heappop(ready)
+        yield _step(changes[number], part, number in split)
+        sorter.done((number, part))
 
 
 def _sorter(
-    changes: Sequence[RowChange], names: Sequence[str], unique: Sequence[Sequence[int]], split: set[int]
+    changes: Sequence[RowChange],
+    names: Sequence[str],
+    unique: Sequence[UniqueIndex],
+    references: Sequence[SelfReference],
+    split: set[int],
 ) -> TopologicalSorter[tuple[int, int]]:
     """Return the graph of the changes: each after those that give up a value that it takes. A split change has two parts, 0 and 1."""
     holders = {value: number for number, change in enumerate(changes) for value in _given_up(change, names, unique)}
@@ -57,7 +105,32 @@ def _sorter(
             holder = holders.get(value)
             if holder is not None and holder != number:
                 graph[number, last].add((holder, 0))
+    for one in references:
+        for before, after in _referring(changes, names, one):
+            graph[after, 1 if after in split else 0].add((before, 1 if before in split else 0))
     return TopologicalSorter(graph)
+
+
+def _referring(changes: Sequence[RowChange], names: Sequence[str], one: SelfReference) -> Iterator[tuple[int, int]]:
+    """Yield pairs of changes, the first of which has to be done first: a row comes before those that refer to it, and goes after them."""
+    old = [change.old.texts if change.old else None for change in changes]
+    new = [meant_texts(names, change) if change.new else None for change in changes]
+    come = {
+        _at(row, one.referred): number for number, row in enumerate(new) if row and _at(row, one.referred) != _at(old[number], one.referred)
+    }
+    go = {
+        _at(row, one.referred): number for number, row in enumerate(old) if row and _at(row, one.referred) != _at(new[number], one.referred)
+    }
+    for number in range(len(changes)):
+        before, after = _at(old[number], one.refers), _at(new[number], one.refers)
+        if after and None not in after and (parent := come.get(after)) is not None and parent != number:
+            yield parent, number
+        if before and before != after and None not in before and (parent := go.get(before)) is not None and parent != number:
+            yield number, parent
+
+
+def _at(row: Sequence[str | None] | None, places: Sequence[int]) -> tuple[str | None, ...] | None:
+    return tuple(row[place] for place in places) if row else None
 
 
 def _step(change: RowChange, part: int, is_split: bool) -> Step:
@@ -70,20 +143,22 @@ Value = tuple[int, tuple[str | None, ...]]
 """A unique index by its number, and the texts of its columns."""
 
 
-def _given_up(change: RowChange, names: Sequence[str], unique: Sequence[Sequence[int]]) -> Iterator[Value]:
+def _given_up(change: RowChange, names: Sequence[str], unique: Sequence[UniqueIndex]) -> Iterator[Value]:
     if change.old is None:
         return
     after = set(_taken(change, names, unique)) if change.new else set()
     yield from (value for value in _values(change.old.texts, unique) if value not in after)
 
 
-def _taken(change: RowChange, names: Sequence[str], unique: Sequence[Sequence[int]]) -> Iterator[Value]:
+def _taken(change: RowChange, names: Sequence[str], unique: Sequence[UniqueIndex]) -> Iterator[Value]:
     if change.new:
         yield from _values(meant_texts(names, change), unique)
 
 
-def _values(texts: Sequence[str | None], unique: Sequence[Sequence[int]]) -> Iterator[Value]:
-    for number, places in enumerate(unique):
-        found = tuple(texts[place] for place in places)
-        if None not in found:  # NULLs equal nothing
+def _values(texts: Sequence[str | None], unique: Sequence[UniqueIndex]) -> Iterator[Value]:
+    for number, index in enumerate(unique):
+        found = tuple(texts[place] for place in index.places)
+        if index.is_of_expressions:
+            found = tuple(one if one is None else one.strip().casefold() for one in found)
+        if index.nulls_equal or None not in found:  # else NULLs equal nothing
             yield number, found

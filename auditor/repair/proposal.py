@@ -24,6 +24,9 @@ from dialects import Dialect, Table
 BATCH_ROWS = 100
 """Keys of one batch, whose rows are locked together for a moment."""
 
+ROWS_TOGETHER = 10_000
+"""Rows of one batch of a table that refers to itself."""
+
 READ_ROWS = 1000
 """Keys whose rows are read at once where nothing is written."""
 
@@ -80,9 +83,14 @@ class Proposal:
         except ValueRefused as error:
             raise ValueRefused(f"{describe_key(self.transfer.plan, change.key)}: {error}; write it by hand, or leave it out") from error
 
+    @property
+    def batch_rows(self) -> int:
+        """How many rows a batch has at most: of a table that refers to itself more, as a row and those that refer to it go together."""
+        return ROWS_TOGETHER if self.facts.references else BATCH_ROWS
+
     def changes(self) -> Iterator[list[RowChange]]:
         """Yield the changes of all selected differences as they are now, in batches that may be empty. Reads both sides."""
-        for keys in self.keys.batches(READ_ROWS):
+        for keys in self.keys.batches(max(READ_ROWS, self.batch_rows)):
             yield self.read_changes(keys)
 
     def _read(self, side: Side, keys: list[Key]) -> dict[Key, ExactRow]:

@@ -10,7 +10,9 @@ from auditor import canonical
 from auditor.errors import PatchRefused
 from auditor.escaping import csv_line, json_text, sql_comment
 from auditor.model import Side
+from auditor.repair.batch import self_references
 from auditor.repair.facts import unwritten_columns
+from auditor.repair.ordering import order_steps
 from auditor.repair.proposal import Proposal, unnamed
 from auditor.repair.rows import ExactRow, RowChange, meant_texts
 
@@ -53,11 +55,18 @@ def sql_script(proposal: Proposal, made: str, batches: Iterable[Sequence[RowChan
         if lock := proposal.target.LOCK_TABLE:
             begin.append(lock.format(table=proposal.table.sql))
         yield "\n" + "".join(f"{statement};\n" for statement in begin)
-        for change in changes:
+        for change in in_order(proposal, changes):
             counts[change.kind] += 1
             yield proposal.statement(change) + ";\n"
         yield "COMMIT;\n"
     yield f"\n{sql_comment(_counted(counts))}"
+
+
+def in_order(proposal: Proposal, changes: Sequence[RowChange]) -> Sequence[RowChange]:
+    """Return changes in an order in which a table that refers to itself takes them; as they are for another table."""
+    if not proposal.facts.references:
+        return changes
+    return [step.change for step in order_steps(changes, proposal.transfer.names, (), self_references(proposal))]
 
 
 def _header(proposal: Proposal, made: str) -> Iterator[str]:
@@ -72,6 +81,8 @@ def _header(proposal: Proposal, made: str) -> Iterator[str]:
         yield f"Not all: {why}."
     if report.differences is not None and report.differences.extra and not proposal.selection.delete_extra:
         yield "Rows that only the target has are left: write --delete-extra to delete them."
+    if cascades := proposal.facts.named("cascade"):
+        yield f"Rows of {', '.join(cascades)} that cascading foreign keys delete or change with these are not brought back by an undo."
     if left := unwritten_columns(proposal.facts, proposal.written):
         yield f"Columns that are not written: {', '.join(left)}."
     if transfer.unwritable:

@@ -57,3 +57,24 @@ FROM found t
 JOIN pg_catalog.pg_index i ON i.indrelid = t.oid AND i.indisunique AND i.indisvalid
 CROSS JOIN LATERAL (SELECT i.indexrelid, UNNEST(i.indkey) AS attnum) x
 LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = x.attnum
+UNION ALL
+SELECT 'expression of', CAST(i.indexrelid AS regclass)::TEXT, CAST(a.attname AS TEXT)
+FROM found t
+JOIN pg_catalog.pg_index i ON i.indrelid = t.oid AND i.indisunique AND i.indisvalid AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
+JOIN pg_catalog.pg_depend d ON d.objid = i.indexrelid AND d.refobjid = t.oid AND d.refobjsubid > 0
+JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = d.refobjsubid
+UNION ALL
+SELECT 'nulls equal', CAST(i.indexrelid AS regclass)::TEXT, NULL
+FROM found t
+JOIN pg_catalog.pg_index i ON i.indrelid = t.oid AND i.indisunique AND i.indisvalid
+WHERE TO_JSONB(i) ->> 'indnullsnotdistinct' = 'true'
+UNION ALL
+SELECT s.kind, CONCAT(c.conname, ' ', TO_CHAR(s.place, 'FM00')), CAST(a.attname AS TEXT)
+FROM found t
+JOIN pg_catalog.pg_constraint c ON c.conrelid = t.oid AND c.confrelid = t.oid AND c.contype = 'f'
+CROSS JOIN LATERAL (
+  SELECT CAST('refers' AS TEXT) AS kind, k.attnum, k.place FROM UNNEST(c.conkey) WITH ORDINALITY AS k (attnum, place)
+  UNION ALL
+  SELECT CAST('referred' AS TEXT), k.attnum, k.place FROM UNNEST(c.confkey) WITH ORDINALITY AS k (attnum, place)
+) s
+JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = s.attnum
