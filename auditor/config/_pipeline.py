@@ -60,6 +60,11 @@ class Staging(Strict):
     """A folder that the driver and all executors reach by this path, or ``s3://bucket/prefix``."""
     keep: Duration = 7 * 86400.0
     """How long a part is kept at least, in seconds, so that a target that is added later can be built from it."""
+    budget: Size | None = None
+    """Bytes that parts may take together; beyond it, those that every target has are deleted before ``keep``, the oldest first."""
+    when_full: Literal["wait", "drop"] = "wait"
+    """What happens when parts that a target lacks fill the budget: staging waits for the target, or the parts are dropped, and the target's
+    tables stop until they are copied again."""
 
 
 class SegmentSettings(Strict):

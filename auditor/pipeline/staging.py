@@ -18,6 +18,7 @@ from auditor.pipeline.binlog.table_changes import ALL_TABLES
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.part_writer import WrittenPart
 from auditor.pipeline.poison import report_poison
+from auditor.pipeline.retention import make_room
 from auditor.pipeline.s3_folder import Folder
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.pipeline.watch import Watch
@@ -77,6 +78,7 @@ class Staging:
         """Run the tasks of a batch that ends at ``offset``, which return the entries of its parts, and list these. Raises AuditorError."""
         began = time.monotonic()
         try:
+            make_room(self.store, self.pipeline, self.rules.pipeline, self.root)
             found, notes = read_entries(run())
             self._list(found, offset, notes)
         except AuditorError as error:

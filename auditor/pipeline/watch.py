@@ -32,6 +32,7 @@ from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.log_files import LogFiles, read_log_files
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.lag import LagRecorder
+from auditor.pipeline.retention import warn_of_budget
 from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
 from auditor.store import Store, pipelines
 from auditor.store.pipelines import PipelineState
@@ -100,7 +101,7 @@ class Watch:
         self._current = dt.datetime.fromisoformat(found["current_at"]) if found["current_at"] else None
         found["began"] = self.began.isoformat()
         found["batch"] = self.batch or (state.progress or {}).get("batch", {})
-        found["warnings"] = [*warnings, *found["warnings"]]
+        found["warnings"] = [*warnings, *found["warnings"], *warn_of_budget(self.store, self.name, self.settings.pipeline(self.name))]
         self._report(found["warnings"])
         return found
 

@@ -141,6 +141,28 @@ def delete_passed(store: Store, pipeline: str, passed: Mapping[str, int], keep: 
     return store.write(work)
 
 
+def delete_oldest(store: Store, pipeline: str, passed: Mapping[str, int], size: int) -> list[Part]:
+    """Delete parts that end at or before their table's position in ``passed``, the oldest first, until so many bytes are free; return them.
+
+    Their files are no longer part of the pipeline from then on; delete them afterwards. Raises StoreError.
+    """
+
+    def work(connection: Connection) -> list[Part]:
+        at = database_time(connection) + dt.timedelta(days=1)
+        found = [row for table, position in passed.items() for row in connection.execute(_expired(pipeline, table, position, at)).all()]
+        freed, deleted = 0, list[Part]()
+        for row in sorted(found, key=lambda row: (row.staged_at, row.first_position)):
+            if freed >= size:
+                break
+            connection.execute(delete(parts).where(parts.c.number == row.number))
+            _note_table(connection, pipeline, row.table_name, "pruned_through", row.last_position)
+            freed += row.byte_count
+            deleted.append(_part(row))
+        return deleted
+
+    return store.write(work)
+
+
 def forget(store: Store, pipeline: str, *, schemas: bool = True) -> None:
     """Delete the manifest of a pipeline, with or without the ``schemas`` of tables. Raises StoreError."""
 
