@@ -16,8 +16,7 @@ from typing import Any
 from auditor.errors import IncarnationsDiffer, StagingFailed
 from auditor.escaping import shell_word
 from auditor.pipeline.events import Position
-from auditor.pipeline.s3_folder import Folder, S3Folder, read_note, write_note
-from auditor.pipeline.staged_parts import ENDING
+from auditor.pipeline.s3_folder import Folder, read_note, write_note
 from auditor.store import Store, parts, pipelines
 
 log = logging.getLogger(__name__)
@@ -51,18 +50,12 @@ def check_staging(store: Store, pipeline: str, root: Folder, checkpoint: Path | 
 def _check_folder(store: Store, pipeline: str, root: Folder, checkpoint: Path | None, known: str) -> None:
     found = (read_note(root, NOTE) or "").strip()
     begun = bool(known) or bool(parts.list_tables(store, pipeline)) or pipelines.get_pipeline(store, pipeline).source_offset is not None
-    if (found and found != known) or (not found and not begun and _has_parts(root, checkpoint)):
+    if (found and found != known) or (not found and not begun and _last(checkpoint, "commits") is not None):
         stands = f"incarnation {known} of it" if known else "nothing of it"
         raise IncarnationsDiffer(
             f"pipeline {pipeline}: the parts below {root} belong to {f'incarnation {found}' if found else 'an earlier life'}, and the store"
             f" knows {stands}: the store, or the folder, was lost or restored, and rows may be missing in between; {ways_on(pipeline)}"
         )
-
-
-def _has_parts(root: Folder, checkpoint: Path | None) -> bool:
-    if isinstance(root, S3Folder):
-        return any(name.endswith(ENDING) for name in root.names())
-    return next(root.glob(f"*/*{ENDING}"), None) is not None or _last(checkpoint, "commits") is not None
 
 
 def _check_not_behind(pipeline: str, offset: Any, known: Any) -> None:
