@@ -18,8 +18,8 @@ from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from tests import replicas
 from tests.binlog import LiveLog
-from tests.servers import mysql
-from tests.servers._process import Server
+from tests.servers import mariadb, mysql
+from tests.servers._process import Server, find_program
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 KINDS = [pytest.param("mysql", marks=pytest.mark.mysql), pytest.param("mariadb", marks=pytest.mark.mariadb)]
@@ -121,9 +121,9 @@ def restarted(engine: str, home: Path) -> Server:
         assert program
         own = ["--server-id=1", "--log-replica-updates=ON", *replicas.GLOBAL_IDS]
         return mysql.start_local("mysql", home, [program, "--no-defaults", *mysql.OWN_OPTIONS, *own], how)
-    program = replicas.find_program("mariadbd")
+    program = find_program("mariadbd")
     assert program
-    options = [one for one in replicas.mariadb.OWN_OPTIONS if not one.startswith("--server-id")]
+    options = [one for one in mariadb.OWN_OPTIONS if not one.startswith("--server-id")]
     return mysql.start_local(
         "mariadb", home, [program, "--no-defaults", *options, "--server-id=1", "--log-slave-updates=ON"], "local binary"
     )

@@ -9,7 +9,7 @@ import pytest
 
 from auditor.connections.writer import open_writer
 from auditor.model import Verdict
-from auditor.pipeline.bootstrap.source_tables import SCHEMA as REFRESH
+from auditor.pipeline.binlog.refreshes import SCHEMA as REFRESH
 from auditor.store import refreshes
 from tests.binlog import LiveLog
 from tests.live import Engines, engine_params
