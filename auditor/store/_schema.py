@@ -11,7 +11,7 @@ from sqlalchemy import Boolean, Column, ForeignKey, ForeignKeyConstraint, Index,
 
 from auditor.store._types import Json, Moment, Real, Words, blob, name, number
 
-HEAD = "0028"
+HEAD = "0026"
 """The revision of the newest migration."""
 
 VERSION_TABLE = "auditor_version"

@@ -7,7 +7,7 @@ from alembic import op
 
 from auditor.store._types import name
 
-revision = "0026"
+revision = "0024"
 down_revision = "0023"
 
 

@@ -7,8 +7,8 @@ from alembic import op
 
 from auditor.store._types import name
 
-revision = "0027"
-down_revision = "0026"
+revision = "0025"
+down_revision = "0024"
 
 
 def upgrade() -> None:

@@ -9,8 +9,8 @@ from alembic import op
 
 from auditor.store._types import blob, name, number
 
-revision = "0028"
-down_revision = "0023"
+revision = "0026"
+down_revision = "0025"
 
 MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
