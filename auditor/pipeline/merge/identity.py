@@ -120,8 +120,8 @@ def _check_commits(session: Committing, where: Where, held: Mapping[str, Held], 
         found = commits.read_incarnation(session, where.place(table), where.pipeline, table)
         if (found and found != incarnation) or (not found and table not in reported):
             raise _other_life(where, {table: one}, f"incarnation {found}" if found else "an earlier life", incarnation)
-    if gone := sorted((table, position) for table, position in reported.items() if table not in held):
-        raise _emptied(where, gone)
+    if reported and not held:  # of single tables that are gone, their merges say so
+        raise _emptied(where, sorted(reported.items()))
     _check_not_ahead(where, held, None)
 
 

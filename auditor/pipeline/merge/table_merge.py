@@ -218,6 +218,8 @@ def _make_ready(
         if statement:
             _check_new(session, where, table, held, known, statement)
             _make_table(session, known, statement)
+        elif isinstance(session, Committing) and held == Held():
+            _check_marked(where, table)
         step("stage")
         for statement in known.statements.create_stage() if session.dialect.LOADS != "by files" else ():
             session.execute(statement)
@@ -238,6 +240,16 @@ def _check_new(session: Session, where: Where, table: str, held: Held, target: T
         f"{table}: rows of it were merged, and the target has no {target.statements.target} any more; rename it back if it has another name"
         f" there, or {again}"
     )
+
+
+def _check_marked(where: Where, table: str) -> None:
+    """Raise TableStopped if rows were merged into a table that carries no position now, so that it is not the one of then."""
+    report = pipelines.list_merges(where.store, where.pipeline).get(where.target, {}).get(table)
+    if report and report.position and report.events:
+        raise TableStopped(
+            f"{table}: rows of it were merged, and the target's table does not say so: it was made anew, or restored from an earlier time;"
+            " bring that table back, or reset the pipeline, and copy its tables again"
+        )
 
 
 def _make_table(session: Session, target: TargetTable, statement: str) -> None:
