@@ -216,6 +216,10 @@ class Client(Pipelines):
         body = self._service.request("GET", f"/runs/{quoted(run)}/report?{urlencode({'format': format})}")
         return json.loads(body) if format == "json" else body.decode()
 
+    def evidence(self, run: str) -> bytes:
+        """Return the file of evidence of a run, which ``auditor verify`` reads. Raises UnknownRun and NoEvidence."""
+        return self._service.request("GET", f"/runs/{quoted(run)}/evidence")
+
     def day(self, day: str, format: str = "json") -> Any:
         """Return the report on all audits of a day, such as ``2026-03-01``; formats as of `report`. Raises UnknownDay."""
         body = self._service.request("GET", f"/days/{quoted(day)}/report?{urlencode({'format': format})}")
