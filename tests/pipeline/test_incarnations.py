@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxBytes
 
+import dialects
 from auditor import config
 from auditor.config import Settings
 from auditor.connections.writer import open_writer
@@ -46,7 +47,8 @@ class Life:
         assert self.settings.store
         self.store = open_store(self.settings.store.url)
         self.pipeline, self.target = self.settings.pipeline(PIPELINE), target
-        where = Where(self.store, PIPELINE, str(folder / "auditor.yaml"), "warehouse", schema, str(self.root), run_here)
+        about = (str(folder / "auditor.yaml"), "warehouse", schema, str(self.root))
+        where = Where(self.store, PIPELINE, *about, run_here, "wh", self.pipeline.targets["wh"])
         self.loader = Loader(where, "wh", self.settings.connections["warehouse"])
         self.run = Run(self.settings, folder / "auditor.yaml", self.store, PIPELINE, ["wh"])
 
@@ -206,11 +208,11 @@ def test_of_what_was_restored_or_lost_nothing_is_missing_without_a_word(duckdb_l
             assert "the store is older, and lacks what was staged in between" in reasons[0] and "--from-targets" in reasons[0]
 
 
-def go_on(life: Life, source: LiveLog) -> list[str]:
+def go_on(life: Life, source: LiveLog, *tables: str) -> list[str]:
     """Start what was damaged, and let it read what happens then; return why it, or a table, does not go on."""
     try:
         life.start()
-        change(source, "life_a", "life_b")
+        change(source, *(tables or ("life_a", "life_b")))
         for _ in range(2):
             life.stage()
             life.merge()
@@ -258,3 +260,43 @@ def test_a_stream_is_read_again_from_where_the_targets_stand(
         session.execute(f"DROP SCHEMA {schema} CASCADE")
     life.close()
     source.run("DROP TABLE life_a, life_b")
+
+
+@on_both
+def test_each_schema_of_a_target_says_whose_it_is(engine: LiveEngine, tmp_path: Path) -> None:
+    source = lay_out(tmp_path, engine, f"duckdb:///{tmp_path}/w.duckdb", "shop")
+    source.run("DROP DATABASE IF EXISTS life_other", "CREATE DATABASE life_other", "CREATE TABLE life_other.life_c LIKE life_a")
+    text = (tmp_path / "auditor.yaml").read_text()
+    text = text.replace("schema: shop", 'schema: "at_{database}"').replace('"life_b"]', '"life_other.life_c"]')
+    (tmp_path / "auditor.yaml").write_text(text)
+    home = dialects.parse_url(engine.url).database
+    places = {"life_a": f"at_{home}.life_a", "life_other.life_c": "at_life_other.life_c"}
+    life = Life(tmp_path, "", "")
+    life.start()
+    change(source, *places)
+    life.stage()
+    life.merge()
+    assert life.reasons() == []
+    life.close()
+    for path in (tmp_path / "auditor.db", tmp_path / "staging"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    change(source, *places)
+    life = Life(tmp_path, "", "")
+    life.start()  # nothing tells yet which schemas there are
+    change(source, *places)
+    life.stage()
+    life.merge()
+    assert all("target wh was filled by incarnation" in one and "--from-targets" in one for one in life.reasons()) and life.reasons()
+    assert service.reset(life.settings, life.store, PIPELINE, from_targets=True)
+    life.close()
+    life = Life(tmp_path, "", "")
+    assert go_on(life, source, *places) == []
+    with open_writer("warehouse", life.settings.connections["warehouse"]) as session:
+        for there, here in places.items():
+            wanted = list(source.run(f"SELECT id, name FROM {there} ORDER BY id"))
+            assert session.query(f"SELECT id, name FROM {here} ORDER BY id") == wanted and len(wanted) == 4
+    assert service.reset(life.settings, life.store, PIPELINE) == ""
+    with open_writer("warehouse", life.settings.connections["warehouse"]) as session:
+        assert [session.query(f"SELECT COUNT(*) FROM {one.split('.')[0]}.auditor_positions")[0][0] for one in places.values()] == [0, 0]
+    life.close()
+    source.run("DROP DATABASE life_other", "DROP TABLE life_a, life_b")
