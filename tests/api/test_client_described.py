@@ -66,7 +66,7 @@ WITH_DEFAULTS = {"SideProgress": {"statements", "running"}, "StoppedTable": {"sk
 """Fields that schemas do not require, and the API sends all the same."""
 
 NOT_TYPED = {"Health", "Readiness", "State", "Verdict", *(name for name in vars(_evidence) if name.startswith("Evidence"))}
-"""Schemas of answers without a type in the client: of operations that it does not have, lists of words, and files that are kept as bytes."""
+"""Schemas of answers without a type in the client: of operations that it lacks, lists of words, and files that are kept as bytes."""
 
 NOT_IN_CLIENT = {
     ("get", "/healthz"),

@@ -54,7 +54,7 @@ WITHOUT_NAMES = {
     "bootstrap_bound",
     "bootstrap_carry",
 }
-WITHOUT_NAMES |= {"bootstrap_keys", *CATALOGUE}
+WITHOUT_NAMES |= {"bootstrap_keys", "evidence_heads_create", "evidence_heads_insert", *CATALOGUE}
 """Templates that name no column of a user's table."""
 
 CUTS: dict[Side, tuple[str, ...]] = dict.fromkeys(SIDES, ("1", "34", "67", "100"))
