@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+BINLOG_DUMP = b"\0\x12"
+"""How a client's packet begins, behind its length, that asks for a binary log."""
+
 TAIL = 200
 """Bytes of a client's last words in which a text that silences is looked for, should it have been sent in two pieces."""
 
@@ -25,6 +28,10 @@ class _Line:
     allowed: int | None = None
     """Bytes that the server may still say before the line falls silent; None: any number."""
     last_words: bytes = b""
+    tamper: Callable[[bytes], bytes] | None = None
+    """What becomes of each packet of the server; None: nothing."""
+    unfinished: bytes = b""
+    """The beginning of a packet of the server."""
     _is_closed: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -67,6 +74,8 @@ class Proxy:
     """Set once a client has sent the silencing text."""
     opened: int = 0
     """How many connections were opened."""
+    tamper: Callable[[], Callable[[bytes], bytes]] | None = None
+    """Returns what becomes of each packet of a binary log, with its head of four bytes, on a connection that asks for one."""
     log: list[tuple[int, bytes]] = field(default_factory=list)
     """What clients sent, with the number of the connection."""
     _lines: list[_Line] = field(default_factory=list)
@@ -117,6 +126,8 @@ class Proxy:
 
     def _hear_client(self, line: _Line, data: bytes, number: int) -> bytes:
         self.log.append((number, data))
+        if self.tamper and data[3:5] == BINLOG_DUMP:
+            line.tamper = self.tamper()
         line.last_words = (line.last_words + data)[-TAIL - len(data) :]
         if self.silencing_text and self.silencing_text in line.last_words:
             line.allowed, line.last_words = self.allowed_after_text, b""
@@ -124,12 +135,24 @@ class Proxy:
         return data
 
     def _hear_server(self, line: _Line, data: bytes) -> bytes:
+        if line.tamper:
+            whole, line.unfinished = _packets(line.unfinished + data)
+            return b"".join(line.tamper(one) for one in whole)
         if line.allowed is None:
             return data
         data = data[: line.allowed]
         line.allowed -= len(data)
         line.is_silent = line.allowed == 0
         return data
+
+
+def _packets(data: bytes) -> tuple[list[bytes], bytes]:
+    """Return the whole packets of MySQL's protocol, and the beginning of the next one."""
+    found: list[bytes] = []
+    while len(data) >= 4 and len(data) >= (end := 4 + int.from_bytes(data[:3], "little")):
+        found.append(data[:end])
+        data = data[end:]
+    return found, data
 
 
 @contextmanager

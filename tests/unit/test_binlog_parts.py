@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from auditor.errors import ConfigError, ConnectionLost, EventsMissed, LogRefused, PositionLost, ReaderReplaced, Unreachable
 from auditor.pipeline.binlog import column_types
+from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import RowBuffer
 from auditor.pipeline.binlog.charsets import charset_of, decoder
 from auditor.pipeline.binlog.dump import MAX_PACKET, Dump, Patience, Request, Source
@@ -87,23 +88,24 @@ def _dump(data: bytes, size: int) -> Dump:
     return dump
 
 
-def _packets(event: bytes) -> bytes:
-    """Return an event as a server sends it: after a zero byte, in packets of at most 2^24 - 1 bytes."""
-    body, packets = b"\0" + event, []
-    while True:
-        piece, body = body[:MAX_PACKET], body[MAX_PACKET:]
-        packets.append(len(piece).to_bytes(3, "little") + b"\7" + piece)
-        if len(piece) < MAX_PACKET:
-            return b"".join(packets)
+def _packets(*events: bytes) -> bytes:
+    """Return events as a server sends them, and that none follows: each after a zero byte, in packets of at most 2^24 - 1 bytes."""
+    pieces = []
+    for event in events:
+        body = b"\0" + event
+        pieces += [body[at : at + MAX_PACKET] for at in range(0, len(body) + (len(body) % MAX_PACKET == 0), MAX_PACKET)]
+    numbered = enumerate([*pieces, b"\xfe\0\0\2\0"], 1)
+    return b"".join(len(piece).to_bytes(3, "little") + bytes([number % 256]) + piece for number, piece in numbered)
 
 
-END = b"\5\0\0\7\xfe\0\0\2\0"
+def _event(content: bytes) -> bytes:
+    return types.HEADER.pack(0, types.ROWS_QUERY, 1, types.HEADER.size + len(content), 0, 0) + content
 
 
 @given(sizes=st.lists(st.integers(20, 400), max_size=12), piece=st.integers(1, 300), head=st.none() | st.integers(30, 90))
 def test_events_survive_any_pieces(sizes: list[int], piece: int, head: int | None) -> None:
-    events = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
-    found = list(_heads(_dump(b"".join(map(_packets, events)) + END, piece), head))
+    events = [_event(bytes([number + 1]) * size) for number, size in enumerate(sizes)]
+    found = list(_heads(_dump(_packets(*events), piece), head))
     assert len(found) == len(events)
     for event, got in zip(events, found, strict=True):
         assert event.startswith(got)
@@ -113,8 +115,8 @@ def test_events_survive_any_pieces(sizes: list[int], piece: int, head: int | Non
 @pytest.mark.parametrize("head", [None, 64])
 @pytest.mark.parametrize("size", [MAX_PACKET - 2, MAX_PACKET - 1, MAX_PACKET, 2 * MAX_PACKET - 1, 2 * MAX_PACKET + 9])
 def test_events_of_several_packets(size: int, head: int | None) -> None:
-    events = [b"before" * 9, b"L" * size, b"after" * 9]
-    found = list(_heads(_dump(b"".join(map(_packets, events)) + END, 1 << 20), head))
+    events = [_event(b"before" * 9), _event(b"L" * (size - types.HEADER.size)), _event(b"after" * 9)]
+    found = list(_heads(_dump(_packets(*events), 1 << 20), head))
     assert [found[0], found[2]] == [events[0], events[2]]
     assert found[1] == events[1] if head is None else events[1].startswith(found[1]) and len(found[1]) >= 63
 

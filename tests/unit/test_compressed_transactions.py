@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from auditor.pipeline.binlog import event_types as types
-from auditor.pipeline.binlog.compression import UNCOMPRESSED, ZSTANDARD, each_transaction_event, transaction_events
+from auditor.pipeline.binlog.compression import UNCOMPRESSED, ZSTANDARD, each_transaction_event, transaction_begin
 
 SIZES = ((2, 40), (19, 0), (30, 9000))
 EVENTS = [types.HEADER.pack(0, kind, 1, types.HEADER.size + size, 0, 0) + bytes([kind]) * size for kind, size in SIZES]
@@ -27,7 +27,7 @@ def packed(events: bytes, algorithm: int = ZSTANDARD, raw_size: int | None = Non
 def test_events_are_unpacked_one_by_one(algorithm: int) -> None:
     data = packed(b"".join(EVENTS), algorithm)
     assert list(each_transaction_event(data)) == EVENTS
-    assert transaction_events(data) == b"".join(EVENTS) and transaction_events(data, first=50) == b"".join(EVENTS)[:50]
+    assert b"".join(each_transaction_event(data)) == b"".join(EVENTS) and transaction_begin(data, 50) == b"".join(EVENTS)[:50]
 
 
 def test_no_more_is_unpacked_than_is_asked_for() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from auditor.model import HEARTBEAT_TABLE
 from auditor.pipeline.binlog import event_types as types
-from auditor.pipeline.binlog.compression import transaction_events, uncompressed_event
+from auditor.pipeline.binlog.compression import each_transaction_event, uncompressed_event
 from auditor.pipeline.binlog.transactions import Transactions
 
 _NAME = HEARTBEAT_TABLE.encode()
@@ -117,11 +117,8 @@ class BeatFinder:
         """Take the body of a compressed transaction, if it is small. Raises ValueError or OSError if it cannot be unpacked."""
         if len(data) > SMALL:
             return
-        events, at = transaction_events(data), 0
-        while at < len(events):
-            _, kind, _, size, _, _ = types.HEADER.unpack_from(events, at)
-            self.feed(kind, events, at + types.HEADER.size, at + size)
-            at += size
+        for event in each_transaction_event(data):
+            self.feed(event[4], event, types.HEADER.size, len(event))
 
     def _table_map(self, buffer: bytes, body: int) -> None:
         # A number of six bytes, flags of two; database and table: each its size, the text, and a zero byte.

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from auditor.pipeline.binlog.event_types import HEADER
+from auditor.pipeline.binlog.event_types import HEADER, LONGEST_EVENT
 
 PAYLOAD_SIZE, PAYLOAD_ALGORITHM, PAYLOAD_RAW_SIZE = 1, 2, 3
 ZSTANDARD, UNCOMPRESSED = 0, 255
@@ -21,21 +21,17 @@ BLOCK_BYTES = 1 << 17
 """The most bytes of a block of Zstandard, of which a reader needs the whole. https://www.rfc-editor.org/rfc/rfc8878#name-blocks"""
 
 
-def transaction_events(data: bytes, first: int | None = None) -> bytes:
-    """Return the events of MySQL's compressed transaction, one after another, each without a checksum; or so many of their first bytes.
+def transaction_begin(data: bytes, first: int) -> bytes:
+    """Return so many of the first bytes of the events of MySQL's compressed transaction, one after another, each without a checksum.
 
-    ``data`` is the body of the event: fields of a number, a size and a value, up to the one with the number 0, then the payload. For
-    the first bytes it may be cut off after `BLOCK_BYTES`. Raises ValueError or OSError if it cannot be unpacked.
+    ``data`` is the body of the event: fields of a number, a size and a value, up to the one with the number 0, then the payload. It may be
+    cut off after `BLOCK_BYTES`. Raises ValueError or OSError if it cannot be unpacked.
     """
     payload, algorithm, raw_size = _fields(data)
     if algorithm == UNCOMPRESSED:
         return bytes(payload[:first])
-    unpacked: bytes
-    if first is None:
-        unpacked = pa.decompress(payload, decompressed_size=raw_size, codec="zstd", asbytes=True)
-    else:
-        with pa.CompressedInputStream(pa.BufferReader(payload), "zstd") as stream:
-            unpacked = stream.read(min(first, raw_size))
+    with pa.CompressedInputStream(pa.BufferReader(payload), "zstd") as stream:
+        unpacked: bytes = stream.read(min(first, raw_size))
     return unpacked
 
 
@@ -50,8 +46,10 @@ def each_transaction_event(data: bytes) -> Iterator[bytes]:
         while raw_size:
             header = events.read(HEADER.size)
             size = HEADER.unpack(header)[3] if len(header) == HEADER.size else 0
-            event = header + events.read(size - HEADER.size) if size >= HEADER.size else b""
-            if not size or len(event) != size or size > raw_size:
+            if not HEADER.size <= size <= min(raw_size, LONGEST_EVENT):
+                raise ValueError(f"an event of it says that it has {size:,} bytes, and {raw_size:,} are left")
+            event = header + events.read(size - HEADER.size)
+            if len(event) != size:
                 raise ValueError("it ends within an event")
             raw_size -= size
             yield event
@@ -75,7 +73,7 @@ def _fields(data: bytes) -> tuple[memoryview, int, int]:
 
 
 def packed_integer(data: bytes, at: int) -> tuple[int, int]:
-    """Return a length-encoded integer and where it ends.
+    """Return a length-encoded integer and where it ends. Raises LookupError or ValueError if there is none.
 
     https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_dt_integers.html
     """
@@ -83,19 +81,25 @@ def packed_integer(data: bytes, at: int) -> tuple[int, int]:
     if first < 0xFB:
         return first, at + 1
     size = {0xFC: 2, 0xFD: 3, 0xFE: 8}[first]
+    if at + 1 + size > len(data):
+        raise ValueError("a number ends behind its event")
     return int.from_bytes(data[at + 1 : at + 1 + size], "little"), at + 1 + size
 
 
 def uncompressed_event(data: bytes) -> bytes:
-    """Return the end of an event that MariaDB compressed: a byte whose low bits say how many bytes of the size follow, then zlib's."""
-    return zlib.decompress(data[1 + (data[0] & 0x07) :])
+    """Return the end of an event that MariaDB compressed: a byte whose low bits say how many bytes of the size follow, then zlib's.
+
+    Raises ValueError or zlib.error if it cannot be unpacked, or has another size.
+    """
+    begin = 1 + (data[0] & 0x07)
+    return _inflated(data[begin:], int.from_bytes(data[1:begin], "big"), zlib.MAX_WBITS)
 
 
 def uncompressed_column(data: bytes) -> bytes:
     """Return the value of a column that is declared COMPRESSED in MariaDB.
 
     The first byte is 0 before a value that is not compressed. Else its high half names the method (8 is zlib), its bit 3 is set where
-    zlib's header and checksum are left out, and its lowest bits say how many bytes of the size follow. Raises ValueError.
+    zlib's header and checksum are left out, and its lowest bits say how many bytes of the size follow. Raises ValueError or zlib.error.
     """
     if not data:
         return data
@@ -104,5 +108,16 @@ def uncompressed_column(data: bytes) -> bytes:
         return data[1:]
     if head >> 4 != 8:
         raise ValueError(f"a column is compressed by the unknown method {head >> 4}")
-    packed = data[1 + (head & 0x07) :]
-    return zlib.decompress(packed, -zlib.MAX_WBITS if head & 0x08 else zlib.MAX_WBITS)
+    begin = 1 + (head & 0x07)
+    return _inflated(data[begin:], int.from_bytes(data[1:begin], "big"), -zlib.MAX_WBITS if head & 0x08 else zlib.MAX_WBITS)
+
+
+def _inflated(packed: bytes, size: int, bits: int) -> bytes:
+    """Return what zlib packed, which is so many bytes: a few of them can stand for any number, and no more are made of them."""
+    if size > LONGEST_EVENT:
+        raise ValueError(f"{size:,} bytes are packed, and {LONGEST_EVENT:,} are the most")
+    unpacking = zlib.decompressobj(bits)
+    unpacked = unpacking.decompress(packed, size + 1)
+    if len(unpacked) != size or not unpacking.eof:
+        raise ValueError(f"{size:,} bytes are packed, it says, and there are others")
+    return unpacked

@@ -19,8 +19,9 @@ from auditor.pipeline.binlog.batches import Project, unchanged
 from auditor.pipeline.binlog.cascades import Cascades, Reference
 from auditor.pipeline.binlog.compression import each_transaction_event, uncompressed_event
 from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id, query
+from auditor.pipeline.binlog.malformed import MALFORMED, refused
 from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.binlog.ranges import LogRange, check_born, file_name, offsets
+from auditor.pipeline.binlog.ranges import BESIDE, LogRange, check_born, file_name, offsets
 from auditor.pipeline.binlog.row_events import RowEvents
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.stamps import Stamp
@@ -103,7 +104,8 @@ class _RangeReader:
                 dump = Dump(Request(self._reading.source, self._begin, other_server_id(), blocking=False))
                 self._transactions, self._seen = MariaDBTransactions() if dump.mariadb else Transactions(), 0
                 self._rows.begin(dump.mariadb)
-                yield from self._take(dump)
+                with refused(lambda: self._end):
+                    yield from self._take(dump)
             except (ConnectionLost, Unreachable) as error:
                 self._patience.wait(error)
             finally:
@@ -130,9 +132,12 @@ class _RangeReader:
             types.ROWS_TYPES,
             len(self._ends),
         )
-        checksum = 0
+        checksum, left = 0, self._ends[-1] - self._begin.offset + BESIDE
         for event, at, end in dump.events():
-            seconds, kind, _, _, offset, _ = unpack(event, at)
+            seconds, kind, _, size, offset, flags = unpack(event, at)
+            left -= size
+            if left < 0:
+                raise ValueError(f"more events come than stand before {Place(self._file, self._ends[-1])}")
             body, stop = at + HEADER_BYTES, end - checksum
             if checksum and crc32(event[at:stop]) != int.from_bytes(event[stop:end], "little"):
                 raise PositionLost(
@@ -154,7 +159,7 @@ class _RangeReader:
                 if not offset and file_name(event[at:stop]) != self._file:
                     break
             else:
-                self._other(kind, event, body, stop)
+                self._other(kind, event, body, stop, flags)
         raise PositionLost(f"the source's binary log ends before {self._end}; bootstrap the tables again")
 
     @property
@@ -242,7 +247,7 @@ class _RangeReader:
             elif kind == types.QUERY:
                 self._statement_inside(kind, event, HEADER_BYTES, stop)
             else:
-                self._other(kind, event, HEADER_BYTES, stop)
+                self._other(kind, event, HEADER_BYTES, stop, types.HEADER.unpack_from(event)[5])
 
     def _unpacked(self, data: bytes) -> Iterator[bytes]:
         with self._unpacking():
@@ -253,7 +258,7 @@ class _RangeReader:
         """Raise what cannot be unpacked in the block as LogRefused."""
         try:
             yield
-        except (ValueError, KeyError, IndexError, OSError) as error:
+        except MALFORMED as error:
             raise LogRefused(f"{self._end}: a compressed transaction cannot be unpacked ({error}); report this") from error
 
     def _statement_inside(self, kind: int, event: bytes, body: int, stop: int) -> None:
@@ -298,7 +303,11 @@ class _RangeReader:
             for statement in table_statements(kind, event, body, stop):
                 self._rows.statement(statement, position, self._current)
 
-    def _other(self, kind: int, event: bytes, body: int, stop: int) -> None:
+    def _other(self, kind: int, event: bytes, body: int, stop: int, flags: int) -> None:
+        if kind not in types.BESIDE_ROWS and kind not in self._transactions.KINDS and not flags & types.IGNORABLE:
+            raise LogRefused(
+                f"{self._end}: an event before it has the type {kind}, which is not known; report this with the server's version"
+            )
         if kind == types.PARTIAL_UPDATE:
             self._rows.see(event, body)
             if not self._is_new() or self._is_held:

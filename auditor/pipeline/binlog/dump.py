@@ -18,7 +18,18 @@ from typing import Any
 
 import pymysql
 
-from auditor.errors import AccessDenied, AuditorError, ChangeStreamError, ConnectionLost, PositionLost, ReaderReplaced, Unreachable
+from auditor.errors import (
+    AccessDenied,
+    AuditorError,
+    ChangeStreamError,
+    ConnectionLost,
+    LogRefused,
+    PositionLost,
+    ReaderReplaced,
+    Unreachable,
+)
+from auditor.pipeline.binlog.event_types import HEADER, LONGEST_EVENT
+from auditor.pipeline.binlog.malformed import MALFORMED
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from dialects.mysql import MySQL
 from dialects.mysql_errors import translate_error
@@ -37,10 +48,15 @@ WRITE_TIMEOUT = 3600
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
 """Seconds before the first attempt to connect again, and before later ones at most; each wait is twice as long as the one before."""
 CHUNK = 1 << 20
+PACKET_HEAD = 4
+"""Bytes before a packet: three of its length, and its number."""
 MAX_PACKET = 0xFFFFFF
 NON_BLOCKING = 1
 """Flag of the request: end at the end of the log instead of waiting for more."""
 COM_BINLOG_DUMP = 0x12
+
+_SIZE = struct.Struct("<I")
+"""The size of an event, in its header."""
 
 _GONE = re.compile(r"Could not find first log file|purged|could not find next log", re.IGNORECASE)
 _REPLACED = re.compile(r"same server_uuid/server_id", re.IGNORECASE)
@@ -96,7 +112,11 @@ class LogStatus:
 def log_status(connection: Any) -> LogStatus:
     """Return where the server's binary log ends now. Raises ChangeStreamError if it keeps none, AccessDenied without the privilege."""
     row = _log_status_row(connection)
-    return LogStatus(Place(str(row[0]), int(row[1])), "mariadb" in server_version(connection).lower())
+    try:
+        end = Place.of_server(str(row[0]), int(row[1]))
+    except MALFORMED as error:
+        raise ChangeStreamError(f"the source does not say where its binary log ends ({error}); check which server answers there") from error
+    return LogStatus(end, "mariadb" in server_version(connection).lower())
 
 
 def _log_status_row(connection: Any) -> tuple[Any, ...]:
@@ -125,7 +145,12 @@ def log_filters(connection: Any) -> tuple[list[str], list[str]]:
 def first_place(connection: Any) -> Place:
     """Return the beginning of the oldest file that the server still has."""
     rows = query(connection, "SHOW BINARY LOGS")
-    return Place(str(rows[0][0]), FIRST_OFFSET)
+    try:
+        return Place.of_server(str(rows[0][0]), FIRST_OFFSET)
+    except MALFORMED as error:
+        raise ChangeStreamError(
+            f"the source does not say which files its binary log has ({error}); check which server answers there"
+        ) from error
 
 
 def query(connection: Any, statement: str) -> list[tuple[Any, ...]]:
@@ -209,27 +234,37 @@ class Dump:
 
         With ``head`` only so many bytes of an event need be in the buffer; the rest of a longer one is not kept.
 
-        Raises PositionLost, ReaderReplaced, AccessDenied, ConnectionLost and ChangeStreamError.
+        Raises PositionLost, ReaderReplaced, AccessDenied, ConnectionLost and ChangeStreamError; LogRefused if what comes is no event.
         """
-        receive = self._receive
-        buffer, at = b"", 0
+        receive, size_of = self._receive, _SIZE.unpack_from
+        buffer, at, number = b"", 0, 1
         while True:
             available = len(buffer) - at
-            if available < 5:
-                buffer, at = buffer[at:] + receive(), 0
+            if available < PACKET_HEAD + 1:
+                buffer, at = _filled(buffer[at:], PACKET_HEAD + 1, receive), 0
                 continue
             length = buffer[at] | buffer[at + 1] << 8 | buffer[at + 2] << 16
+            if buffer[at + 3] != number:
+                raise self._malformed(f"packet {buffer[at + 3]} follows where {number} is due")
+            number = (number + 1) % 256
             if available < 4 + length:
                 wanted = length if head is None or length <= head else head
                 if available < 4 + wanted:
                     buffer, at = _filled(buffer[at:], 4 + wanted, receive), 0
+            if not length:
+                raise self._malformed("a packet is empty")
             if buffer[at + 4]:
                 if buffer[at + 4] == 0xFE and length < 9:
                     return
                 raise self._failure(buffer[at + 4 : at + 4 + length])
+            if length <= HEADER.size:
+                raise self._malformed(f"an event of {length} bytes is shorter than its header")
+            [size] = size_of(buffer, at + 14)
             if length == MAX_PACKET:
-                buffer, at = yield from self._large_event(buffer, at, head)
+                buffer, at, number = yield from self._large_event(buffer, at, head, size, number)
                 continue
+            if size != length - 1:
+                raise self._malformed(f"an event of {length - 1} bytes says that it has {size}")
             end = at + 4 + length
             if end <= len(buffer):
                 yield buffer, at + 5, end
@@ -238,29 +273,47 @@ class Dump:
                 yield buffer, at + 5, len(buffer)
                 buffer, at = _skipped(end - len(buffer), receive), 0
 
-    def _large_event(self, buffer: bytes, at: int, head: int | None) -> Generator[tuple[bytes, int, int], None, tuple[bytes, int]]:
-        """Yield an event that is sent in several packets; return the buffer after it, and where to go on in it."""
+    def _large_event(
+        self, buffer: bytes, at: int, head: int | None, size: int, number: int
+    ) -> Generator[tuple[bytes, int, int], None, tuple[bytes, int, int]]:
+        """Yield an event that is sent in several packets; return the buffer after it, where to go on in it, and the next packet's number.
+
+        ``size`` is what its header says: no more than that is received.
+        """
+        if not MAX_PACKET - 1 <= size <= LONGEST_EVENT:
+            raise self._malformed(f"an event says that it has {size:,} bytes, of {LONGEST_EVENT:,} at most")
+        left = size + 1  # with the byte before the event that says that it is none of an error
         if head is not None:
-            buffer = _filled(buffer[at:], 4 + head, self._receive)
+            buffer, at = _filled(buffer[at:], 4 + head, self._receive), 0
             yield buffer, 5, len(buffer)
-            rest = 4 + MAX_PACKET
-            while True:
-                buffer = buffer[rest:] if len(buffer) >= rest else _skipped(rest - len(buffer), self._receive)
-                buffer = _filled(buffer, 4, self._receive)
-                length = int.from_bytes(buffer[:3], "little")
-                rest = 4 + length
-                if length < MAX_PACKET:
-                    return buffer[rest:] if len(buffer) >= rest else _skipped(rest - len(buffer), self._receive), 0
         pieces: list[bytes] = []
         while True:
             length = int.from_bytes(buffer[at : at + 3], "little")
-            buffer = _filled(buffer[at:], 4 + length, self._receive)
-            pieces.append(buffer[4 if pieces else 5 : 4 + length])
-            buffer, at = _filled(buffer[4 + length :], 4 if length == MAX_PACKET else 0, self._receive), 0
+            left -= length
+            if left < 0 or (left and length < MAX_PACKET):
+                raise self._malformed(f"an event that says that it has {size:,} bytes has others")
+            if head is None:
+                buffer, at = _filled(buffer[at:], 4 + length, self._receive), 0
+                pieces.append(buffer[4 if pieces else 5 : 4 + length])
+            ends = at + 4 + length
+            buffer, at = buffer[ends:] if len(buffer) >= ends else _skipped(ends - len(buffer), self._receive), 0
             if length < MAX_PACKET:
-                event = b"".join(pieces)
-                yield event, 0, len(event)
-                return buffer, 0
+                break
+            buffer = _filled(buffer, PACKET_HEAD, self._receive)
+            if buffer[3] != number:
+                raise self._malformed(f"packet {buffer[3]} follows where {number} is due")
+            number = (number + 1) % 256
+        if head is None:
+            event = b"".join(pieces)
+            yield event, 0, len(event)
+        return buffer, 0, number
+
+    def _malformed(self, what: str) -> LogRefused:
+        """Return why what the server sends is no binary log."""
+        return LogRefused(
+            f"connection {self.request.source.name}: what the server sends after {self.request.place} is no binary log: {what}; check which"
+            " server answers there, and what stands between"
+        )
 
     def _receive(self) -> bytes:
         try:

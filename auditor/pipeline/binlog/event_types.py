@@ -26,10 +26,28 @@ ROWS_V2 = frozenset({30, 31, 32, 169, 170, 171})
 """Rows events with extra data between their header and their columns. MariaDB writes none of its own, but reads MySQL's."""
 COMPRESSED_ROWS = frozenset(range(166, 172))
 
+BESIDE_ROWS = frozenset(
+    {
+        STOP, INTVAR, RAND, USER_VAR, 9, 11, 17, EXECUTE_LOAD_QUERY, INCIDENT, HEARTBEAT, 28, ROWS_QUERY, PREVIOUS_GTIDS, 36, 37,
+        PARTIAL_UPDATE, HEARTBEAT_V2, MARIADB_ANNOTATE, MARIADB_CHECKPOINT, MARIADB_GTID_LIST, 164,
+    }
+)  # fmt: skip
+"""Events that are known, and hold no rows, nor begin or end a transaction: those with numbers are pieces of files of LOAD DATA, what a
+group of servers and a reader's own tools write, and the beginning of an encrypted file."""
+
+IGNORABLE = 0x80
+"""Flag of an event that a reader may pass by which does not know its type."""
+
 ARTIFICIAL = 0x20
 """Flag of an event that the server made up for the dump, as the ROTATE that a dump begins with."""
 
 CHECKSUM_BYTES = 4
+
+LONGEST_EVENT = (1 << 30) + (1 << 20)
+"""Bytes of an event at most: a server takes no row of more than 1 GiB, the largest max_allowed_packet, and little stands around it."""
+
+DUMMY_TABLE = (1 << 48) - 1
+"""The table of rows events without rows, which only end a statement."""
 
 
 def checksum_bytes(buffer: bytes, end: int) -> int:

@@ -14,6 +14,7 @@ from auditor.errors import LogRefused
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.dump import Dump, Request, Source, first_place, other_server_id
 from auditor.pipeline.binlog.logged import Logged, logged_transactions
+from auditor.pipeline.binlog.malformed import refused
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.selection import Selection
 
@@ -86,7 +87,7 @@ def first_state(source: Source) -> dict[str, int]:
     """Return the last number of each server whose transactions MariaDB no longer has in its log; empty for MySQL."""
     with closing(source.connect()) as connection:
         start = first_place(connection)
-    with closing(Dump(Request(source, start, other_server_id(), blocking=False))) as dump:
+    with closing(Dump(Request(source, start, other_server_id(), blocking=False))) as dump, refused(lambda: start):
         for buffer, at, _ in dump.events():
             kind = types.HEADER.unpack_from(buffer, at)[1]
             if kind == types.MARIADB_GTID_LIST:

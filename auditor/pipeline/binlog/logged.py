@@ -10,6 +10,7 @@ from auditor.model import HEARTBEAT_TABLE
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.beats import Beat, BeatFinder
 from auditor.pipeline.binlog.dump import Dump, Request, Source, first_place, log_status, other_server_id
+from auditor.pipeline.binlog.malformed import refused
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import file_name
 from auditor.pipeline.binlog.selection import Selection
@@ -42,7 +43,7 @@ def logged_transactions(source: Source) -> Iterator[Logged]:
     with closing(source.connect()) as connection:
         start, end = first_place(connection), log_status(connection).end
     file, tables, checksum, beats = start.file, set[tuple[str, str]](), 0, BeatFinder()
-    with closing(Dump(Request(source, start, other_server_id(), blocking=False))) as dump:
+    with closing(Dump(Request(source, start, other_server_id(), blocking=False))) as dump, refused(lambda: start):
         transactions = MariaDBTransactions() if dump.mariadb else Transactions()
         for buffer, at, stop in dump.events(head=HEAD):
             _, kind, _, size, offset, flags = types.HEADER.unpack_from(buffer, at)

@@ -12,6 +12,9 @@ FIRST_OFFSET = 4
 """Where the first event of a file begins, after the file's four magic bytes."""
 
 
+_FILE = re.compile(r"[^\x00-\x1f\x7f/\\]{1,512}\.[0-9]{1,10}")
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A place in a binary log."""
@@ -29,6 +32,15 @@ class Place:
         if not file or not offset.isdecimal() or not re.search(r"\.\d+$", file):
             raise ConfigError(f"{text!r} is no place in a binary log; write its file and position as in binlog.000012:4567")
         return cls(file, int(offset))
+
+    @classmethod
+    def of_server(cls, file: str, offset: int) -> Place:
+        """Return a place that a server names. Raises ValueError or OverflowError if no log has it."""
+        if not _FILE.fullmatch(file):
+            raise ValueError(f"{file[:80]!r} is no file of a binary log")
+        found = cls(file, offset)
+        found.position(0).pack()
+        return found
 
     @property
     def file_number(self) -> int:

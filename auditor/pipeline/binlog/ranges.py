@@ -18,12 +18,20 @@ from auditor.errors import ConnectionLost, LogRefused, PositionLost, SourceRepla
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.beats import BeatFinder, Trail
 from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id
+from auditor.pipeline.binlog.malformed import MALFORMED, refused
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from auditor.pipeline.binlog.table_statements import may_change_tables, may_make_references
 from auditor.pipeline.binlog.transactions import HEAD, MariaDBTransactions, Transactions
 
 REPLACED = "let the connection lead to the first one again, or forget its positions with: auditor pipeline reset, and copy the tables again"
 """The ways on where the log is another one."""
+
+LARGEST_FILE = 1 << 32
+"""Bytes of a file of the log that positions reach."""
+BESIDE = 64 << 20
+"""Bytes of events at most that a server makes up for a dump, or sends from another place, as the list of earlier global ids."""
+MOST_BYTES = LARGEST_FILE + BESIDE
+"""Bytes of one file that a scan receives at most."""
 
 _QUIET = types.ROWS_TYPES | {types.TABLE_MAP, types.ROWS_QUERY, types.PARTIAL_UPDATE, types.MARIADB_ANNOTATE}
 
@@ -106,7 +114,8 @@ class LogScan:
             try:
                 if self._dump is None:
                     self._open()
-                self._scan(cutter, until, max_bytes)
+                with refused(lambda: self.mark.place):
+                    self._scan(cutter, until, max_bytes)
                 self._patience.reset()
             except (ConnectionLost, Unreachable) as error:
                 self.close()
@@ -125,18 +134,21 @@ class LogScan:
         # The loop runs for each event, so it keeps the place as a number, and makes marks of it only when it must.
         transactions, unpack, kinds, beats = self._transactions, types.HEADER.unpack_from, self._transactions.KINDS, self._beats
         feed, ranges, file, passed = transactions.feed, self._range_bytes, self.mark.place.file, self.mark.place.offset
-        checksum, notes_statements, statement, born = self._checksum, self._notes_statements, 0, self.mark.born
+        checksum, notes_statements, statement, received = self._checksum, self._notes_statements, 0, 0
+        born = self.mark.born
         goal = _goal(cutter, file, until, max_bytes)
         try:
             for buffer, at, end in self._events:
                 seconds, kind, _, size, offset, flags = unpack(buffer, at)
+                if (received := received + size) > MOST_BYTES:
+                    raise ValueError(f"more events come than a file of {LARGEST_FILE:,} bytes has")
                 if kind in _QUIET:
                     if kind == types.TABLE_MAP or beats.table is not None:
                         beats.feed(kind, buffer, at + 19, end - checksum)
                     continue
                 if kind in kinds:
-                    if notes_statements and not transactions.is_void and may_change_tables(kind, buffer, at + 19, end - checksum):
-                        statement = max(statement, 1 + may_make_references(kind, buffer, at + 19, end - checksum, end <= len(buffer)))
+                    if notes_statements and not transactions.is_void:
+                        statement = max(statement, _weight(kind, buffer, at + 19, end - checksum, end <= len(buffer)))
                     if not feed(kind, buffer, at + 19, end - checksum):
                         if self._is_unproved:
                             self._prove(Place(file, passed), offset - size)
@@ -156,18 +168,16 @@ class LogScan:
                     if offset - cutter.start >= ranges:
                         cutter.cut()
                 elif kind == types.ROTATE and (flags & types.ARTIFICIAL or not offset):
-                    named = file_name(buffer[at : at + size])
-                    if named == file:
+                    if (named := _next_file(file, buffer[at : at + size])) == file:
                         continue
-                    file, passed, born = named, FIRST_OFFSET, 0
+                    file, passed, received, born = named, FIRST_OFFSET, 0, 0
                     cutter.new_file(file)
                     goal = _goal(cutter, file, until, max_bytes)
                 else:
                     if kind == types.FORMAT:
                         checksum, born = self._begin_file(cutter, Place(file, passed), types.checksum_bytes(buffer, end), born, seconds)
-                    if offset <= passed or transactions.open:
-                        continue
-                    passed = offset
+                    if offset > passed and not transactions.open:
+                        passed = offset
                 if passed >= goal and not transactions.open:
                     return
         finally:
@@ -199,7 +209,7 @@ class LogScan:
         try:
             self._transactions.look_inside(data, whole)
             self._beats.unpack(data)
-        except (ValueError, KeyError, IndexError, OSError) as error:
+        except MALFORMED as error:
             raise LogRefused(f"{begin}: a compressed transaction cannot be unpacked ({error}); report this") from error
 
     def _prove(self, place: Place, begin: int) -> None:
@@ -302,10 +312,28 @@ def _goal(cutter: _Cutter, file: str, until: Place, max_bytes: int | None) -> in
     return last if max_bytes is None else min(last, cutter.end + max_bytes - cutter.passed)
 
 
+def _weight(kind: int, buffer: bytes, body: int, stop: int, is_whole: bool) -> int:
+    """Return 1 if an event has a statement that may change tables, 2 if that may make a foreign key too, else 0."""
+    if not may_change_tables(kind, buffer, body, stop):
+        return 0
+    return 1 + may_make_references(kind, buffer, body, stop, is_whole)
+
+
+def _next_file(file: str, event: bytes) -> str:
+    """Return the file that a ROTATE event names: the same one, or one behind it. Raises ValueError or OverflowError for others."""
+    named = file_name(event)
+    if named != file and Place(named, 0).order <= Place(file, 0).order:
+        raise ValueError(f"the log goes on from {file} in {named}, which is not behind it")
+    return named
+
+
 def file_name(event: bytes) -> str:
-    """Return the file that a ROTATE event names. What the server makes up for a dump carries a checksum, whatever the files have."""
+    """Return the file that a ROTATE event names. Raises ValueError or OverflowError if no file of a log can be called so.
+
+    What the server makes up for a dump carries a checksum, whatever the files have.
+    """
     has_checksum = zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
-    return event[27 : -4 if has_checksum else None].decode()
+    return Place.of_server(event[27 : -4 if has_checksum else None].decode(), FIRST_OFFSET).file
 
 
 def as_offset(mark: Mark, epoch: int) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from auditor.pipeline.binlog.compression import packed_integer, uncompressed_eve
 from auditor.pipeline.binlog.ddl import read_statement
 from auditor.pipeline.binlog.dump import Source, query
 from auditor.pipeline.binlog.known_tables import known_table
+from auditor.pipeline.binlog.malformed import MALFORMED
 from auditor.pipeline.binlog.origins import Origins, is_positions
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.refreshes import (
@@ -136,7 +135,7 @@ class RowEvents:
             if table.is_sequence:
                 return None
             return (RowBuffer if table.ends is None else CurrentRows)(table, decode, self._project)
-        except (LogRefused, struct.error, IndexError, ValueError) as error:
+        except (LogRefused, *MALFORMED) as error:
             if self.notes is None:
                 raise
             return _Refused(table_name(described), str(error).removeprefix(f"{stamp.place}: "))
@@ -167,8 +166,11 @@ class RowEvents:
         return buffer
 
     def see(self, event: bytes, body: int) -> None:
-        """Count a rows event of the dump, whatever becomes of it, if its table is read."""
-        self.count.seen += self._tables.get(int.from_bytes(event[body : body + 6], "little")) is not None
+        """Count a rows event of the dump, whatever becomes of it, if its table is read. Raises ValueError if nothing says which that is."""
+        number = int.from_bytes(event[body : body + 6], "little")
+        if number not in self._tables and number != types.DUMMY_TABLE:
+            raise ValueError(f"rows of the table number {number} come, which the log does not describe before them")
+        self.count.seen += self._tables.get(number) is not None
 
     def pass_by(self, event: bytes, body: int) -> None:
         """Count a rows event that is taken where its transaction is committed, or was taken before."""
@@ -242,7 +244,7 @@ class RowEvents:
         try:
             table, decode = self._known(described, stamp)
             decode(*_rows_in(table, kind, event, body, stop, stamp.place), before.extend, after.extend)
-        except (LogRefused, ValueError, IndexError, KeyError, OverflowError, struct.error, zlib.error):
+        except (LogRefused, *MALFORMED):
             return None
         names = [column.name.lower() for column in table.columns]
         return {name for place, name in enumerate(names) if before[place :: len(names)] != after[place :: len(names)]}
@@ -272,7 +274,7 @@ class RowEvents:
             else:
                 count = buffer.decode(event, at, stop, one, other) // images
                 found = [(name, count)]
-        except (ValueError, IndexError, KeyError, OverflowError, struct.error, zlib.error) as error:
+        except MALFORMED as error:
             raise LogRefused(
                 f"{stamp.place}: a row of {buffer.table.name} cannot be decoded ({error}); leave the table out and report this"
             ) from error
@@ -396,6 +398,8 @@ def _rows_in(table: TableMap, kind: int, event: bytes, body: int, stop: int, pla
 def _skip_full_bitmaps(table: TableMap, images: int, event: bytes, at: int, place: Place) -> int:
     """Return where the rows begin, after the bitmaps that say which columns are there. Raises LogRefused if not all are."""
     width, at = packed_integer(event, at)
+    if width != len(table.columns):
+        raise LogRefused(f"{place}: a row of {table.name} has {width:,} columns, and its table {len(table.columns):,}; report this")
     size, full = (width + 7) // 8, (1 << width) - 1
     for _ in range(images):
         if int.from_bytes(event[at : at + size], "little") & full != full:

@@ -30,6 +30,9 @@ SEQUENCE_COLUMNS = (
 )  # fmt: skip
 """The columns of a sequence, which MariaDB logs as a table. https://mariadb.com/kb/en/sequence-overview/"""
 
+MOST_COLUMNS = 4096
+"""Columns of a table at most. https://dev.mysql.com/doc/refman/9.4/en/column-count-limit.html"""
+
 GEOMETRY_NAMES = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection")
 
 
@@ -117,12 +120,17 @@ def table_name(data: bytes) -> tuple[str, str]:
 
 
 def parse_table_map(data: bytes, mariadb: bool) -> TableMap:
-    """Parse the body of a table map, from its flags on and without its checksum."""
+    """Parse the body of a table map, from its flags on and without its checksum.
+
+    Raises ValueError, LookupError or OverflowError if it is none.
+    """
     characters = types.CHARACTER_TYPES | {types.GEOMETRY} if mariadb else types.CHARACTER_TYPES
     database, table = table_name(data)
     at = 3 + data[2] + 1
     at += data[at] + 2
     count, at = packed_integer(data, at)
+    if not 0 < count <= MOST_COLUMNS:
+        raise ValueError(f"there is no table of {count:,} columns")
     codes, at = data[at : at + count], at + count
     size, at = packed_integer(data, at)
     metas = list(_metadata(codes, data[at : at + size]))
@@ -182,8 +190,14 @@ def _optional_fields(data: bytes, at: int) -> Iterator[tuple[int, bytes]]:
     while at < len(data):
         kind = data[at]
         size, at = packed_integer(data, at + 1)
-        yield kind, data[at : at + size]
+        yield kind, _cut(data, at, size)
         at += size
+
+
+def _cut(data: bytes, at: int, size: int) -> bytes:
+    if at + size > len(data):
+        raise ValueError("a field of a table map ends behind it")
+    return data[at : at + size]
 
 
 def _integers(data: bytes) -> Iterator[int]:
@@ -197,7 +211,7 @@ def _strings(data: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(data):
         size, at = packed_integer(data, at)
-        yield data[at : at + size]
+        yield _cut(data, at, size)
         at += size
 
 
@@ -208,7 +222,7 @@ def _label_lists(data: bytes) -> Iterator[tuple[bytes, ...]]:
         labels = []
         for _ in range(count):
             size, at = packed_integer(data, at)
-            labels.append(data[at : at + size])
+            labels.append(_cut(data, at, size))
             at += size
         yield tuple(labels)
 

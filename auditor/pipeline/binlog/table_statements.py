@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from auditor.errors import LogRefused, PositionLost
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.charsets import charset_of, decoder
-from auditor.pipeline.binlog.compression import transaction_events, uncompressed_event
+from auditor.pipeline.binlog.compression import each_transaction_event, transaction_begin, uncompressed_event
 from auditor.pipeline.binlog.dump import Dump, Request, Source, other_server_id
+from auditor.pipeline.binlog.malformed import MALFORMED, refused
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.statements import TABLE_STATEMENT
 from auditor.pipeline.binlog.transactions import SMALL_PAYLOAD, statement_span
@@ -81,7 +82,7 @@ def read_statements(source: Source, begin: Place, end: int) -> list[TableStateme
     """
     found: list[TableStatement] = []
     checksum = 0
-    with closing(Dump(Request(source, begin, other_server_id(), blocking=False))) as dump:
+    with closing(Dump(Request(source, begin, other_server_id(), blocking=False))) as dump, refused(lambda: begin):
         for event, at, stop in dump.events():
             _, kind, _, _, offset, _ = types.HEADER.unpack_from(event, at)
             body, last = at + types.HEADER.size, stop - checksum
@@ -130,24 +131,20 @@ def _variables(data: bytes) -> dict[int, bytes]:
 
 def _payload_statements(data: bytes, begin: Place) -> Iterator[TableStatement]:
     try:
-        events = transaction_events(data)
-    except (ValueError, KeyError, IndexError, OSError) as error:
+        for event in each_transaction_event(data):
+            if event[4] == types.QUERY:
+                yield from table_statements(event[4], event, types.HEADER.size, len(event))
+    except MALFORMED as error:
         raise LogRefused(f"{begin}: a compressed transaction cannot be unpacked ({error}); report this") from error
-    at = 0
-    while at < len(events):
-        _, kind, _, size, _, _ = types.HEADER.unpack_from(events, at)
-        if kind == types.QUERY:
-            yield from table_statements(kind, events, at + types.HEADER.size, at + size)
-        at += size
 
 
 def _is_in_payload(data: bytes) -> bool:
     """Return whether a compressed transaction begins with a statement that may change tables; it stands behind BEGIN."""
     try:
-        events = transaction_events(data, first=SMALL_PAYLOAD)
+        events = transaction_begin(data, SMALL_PAYLOAD)
         second = types.HEADER.unpack_from(events)[3]
         _, kind, _, _, _, _ = types.HEADER.unpack_from(events, second)
-    except (ValueError, KeyError, IndexError, OSError, struct.error):
+    except MALFORMED:
         return False  # the scan says what is wrong with it
     text = statement_span(events, second + types.HEADER.size) if kind == types.QUERY else 0
     return bool(text) and TABLE_STATEMENT.match(events, text) is not None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from auditor.pipeline.binlog import event_types as types
-from auditor.pipeline.binlog.compression import BLOCK_BYTES, each_transaction_event, transaction_events
+from auditor.pipeline.binlog.compression import BLOCK_BYTES, each_transaction_event, transaction_begin
 
 _GTID_NUMBER = struct.Struct("<q")
 _MARIADB_GTID = struct.Struct("<QIB")
@@ -87,7 +87,7 @@ class Transactions:
         ``data`` is the body of its event, perhaps cut off after `HEAD` bytes; ``whole`` gets all of it. Raises ValueError or OSError if it
         cannot be unpacked.
         """
-        if len(data) > SMALL_PAYLOAD and not _begins_xa(transaction_events(data, first=SMALL_PAYLOAD)):
+        if len(data) > SMALL_PAYLOAD and not _begins_xa(transaction_begin(data, SMALL_PAYLOAD)):
             return
         self.prepared = prepared_xid(each_transaction_event(whole() if len(data) > SMALL_PAYLOAD else data))
 

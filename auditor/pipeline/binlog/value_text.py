@@ -14,6 +14,9 @@ from decimal import Decimal
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 """Bytes that so many decimal digits take."""
 
+MOST_DIGITS = 65
+"""Digits of a DECIMAL at most. https://dev.mysql.com/doc/refman/9.4/en/fixed-point-types.html"""
+
 _EPOCH = date(1970, 1, 1)
 
 
@@ -58,7 +61,9 @@ def _notation(text: str) -> str:
 
 
 def decimal_size(precision: int, scale: int) -> int:
-    """Return the bytes of a DECIMAL."""
+    """Return the bytes of a DECIMAL. Raises ValueError if there is none of so many digits."""
+    if not scale <= precision <= MOST_DIGITS:
+        raise ValueError(f"there is no DECIMAL({precision}, {scale})")
     whole = precision - scale
     return whole // 9 * 4 + _DIGIT_BYTES[whole % 9] + scale // 9 * 4 + _DIGIT_BYTES[scale % 9]
 
