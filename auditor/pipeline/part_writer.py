@@ -40,6 +40,9 @@ HELD_BYTES = 64 << 20
 LEAST_BYTES = 256 << 10
 """Bytes of a table's events below which no room is made by writing them."""
 
+WRITTEN_BY_OTHERS = 0o022
+"""Permissions of a folder that let others than its owner write into it."""
+
 MOST_OPEN = 100
 """Parts of a task that are written side by side. Where one transaction fills more tables, the others' rows wait in memory."""
 
@@ -190,6 +193,8 @@ class _UnfinishedPart:
         make_folder(self._root)
         folder = (self._root / self._path).parent
         folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        if folder.is_symlink() or folder.stat().st_mode & WRITTEN_BY_OTHERS:
+            raise StagingFailed(f"the folder {folder} is a link, or others may write into it; find out who made it, and delete it")
         # Another host may still write the same part for a task that counts as lost, in a process of the same number.
         number, name = tempfile.mkstemp(UNFINISHED, f"{self._path.stem}.", folder)
         self._unfinished = Path(name)

@@ -6,10 +6,14 @@ writes the same file again. It is written under another name, and takes its plac
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
@@ -19,6 +23,7 @@ import pyarrow.parquet as pq
 
 from auditor.errors import PartDamaged, StagingFailed
 from auditor.model import Part
+from auditor.pipeline.events import ARROW_SCHEMA
 from auditor.pipeline.s3_folder import Folder, S3Folder
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
@@ -53,6 +58,8 @@ def read_part(root: Folder, part: Part, after: int) -> Iterator[pa.RecordBatch]:
             file = pq.ParquetFile(handle)
             if file.metadata.num_rows != part.rows:
                 raise PartDamaged(f"the part {root}/{part.path} has {file.metadata.num_rows} rows, and {part.rows} in the manifest")
+            if not file.schema_arrow.equals(ARROW_SCHEMA):
+                raise PartDamaged(f"the part {root}/{part.path} has other columns than a part has")
             last = 0
             for batch in file.iter_batches(ROWS_AT_ONCE):
                 last = pc.max(batch["position"]).as_py()
@@ -67,6 +74,20 @@ def read_part(root: Folder, part: Part, after: int) -> Iterator[pa.RecordBatch]:
         raise PartDamaged(f"the part {root}/{part.path} cannot be read: {error}") from error
     except OSError as error:
         raise StagingFailed(f"the part {root}/{part.path} cannot be read: {error}") from error
+
+
+def _own_file(path: Path) -> IO[bytes]:
+    """Open a file for reading that is one itself: no link to another one, and nothing that a reader would wait for."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise PartDamaged(f"the part {path} is a link to another file; find out who may write there") from error
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise PartDamaged(f"the part {path} is no file; find out who may write there")
+    return os.fdopen(number, "rb")
 
 
 def folder_name(table: str) -> str:
@@ -139,7 +160,7 @@ def make_folder(root: Folder) -> None:
 def _opened(root: Folder, path: str) -> IO[bytes]:
     """Return a part's file, opened; a large one of S3 as a copy on the disk."""
     if not isinstance(root, S3Folder):
-        return (root / path).open("rb")
+        return _own_file(root / path)
     with ExitStack() as failed:
         copy = failed.enter_context(tempfile.SpooledTemporaryFile(HELD_BYTES))
         root.copy_to(path, copy)

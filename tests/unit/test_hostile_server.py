@@ -33,16 +33,19 @@ def packet(number: int, body: bytes) -> bytes:
 
 
 @contextmanager
-def hostile(answer: Answer) -> Iterator[str]:
-    """Yield the URL of a server of MySQL's protocol that lets everybody in and gives this answer to each statement."""
+def hostile(answer: Answer, to: bytes = b"") -> Iterator[str]:
+    """Yield the URL of a server of MySQL's protocol that lets everybody in and gives this answer to each statement with ``to``."""
 
     def serve(listener: socket.socket) -> None:
         with suppress(OSError), listener.accept()[0] as line:
             line.sendall(packet(0, GREETING))
             line.recv(65536)
             line.sendall(packet(2, OK))
-            while line.recv(65536):
-                answer(line, 1)
+            while said := line.recv(65536):
+                if to in said:
+                    answer(line, 1)
+                else:
+                    line.sendall(packet(1, OK))
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve, args=(listener,), daemon=True)

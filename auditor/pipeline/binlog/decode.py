@@ -132,12 +132,15 @@ class _RangeReader:
             types.ROWS_TYPES,
             len(self._ends),
         )
-        checksum, left = 0, self._ends[-1] - self._begin.offset + BESIDE
+        checksum, room, beside, counted = 0, self._end.offset - self._begin.offset, BESIDE, rows_types | kinds | {types.TABLE_MAP}
         for event, at, end in dump.events():
             seconds, kind, _, size, offset, flags = unpack(event, at)
-            left -= size
-            if left < 0:
-                raise ValueError(f"more events come than stand before {Place(self._file, self._ends[-1])}")
+            if kind in counted:
+                room -= size
+            else:
+                beside -= size
+            if room < 0 or beside < 0:
+                raise ValueError("more events come than the log has before it")
             body, stop = at + HEADER_BYTES, end - checksum
             if checksum and crc32(event[at:stop]) != int.from_bytes(event[stop:end], "little"):
                 raise PositionLost(
@@ -152,6 +155,8 @@ class _RangeReader:
                 yield from self._transaction(kind, event, body, stop, offset, seconds)
                 if self._passed == last:
                     return
+                if self._stamp is None:
+                    room = self._end.offset - self._begin.offset
             elif kind == types.FORMAT:
                 checksum = types.checksum_bytes(event, end)
                 check_born(self._reading.source, self._begin, self._range.born, seconds)
@@ -196,6 +201,8 @@ class _RangeReader:
         if kind == types.TRANSACTION_PAYLOAD:
             yield from self._payload(event[body:stop])
         was_in_block = transactions.in_block
+        if transactions.open and kind in types.BEGINNINGS:
+            raise ValueError("a transaction begins within another one")
         if was_in_block and kind in _STATEMENTS:
             self._statement_inside(kind, event, body, stop)
         is_end = transactions.feed(kind, event, body, stop)
