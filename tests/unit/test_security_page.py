@@ -8,6 +8,7 @@ from auditor.store.tokens import SCOPES
 from tests import hostile_texts
 from tests.api import test_access, test_attacks, test_connections
 from tests.engines import test_encrypted_connections, test_foreign_files, test_masked_origins
+from tests.pipeline import test_attacks as pipeline_attacks
 from tests.unit import test_escaping, test_hostile_server, test_linear
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
@@ -42,6 +43,29 @@ def tried() -> list[str]:
         ("hostile servers: files asked for, rows without end, foreign pickles", count_tests(test_hostile_server), test_hostile_server),
         ("files of DuckDB that try to read others", count_tests(test_foreign_files), test_foreign_files),
         ("ways around a mask, and to the server's own tables", count_tests(test_masked_origins), test_masked_origins),
+        (
+            "hostile names of databases, tables and columns that a pipeline carries",
+            (1 + len(pipeline_attacks.NAMES) + len(pipeline_attacks.COLUMNS)) * len(pipeline_attacks.ROADS),
+            pipeline_attacks,
+        ),
+        (
+            "a hostile value and a type of column that a pipeline carries it in",
+            pipeline_attacks.VALUES,
+            pipeline_attacks,
+        ),
+        (
+            "what a source server, or who stands before it, sends instead of its log",
+            len(pipeline_attacks.TAMPERED) * 2 + len(pipeline_attacks.ANSWERS),
+            pipeline_attacks,
+        ),
+        ("logs of which bytes were changed at random, decoded", pipeline_attacks.FUZZED * 2, pipeline_attacks),
+        ("a few bytes of a log that stand for many, or for work without end", len(pipeline_attacks.BOMBS), pipeline_attacks),
+        (
+            "staged parts and their folders that somebody else changed",
+            len(pipeline_attacks.CHANGED_PARTS) + len(pipeline_attacks.FORGED_PARTS) + len(pipeline_attacks.OPEN_FOLDERS),
+            pipeline_attacks,
+        ),
+        ("full disks of a pipeline's staging and store", len(pipeline_attacks.FULL_DISKS), pipeline_attacks),
     ]
     return [f"| {what} | {count:,} | `{module.__name__.replace('.', '/')}.py` |" for what, count, module in kinds]
 
