@@ -134,8 +134,7 @@ class LogScan:
         # The loop runs for each event, so it keeps the place as a number, and makes marks of it only when it must.
         transactions, unpack, kinds, beats = self._transactions, types.HEADER.unpack_from, self._transactions.KINDS, self._beats
         feed, ranges, file, passed = transactions.feed, self._range_bytes, self.mark.place.file, self.mark.place.offset
-        checksum, notes_statements, statement, received = self._checksum, self._notes_statements, 0, 0
-        born = self.mark.born
+        checksum, notes_statements, statement, received, born = self._checksum, self._notes_statements, 0, 0, self.mark.born
         goal = _goal(cutter, file, until, max_bytes)
         try:
             for buffer, at, end in self._events:
