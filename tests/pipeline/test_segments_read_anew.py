@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +69,9 @@ def test_the_log_read_anew_is_the_other_side(engine: LiveEngine, tmp_path: Path)
         assert gone.reasons[0].endswith("; begin anew where shop stands now: auditor segments reset log")
 
 
-def _write_and_stage(log: LiveLog, settings: Any, path: Path, store: Store, keys: range, start: str, damage: bool = False) -> Any:
+def _write_and_stage(log: LiveLog, settings: Any, config_file: Path, store: Store, keys: range, start: str, damage: bool = False) -> Any:
     """Write rows, stage them as the pipeline does, without Spark, and cut them; return where the log ended."""
-    options = {"config": str(path), "connection": "shop", "tables": "anew", "start": start}
+    options = {"config": str(config_file), "connection": "shop", "tables": "anew", "start": start}
     reader: Any = MySQLBinlog(options).streamReader(EVENT_TYPE)
     begin = reader.initialOffset()
     for key in keys:
@@ -84,9 +86,11 @@ def _write_and_stage(log: LiveLog, settings: Any, path: Path, store: Store, keys
     found, _ = read_entries(rows)
     schemas = {one.part.schema_id: json.loads(one.schema_json) for one in found if one.schema_json}
     listed = [one.part for one in found if one.part.rows]
+    if damage:  # as a pipeline does it that decodes wrongly: the part has the bytes that it wrote
+        path = root / listed[0].path
+        _damage(path)
+        listed[0] = replace(listed[0], bytes=path.stat().st_size, checksum=hashlib.sha256(path.read_bytes()).hexdigest())
     parts.record_batch(store, "shop", listed, schemas, end)
-    if damage:
-        _damage(root / listed[0].path)
     writer = open_writer(store, "shop", settings.pipeline("shop"), registrations_of(settings, "shop"))
     while writer.step():
         pass

@@ -44,13 +44,13 @@ def kill(both: Damaged | Small, folder: Path, *, run: str = "", undo: str = "", 
 def main(order: dict[str, Any]) -> None:
     """Do what the order says."""
     from auditor.config import Settings
-    from auditor.repair import apply
+    from auditor.repair import proposal
     from auditor.repair.keys import Selection
     from auditor.service import patches
     from auditor.service.patches import Followed
     from auditor.store import open_store
 
-    vars(apply)["BATCH_ROWS"] = ROWS
+    vars(proposal)["BATCH_ROWS"] = ROWS
     seen = 0
 
     def step(name: str) -> None:

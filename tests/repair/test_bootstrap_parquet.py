@@ -64,7 +64,7 @@ def test_a_row_outside_of_what_is_replaced_is_refused(both: Small) -> None:
     assert rows(both) == before
 
 
-@pytest.mark.parametrize("taken", ["file_index", "File_Row_Number", "auditor_op"])
+@pytest.mark.parametrize("taken", ["file_index", "File_Row_Number"])
 def test_a_column_with_a_name_that_writing_needs_is_refused(tmp_path: Path, taken: str) -> None:
     """It would say in which files rows stand, so that others were written anew than those that a commit changes."""
     (tmp_path / "lake").mkdir()
