@@ -85,6 +85,7 @@ def test_a_damaged_part_is_staged_again_from_the_log(road: LiveRoad, engine: Liv
 
 
 @on_both
+@pytest.mark.alone  # it deletes files of the whole server's log
 def test_a_damaged_part_that_the_log_no_longer_has_stops_its_table(road: LiveRoad, engine: LiveEngine) -> None:
     source = LiveLog(engine.url)
     path = fill(road, source)

@@ -115,6 +115,7 @@ def checked(engine: LiveEngine, engines: Engines, tmp_path: Path) -> Iterator[Li
     log.run("DROP TABLE refused", "SET GLOBAL sql_mode = DEFAULT")
 
 
+@pytest.mark.alone  # changes the mode of the whole server
 @pytest.mark.postgres
 @on_both
 def test_the_check_says_it_in_advance(checked: LiveRoad, engine: LiveEngine) -> None:
