@@ -1,6 +1,6 @@
 """Drop columns of a table of DuckDB, which refuses that for a column that stands before one of a key.
 
-Such a table is made anew without them, in the transaction of whoever runs the statements.
+Such a table is made anew without them, in the transaction that the statements are run in.
 https://duckdb.org/docs/stable/sql/statements/alter_table
 """
 

@@ -1,4 +1,4 @@
-"""Staged parts keep to their budget: what is dropped first, who is told, and what a target that was away needs then."""
+"""Staged parts keep to their budget: what is dropped first, who is notified, and what a target that was away needs then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find out which rows of tables never come into a server's binary log, whoever writes them.
+"""Find out which rows of tables never come into a server's binary log, whichever session writes them.
 
 Filters of the log, replicas that log nothing of what they replicate, and sessions that begin without a log. What single sessions do, by
 ``sql_log_bin = 0``, no setting tells.
