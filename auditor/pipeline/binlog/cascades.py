@@ -87,7 +87,7 @@ def made_references(text: str, database: str, sql_mode: int) -> list[Reference]:
     while found.left and not found.take("TABLE"):
         found.left.pop(0)
     _ = found.take("IF", "EXISTS") or found.take("IF", "NOT", "EXISTS")
-    child, left = _table(found), found.left
+    child, left = found.take_table(), found.left
     places = [place for place, token in enumerate(left) if token.is_word("REFERENCES")]
     made = [_reference(child, left[:place], TokenReader(left[place + 1 :], database)) for place in places if child]
     return [one for one in made if one]
@@ -95,7 +95,7 @@ def made_references(text: str, database: str, sql_mode: int) -> list[Reference]:
 
 def _reference(child: Name, before: Sequence[Token], behind: TokenReader) -> Reference | None:
     """Return the foreign key of which this stands before and behind the word REFERENCES, if it has an action."""
-    parent, referenced = _table(behind), _names(behind.left)
+    parent, referenced = behind.take_table(), _names(behind.left)
     columns = _names(before[_last(before, "(") :]) if before and before[-1].text == ")" else []
     del behind.left[: _first(behind.left, ")") + 1 if referenced else 0]
     actions = {"DELETE": "RESTRICT", "UPDATE": "RESTRICT"}
@@ -107,17 +107,6 @@ def _reference(child: Name, before: Sequence[Token], behind: TokenReader) -> Ref
     if parent is None or all(action in _QUIET for action in actions.values()):
         return None
     return Reference(child, tuple(columns or referenced), parent, tuple(referenced), actions["DELETE"], actions["UPDATE"])
-
-
-def _table(found: TokenReader) -> Name | None:
-    """Take the name of a table if it is next."""
-    if not found.left or not found.left[0].is_name:
-        return None
-    first = found.left.pop(0).text
-    if len(found.left) > 1 and found.left[0].text == "." and found.left[1].is_name:
-        found.left.pop(0)
-        return first, found.left.pop(0).text
-    return found.database, first
 
 
 def _names(left: Sequence[Token]) -> list[str]:

@@ -95,3 +95,13 @@ class TokenReader:
             return False
         del self.left[: len(words)]
         return True
+
+    def take_table(self) -> tuple[str, str] | None:
+        """Take the name of a table if it is next, and return it with its database."""
+        if not self.left or not self.left[0].is_name:
+            return None
+        first = self.left.pop(0).text
+        if len(self.left) > 1 and self.left[0].text == "." and self.left[1].is_name:
+            self.left.pop(0)
+            return first, self.left.pop(0).text
+        return self.database, first

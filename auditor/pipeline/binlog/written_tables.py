@@ -43,16 +43,16 @@ def written_tables(found: Sequence[Token], database: str) -> list[Name] | None:
     left = TokenReader(found, database)
     if left.take("INSERT") or left.take("REPLACE"):
         _pass(left)
-        return [name] if (name := _table(left)) else None
+        return [name] if (name := left.take_table()) else None
     if left.take("LOAD", "DATA") or left.take("LOAD", "XML"):
         while left.left and not left.take("INTO", "TABLE"):
             left.left.pop(0)
-        return [name] if (name := _table(left)) else None
+        return [name] if (name := left.take_table()) else None
     is_update = left.take("UPDATE")
     if is_update or left.take("DELETE"):
         is_from = any(token.is_word("FROM") for token in left.left[: len(_MORE)])
         _pass(left)
-        first = _table(left)
+        first = left.take_table()
         if first and (is_update or is_from) and (not left.left or left.left[0].is_word(*_ENDS)):
             return [first]
         return list(_names(found, database))
@@ -62,17 +62,6 @@ def written_tables(found: Sequence[Token], database: str) -> list[Name] | None:
 def _pass(left: TokenReader) -> None:
     while left.left and left.left[0].is_word(*_MORE):
         left.left.pop(0)
-
-
-def _table(left: TokenReader) -> Name | None:
-    """Take the name of a table if it is next."""
-    if not left.left or not left.left[0].is_name:
-        return None
-    first = left.left.pop(0).text
-    if len(left.left) > 1 and left.left[0].text == "." and left.left[1].is_name:
-        left.left.pop(0)
-        return first, left.left.pop(0).text
-    return left.database, first
 
 
 def _names(found: Sequence[Token], database: str) -> Iterator[Name]:
