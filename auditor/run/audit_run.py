@@ -284,8 +284,8 @@ class AuditRun:
             live_scan.compare_scan(self.audit, self.reader, plan, self.living, aligned)
         if plan.watermark and not self.young.rows and not plan.slice:
             self.young = overdue.find_young_rows(self.reader, plan, aligned, found.assumed)
-        self.reader.begin_snapshots()
         self.checks.hold(plan, found)
+        self.reader.begin_snapshots()
         if self.earlier.plan and plan.method in ("signature", "minhash"):
             aligned = clear_equal_by_now(self.reader, plan, aligned)
         findings = Findings(aligned, compare_summaries(self.audit, self.reader, plan, aligned))

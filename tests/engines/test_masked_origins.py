@@ -78,7 +78,7 @@ def test_masks_follow_views_of_postgres(engine: LiveEngine) -> None:
         "CREATE TABLE plain (id int, note text)",
         "CREATE VIEW same AS SELECT id, email FROM people_low",
         "CREATE VIEW renamed AS SELECT id, upper(email) AS shout, email FROM same",
-        "CREATE MATERIALIZED VIEW kept AS SELECT * FROM renamed",
+        "CREATE MATERIALIZED VIEW renamed_kept AS SELECT * FROM renamed",
         "CREATE VIEW harmless AS SELECT id, note FROM plain",
         "CREATE OR REPLACE FUNCTION reads_all() RETURNS TABLE (id int, mail text) LANGUAGE sql AS 'SELECT id, email FROM people'",
         "CREATE VIEW by_function AS SELECT * FROM reads_all()",
@@ -86,7 +86,7 @@ def test_masks_follow_views_of_postgres(engine: LiveEngine) -> None:
     try:
         settings = settings_of(engine, "people.email")
         assert define(settings, "harmless") == set()
-        for table in ("same", "renamed", "kept"):
+        for table in ("same", "renamed", "renamed_kept"):
             assert masked(settings, table) == {"email"}, table
             with pytest.raises(ConfigError, match=r"is a view, and reads public\.people, of which columns are masked"):
                 define(settings, table)

@@ -98,6 +98,7 @@ def test_dates_and_times_that_no_target_takes_are_said(road: Road, kind: str, va
 @pytest.fixture
 def checked(engine: LiveEngine, engines: Engines, tmp_path: Path) -> Iterator[LiveRoad]:
     log = LiveLog(engine.url)
+    ((mode,),) = log.run("SELECT @@GLOBAL.sql_mode")
     log.run(
         "DROP TABLE IF EXISTS refused",
         "CREATE TABLE refused (id INT PRIMARY KEY, v VARCHAR(40), n INT, t TIME, d DATE)",
@@ -112,7 +113,7 @@ def checked(engine: LiveEngine, engines: Engines, tmp_path: Path) -> Iterator[Li
     yield made
     made.execute(f"DROP SCHEMA {schema} CASCADE")
     made.close()
-    log.run("DROP TABLE refused", "SET GLOBAL sql_mode = DEFAULT")
+    log.run("DROP TABLE refused", f"SET GLOBAL sql_mode = '{mode}'")
 
 
 @pytest.mark.alone  # changes the mode of the whole server
