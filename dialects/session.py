@@ -16,9 +16,9 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dialects import alarms
+from dialects import alarms, wire
 from dialects.base import ColumnBatch, Dialect, Session
-from dialects.errors import AuditorError, ServerSilent, StatementCancelled, StatementTimeout, Unreachable
+from dialects.errors import AuditorError, ServerSilent, StatementCancelled, StatementRefused, StatementTimeout, Unreachable
 from dialects.wire import Wire
 
 T = TypeVar("T")
@@ -136,6 +136,8 @@ class DriverSession(Session):
             if isinstance(known, StatementCancelled) and not self._wire.is_hastened:
                 known = self.explain_cancelled(known, time.monotonic() - began)
             raise known from error
+        if self._wire.is_flooded:  # by an answer that came as a whole before anybody looked
+            raise self._cause_of_cut()
 
     def explain_cancelled(self, error: StatementCancelled, seconds: float) -> AuditorError:
         """Return the error of a statement that ended as cancelled after so many seconds, although this process did not cancel it."""
@@ -146,6 +148,11 @@ class DriverSession(Session):
         return self.driver.patience if self._statement_timeout is None else self._statement_timeout + SILENCE_GRACE
 
     def _cause_of_cut(self) -> AuditorError:
+        if self._wire.is_flooded:
+            return StatementRefused(
+                f"{self.driver.where}: the server sent more than {wire.LARGEST_ANSWER >> 20:,} MiB in one answer, which is not read;"
+                " exclude the column of such values"
+            )
         if self._wire.is_hastened:
             return StatementCancelled(f"a statement was cancelled, and the server did not end it within {CANCEL_GRACE:g} s")
         if self._statement_timeout is None:
@@ -233,12 +240,12 @@ class DriverSession(Session):
 
     def _request_cancel(self) -> None:
         try:
-            with closing(self.driver.connect()) as helper, closing(Wire(self.driver.file_descriptor(helper))) as wire:
-                with wire.limit(self.driver.patience):
+            with closing(self.driver.connect()) as helper, closing(Wire(self.driver.file_descriptor(helper))) as line:
+                with line.limit(self.driver.patience):
                     helper.cursor().execute(self.cancel_statement())
                 ending = self.terminate_statement()
                 if ending and not self._wire.is_silent(CANCEL_GRACE / 2):
-                    with wire.limit(self.driver.patience):
+                    with line.limit(self.driver.patience):
                         helper.cursor().execute(ending)
         except Exception as error:  # the statement may have ended meanwhile; else its connection is cut
             log.info("a statement could not be cancelled: %s", error, extra={"action": "cancel_failed"})

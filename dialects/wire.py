@@ -1,8 +1,8 @@
-"""The TCP connection beneath a session, and the watchdog that cuts it when a wait outlasts its limit.
+"""The TCP connection beneath a session, and the watchdog that cuts it when a wait outlasts its limit, or an answer outgrows its own.
 
 A driver that reads from a server which says nothing waits for ever, deaf to signals where it is written in C. Shutting the socket
 down from another thread ends that wait in every driver, with or without TLS: the driver then sees a connection that was closed.
-One thread watches all waits of the process.
+The same ends an answer that a driver would hold in memory however long it is. One thread watches all waits of the process.
 """
 
 from __future__ import annotations
@@ -35,6 +35,12 @@ _KEEPALIVE = {
 """Options of a TCP socket by their name in the module socket, which lacks those that the platform lacks.
 https://man7.org/linux/man-pages/man7/tcp.7.html"""
 
+LARGEST_ANSWER = 1 << 30
+"""Bytes that one wait may receive: of a result that is read in batches, one batch. The largest value of PostgreSQL is as long."""
+
+LOOK_EVERY = 0.2
+"""Seconds between two looks at how much the waits that are going on have received."""
+
 _TCP_INFO_BYTES_RECEIVED = 128
 """Offset of tcpi_bytes_received in Linux's struct tcp_info (include/uapi/linux/tcp.h)."""
 
@@ -45,6 +51,13 @@ class _Wait:
 
     wire: Wire
     deadline: float
+    received: int
+    """Bytes that the connection had received before."""
+
+    def is_flooded(self) -> bool:
+        """Return whether more was received than an answer may have, and note that at the connection."""
+        self.wire.is_flooded |= (self.wire.bytes_received() or 0) - self.received > LARGEST_ANSWER
+        return self.wire.is_flooded
 
 
 class Wire:
@@ -53,7 +66,9 @@ class Wire:
     def __init__(self, file_descriptor: int) -> None:
         self._socket = socket.socket(fileno=os.dup(file_descriptor))
         self.is_cut = False
-        """Whether a wait outlasted its limit."""
+        """Whether a wait outlasted its limit, or received more than an answer may have."""
+        self.is_flooded = False
+        """Whether it was the latter."""
         self.is_hastened = False
         """Whether somebody no longer wants the answer that is waited for."""
         for name, value in {"SO_KEEPALIVE": 1, **_KEEPALIVE}.items():
@@ -64,13 +79,15 @@ class Wire:
 
     @contextmanager
     def limit(self, seconds: float) -> Iterator[None]:
-        """Cut the connection if the block lasts longer."""
-        wait = _Wait(self, time.monotonic() + seconds)
+        """Cut the connection if the block lasts longer, or receives more than LARGEST_ANSWER bytes, which its end sees at the latest."""
+        wait = _Wait(self, time.monotonic() + seconds, self.bytes_received() or 0)
         _watchdog.add(wait)
         try:
             yield
         finally:
             _watchdog.remove(wait)
+            if wait.is_flooded():
+                self.cut()
 
     def hasten(self, seconds: float) -> bool:
         """Let the waits that are going on last no longer than this from now on; False if there are none."""
@@ -142,10 +159,10 @@ class _Watchdog:
         with self._changed:
             while True:
                 now = time.monotonic()
-                for wait in [wait for wait in self._waits if wait.deadline <= now]:
+                for wait in [wait for wait in self._waits if wait.deadline <= now or wait.is_flooded()]:
                     wait.wire.cut()  # under the lock: a wait that has ended by now must not cost its connection
                     self._waits.discard(wait)
-                self._next_look = min((wait.deadline for wait in self._waits), default=math.inf)
+                self._next_look = min((*(wait.deadline for wait in self._waits), now + LOOK_EVERY)) if self._waits else math.inf
                 self._changed.wait(None if self._next_look == math.inf else self._next_look - now)
 
 

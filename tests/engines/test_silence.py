@@ -19,10 +19,10 @@ import dialects
 from auditor.api.errors import http_status
 from auditor.config import Audit, ConnectionSettings
 from auditor.connections import connection, retry
-from auditor.errors import ServerSilent, StatementCancelled, StatementTimeout, Unreachable
+from auditor.errors import ServerSilent, StatementCancelled, StatementRefused, StatementTimeout, Unreachable
 from auditor.model import Report, State
 from auditor.run import audit_run
-from dialects import Session
+from dialects import Session, wire
 from tests.live import LiveEngine, engine_params
 from tests.proxy import Proxy, proxied
 from tests.tables import make
@@ -180,3 +180,21 @@ def test_first_connection_is_retried(proxy: Proxy, engine: LiveEngine, monkeypat
     assert isinstance(report, Report), repr(report)
     assert (report.state, str(report.verdict)) == (State.DONE, "match"), report.reasons
     assert report.retries >= 1
+
+
+ENDLESS = {
+    "mysql": "SELECT REPEAT('x', 4000000), SLEEP(n) FROM (SELECT 0 AS n"
+    " UNION ALL SELECT 0 UNION ALL SELECT 0 UNION ALL SELECT 20) AS rows_of",
+    "postgres": "SELECT repeat('x', 4000000), pg_sleep(n) FROM (VALUES (0), (0), (0), (20)) AS rows_of (n)",
+}
+"""Statements whose answer is 12 MB at once, and then long under way."""
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_answer_that_no_memory_should_hold_is_not_read(engine: LiveEngine, streamed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "LARGEST_ANSWER", 8 << 20)
+    with closing(dialects.connect(engine.url)) as session:
+        sql = ENDLESS["mysql" if engine.dialect == "mysql" else "postgres"]
+        session.begin()
+        with pytest.raises(StatementRefused, match="the server sent more than 8 MiB in one answer"):
+            list(session.stream(sql)) if streamed else session.query(sql)
