@@ -6,9 +6,9 @@
 # sqlite:////var/lib/auditor/auditor.db. The service needs a token before it can be used from other machines:
 #
 #   docker run --rm ... auditor token create --scope define --name NAME
-ARG PYTHON=3.12
+ARG PYTHON=python:3.12-slim-bookworm@sha256:782412e85d0f0984994c290652577d4018aff08145c85b262bb63dc0c7522254
 
-FROM python:${PYTHON}-slim-bookworm AS wheel
+FROM ${PYTHON} AS wheel
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY sql_templates sql_templates
@@ -18,21 +18,21 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 # The installed packages and the image they go into are separate stages, so that each is cached on its own.
 # Packages are those whose hashes requirements/ names, and no others: make pins.
-FROM python:${PYTHON}-slim-bookworm AS environment
+FROM ${PYTHON} AS environment
 COPY requirements/service.txt /requirements/
 RUN python -m venv /opt/auditor \
  && /opt/auditor/bin/pip install --no-cache-dir --require-hashes --requirement /requirements/service.txt
 COPY --from=wheel /wheels /wheels
 RUN /opt/auditor/bin/pip install --no-cache-dir --no-deps /wheels/auditor-*.whl
 
-FROM python:${PYTHON}-slim-bookworm AS environment-spark
+FROM ${PYTHON} AS environment-spark
 COPY requirements/spark.txt /requirements/
 RUN python -m venv /opt/auditor \
  && /opt/auditor/bin/pip install --no-cache-dir --require-hashes --requirement /requirements/spark.txt
 COPY --from=wheel /wheels /wheels
 RUN /opt/auditor/bin/pip install --no-cache-dir --no-deps /wheels/auditor-*.whl
 
-FROM python:${PYTHON}-slim-bookworm AS base
+FROM ${PYTHON} AS base
 RUN useradd --system --uid 10001 --user-group --home-dir /var/lib/auditor --create-home auditor \
  && mkdir /etc/auditor \
  && install --directory --owner=auditor --group=auditor /lake

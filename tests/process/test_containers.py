@@ -41,6 +41,10 @@ def instructions() -> list[tuple[str, str]]:
     return [(line.split()[0], " ".join(line.split()[1:])) for line in text.splitlines() if line.strip()]
 
 
+PINNED = r"[a-z/]+:[\w.-]+@sha256:[0-9a-f]{64}"
+"""An image by its digest, with the tag that it had for people."""
+
+
 def stages() -> dict[str, tuple[str, list[tuple[str, str]]]]:
     """Return the base image and instructions of each stage by its name."""
     found: dict[str, tuple[str, list[tuple[str, str]]]] = {}
@@ -119,13 +123,14 @@ def test_services_wait_only_for_services_with_a_health_check() -> None:
 
 def test_images_are_pinned_and_mounted_files_exist() -> None:
     for name, one in SERVICES.items():
-        assert re.search(r":[\w.-]+$", one["image"]), f"{name}: {one['image']}"
-        assert not one["image"].endswith(":latest")
+        assert "build" in one or re.fullmatch(PINNED, one["image"]), f"{name}: {one['image']}"
         for volume in one.get("volumes", []):
             source = volume.split(":")[0]
             assert (ROOT / source).exists() if source.startswith("./") else source in COMPOSE["volumes"], f"{name}: {source}"
         if "build" in one:
             assert one["build"]["target"] in stages()
+    assert re.fullmatch(PINNED, dict(instructions())["ARG"].partition("=")[2])
+    assert {base for base, _ in stages().values()} - set(stages()) == {"${PYTHON}"}
 
 
 def test_compose_publishes_the_ports_that_tests_use() -> None:
