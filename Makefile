@@ -9,7 +9,7 @@ WORKERS ?= 3
 TIMEOUT ?= 600
 # The tests start hundreds of processes; without compiled files each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden docs pins release-check bench load clean mutation
+.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden docs pins versions release-check bench load clean mutation
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -101,6 +101,10 @@ pins: pyproject.toml ## Pin what the demonstration and the images install, to th
 			--custom-compile-command 'make pins' $$(echo $${pins#*:} | sed -E 's/[^,]+/--extra &/g; s/,/ /g') \
 			--output-file requirements/$${pins%%:*}.txt pyproject.toml; \
 	done
+
+versions: $(VENV)/.test ## Run the tests of each engine on each version that can be had, and write docs/versions.md (VERSIONS="--only 'postgres 12'")
+	scripts/engines.sh
+	$(BIN)/python -m scripts.versions $(VERSIONS)
 
 release-check: $(VENV)/.release ## Build what would be released, and try it in environments of its own
 	$(BIN)/python -m scripts.release_check

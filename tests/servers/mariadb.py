@@ -17,6 +17,9 @@ from tests.servers import mysql
 from tests.servers._process import Server, Unavailable, find_program, given, own_directory, run
 
 VARIABLE = "AUDITOR_TEST_MARIADB_URL"
+HOME_VARIABLE = "AUDITOR_TEST_MARIADB_HOME"
+"""Names the folder of an unpacked MariaDB (bin, scripts, share) that tests use instead of this machine's."""
+
 NEW_VARIABLE = "AUDITOR_TEST_NEW_MARIADB_URL"
 IMAGE = "mariadb:11"
 OWN_OPTIONS = (
@@ -43,10 +46,13 @@ def start_private(directory: Path, more: Sequence[str] = ()) -> Server:
     found = _programs()
     if found is None:
         raise Unavailable("there is no MariaDB here: run scripts/engines.sh")
-    return _start(directory, *found, [], "local binary", more)
+    base = os.environ.get(HOME_VARIABLE)
+    return _start(directory, *found, [f"--basedir={base}"] if base else [], f"in ${HOME_VARIABLE}" if base else "local binary", more)
 
 
 def _programs() -> tuple[Path, Path] | None:
+    if base := os.environ.get(HOME_VARIABLE):
+        return Path(base, "bin", "mariadbd"), Path(base, "scripts", "mariadb-install-db")
     program, install = find_program("mariadbd"), find_program("mariadb-install-db")
     return (program, install) if program and install else None
 

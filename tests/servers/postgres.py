@@ -6,7 +6,9 @@ https://www.postgresql.org/docs/current/runtime-config-client.html
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection as Connection
 
 VARIABLE = "AUDITOR_TEST_POSTGRES_URL"
+HOME_VARIABLE = "AUDITOR_TEST_POSTGRES_HOME"
+"""Names the folder of an unpacked PostgreSQL (bin, lib, share) that tests use instead of this machine's."""
+
 IMAGE = "postgres:17"
 #: Where Debian, Fedora and Homebrew keep the programs that are not on PATH.
 FOLDERS = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin", "/usr/local/opt/postgresql@*/bin")
@@ -116,16 +121,25 @@ def database(server: Server, name: str) -> Server:
     except psycopg2.Error as error:
         raise Unavailable(f"the account may not create the database {name} ({error})") from error
     url = urlsplit(server.url)._replace(path=f"/{name}").geturl()
-    return replace(server, url=url, stopper=lambda: run(f"DROP DATABASE {name} WITH (FORCE)"))
+
+    def drop() -> None:  # WITH (FORCE) is known from PostgreSQL 13
+        run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+        run(f"DROP DATABASE {name}")
+
+    return replace(server, url=url, stopper=drop)
 
 
 def cluster(directory: Path, setup: Cluster) -> Server:
     """Start a private PostgreSQL with one superuser `audit` (password `audit`) and its empty database `audit`."""
-    binaries = _binaries()
+    given_home = os.environ.get(HOME_VARIABLE) if setup is DEFAULT else None
+    binaries = Path(given_home, "bin") if given_home else _binaries()
     if binaries is None:
         return _container(setup)
     account = unprivileged_account()
     home = own_directory(directory, setup.name, account)
+    if given_home and account is not None:  # which may not enter the folders of the one who runs the tests
+        binaries = shutil.copytree(given_home, home / "programs") / "bin"
     _initialise(binaries, home, setup, account)
     port = free_port()
     here = {"listen_addresses": "127.0.0.1", "port": str(port), "unix_socket_directories": ""}
@@ -137,7 +151,7 @@ def cluster(directory: Path, setup: Cluster) -> Server:
     )
     base = f"postgresql://audit:audit@127.0.0.1:{port}/"
     answer = daemon.wait(lambda: _create_database(base), psycopg2.OperationalError)
-    return Server(url=base + "audit", version=answer, how="local binary", stopper=daemon.stop)
+    return Server(url=base + "audit", version=answer, how=f"in ${HOME_VARIABLE}" if given_home else "local binary", stopper=daemon.stop)
 
 
 def _initialise(binaries: Path, home: Path, setup: Cluster, account: str | None) -> None:

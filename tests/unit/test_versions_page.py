@@ -1,0 +1,45 @@
+"""The page of tried versions is what the last runs found, and says of each version what was tried, or why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts import versions
+from scripts.versions import Cell, Version
+
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.engines.test_one" name="test_a[postgres]"/>
+<testcase classname="tests.engines.test_one" name="test_b[postgres]"><failure message="no"/></testcase>
+<testcase classname="tests.pairs.test_two" name="test_c[postgres-duckdb]"><skipped message="none here"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_page_is_what_was_found() -> None:
+    assert versions.PAGE.read_text(encoding="utf-8") == versions.page(versions.read())
+
+
+def test_failing_tests_are_named(tmp_path: Path) -> None:
+    cell = Cell("postgres", versions.VERSIONS[0].number, "2026-01-31", ["tests/engines"], seconds=200)
+    (tmp_path / "report.xml").write_text(REPORT)
+    versions._count(cell, tmp_path / "report.xml")
+    assert (cell.passed, cell.skipped, cell.failed) == (1, 1, ["tests/engines/test_one.py::test_b[postgres]"])
+    said = versions.page([cell])
+    assert "1 passed, 1 failed, 1 skipped, in 3 min" in said and "- `tests/engines/test_one.py::test_b[postgres]`" in said
+    assert "| MySQL 9.7 | not tried |" in said
+
+
+def test_refused_version_is_no_failing_one(tmp_path: Path) -> None:
+    cell = Cell("postgres", "12", "2026-01-31", ["tests/engines"])
+    refusal = "dialects.errors.ServerTooOld: postgresql://h/x: PostgreSQL 12.22 is too old: 13 is the oldest that has all; upgrade"
+    (tmp_path / "report.xml").write_text(REPORT.replace('message="no"', f'message="{refusal}"'))
+    versions._count(cell, tmp_path / "report.xml")
+    assert versions.summarise(cell) == "refused: PostgreSQL 12.22 is too old: 13 is the oldest that has all"
+
+
+def test_version_that_is_not_to_be_had_says_why() -> None:
+    cell = versions.try_version(Version("mysql", "8.0", "nowhere"), versions.TESTS)
+    assert cell.tests == [] and "certify" in versions.summarise(cell)
+    with pytest.raises(SystemExit, match="no version is named so; known: postgres 12"):
+        versions.main(["--only", "oracle"])
