@@ -25,7 +25,8 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── DriverMissing             exit 2
     │   ├── EngineBroken              exit 2                the package of an engine cannot be loaded
     │   ├── ServerTooOld              exit 2
-    │   └── SessionNotKept            exit 2                a pooler lends sessions by transaction
+    │   ├── SessionNotKept            exit 2                a pooler lends sessions by transaction
+    │   └── SessionSwitched                                 another session answered in the middle of a snapshot
     ├── BadUrl                        exit 2
     ├── ConfigError                   exit 2                auditor.yaml, the environment or the command line
     │   ├── UnknownAudit
@@ -103,8 +104,8 @@ from __future__ import annotations  # noqa: I001 - a line for each name below wo
 from dialects.errors import (
     AccessDenied, AuditorError, BadUrl, ConnectionLost, DriverMissing, EngineBroken, EngineError, FilesUnreachable, LockTimeout,
     NoSuchObject, NotVerified, ResultIncomplete,
-    SerializationConflict, ServerSilent, ServerTooOld, SessionNotKept, SnapshotLost, StatementCancelled, StatementRefused,
-    StatementTimeout, UnloadFailed, Unreachable,
+    SerializationConflict, ServerSilent, ServerTooOld, SessionNotKept, SessionSwitched, SnapshotLost, StatementCancelled,
+    StatementRefused, StatementTimeout, UnloadFailed, Unreachable,
 )  # fmt: skip
 
 __all__ = [
@@ -117,7 +118,8 @@ __all__ = [
     "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
     "PositionLost", "QueueFull", "ReaderReplaced", "ReadingContradicted", "ResultError", "ResultIncomplete",
     "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict",
-    "ServerSilent", "ServerTooOld", "SessionNotKept", "SnapshotLost", "SourceReplaced", "SourceTaken", "StagingFailed", "StagingFull",
+    "ServerSilent", "ServerTooOld", "SessionNotKept", "SessionSwitched", "SnapshotLost", "SourceReplaced", "SourceTaken",
+    "StagingFailed", "StagingFull",
     "StatementCancelled", "StatementRefused", "StatementTimeout", "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew",
     "StoreUnavailable", "TableShared", "TableStopped", "Unauthorised", "UnknownAudit", "UnknownPatch", "UnknownPipeline",
     "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable", "ValueRefused",

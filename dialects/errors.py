@@ -129,6 +129,10 @@ class SessionNotKept(EngineError):
     exit_code = 2
 
 
+class SessionSwitched(EngineError):
+    """Statements that belong to one session were answered by another, or it lost its settings: connect to the server itself."""
+
+
 class BadUrl(AuditorError):
     """A connection URL is malformed."""
 

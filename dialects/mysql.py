@@ -381,14 +381,14 @@ class MySQL(MySQLWriting, MySQLText):
         with session.closed_on_error():
             FLOORS[dialect.mariadb].check(version, str(url))
             session.pin(statement_timeout, lock_timeout)
-            mode, packet, session.process_id, has_md5 = session.read_server(dialect.HAS_MD5)
+            found = session.read_server(dialect.HAS_MD5)
             with session.waiting():
-                refuse_lent_sessions(connection, connection.thread_id(), session.process_id, PROBE, driver)
+                refuse_lent_sessions(connection, connection.thread_id(), session.process_id, PROBE, driver, session.mark)
             session.dialect = dataclasses.replace(
-                dialect.with_sql_mode(mode),
-                HAS_MD5=has_md5,
-                MAX_STATEMENT_BYTES=packet,
-                MAX_JOINED_BYTES=min(packet, GROUP_CONCAT_BYTES),
+                dialect.with_sql_mode(found.mode),
+                HAS_MD5=found.has_md5,
+                MAX_STATEMENT_BYTES=found.packet,
+                MAX_JOINED_BYTES=min(found.packet, GROUP_CONCAT_BYTES),
             )
         session.wait_for_statements(statement_timeout)
         return session

@@ -37,6 +37,14 @@ LONGEST_EOF = 8
 """Bytes of the longest packet that ends a result: a row that begins alike is longer."""
 
 
+def status_of_end(packet: bytes) -> int:
+    """Return the server's status that a packet states which ends a result, or the columns in front of it.
+
+    https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_eof_packet.html
+    """
+    return int.from_bytes(packet[3:5], "little")
+
+
 def value_too_long() -> StatementRefused:
     """Return the error of an answer that is longer than LONGEST_VALUE."""
     return StatementRefused(
@@ -73,6 +81,7 @@ class _Rows:
 
     def __init__(self, connection: Any) -> None:
         connection._sock.settimeout(connection._read_timeout)
+        self._connection = connection
         self._receive: Callable[[int], bytes] = connection._rfile.read1
         self._data = b""
         self.ended = False
@@ -148,3 +157,4 @@ class _Rows:
         self.ended = True
         if packet[0] == ERROR:
             raise_mysql_exception(packet)
+        self._connection.server_status = status_of_end(packet)

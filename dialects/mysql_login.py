@@ -116,14 +116,34 @@ def _tls(url: Url, mode: str) -> ssl.SSLContext:
 
 @cache
 def _connection_class() -> Any:
-    """Return PyMySQL's class with one TLS context for all connections that verify no certificate, and a limit of what it holds."""
+    """Return PyMySQL's class with one TLS context for all connections that verify no certificate, and a limit of what it holds.
+
+    It keeps the server's status from the end of each result, too, of which PyMySQL keeps only that of a statement without one.
+    """
     with _loaded_when_used(CIPHER_MODULES):
-        from pymysql.connections import Connection
+        from pymysql.connections import Connection, MySQLResult
 
     plain: Any = Connection  # whose annotations leave this method out
+    plain_result: Any = MySQLResult
+
+    class Result(plain_result):  # type: ignore[misc]
+        def _check_packet_is_eof(self, packet: Any) -> Any:
+            is_end, connection = super()._check_packet_is_eof(packet), self.connection
+            if is_end:
+                connection.server_status = mysql_lines.status_of_end(packet.get_all_data())
+            return is_end
 
     class SharingConnection(plain):  # type: ignore[misc]
         _held = 0
+
+        def _read_query_result(self, unbuffered: bool = False) -> Any:
+            self._result = None
+            result = Result(self)
+            result.init_unbuffered_query() if unbuffered else result.read()
+            self._result = result
+            if result.server_status is not None:
+                self.server_status = result.server_status
+            return result.affected_rows
 
         def _read_bytes(self, num_bytes: int) -> Any:
             if num_bytes == mysql_lines.FULL:  # a part of a packet that goes on in the next

@@ -6,16 +6,16 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from typing import Any
+from typing import Any, Literal
 
 from dialects import errors, mysql_settings
 from dialects.base import Session
 from dialects.kinds import Kind
 from dialects.mysql_lines import fetch_lines
 from dialects.placing import Placing
-from dialects.pooler import Probe
+from dialects.pooler import Probe, changes_of_session
 from dialects.session import BATCH_ROWS, DriverSession
-from dialects.settings import refuse_others
+from dialects.settings import find_others, refuse_others
 from dialects.text_lines import text_lines
 
 MAX_LOCK_SECONDS = 1
@@ -27,11 +27,14 @@ INSERT_BYTES = 1 << 20
 
 
 PROBE = Probe(
-    mark="SET @auditor_session = '{mark}'",
-    ask="SELECT CONNECTION_ID(), @auditor_session",
+    mark=f"SET {mysql_settings.MARK} = '{{mark}}'",
+    ask=f"SELECT CONNECTION_ID(), {mysql_settings.MARK}",
     remedy="or keep the pooler from multiplexing this user's sessions",
 )
-"""https://dev.mysql.com/doc/refman/9.4/en/user-variables.html"""
+
+IN_TRANSACTION = 1
+"""The bit of a server's status that says that a transaction is open.
+https://dev.mysql.com/doc/dev/mysql-server/latest/mysql__com_8h.html#a1d854e841086925be1883e4d7b4e8cad"""
 
 
 def server_version(connection: Any) -> str:
@@ -53,23 +56,40 @@ class MySQLSession(DriverSession, Placing):
 
     def pin(self, statement_timeout: float, lock_timeout: float) -> None:
         values = mysql_settings.assignments(self._is_mariadb, statement_timeout, lock_timeout)
-        self._unknown = mysql_settings.assign(self, self._is_mariadb, values)
+        self._unknown = mysql_settings.assign(self, self._is_mariadb, values, self.mark)
         self.statements = 0
 
-    def read_server(self, has_md5: bool) -> tuple[str, int, int, bool]:
-        """Hold the settings that were made, and return the mode of sessions that set none, as loaders may, the longest statement, the
-        session's number, and whether MD5() exists, which is asked for unless the server ``has_md5`` for certain.
+    def read_server(self, has_md5: bool) -> mysql_settings.Answer:
+        """Hold the settings that were made, and return what the server says of the session and of itself.
 
-        Raises SessionNotKept for a setting that the server keeps otherwise.
+        Whether MD5() exists is asked for unless the server ``has_md5`` for certain. Raises SessionNotKept for a setting that the server
+        keeps otherwise.
         """
-        wanted = {name: value for name, value in mysql_settings.results(self._is_mariadb).items() if name not in self._unknown}
-        mode, packet, process, has_md5, found = mysql_settings.read(self, list(wanted), has_md5)
-        refuse_others(self.driver.where, wanted, found)
-        return str(mode), int(packet), int(process), has_md5
+        wanted = self._wanted()
+        found = mysql_settings.read(self, list(wanted), has_md5)
+        refuse_others(self.driver.where, wanted, found.values)
+        self.process_id, self.server_place = found.process, found.place
+        return found
+
+    def _wanted(self) -> dict[str, str]:
+        """Return the settings on which results depend, as far as the server knows them."""
+        return {name: value for name, value in mysql_settings.results(self._is_mariadb).items() if name not in self._unknown}
+
+    def find_changes(self, *, in_snapshot: bool) -> list[str]:
+        wanted = self._wanted()
+        process, mark, place, values = mysql_settings.read_back(self, list(wanted))
+        return changes_of_session(self, process, mark, place) + find_others(wanted, values)
+
+    def transaction(self) -> Literal["none", "open", "failed", "unknown"]:
+        return "open" if int(self.connection.server_status) & IN_TRANSACTION else "none"
 
     def end(self) -> None:
         self._shared_at = ""
         super().end()
+
+    def _start(self, start: str) -> None:
+        self.execute(start)
+        self.in_snapshot = True
 
     def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:
         # MySQL cannot export a snapshot. A table lock keeps writers out while each session opens its own, so all are equal. The server
@@ -78,7 +98,8 @@ class MySQLSession(DriverSession, Placing):
         # https://dev.mysql.com/doc/refman/9.4/en/lock-tables.html
         assert isinstance(helper, DriverSession)
         isolation, start = self.dialect.BEGIN_SNAPSHOT
-        for session in sessions:
+        others = [session for session in sessions if isinstance(session, MySQLSession)]
+        for session in others:
             session.execute(isolation)
         self.end()
         self.execute(isolation)
@@ -87,7 +108,7 @@ class MySQLSession(DriverSession, Placing):
             with helper.wait_at_most(2 * MAX_LOCK_SECONDS):
                 helper.execute(f"LOCK TABLES {table} READ")
             with helper.wait_at_most(MAX_LOCK_SECONDS), ThreadPoolExecutor(len(sessions) + 1, thread_name_prefix="snapshot") as pool:
-                list(pool.map(lambda session: session.execute(start), [self, *sessions]))
+                list(pool.map(lambda session: session._start(start), [self, *others]))
                 place = _log_end_if_allowed(helper)
                 helper.execute("UNLOCK TABLES")
         except errors.AccessDenied:
@@ -164,7 +185,7 @@ class MySQLSession(DriverSession, Placing):
             with helper.wait_at_most(2 * MAX_LOCK_SECONDS):
                 helper.execute(f"LOCK TABLES {table} READ")
             with helper.wait_at_most(MAX_LOCK_SECONDS):
-                self.execute(start)
+                self._start(start)
                 place = log_end()
                 helper.execute("UNLOCK TABLES")
         except (errors.LockTimeout, errors.StatementTimeout) as error:

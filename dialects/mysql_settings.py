@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from dialects import errors
@@ -57,6 +58,12 @@ MARIADB_RESULTS: Mapping[str, str] = {
     "wsrep_dirty_reads": "0",  # else a node that has lost its cluster answers with what it last had
 }
 
+MARK = "@auditor_session"
+"""What holds a session's mark. https://dev.mysql.com/doc/refman/9.4/en/user-variables.html"""
+
+PLACE = "CONCAT(@@hostname, ':', @@port)"
+"""SQL of where the server says that it is."""
+
 COLLATIONS = {False: "utf8mb4_0900_ai_ci", True: "utf8mb4_general_ci"}
 """The collation of literals, by whether the server is MariaDB; NAMES alone would take it from default_collation_for_utf8mb4 or
 character_set_collations."""
@@ -97,17 +104,17 @@ def statements(mariadb: bool, values: Mapping[str, str]) -> list[str]:
     ]
 
 
-def assign(session: Session, mariadb: bool, values: Mapping[str, str]) -> list[str]:
+def assign(session: Session, mariadb: bool, values: Mapping[str, str], mark: str) -> list[str]:
     """Make a session's assignments, without those of variables that the server does not know, and return the names of these.
 
-    A variable that the server lets nobody set keeps its value, without an error.
+    The session is given its ``mark``, too. A variable that the server lets nobody set keeps its value, without an error.
     """
     names, _ = statements(mariadb, values)
     session.execute(names)
-    left, unknown = dict(values), list[str]()
+    left, unknown, marking = dict(values), list[str](), f"{MARK} = '{mark}'"
     while True:
         try:
-            session.execute(statements(mariadb, left)[1])
+            session.execute(f"{statements(mariadb, left)[1]}, {marking}")
             return unknown
         except errors.StatementRefused as error:
             missing = [name for name in left if f"'{name}'" in str(error) and "1193" in str(error)]
@@ -117,23 +124,52 @@ def assign(session: Session, mariadb: bool, values: Mapping[str, str]) -> list[s
             left.pop(missing[0])
         except errors.AccessDenied:
             break
+    session.execute(f"SET {marking}")
     for name, value in left.items():
         with suppress(errors.StatementRefused, errors.AccessDenied):  # what results depend on is read back
             session.execute(f"SET SESSION {name} = {value}")
     return unknown
 
 
-def read(session: Session, names: Sequence[str], has_md5: bool) -> tuple[Any, Any, Any, bool, dict[str, Any]]:
-    """Return the mode of sessions that set none, as loaders may, the longest statement, the session's number, whether MD5() exists, and
-    the session's own values of these variables.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server says of a session that has made its settings, and of itself."""
+
+    mode: str
+    """The mode of sessions that set none, as loaders may."""
+    packet: int
+    """Bytes of the longest statement."""
+    process: int
+    place: str
+    """Where the server says that it is."""
+    has_md5: bool
+    values: Mapping[str, Any]
+    """The session's own values of variables."""
+
+
+def read(session: Session, names: Sequence[str], has_md5: bool) -> Answer:
+    """Return what the server says, with the session's own values of these variables.
 
     The server is asked whether MD5() exists unless it ``has_md5`` for certain.
     """
-    own = ["@@GLOBAL.sql_mode", "@@max_allowed_packet", "CONNECTION_ID()", *(f"@@SESSION.{name}" for name in names)]
+    about = ["@@GLOBAL.sql_mode", "@@max_allowed_packet", "CONNECTION_ID()", PLACE]
+    own = [*about, *(f"@@SESSION.{name}" for name in names)]
     found: Sequence[Any] = ()
     if not has_md5:
         with suppress(errors.StatementRefused):  # by a server without the function
             *found, _ = session.query(f"SELECT {', '.join(own)}, MD5('')")[0]
             has_md5 = True
-    mode, packet, process, *values = found or session.query(f"SELECT {', '.join(own)}")[0]
-    return mode, packet, process, has_md5, dict(zip(names, values, strict=True))
+    mode, packet, process, place, *values = found or session.query(f"SELECT {', '.join(own)}")[0]
+    told = (str(mode), int(packet), int(process), _text(place))
+    return Answer(*told, has_md5, dict(zip(names, values, strict=True)))
+
+
+def read_back(session: Session, names: Sequence[str]) -> tuple[int, str, str, dict[str, Any]]:
+    """Return which session answers: its number, its mark, where its server says that it is, and its own values of these variables."""
+    own = ["CONNECTION_ID()", MARK, PLACE, *(f"@@SESSION.{name}" for name in names)]
+    process, mark, place, *values = session.query(f"SELECT {', '.join(own)}")[0]
+    return int(process), _text(mark), _text(place), dict(zip(names, values, strict=True))
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value or "")

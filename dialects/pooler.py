@@ -1,20 +1,23 @@
-"""Find out whether a pooler lends a connection another server session for each transaction.
+"""Find out whether what is between lends a connection another server session: for each transaction, or in the middle of a snapshot.
 
 What a session must keep, its settings, temporary tables and streamed results, is lost then, without an error. PgBouncer does so in its
 modes ``transaction`` and ``statement``, and ProxySQL, RDS Proxy and others while they do not know that a session has settings of its own.
 https://www.pgbouncer.org/features.html, https://proxysql.com/documentation/multiplexing/,
 https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/rds-proxy-pinning.html
+
+Who does so from the start is found out when the connection is made (``refuse_lent_sessions``). Who does so later, as ProxySQL did within
+transactions (https://github.com/sysown/proxysql/issues/1947), and as any of them may after a failover, is found out where a snapshot
+begins and ends: what reads it is asked which session it is, by a mark that only this one has, and by its settings (``DriverSession.hold``).
 """
 
 from __future__ import annotations
 
-import secrets
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 from dialects.errors import SessionNotKept
-from dialects.session import Driver
+from dialects.session import Driver, DriverSession
 from dialects.wire import Wire
 
 ROUNDS = 5
@@ -33,8 +36,8 @@ class Probe:
     """What a person is to do, as a clause."""
 
 
-def refuse_lent_sessions(connection: Any, told: int, asked: int, probe: Probe, driver: Driver) -> None:
-    """Raise SessionNotKept if server sessions are not this connection's own.
+def refuse_lent_sessions(connection: Any, told: int, asked: int, probe: Probe, driver: Driver, mark: str) -> None:
+    """Raise SessionNotKept if server sessions are not this connection's own, which is given the ``mark``.
 
     A server tells each client, when it connects, the process that serves it (``told``), which is the one that answers when it is ``asked``.
     A pooler tells something else, since it has no process yet; only then another connection is opened. One process that serves both of
@@ -43,7 +46,6 @@ def refuse_lent_sessions(connection: Any, told: int, asked: int, probe: Probe, d
     """
     if told == asked:
         return
-    mark = secrets.token_hex(8)
     _execute(connection, probe.mark.format(mark=mark))
     own, others = {_ask(connection, probe)}, set[tuple[int, str]]()
     with closing(driver.connect()) as other, closing(Wire(driver.file_descriptor(other))) as wire:
@@ -62,6 +64,18 @@ def refuse_lent_sessions(connection: Any, told: int, asked: int, probe: Probe, d
             f"{driver.where}: a pooler lends this connection another server session for each transaction, so that neither settings nor"
             f" temporary tables nor streamed results last; connect to the server itself, {probe.remedy}"
         )
+
+
+def changes_of_session(session: DriverSession, process: int, mark: str, place: str) -> list[str]:
+    """Return what of a session's identity, as it was read back, is not as it was when the session began, as clauses."""
+    changes = []
+    if process != session.process_id:
+        changes.append(f"its number is {process}, not {session.process_id}")
+    if place != session.server_place:
+        changes.append(f"its server is {place}, not {session.server_place}")
+    if mark != session.mark:
+        changes.append("its mark is another's" if mark else "its mark is gone")
+    return changes
 
 
 def _execute(connection: Any, sql: str) -> None:

@@ -49,11 +49,10 @@ APPLICATION_NAME = "auditor"
 FLOOR = Floor("PostgreSQL", "13", "all that is tested; older ones are no longer maintained")
 
 PROBE = Probe(
-    mark="SET auditor.session TO '{mark}'",
-    ask="SELECT pg_backend_pid(), current_setting('auditor.session', true)",
+    mark=f"SET {postgres_settings.MARK} TO '{{mark}}'",
+    ask=f"SELECT pg_backend_pid(), current_setting('{postgres_settings.MARK}', true)",
     remedy="or to a pool with pool_mode = session",
 )
-"""A setting with a point in its name may have any value. https://www.postgresql.org/docs/current/runtime-config-custom.html"""
 
 
 class Postgres(PostgresHashes):
@@ -382,7 +381,7 @@ class Postgres(PostgresHashes):
             FLOOR.check(connection.info.parameter_status("server_version") or "", str(url))
             session.read_process_id()
             with session.waiting():
-                refuse_lent_sessions(connection, connection.info.backend_pid, session.process_id, PROBE, driver)
+                refuse_lent_sessions(connection, connection.info.backend_pid, session.process_id, PROBE, driver, session.mark)
             session.pin(statement_timeout, lock_timeout)
         session.wait_for_statements(statement_timeout)
         return session

@@ -6,14 +6,21 @@ https://www.postgresql.org/docs/current/functions-admin.html
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from dialects import errors, postgres_settings
 from dialects.base import ColumnBatch, Session
 from dialects.kinds import Kind
+from dialects.pooler import changes_of_session
 from dialects.postgres_copy import LineStream, copy_text
 from dialects.session import DriverSession, fetch_through_cursor
-from dialects.settings import refuse_others
+from dialects.settings import find_others, refuse_others
+
+TRANSACTIONS: Mapping[int, Literal["none", "open", "failed", "unknown"]] = {0: "none", 2: "open", 3: "failed"}
+"""What libpq's states of a transaction mean. https://www.postgresql.org/docs/current/libpq-status.html#LIBPQ-PQTRANSACTIONSTATUS"""
+
+ISOLATION = "repeatable read"
+"""The isolation of a snapshot."""
 
 CLOCKS_DIFFER_BY = 0.9
 """Share of the time limit after which a statement that nobody here cancelled counts as having exceeded it."""
@@ -26,13 +33,26 @@ class PostgresSession(DriverSession):
     """Whether the rows of a summary are received at once, instead of through a cursor."""
 
     def read_process_id(self) -> None:
-        """Ask the server for the session's process, which ``cancel`` needs."""
-        self.process_id = int(self.query("SELECT pg_backend_pid()")[0][0])
+        """Ask the server for the session's process, which ``cancel`` needs, and where it is."""
+        process, place = self.query(f"SELECT pg_backend_pid(), {postgres_settings.PLACE}")[0]
+        self.process_id, self.server_place = int(process), str(place)
+
+    def transaction(self) -> Literal["none", "open", "failed", "unknown"]:
+        return TRANSACTIONS.get(self.connection.info.transaction_status, "unknown")
+
+    def find_changes(self, *, in_snapshot: bool) -> list[str]:
+        process, mark, place, isolation, *values = self.query(postgres_settings.READ_BACK)[0]
+        found = {name: value for name, value in zip(postgres_settings.HELD, values, strict=True) if value is not None}
+        changes = changes_of_session(self, int(process), str(mark or ""), str(place)) + find_others(postgres_settings.HELD, found)
+        if in_snapshot and isolation != ISOLATION:
+            changes.append(f"its isolation is {isolation}, not {ISOLATION}")
+        return changes
 
     def pin(self, statement_timeout: float, lock_timeout: float) -> None:
         """Fix the settings on which results depend, and hold them, in one round trip. Raises SessionNotKept for one that stays another."""
         statements = self.dialect.pin_statements(statement_timeout, lock_timeout)
-        values = self.query("; ".join([*statements, postgres_settings.ADJUST, postgres_settings.READ]))[0]
+        marking = f"SET {postgres_settings.MARK} TO '{self.mark}'"
+        values = self.query("; ".join([*statements, marking, postgres_settings.ADJUST, postgres_settings.READ]))[0]
         found = dict(zip(postgres_settings.HELD, values, strict=True))
         refuse_others(self.driver.where, postgres_settings.HELD, {name: value for name, value in found.items() if value is not None})
         self.statements = 0
@@ -70,8 +90,9 @@ class PostgresSession(DriverSession):
         return str(self.query("SELECT pg_export_snapshot()")[0][0])
 
     def join_snapshot(self, name: str) -> None:
-        self.begin()
-        self.execute(f"SET TRANSACTION SNAPSHOT {self.dialect.string_literal(name)}")
+        Session.begin(self)
+        self.execute(f"SET TRANSACTION SNAPSHOT {self.dialect.string_literal(name)}")  # before any query
+        self.begin_holding()
 
     def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
         with self.connection.cursor() as cursor:

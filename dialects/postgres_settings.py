@@ -61,7 +61,25 @@ https://www.postgresql.org/docs/current/runtime-config-client.html#GUC-SEARCH-PA
 HELD: Mapping[str, str] = {**RESULTS, **NOT_SETTABLE}
 """What is read back and held."""
 
-READ = "SELECT " + ", ".join(f"pg_catalog.current_setting('{name}', true)" for name in HELD)
+_VALUES = ", ".join(f"pg_catalog.current_setting('{name}', true)" for name in HELD)
+READ = f"SELECT {_VALUES}"
+
+MARK = "auditor.session"
+"""What holds a session's mark: a setting with a point in its name may have any value.
+https://www.postgresql.org/docs/current/runtime-config-custom.html"""
+
+PLACE = (
+    "pg_catalog.concat(pg_catalog.inet_server_addr(), ':', pg_catalog.inet_server_port(),"
+    " ' up since ', pg_catalog.date_trunc('second', pg_catalog.pg_postmaster_start_time() AT TIME ZONE 'UTC'))"
+)
+"""SQL of where the server says that it is, and since when it runs.
+https://www.postgresql.org/docs/current/functions-info.html"""
+
+READ_BACK = (
+    f"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('{MARK}', true), {PLACE},"
+    f" pg_catalog.current_setting('transaction_isolation'), {_VALUES}"
+)
+"""Which session answers: its process, its mark, where its server says that it is, its isolation now, and what is held."""
 
 
 def statements(statement_timeout: float, lock_timeout: float) -> list[str]:

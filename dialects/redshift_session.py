@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dialects import errors, redshift_copy, redshift_unload
 from dialects.base import ColumnBatch, Session
@@ -25,6 +25,9 @@ https://docs.aws.amazon.com/redshift/latest/dg/c_serial_isolation.html#c_serial_
 
 NOT_VERIFIED = ("CERTIFICATE_VERIFY_FAILED", "Server refuses SSL")
 """How the driver says that the server is not the one that the URL asks for, or does not encrypt."""
+
+FAILED_TRANSACTION = "SQLSTATE 25P02"
+"""How a statement is refused in a transaction in which another failed."""
 
 DATE_STYLE = "ISO, YMD"
 """The style of dates that sessions are pinned to."""
@@ -53,9 +56,19 @@ class RedshiftSession(PostgresSession):
             )
         return errors.StatementCancelled(f"{error}: by somebody else, not by this process")
 
-    def begin(self) -> None:
-        super().begin()
-        self.read_process_id()  # the one that is cancelled must be this session's own
+    def transaction(self) -> Literal["none", "open", "failed", "unknown"]:
+        return "open" if self.connection.in_transaction else "none"  # the driver does not tell one that has failed
+
+    def find_changes(self, *, in_snapshot: bool) -> list[str]:
+        # Nothing of Redshift's says which cluster answers, and no setting can be made up to hold a mark.
+        try:
+            process, style = self.query("SELECT pg_backend_pid(), CURRENT_SETTING('datestyle')")[0]
+        except errors.StatementRefused as error:
+            if FAILED_TRANSACTION in str(error):
+                return []
+            raise
+        changes = [] if int(process) == self.process_id else [f"its process is {process}, not {self.process_id}"]
+        return changes if style == DATE_STYLE else [*changes, f"datestyle is {style}, not {DATE_STYLE}"]
 
     def read_process_id(self) -> None:
         # https://docs.aws.amazon.com/redshift/latest/dg/r_CURRENT_SETTING.html; the default is ISO, MDY

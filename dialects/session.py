@@ -8,17 +8,26 @@ from __future__ import annotations
 import itertools
 import logging
 import re
+import secrets
 import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from dialects import alarms, wire
 from dialects.base import ColumnBatch, Dialect, Session
-from dialects.errors import AuditorError, ServerSilent, StatementCancelled, StatementRefused, StatementTimeout, Unreachable
+from dialects.errors import (
+    AuditorError,
+    ServerSilent,
+    SessionSwitched,
+    StatementCancelled,
+    StatementRefused,
+    StatementTimeout,
+    Unreachable,
+)
 from dialects.wire import Wire
 
 T = TypeVar("T")
@@ -32,6 +41,9 @@ SILENCE_GRACE = 30.0
 
 CANCEL_GRACE = 5.0
 """Seconds that a server has to end a cancelled statement, before its connection is cut."""
+
+MOST_CHANGES = 4
+"""Most of what is not as it was that a message names."""
 
 _TIMED_OUT = re.compile("timed out|timeout expired|connection time out")
 """How the drivers say that no answer came while a connection was made."""
@@ -83,12 +95,24 @@ class DriverSession(Session):
 
     While it is pinned the server has to answer within the driver's ``patience``; from ``wait_for_statements`` on it may take as long
     as a statement may run.
+
+    What is between may pass single statements on to other sessions of the server, or of another server, without an error. So within a
+    snapshot each statement has to be answered from inside a transaction, which costs nothing, and where the snapshot begins and ends
+    ``hold`` asks what answers whether it is still this session, with the settings that were made when it was opened.
     """
+
+    mark = ""
+    """A text that the session is given when it begins, and no other has."""
+    server_place = ""
+    """Where the server says that it is, beyond what is between; empty where it does not."""
+    in_snapshot = False
+    """Whether a snapshot is open that this session began."""
 
     def __init__(self, dialect: Dialect, server: str, connection: Any, driver: Driver) -> None:
         super().__init__(dialect, server)
         self.connection = connection
         self.driver = driver
+        self.mark = secrets.token_hex(8)
         self._wire = Wire(driver.file_descriptor(connection))
         self._statement_timeout: float | None = None
         self._canceller: threading.Thread | None = None
@@ -162,6 +186,61 @@ class DriverSession(Session):
             f" {self._statement_timeout:g} s; check that it is not stuck, and what is between it and this host"
         )
 
+    def begin(self) -> None:
+        """Open a consistent read-only snapshot. Raises SessionSwitched if it is another session's; this one is closed then."""
+        super().begin()
+        self.begin_holding()
+
+    def begin_holding(self) -> None:
+        """Hold the snapshot that was opened from here on. Raises SessionSwitched as ``begin`` does."""
+        self.in_snapshot = True
+        self.hold(in_snapshot=True)
+
+    def end(self) -> None:
+        """Close the snapshot. Raises SessionSwitched if what was read in it may be of several sessions; the session is closed then."""
+        was_open, self.in_snapshot = self.in_snapshot, False
+        has_failed = was_open and self.transaction() == "failed"  # it answers nothing until it has ended
+        if was_open and not has_failed:
+            try:
+                self.hold(in_snapshot=True)
+            except SessionSwitched:
+                raise
+            except AuditorError:
+                with suppress(AuditorError):  # the first error matters more
+                    super().end()
+                raise
+        super().end()
+        if has_failed:
+            self.hold(in_snapshot=False)
+
+    def transaction(self) -> Literal["none", "open", "failed", "unknown"]:
+        """Return in what state of a transaction the server was when it answered the last statement, as the driver knows it."""
+        return "unknown"
+
+    def hold(self, *, in_snapshot: bool) -> None:
+        """Raise SessionSwitched, and close the session, unless what answers is still this session, with the settings that it was given."""
+        if changes := self.find_changes(in_snapshot=in_snapshot):
+            raise self.switched(f"what answers now is another session, or one without its settings: {'; '.join(changes[:MOST_CHANGES])}")
+
+    def find_changes(self, *, in_snapshot: bool) -> list[str]:
+        """Ask the server, in one statement, which session answers, and return what is not as it was when it began, as clauses."""
+        return []
+
+    def switched(self, what: str) -> SessionSwitched:
+        """Close the session, and return the error that says so; ``what`` is a clause."""
+        self.in_snapshot = False
+        self.close()
+        return SessionSwitched(
+            f"{self.driver.where}: {what}. Something between this host and the server passes statements of one session on to several, or"
+            " resets it, so that nothing of what was read counts; connect to the server itself, or let what is between keep this user's"
+            " sessions as they are"
+        )
+
+    def _hold_answered(self) -> None:
+        """Raise SessionSwitched if a statement of the open snapshot was answered from outside its transaction."""
+        if self.in_snapshot and self.transaction() == "none":
+            raise self.switched("a statement of a snapshot was answered from outside the snapshot's transaction")
+
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         return self._fetch(sql)[1]
 
@@ -180,6 +259,7 @@ class DriverSession(Session):
             finally:
                 with suppress(Exception):  # an error of the statement itself must not be replaced by one of closing
                     cursor.close()
+        self._hold_answered()
         self._count(rows)
         return names, rows
 
@@ -191,6 +271,7 @@ class DriverSession(Session):
             finally:
                 with suppress(Exception):
                     cursor.close()
+        self._hold_answered()
         self.statements += 1
 
     def write(self, sql: str) -> int:
@@ -217,6 +298,7 @@ class DriverSession(Session):
             while True:
                 with self.waiting():  # not while the caller works on a batch
                     batch = next(batches, None)
+                self._hold_answered()
                 if batch is None:
                     break
                 yield batch

@@ -13,12 +13,16 @@ from dialects.errors import SessionNotKept
 
 def refuse_others(where: str, wanted: Mapping[str, str], found: Mapping[str, Any]) -> None:
     """Raise SessionNotKept if a setting that was read back is another than it must be; ``where`` is the URL, values are SQL text."""
-    others = [f"{name} is {value}, not {wanted[name]}" for name, value in found.items() if not _is_same(wanted[name], value)]
-    if others:
+    if others := find_others(wanted, found):
         raise SessionNotKept(
             f"{where}: the server keeps settings on which results depend: {'; '.join(others)}; set them so for this user, or on the"
             " server, or connect to the server itself if something between them answers for it"
         )
+
+
+def find_others(wanted: Mapping[str, str], found: Mapping[str, Any]) -> list[str]:
+    """Return a clause for each setting that was read back and is another than it must be; values are SQL text."""
+    return [f"{name} is {value}, not {wanted[name]}" for name, value in found.items() if not _is_same(wanted[name], value)]
 
 
 def _is_same(wanted: str, found: Any) -> bool:

@@ -15,7 +15,7 @@ from auditor import telemetry
 from auditor.config import ConnectionSettings
 from auditor.connections import ahead, retry
 from auditor.connections.throttle import Throttle, get_throttle
-from auditor.errors import AuditorError, ConfigError, ConnectionLost, LockTimeout, StatementCancelled, Unreachable
+from auditor.errors import AuditorError, ConfigError, ConnectionLost, LockTimeout, SessionSwitched, StatementCancelled, Unreachable
 from auditor.model import Side
 from dialects import Session
 
@@ -69,6 +69,8 @@ class Connection:
         self.snapshots_lost = 0
         self.snapshots_given_up = 0
         """How many snapshots were closed because nothing was read in them during a pause."""
+        self.snapshots_not_held = 0
+        """How many snapshots were lost at their end, when everything in them was read: their session could not be asked what it was."""
         self.may_lock = True
         """Whether this run has not yet locked the table to share a snapshot; it does so once."""
         self._report = report
@@ -79,6 +81,8 @@ class Connection:
         self._in_snapshot = False
         self._is_given_up = False
         """Whether the snapshot was closed, so that the next statement opens another."""
+        self._switched: SessionSwitched | None = None
+        """Why nothing that was read counts: it was found out when an idle snapshot was given up."""
         self._use = threading.RLock()
         """Held while the session is in use."""
         self._calm = threading.Lock()  # held by the one thread that waits until the database is calm
@@ -177,16 +181,20 @@ class Connection:
             self.open_first()
 
     def end_snapshot(self) -> None:
-        """Close the snapshot, if one is open. What was read in it stands, even if the server cannot be told."""
-        with self._use:
-            if self._in_snapshot and not self._is_given_up:
-                self._end_or_drop()
-            self._in_snapshot = self._is_given_up = False
+        """Close the snapshot, if one is open. What was read in it stands, even if the server cannot be told.
+
+        Raises SessionSwitched if it may be of several sessions.
+        """
+        with self._use, prefix_errors(self.side, self.name):
+            if not self._end_if_open():
+                self.snapshots_not_held += 1
+            self._refuse_switched()
 
     def renew_snapshot(self) -> None:
         """Replace the open snapshot: after a failed statement some engines refuse to go on in the transaction."""
         if self._in_snapshot:
-            self.end_snapshot()
+            with self._use:
+                self._end_if_open()
             self.snapshots_lost += 1
             self.begin_snapshot()
 
@@ -201,7 +209,8 @@ class Connection:
             if not self._in_snapshot or self._is_given_up or time.monotonic() - self._last_use < seconds:
                 return
             self.snapshots_given_up += 1
-            self._end_or_drop()
+            with suppress(SessionSwitched):  # the next use raises it
+                self._end_or_drop()
             if self.can_reopen:
                 self._is_given_up = True
             else:
@@ -240,6 +249,7 @@ class Connection:
         """Run ``work`` on the session, behind the throttle; ``fresh`` wraps it in a snapshot of its own unless one is open."""
         with self.throttled(), self._use, self.spending():
             try:
+                self._refuse_switched()
                 if self._is_given_up:
                     self.session.begin()
                     self._is_given_up = False
@@ -247,10 +257,13 @@ class Connection:
                     return work(self.session)
                 self.session.begin()
                 try:
-                    return work(self.session)
-                finally:
+                    result = work(self.session)
+                except BaseException:
                     with suppress(AuditorError):  # the work's own error matters more; a lost connection has no snapshot left
                         self.session.end()
+                    raise
+                self.session.end()  # what is not held to its end is read again
+                return result
             finally:
                 self._last_use = time.monotonic()
 
@@ -331,11 +344,26 @@ class Connection:
             sibling._in_snapshot, sibling.can_reopen = True, False
         return shared
 
-    def _end_or_drop(self) -> None:
+    def _end_if_open(self) -> bool:
+        """Close the snapshot, if one is open; False if the connection was lost meanwhile. Raises SessionSwitched."""
+        is_open, self._in_snapshot, self._is_given_up = self._in_snapshot and not self._is_given_up, False, False
+        return not is_open or self._end_or_drop()
+
+    def _end_or_drop(self) -> bool:
         try:
             self.session.end()
+        except SessionSwitched as error:
+            self._switched = error
+            self._drop()
+            raise
         except AuditorError:
             self._drop()  # the next statement opens another session
+            return False
+        return True
+
+    def _refuse_switched(self) -> None:
+        if self._switched:
+            raise self._switched
 
     def _drop(self) -> None:
         if self._session:

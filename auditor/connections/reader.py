@@ -185,8 +185,16 @@ class Reader:
         self._siblings += opened
         return opened
 
+    def end_siblings(self, siblings: Sequence[Connection]) -> None:
+        """Close the snapshots of further connections that have read what there was. Raises SessionSwitched as ``end_snapshots`` does."""
+        for sibling in siblings:
+            sibling.end_snapshot()
+
     def close_siblings(self, side: Side, siblings: list[Connection]) -> int:
-        """Close further connections of a side and add what they cost to it; return the bytes that they received."""
+        """Close further connections of a side and add what they cost to it; return the bytes that they received.
+
+        ``end_siblings`` has held what they read.
+        """
         main, total = self.sides[side], 0
         for sibling in siblings:
             received = sibling.received()
@@ -195,6 +203,7 @@ class Reader:
             main.process_ids |= sibling.process_ids
             main.snapshots_lost += sibling.snapshots_lost
             main.snapshots_given_up += sibling.snapshots_given_up
+            main.snapshots_not_held += sibling.snapshots_not_held
             self._siblings.remove(sibling)
             cost = self._closed_siblings[side]
             self._closed_siblings[side] = replace(cost, statements=cost.statements + sibling.statements, bytes=cost.bytes + received)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from auditor.errors import AuditorError, ColumnsChanged, PlanError
+from auditor.errors import AuditorError, ColumnsChanged, PlanError, SessionSwitched
 from auditor.history.left_out import LeftOut
 from auditor.history.masking import Digest, not_stored
 from auditor.model import Chunk, Plan, Progress, Report, Side
@@ -117,6 +117,7 @@ class NoCheckpoint:
 def allows_resume(error: AuditorError) -> bool:
     """Return whether a run that ended with this error may get further when it is resumed.
 
-    It cannot where other settings are needed (exit code 2), nor after a table's columns changed: either needs a new run.
+    It cannot where other settings are needed (exit code 2), nor after a table's columns changed, nor where what was saved may have been
+    read from several sessions: each needs a new run.
     """
-    return error.exit_code != PlanError.exit_code and not isinstance(error, ColumnsChanged)
+    return error.exit_code != PlanError.exit_code and not isinstance(error, ColumnsChanged | SessionSwitched)

@@ -34,11 +34,16 @@ class DumpSnapshot:
 
 @contextmanager
 def open_snapshot(main: Connection, table: str) -> Iterator[DumpSnapshot]:
-    """Yield a snapshot of a table until the end of the block, read by several connections where the engine and its user can share it."""
+    """Yield a snapshot of a table until the end of the block, read by several connections where the engine and its user can share it.
+
+    Raises SessionSwitched at the end of the block if what was read may be of several sessions.
+    """
     wanted = main.settings.connections - 1
     siblings = main.open_siblings(wanted) if wanted else []
     try:
         yield (_share(main, siblings, table) if siblings else None) or _open_alone(main, table)
+        for reader in (main, *siblings):
+            reader.end_snapshot()
     finally:
         for sibling in siblings:
             sibling.close()

@@ -18,7 +18,7 @@ from auditor.compare import deviations, partition_map, patterns, verdict
 from auditor.compare.readable import MOST_CHARACTERS, as_shown
 from auditor.config import Audit, ConnectionSettings
 from auditor.connections.reader import OnProgress, Reader, ignore_progress
-from auditor.errors import AuditorError, LiveSummariesUnusable, LiveSummariesWrong, NotResumable
+from auditor.errors import AuditorError, LiveSummariesUnusable, LiveSummariesWrong, NotResumable, SessionSwitched
 from auditor.history import masking
 from auditor.history.handover import Checkpoint, EarlierRuns, NoCheckpoint, Outcome, Schemas, allows_resume
 from auditor.history.left_out import LeftOut
@@ -138,12 +138,16 @@ class AuditRun:
             opened = self.reader.open() if self.has_own_reader else nullcontext()
             with self.checkpoint.keep_alive(self.reader.stop, self.reader.statements), opened:
                 self._try_methods()
+                self.reader.end_snapshots()  # holds what was read in one that is open still
                 self.reader.read_server_times()
             if self.findings:
                 found, exit_code, reasons = self.findings.verdict, self.findings.verdict.exit_code, reasons_of(self.findings, self.plan)
         except AuditorError as error:
             state, reasons, exit_code = State.FAILED, (masking.error_text(error, self.plan),), error.exit_code
             may_resume = allows_resume(error)
+            if isinstance(error, SessionSwitched):
+                self.findings = None
+                self.checks.counted.clear()
             log.info("the run failed", extra={"action": "run_failed", "audit": self.name, "error": type(error).__name__})
         except KeyboardInterrupt:
             self.reader.stop_requested = True

@@ -47,6 +47,12 @@ def notes_of(
                 f"{side}: {given_up} given up in a pause of more than {PATIENCE / 60:g} minutes, so what was read later shows the table as"
                 " it was later"
             )
+        if connection.snapshots_not_held:
+            ended = _times(connection.snapshots_not_held, "a connection was", "connections were")
+            notes.append(
+                f"{side}: {ended} lost after the last row was read, so the session could not be asked at the end whether it was the one"
+                " that the run began with"
+            )
     for place, why in sorted(reader.alone.items()):
         notes.append(f"{reader.name(place)}: one connection read all chunks, for no other could join its snapshot: {why}")
     for place in sorted(reader.unshared):

@@ -17,7 +17,7 @@ from auditor import telemetry
 from auditor.compare.comparator import Aligned, align
 from auditor.connections.connection import Connection, prefix_errors
 from auditor.connections.reader import Reader
-from auditor.errors import AuditorError, EngineError, LockTimeout, StatementCancelled, StatementTimeout
+from auditor.errors import AuditorError, EngineError, LockTimeout, SessionSwitched, StatementCancelled, StatementTimeout
 from auditor.model import Chunk, Plan, Side, is_shard
 from auditor.run.bare_count import hold_count
 from auditor.run.chunk_queue import ChunkQueue
@@ -85,6 +85,8 @@ def kept_siblings(reader: Reader) -> Iterator[dict[Side, list[Connection]]]:
     kept: dict[Side, list[Connection]] = {}
     try:
         yield kept
+        for siblings in kept.values():
+            reader.end_siblings(siblings)
     finally:
         for side in reader.sides:
             reader.scan_bytes[side] += reader.close_siblings(side, kept.pop(side, []))
@@ -116,6 +118,8 @@ class _SideScan:
                 with BackgroundSaver(self.stage.save) as saver:
                     self._read_in_parallel([self.main, *siblings], saver)
                     self._read_chunks(self.main, saver)  # what a sibling gave back after the others had ended
+                if kept is None:
+                    self.reader.end_siblings(siblings)
             finally:
                 if kept is None:
                     more = self.reader.close_siblings(self.side, siblings)
@@ -141,6 +145,9 @@ class _SideScan:
                 if self.plan.aligned:
                     return self._alone(siblings, ALIGNED)
                 self.reader.unshared.add(self.side)
+        except SessionSwitched:
+            self.reader.close_siblings(self.side, siblings)
+            raise
         except LockTimeout as error:  # then the main connection reads alone, in the snapshot that it has
             return self._alone(siblings, str(error))
         except EngineError as error:  # then it reads alone too, in a snapshot that is certainly open

@@ -202,11 +202,11 @@ class Refusing:
 def test_a_variable_that_a_server_lacks_or_keeps_does_not_hinder_the_others() -> None:
     values = mysql_settings.assignments(True, 60.0, 10.0)
     lacking: Any = Refusing(unknown="wsrep_dirty_reads")
-    assert mysql_settings.assign(lacking, True, values) == ["wsrep_dirty_reads"]
+    assert mysql_settings.assign(lacking, True, values, "mark") == ["wsrep_dirty_reads"]
     assert len(lacking.sent) == 3 and "sql_select_limit = 18446744073709551615" in lacking.sent[-1]
     keeping: Any = Refusing(kept="old_mode")
-    assert mysql_settings.assign(keeping, True, values) == []
-    assert len(keeping.sent) == 2 + len(values), "each by itself"
+    assert mysql_settings.assign(keeping, True, values, "mark") == []
+    assert len(keeping.sent) == 3 + len(values), "each by itself"
 
 
 def test_what_results_depend_on_is_held() -> None:

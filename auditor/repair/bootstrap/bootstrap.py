@@ -238,6 +238,7 @@ def _copy_pending(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, reader
     siblings = _share_snapshot(job, plan, reader)
     try:
         copying.run(pending, siblings, loaded_before=loaded_before)
+        reader.end_siblings(siblings)
     finally:
         reader.close_siblings("source", siblings)
     if plan.road == "files":

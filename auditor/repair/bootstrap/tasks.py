@@ -123,9 +123,11 @@ def _to_file(session: Session, task: ReadTask) -> Copied:
         session.begin()
     try:
         files.write(part, lines)
-    finally:
+    except BaseException:
         with suppress(AuditorError):  # the work's own error matters more
             session.end()
+        raise
+    session.end()
     part.replace(path)
     return copied
 
