@@ -25,6 +25,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── DriverMissing             exit 2
     │   ├── EngineBroken              exit 2                the package of an engine cannot be loaded
     │   ├── ServerTooOld              exit 2
+    │   ├── ServerRefused             exit 2                a product that only speaks another's protocol
     │   ├── SessionNotKept            exit 2                a pooler lends sessions by transaction
     │   └── SessionSwitched                                 another session answered in the middle of a snapshot
     ├── BadUrl                        exit 2
@@ -104,7 +105,7 @@ from __future__ import annotations  # noqa: I001 - a line for each name below wo
 from dialects.errors import (
     AccessDenied, AuditorError, BadUrl, ConnectionLost, DriverMissing, EngineBroken, EngineError, FilesUnreachable, LockTimeout,
     NoSuchObject, NotVerified, ResultIncomplete,
-    SerializationConflict, ServerSilent, ServerTooOld, SessionNotKept, SessionSwitched, SnapshotLost, StatementCancelled,
+    SerializationConflict, ServerRefused, ServerSilent, ServerTooOld, SessionNotKept, SessionSwitched, SnapshotLost, StatementCancelled,
     StatementRefused, StatementTimeout, UnloadFailed, Unreachable,
 )  # fmt: skip
 
@@ -118,7 +119,7 @@ __all__ = [
     "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
     "PositionLost", "QueueFull", "ReaderReplaced", "ReadingContradicted", "ResultError", "ResultIncomplete",
     "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict",
-    "ServerSilent", "ServerTooOld", "SessionNotKept", "SessionSwitched", "SnapshotLost", "SourceReplaced", "SourceTaken",
+    "ServerRefused", "ServerSilent", "ServerTooOld", "SessionNotKept", "SessionSwitched", "SnapshotLost", "SourceReplaced", "SourceTaken",
     "StagingFailed", "StagingFull",
     "StatementCancelled", "StatementRefused", "StatementTimeout", "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew",
     "StoreUnavailable", "TableShared", "TableStopped", "Unauthorised", "UnknownAudit", "UnknownPatch", "UnknownPipeline",

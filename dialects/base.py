@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, ClassVar
 
 import sql_templates
+from dialects import versions
 from dialects.addresses import Addresses
 from dialects.arithmetic import Arithmetic
 from dialects.catalogue import PROTECTIONS, UNKNOWN_ORIGINS, Column, Origins, Place, ScanEstimate, ServerTimes, Table, TableName
@@ -27,6 +28,7 @@ from dialects.stored_values import StoredValues
 from dialects.table_form import ColumnForm
 from dialects.templates import Templates
 from dialects.url import Url
+from dialects.versions import Recognised
 from dialects.writing import Hazard, Loading, Writing
 
 ColumnBatch = list[Sequence[Any]]
@@ -346,8 +348,15 @@ class Session(Loading, ABC):
         """Statements run in this session since it was pinned."""
         self.process_id = 0
         """Number of the session's process on the server; 0 where nothing asks for it."""
+        self.variants: Sequence[Recognised] = ()
+        """Which products that only speak this engine's protocol, or services that run it, the server is."""
         self.reached = ""
         """How the server was reached: ``by TLS 1.3, verified``, ``in clear``; empty where there is none."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know of the server, a sentence each: that its version, or what it is, was not tried."""
+        return versions.notes(self.server, self.variants)
 
     @abstractmethod
     def query(self, sql: str) -> list[tuple[Any, ...]]:

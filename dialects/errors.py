@@ -133,6 +133,12 @@ class SessionSwitched(EngineError):
     """Statements that belong to one session were answered by another, or it lost its settings: connect to the server itself."""
 
 
+class ServerRefused(EngineError):
+    """The server speaks the protocol of another product, and what is read from it would be wrong; the message names the reason."""
+
+    exit_code = 2
+
+
 class BadUrl(AuditorError):
     """A connection URL is malformed."""
 

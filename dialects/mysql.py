@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dialects import mysql_settings
+from dialects import mysql_settings, versions
 from dialects.base import Session
 from dialects.canonical_text import INTRICATE_KINDS
 from dialects.catalogue import HashAlgorithm, Origins, ScanEstimate, Table
@@ -23,7 +23,7 @@ from dialects.kinds import UTF8_BYTES, Kind, Rounding
 from dialects.mysql_definition import column_forms
 from dialects.mysql_errors import translate_error
 from dialects.mysql_login import open_connection, ssl_mode
-from dialects.mysql_session import PROBE, MySQLSession, server_version
+from dialects.mysql_session import PROBE, MySQLSession, server_label, server_version
 from dialects.mysql_text import CHARACTER_SET, GROUP_CONCAT_BYTES, MySQLText, plain_type
 from dialects.mysql_writing import MySQLWriting
 from dialects.pooler import refuse_lent_sessions
@@ -375,13 +375,17 @@ class MySQL(MySQLWriting, MySQLText):
         connection = driver.connect()
         version = server_version(connection)
         dialect = self.for_server(version)
-        label = f"MariaDB {version}" if dialect.mariadb else f"MySQL {version}"
-        session = MySQLSession(dialect, label, connection, driver)
+        session = MySQLSession(dialect, server_label(version), connection, driver)
         session.reached = describe_encryption(connection._sock)
         with session.closed_on_error():
+            session.variants = versions.recognise(self.name, {"version": version})
+            versions.refuse(str(url), session.variants)
             FLOORS[dialect.mariadb].check(version, str(url))
-            session.pin(statement_timeout, lock_timeout)
-            found = session.read_server(dialect.HAS_MD5)
+            with versions.naming(session.variants):
+                session.pin(statement_timeout, lock_timeout)
+                found = session.read_server(dialect.HAS_MD5)
+            session.variants = versions.recognise(self.name, {"version": version, "comment": found.comment, "folder": found.folder})
+            versions.refuse(str(url), session.variants)
             with session.waiting():
                 refuse_lent_sessions(connection, connection.thread_id(), session.process_id, PROBE, driver, session.mark)
             session.dialect = dataclasses.replace(

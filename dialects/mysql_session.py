@@ -42,6 +42,11 @@ def server_version(connection: Any) -> str:
     return str(connection.get_server_info()).removeprefix("5.5.5-")  # MariaDB feigns it, because old replicas read one digit
 
 
+def server_label(version: str) -> str:
+    """Return the name and version of a server that reports this version."""
+    return f"MariaDB {version}" if "mariadb" in version.lower() else f"MySQL {version}"
+
+
 class MySQLSession(DriverSession, Placing):
     """A session over PyMySQL."""
 

@@ -142,6 +142,10 @@ class Answer:
     process: int
     place: str
     """Where the server says that it is."""
+    comment: str
+    """What the server calls itself."""
+    folder: str
+    """Where its programs are."""
     has_md5: bool
     values: Mapping[str, Any]
     """The session's own values of variables."""
@@ -152,15 +156,15 @@ def read(session: Session, names: Sequence[str], has_md5: bool) -> Answer:
 
     The server is asked whether MD5() exists unless it ``has_md5`` for certain.
     """
-    about = ["@@GLOBAL.sql_mode", "@@max_allowed_packet", "CONNECTION_ID()", PLACE]
+    about = ["@@GLOBAL.sql_mode", "@@max_allowed_packet", "CONNECTION_ID()", PLACE, "@@version_comment", "@@basedir"]
     own = [*about, *(f"@@SESSION.{name}" for name in names)]
     found: Sequence[Any] = ()
     if not has_md5:
         with suppress(errors.StatementRefused):  # by a server without the function
             *found, _ = session.query(f"SELECT {', '.join(own)}, MD5('')")[0]
             has_md5 = True
-    mode, packet, process, place, *values = found or session.query(f"SELECT {', '.join(own)}")[0]
-    told = (str(mode), int(packet), int(process), _text(place))
+    mode, packet, process, place, comment, folder, *values = found or session.query(f"SELECT {', '.join(own)}")[0]
+    told = (str(mode), int(packet), int(process), _text(place), _text(comment), _text(folder))
     return Answer(*told, has_md5, dict(zip(names, values, strict=True)))
 
 

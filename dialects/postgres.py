@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from dialects import errors, postgres_settings
+from dialects import errors, postgres_settings, versions
 from dialects.base import Session
 from dialects.catalogue import ScanEstimate
 from dialects.floors import Floor
@@ -378,10 +378,17 @@ class Postgres(PostgresHashes):
         session = PostgresSession(dialect, f"PostgreSQL {connection.info.server_version // 10000}", connection, driver)
         session.reached = describe_encryption(connection)
         with session.closed_on_error():
-            FLOOR.check(connection.info.parameter_status("server_version") or "", str(url))
+            try:
+                FLOOR.check(connection.info.parameter_status("server_version") or "", str(url))
+            except errors.ServerTooOld as error:  # by the version that it takes itself for
+                found = versions.recognise(self.name, {"version": str(session.query("SELECT version()")[0][0])})
+                versions.refuse(str(url), found)
+                raise versions.name_old(error, str(url), found) from None
             session.read_process_id()
+            versions.refuse(str(url), session.variants)
             with session.waiting():
                 refuse_lent_sessions(connection, connection.info.backend_pid, session.process_id, PROBE, driver, session.mark)
-            session.pin(statement_timeout, lock_timeout)
+            with versions.naming(session.variants):
+                session.pin(statement_timeout, lock_timeout)
         session.wait_for_statements(statement_timeout)
         return session

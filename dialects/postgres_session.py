@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from dialects import errors, postgres_settings
+from dialects import errors, postgres_settings, versions
 from dialects.base import ColumnBatch, Session
 from dialects.kinds import Kind
 from dialects.pooler import changes_of_session
@@ -33,9 +33,11 @@ class PostgresSession(DriverSession):
     """Whether the rows of a summary are received at once, instead of through a cursor."""
 
     def read_process_id(self) -> None:
-        """Ask the server for the session's process, which ``cancel`` needs, and where it is."""
-        process, place = self.query(f"SELECT pg_backend_pid(), {postgres_settings.PLACE}")[0]
+        """Ask the server for the session's process, which ``cancel`` needs, where it is, and what it is."""
+        process, place, version, settings, extensions = self.query(postgres_settings.READ_SERVER)[0]
         self.process_id, self.server_place = int(process), str(place)
+        facts = {"version": str(version), "settings": str(settings or ""), "extensions": str(extensions or "")}
+        self.variants = versions.recognise("postgres", facts)
 
     def transaction(self) -> Literal["none", "open", "failed", "unknown"]:
         return TRANSACTIONS.get(self.connection.info.transaction_status, "unknown")

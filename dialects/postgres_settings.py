@@ -75,6 +75,20 @@ PLACE = (
 """SQL of where the server says that it is, and since when it runs.
 https://www.postgresql.org/docs/current/functions-info.html"""
 
+SIGNS = (
+    "rds.extensions", "babelfishpg_tsql.migration_mode", "cloudsql.iam_authentication", "alloydb.iam_authentication",
+    "google_columnar_engine.enabled", "azure.extensions",
+)  # fmt: skip
+"""Settings by which services and extensions are known: see ``dialects.versions``."""
+
+_SETTINGS = "".join(f", CASE WHEN pg_catalog.current_setting('{name}', true) IS NOT NULL THEN '{name}' END" for name in SIGNS)
+READ_SERVER = (
+    f"SELECT pg_catalog.pg_backend_pid(), {PLACE}, pg_catalog.version(), pg_catalog.concat_ws(' ',"
+    f" CASE WHEN pg_catalog.to_regproc('aurora_version') IS NOT NULL THEN 'aurora_version' END{_SETTINGS}),"
+    " (SELECT pg_catalog.string_agg(CAST(extname AS text), ' ') FROM pg_catalog.pg_extension)"
+)
+"""The session's process, where its server is, and what it says of itself."""
+
 READ_BACK = (
     f"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('{MARK}', true), {PLACE},"
     f" pg_catalog.current_setting('transaction_isolation'), {_VALUES}"

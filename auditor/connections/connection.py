@@ -91,6 +91,8 @@ class Connection:
         """The sessions' processes on the server, where they are known."""
         self.server = ""
         """Name and version of the server, and how it was reached; empty before the first connection."""
+        self.server_notes: list[str] = []
+        """What a person should know of the server, a sentence each; empty before the first connection."""
         self._lost_sessions = (0, 0)
         """Statements and bytes of sessions that were lost."""
 
@@ -123,6 +125,7 @@ class Connection:
                     session.close()
                     raise ConfigError(f"{error}; remove limits: parallel_workers from the connection {self.name}") from error
         self.server = f"{session.server}, reached {session.reached}" if session.reached else session.server
+        self.server_notes = session.notes
         if self._session.process_id:
             self.process_ids.add(self._session.process_id)
 

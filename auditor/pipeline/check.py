@@ -20,7 +20,6 @@ from auditor.pipeline.binlog.dump import Request, Source, log_status, other_serv
 from auditor.pipeline.binlog.log_scope import find_gaps
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark
 from auditor.pipeline.binlog.selection import DOTTED, Selection
-from auditor.pipeline.binlog.versions import untried
 from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.heartbeat import open_heartbeat
@@ -28,7 +27,7 @@ from auditor.pipeline.merge.places import describe_shared, find_alike
 from auditor.pipeline.merge.target_table import TargetTable, examine, find_table, folding
 from auditor.pipeline.watch import source_of
 from auditor.sql.merge import is_own_table
-from dialects import Place, Session, Table
+from dialects import Place, Session, Table, versions
 
 LEAST_EXPIRY = 86400
 """Seconds for which the source should keep its binary log, so that a pipeline that stood still for a night goes on."""
@@ -162,7 +161,7 @@ def _check_source(session: Session, has_tracker: bool) -> Iterator[tuple[Literal
     if engine := values.get("binlog_storage_engine"):
         reason = "a log that an engine keeps has no positions in files to read it from; start the server without this option"
         yield "error", f"binlog_storage_engine is {engine!r}, and {reason}"
-    if note := untried(session.server):
+    for note in versions.note_log(session.server, session.variants):
         yield "warning", note
     values.setdefault(METADATA, "not there")  # before MySQL 8.0 and MariaDB 10.5
     for setting, (wanted, mend) in WANTED.items():
@@ -266,6 +265,7 @@ def _check_target(settings: Settings, name: str, target: str, schemas: list[Tabl
     chosen = settings.pipeline(name).targets[target]
     try:
         with open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
+            found += [Finding("note", f"target {target}", note) for note in session.notes]
             for schema in schemas:
                 try:
                     table = f"{schema.database}.{schema.table}"

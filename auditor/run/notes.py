@@ -36,6 +36,7 @@ def notes_of(
         notes.append("the run was resumed: chunks that were read before were not read again")
     for place, connection in reader.sides.items():
         side = reader.name(place)
+        notes += [f"{side}: {note}" for note in connection.server_notes]
         if connection.retries:
             notes.append(f"{side}: {_times(connection.retries, 'a transient error was', 'transient errors were')} retried")
         if connection.snapshots_lost and plan and plan.snapshot == "whole":

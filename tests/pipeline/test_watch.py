@@ -6,9 +6,11 @@ import datetime as dt
 import logging
 import shutil
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from auditor import config
@@ -16,11 +18,13 @@ from auditor.config import Settings
 from auditor.errors import StoreUnavailable
 from auditor.pipeline.binlog.log_files import LogFiles
 from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.binlog.versions import untried
+from auditor.pipeline.check import check
 from auditor.pipeline.watch import Watch, assess, look_once
 from auditor.service.pipeline_status import status
 from auditor.store import Store, open_store, parts, pipelines
 from auditor.store.pipelines import PipelineState
+from dialects import versions
+from dialects.versions import Tried, note_log
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
 
@@ -150,12 +154,30 @@ def test_a_source_and_a_store_that_are_away_are_said_once(
 
 
 def test_a_version_that_was_not_tried_is_said() -> None:
-    assert untried("11.4.5-MariaDB-log") == untried("MariaDB 10.11") == untried("9.7.4") == ""
-    assert untried("8.0.45").startswith(
+    assert note_log("MariaDB 11.4.5-MariaDB-log") == note_log("MariaDB 10.11") == note_log("MySQL 9.7.4") == []
+    assert note_log("MySQL 8.0.45")[0].startswith(
         "the source is MySQL 8.0, on which pipelines were not tried (tried: MySQL 9.7, MariaDB 10.11, MariaDB"
     )
-    files = LogFiles({"binlog.000001": 9}, None, [untried("MariaDB 12.1")])
+    files = LogFiles({"binlog.000001": 9}, None, note_log("MariaDB 12.1"))
     now = dt.datetime.now(dt.UTC)
     assert assess(PipelineState(), files, None, None, now)["notes"] == list(files.notes)
     kept = PipelineState(progress={"notes": ["a note"]})
     assert assess(kept, None, None, None, now)["notes"] == ["a note"], "while the source is away"
+
+
+@on_both
+def test_a_source_and_a_target_that_were_not_tried_are_noted_by_check_and_status(
+    engine: LiveEngine, tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, store = _open(tmp_path, engine.url, empty_store)
+    with closing(duckdb.connect(f"{tmp_path}/warehouse.duckdb")):
+        pass  # which makes the file
+    LiveLog(engine.url).run("CREATE TABLE IF NOT EXISTS orders (id int PRIMARY KEY)")
+    server = "MariaDB" if engine.name == "mariadb" else "MySQL"
+    monkeypatch.setattr(versions, "TRIED", {name: Tried(("0.1",), ("0.1",)) for name in ("MySQL", "MariaDB", "DuckDB")})
+    found = check(settings, PIPELINE, b"salt")
+    assert any(one.severity == "warning" and one.sentence.startswith(f"the source is {server} ") for one in found), found
+    assert any(one.about == "target wh" and "not tried; newest tried 0.1" in one.sentence for one in found), found
+    [note] = status(settings, store, PIPELINE)["notes"]
+    assert note.startswith(f"the source is {server} ") and "on which pipelines were not tried (tried: MySQL 0.1, MariaDB 0.1" in note
+    store.close()

@@ -80,7 +80,7 @@ class Server:
             raise errors.ConnectionLost("the server has gone away")
         if "MD5" in sql and self.answer == "without":
             raise errors.StatementRefused("FUNCTION MD5 does not exist")
-        return [("STRICT", 1 << 20, 7, "host:1", "")[: 5 if "MD5" in sql else 4]]
+        return [("STRICT", 1 << 20, 7, "host:1", "comment", "/usr", "")[: 7 if "MD5" in sql else 6]]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ class Server:
 )
 def test_a_server_without_md5_is_asked_again_for_its_variables(answer: str, certain: bool, trips: int, found: bool) -> None:
     server: Any = Server(answer)
-    assert mysql_settings.read(server, [], certain) == mysql_settings.Answer("STRICT", 1 << 20, 7, "host:1", found, {})
+    assert mysql_settings.read(server, [], certain) == mysql_settings.Answer("STRICT", 1 << 20, 7, "host:1", "comment", "/usr", found, {})
     assert len(server.asked) == trips
 
 

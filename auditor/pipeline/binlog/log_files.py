@@ -9,8 +9,8 @@ from typing import Any
 from auditor.errors import ChangeStreamError
 from auditor.pipeline.binlog.dump import query
 from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.binlog.versions import untried
-from dialects.mysql_session import server_version
+from dialects import versions
+from dialects.mysql_session import server_label, server_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,10 @@ def read_log_files(connection: Any) -> LogFiles:
     if not rows:
         raise ChangeStreamError("the source keeps no binary log; start it with log_bin")
     # MariaDB before 10.6 and old settings count days. https://mariadb.com/kb/en/replication-and-binary-log-system-variables/
-    limits = query(connection, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_expire_logs_seconds', 'expire_logs_days')")
-    found = {str(name): float(value or 0) for name, value in limits}
-    expiry = found.get("binlog_expire_logs_seconds") or found.get("expire_logs_days", 0) * 86400
-    note = untried(server_version(connection))
-    return LogFiles({str(row[0]): int(row[1]) for row in rows}, int(expiry) or None, [note] if note else [])
+    names = "'binlog_expire_logs_seconds', 'expire_logs_days', 'version_comment', 'basedir'"
+    found = {str(name): str(value or "") for name, value in query(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")}
+    expiry = float(found.get("binlog_expire_logs_seconds") or 0) or float(found.get("expire_logs_days") or 0) * 86400
+    version = server_version(connection)
+    facts = {"version": version, "comment": found.get("version_comment", ""), "folder": found.get("basedir", "")}
+    notes = versions.note_log(server_label(version), versions.recognise("mysql", facts))
+    return LogFiles({str(row[0]): int(row[1]) for row in rows}, int(expiry) or None, notes)
