@@ -20,6 +20,7 @@ from dialects.addresses import Addresses
 from dialects.arithmetic import Arithmetic
 from dialects.catalogue import PROTECTIONS, UNKNOWN_ORIGINS, Column, Origins, Place, ScanEstimate, ServerTimes, Table, TableName
 from dialects.errors import AccessDenied, AuditorError, NoSuchObject, ResultIncomplete, StatementRefused
+from dialects.facts import Fact
 from dialects.hashes import Hashes
 from dialects.kinds import Kind, parse_native, refine
 from dialects.names import Names
@@ -150,6 +151,9 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
 
     UNSUPPORTED_VALUES: ClassVar[Mapping[str, str]] = {}
     """Values without canonical text on this engine: a kind's name, ``nan`` or ``NUL in text``, and the reason of each."""
+
+    FACTS: ClassVar[Sequence[Fact]] = ()
+    """Single facts on which the engine's SQL rests, where no server of it was at hand to try them on; ``auditor certify`` asks for them."""
 
     def counted(self, sql: str) -> str:
         """Return a statement whose rows are those of a SELECT, in any order, with how many they are in front of each.
@@ -324,6 +328,10 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
     def for_server(self, version: str) -> Dialect:
         """Return this dialect adapted to a server that reports ``version``."""
         return self
+
+    def stand_in(self, session: Session) -> str:
+        """Return by what a server was recognised that only stands in for this engine, as a clause; '' for the engine itself."""
+        return ""
 
     @abstractmethod
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:

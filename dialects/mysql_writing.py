@@ -16,6 +16,7 @@ from dialects.writing import Loads, Writing
 class MySQLWriting(Writing):
     """The part of MySQL's and MariaDB's dialect that is about writing."""
 
+    DROP_SCHEMA = "DROP SCHEMA {schema}"
     LOADS: ClassVar[Loads] = "alone"
     STAGING_TABLE = "TEMPORARY TABLE"
     UNDOES_TABLES = False

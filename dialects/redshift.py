@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dialects import errors
+from dialects import errors, redshift_facts
 from dialects.base import Dialect, Session
 from dialects.canonical_text import WHOLE_NUMBER_KINDS
 from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, ServerTimes, Table
@@ -29,6 +29,9 @@ from dialects.session import Driver
 from dialects.time_text import BC
 from dialects.url import Url
 from dialects.wire import describe_encryption
+
+POSTGRES_ONLY = "jsonb_build_object"
+"""A function of PostgreSQL 9.5 and later. https://www.postgresql.org/docs/9.5/functions-json.html"""
 
 LONGEST_STRIPPED = 4096
 """Bytes of the longest text of a document from which white space is removed."""
@@ -71,6 +74,7 @@ class Redshift(RedshiftWriting, Postgres):
     MAX_DECIMAL_DIGITS = 38
     MAX_TEXT_BYTES = 65_535
     """https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html#r_Character_types-storage-and-ranges"""
+    FACTS = redshift_facts.FACTS
     UNSUPPORTED_VALUES = {
         "NUL in text": "text ends at, or refuses, the character U+0000",
         "interval": "EXTRACT of an INTERVAL column is not documented for all parts",
@@ -322,6 +326,15 @@ class Redshift(RedshiftWriting, Postgres):
         if name != "queued":
             raise LookupError(f"{self.name} does not report {name}")
         return float(session.query(self.catalogue_query("queued", {}))[0][0])
+
+    def stand_in(self, session: Session) -> str:
+        if not int(session.query(f"SELECT COUNT(*) FROM pg_proc WHERE proname = '{POSTGRES_ONLY}'")[0][0]):
+            return ""
+        version = " ".join(str(session.query("SELECT VERSION()")[0][0]).split())
+        return (
+            f"no Redshift: its catalogue has the function {POSTGRES_ONLY}, which PostgreSQL has had since 9.5 and Redshift, of"
+            f" PostgreSQL 8.0.2, has not; VERSION() says {version}"
+        )
 
     def server_times(self, session: Session, process_ids: Collection[int], seconds: float) -> ServerTimes | None:
         holes = {"sessions": ", ".join(map(str, sorted(process_ids))), "seconds": str(math.ceil(seconds))}

@@ -83,6 +83,12 @@ class Writing:
 
     name: ClassVar[str]
 
+    CREATE_SCHEMA: ClassVar[str] = "CREATE SCHEMA {schema}"
+    """The statement that makes a ``{schema}`` (of MySQL and Spark a database), and fails if it is there; empty where tables are files."""
+
+    DROP_SCHEMA: ClassVar[str] = "DROP SCHEMA {schema} CASCADE"
+    """The statement that drops a ``{schema}`` with its tables."""
+
     LINES: ClassVar[LineFormat | None] = None
     """The lines in which whole tables are loaded; None for an engine that a bootstrap cannot write."""
 

@@ -121,6 +121,8 @@ def _add_audit_commands(command: AddCommand) -> None:
     add_format_option(selftest, "text", "json")
     add_quiet_option(selftest)
 
+    _add_certify_command(command)
+
     plan = _with_config(command("plan", _lazy("_audits", "check"), "Show how an audit will run: partitions, methods, expected costs"))
     plan.add_argument("audits", nargs=1, metavar="AUDIT", help="audit to plan")
     add_format_option(plan, "text", "json")
@@ -165,6 +167,26 @@ def _add_diff_command(command: AddCommand) -> None:
     diff.add_argument("-l", "--limit", type=count, metavar="N", help="name at most N differences; all are counted")
     add_report_options(diff, "csv", "html")
     add_quiet_option(diff)
+
+
+def _add_certify_command(command: AddCommand) -> None:
+    about = "Try an engine in a schema that is made for it: self-test, every type with damage, a pipeline's merges, its log"
+    more = (
+        "The schema is dropped again, also after an error or Ctrl-C. What the account may not do is not tried, and said. It exits with 1 if"
+        "\nsomething failed, with 2 if the server is refused, with 3 if nothing could be tried."
+    )
+    certify = command("certify", _lazy("_certify", "certify"), about, more)
+    certify.add_argument("url", metavar="URL", help="server to try, with an account that may make a schema")
+    more = "engine that holds the other side of the audits (default: an embedded DuckDB)"
+    certify.add_argument("--against", default="", metavar="URL", help=more)
+    more = "try these alone: selftest, facts, types, target, source (default: all that the engine has)"
+    certify.add_argument("--parts", type=names, default=(), metavar="PART,..", help=more)
+    certify.add_argument("--minutes", type=float, default=60.0, metavar="N", help="begin nothing after N minutes (default: %(default)g)")
+    certify.add_argument("--dry-run", action="store_true", help="print what it would cost, and do nothing")
+    certify.add_argument("--output", metavar="FILE", help="write the certificate to this file, as JSON")
+    certify.add_argument("--page", metavar="FILE", help="write the certificate to this file, as Markdown")
+    add_format_option(certify, "text", "json", "markdown")
+    add_quiet_option(certify)
 
 
 def _add_run_command(command: AddCommand) -> None:

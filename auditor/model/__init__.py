@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from auditor.model._advice import Advice, Remedy, Tool
+from auditor.model._certificate import (
+    CERTIFICATE_FORMAT,
+    Certificate,
+    CertifiedCheck,
+    CertifiedCost,
+    CertifiedOutcome,
+    CertifiedPart,
+)
 from auditor.model._definition import DefinedColumn, DefinedTable
 from auditor.model._differences import (
     ChangedColumn,
@@ -77,6 +85,7 @@ from auditor.model._table_note import NoteKind, Skip, TableNote
 from auditor.model._time import parse_time
 
 __all__ = [
+    "CERTIFICATE_FORMAT",
     "EVIDENCE_FORMAT",
     "HEARTBEAT_COLUMN",
     "HEARTBEAT_TABLE",
@@ -88,6 +97,11 @@ __all__ = [
     "Advice",
     "Alignment",
     "AnySide",
+    "Certificate",
+    "CertifiedCheck",
+    "CertifiedCost",
+    "CertifiedOutcome",
+    "CertifiedPart",
     "ChangedColumn",
     "Chunk",
     "ColumnDifference",

@@ -76,7 +76,7 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
     except AuditorError as error:
         return [Finding("error", f"source {pipeline.source.connection}", str(error))]
     try:
-        found += [Finding(severity, "source", sentence) for severity, sentence in _check_source(session, pipeline.tracker is not None)]
+        found += [Finding(severity, "source", sentence) for severity, sentence in check_source(session, pipeline.tracker is not None)]
         for result in _read_tables(session, pipeline, salt):
             if isinstance(result, Finding):
                 found.append(result)
@@ -153,7 +153,8 @@ def _schema(database: str, name: str, table: Table) -> TableSchema:
     return TableSchema(database, name, columns, table.primary_key)
 
 
-def _check_source(session: Session, has_tracker: bool) -> Iterator[tuple[Literal["error", "warning"], str]]:
+def check_source(session: Session, has_tracker: bool) -> Iterator[tuple[Literal["error", "warning"], str]]:
+    """Yield what of a server's settings and of the user's rights keeps its log from being read, or may do so later. Raises EngineError."""
     if session.dialect.CHANGE_STREAM != "binlog":
         yield "error", f"it is {session.server}, which has no binary log; a pipeline reads MySQL or MariaDB"
         return

@@ -35,6 +35,7 @@ class Delta(DuckDB):
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION",)
     READ_CONSISTENCY = "all statements read one version of the table"
     MERGES_RANGES = CHANGES_TABLES = False
+    CREATE_SCHEMA = ""
     FOLDS_NAMES = "all"  # as folders are found by their names
     NAME_LIMIT = (255, "bytes")  # of a file's name
     ENFORCES_KEYS = False

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from auditor.errors import LogRefused
 from auditor.pipeline.binlog.charsets import BYTES_PER_CHARACTER
 from auditor.pipeline.binlog.known_tables import _decoders
+from auditor.service.certify.log_columns import KINDS, samples_of
 from tests.binlog import LiveLog
-from tests.column_samples import KINDS, SINGLE, Sample, samples_of
 from tests.live import LiveEngine, engine_params
 from tests.servers import mysql
 
@@ -49,7 +49,7 @@ def test_each_type_has_the_text_that_the_server_prints(engine: LiveEngine, kinds
     printed = log.run(f"SELECT {selected} FROM {table} ORDER BY id")
     for event, expected in zip(events[1:-1], printed, strict=True):
         for sample, found, wanted in zip(samples, event["after"][1:], expected, strict=True):
-            assert _is_right(sample, found, wanted), f"{sample.type}: {found!r} instead of {wanted!r}"
+            assert sample.is_text_of(found, wanted), f"{sample.type}: {found!r} instead of {wanted!r}"
     schema = log.schema(start, table)
     assert [column.type for column in schema.columns] == ["int", *(sample.logged or sample.type for sample in samples)]
     assert schema.key == ("id",)
@@ -59,12 +59,6 @@ def test_each_type_has_the_text_that_the_server_prints(engine: LiveEngine, kinds
         f" WHERE table_schema = DATABASE() AND table_name = '{table}' ORDER BY ordinal_position"
     )
     assert [(column.name, "YES" if column.nullable else "NO", column.charset) for column in schema.columns] == described
-
-
-def _is_right(sample: Sample, found: str | None, wanted: Any) -> bool:
-    if sample.printed is SINGLE and found is not None and wanted is not None:
-        return struct.pack("<f", float(found)) == struct.pack("<f", wanted)
-    return found == (wanted.decode() if isinstance(wanted, bytes) else wanted)
 
 
 @pytest.mark.parametrize("engine", engine_params("mariadb", "mariadb_new"), indirect=True)

@@ -11,10 +11,10 @@ import dialects
 from auditor.model import ColumnPlan
 from auditor.pipeline.live.texts import canonical_texts
 from auditor.planning.live import KINDS as LIVE_KINDS
+from auditor.service.certify.log_columns import KINDS, Sample, samples_of
 from auditor.sql.row_text import text
 from dialects import Kind
 from tests.binlog import LiveLog
-from tests.column_samples import KINDS, Sample, samples_of
 from tests.live import LiveEngine, engine_params
 
 pytestmark = pytest.mark.alone  # the log that they read is the whole server's

@@ -36,13 +36,13 @@ from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange
 from auditor.pipeline.part_writer import write_parts
 from auditor.service import pipeline_notices
+from auditor.service.certify.log_columns import KINDS, samples_of
 from auditor.service.pipeline_problems import find_problems
 from auditor.service.pipeline_status import status
 from auditor.store import parts, pipelines, problems, tokens
 from auditor.telemetry import configure_logging
 from tests.api.conftest import make_client
 from tests.binlog import LiveLog
-from tests.column_samples import KINDS, samples_of
 from tests.hostile_texts import ATTACKS, PIECES, TEXTS
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.conftest import TARGETS

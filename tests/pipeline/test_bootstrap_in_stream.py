@@ -29,11 +29,11 @@ from auditor.pipeline.segments.verifying import check_segment
 from auditor.pipeline.segments.writer import folder_of
 from auditor.pipeline.segments.writer import open_writer as open_segments
 from auditor.service import pipeline_bootstraps as service
+from auditor.service.certify.log_columns import KINDS
 from auditor.store import open_store, refreshes, segments
 from auditor.store.refreshes import Asked, Refresh
 from tests import tables
 from tests.binlog import LiveLog
-from tests.column_samples import KINDS
 from tests.live import LiveEngine, engine_params
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.one_table import allow_one_table

@@ -246,16 +246,16 @@ def test_check_says_which_settings_of_the_source_are_wrong() -> None:
                 return [("GRANT ALL PRIVILEGES ON *.* TO `root`@`%`",)]
             return [*self.settings.items(), ("binlog_expire_logs_seconds", "3600")]
 
-    found = {sentence: severity for severity, sentence in checks._check_source(cast(dialects.Session, Session()), has_tracker=False)}
+    found = {sentence: severity for severity, sentence in checks.check_source(cast(dialects.Session, Session()), has_tracker=False)}
     assert list(found.values()) == ["error", "error", "error", "warning"]
     told = "\n".join(found)
     assert "log_bin is 'OFF' and must be 'ON'; start the server with --log-bin" in told
     assert "binlog_row_metadata is 'MINIMAL' and must be 'FULL'; run SET GLOBAL binlog_row_metadata = 'FULL'" in told
     assert "option file; or give the pipeline a tracker: {url: ...}" in told
-    with_tracker = [sentence for _, sentence in checks._check_source(cast(dialects.Session, Session()), has_tracker=True)]
+    with_tracker = [sentence for _, sentence in checks.check_source(cast(dialects.Session, Session()), has_tracker=True)]
     assert with_tracker == [sentence for sentence in found if "binlog_row_metadata" not in sentence]
     Session.server, Session.settings = "MariaDB 12.3.1", {"binlog_storage_engine": "innodb"}
-    newer = {sentence.partition(",")[0]: severity for severity, sentence in checks._check_source(cast(dialects.Session, Session()), True)}
+    newer = {sentence.partition(",")[0]: severity for severity, sentence in checks.check_source(cast(dialects.Session, Session()), True)}
     assert newer["binlog_storage_engine is 'innodb'"] == "error" and newer["the source is MariaDB 12.3"] == "warning"
     assert "run: SET GLOBAL server_id = 1" in told and "binary logs are deleted after 3600 s" in told
 

@@ -11,8 +11,8 @@ import pytest
 
 from auditor.errors import ConfigError
 from auditor.pipeline.tracker.check import check_tracker
+from auditor.service.certify.log_columns import KINDS, samples_of
 from tests.binlog import LiveLog, in_short
-from tests.column_samples import KINDS, samples_of
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.schema_statements import CHANGES, DEFINITION, ONLY
 from tests.pipeline.tracked import METADATA, ROWS, Killed, TrackedLog, as_rows, empty_server

@@ -15,9 +15,9 @@ from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.stage_task import TableRules, read_entry, stage_task
 from auditor.pipeline.staging import Staging
 from auditor.run import audit_run
+from auditor.service.certify.log_columns import KINDS, Sample, samples_of
 from auditor.store import pipelines
 from tests.binlog import LiveLog
-from tests.column_samples import KINDS, Sample, samples_of
 from tests.live import Engines, LiveEngine
 from tests.pipeline.road import PIPELINE, Road
 

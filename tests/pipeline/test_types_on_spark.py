@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from auditor.model import Verdict
+from auditor.service.certify.log_columns import KINDS, Sample
 from tests.binlog import LiveLog
-from tests.column_samples import KINDS, Sample
 from tests.live import Engines
 from tests.pipeline.running import Running
 from tests.pipeline.test_types import SOURCES, every_sample, held, named

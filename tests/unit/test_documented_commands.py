@@ -66,6 +66,7 @@ ELSEWHERE = {
     **{f"pipeline {action}": Elsewhere("needs a server's log", PIPELINE_PAGE, f'"{action}"') for action in ("check", "init", "bootstrap")},
     **{f"pipeline {action}": Elsewhere("needs a table that stopped", PIPELINE_PAGE, f'("{action}")') for action in ("status", "skip")},
     "pipeline reset shop --from-targets": Elsewhere("needs a server's log", "tests/pipeline/test_incarnations.py", "--from-targets"),
+    "certify": Elsewhere("tries a server", "tests/pipeline/test_certify.py", '"certify"'),
     "diff sqlite": Elsewhere("needs the page's own package", "tests/third_party/test_installed_engine.py", '"auditor", "diff"'),
     "segments reset": Elsewhere("needs two pipelines", "tests/pipeline/test_segment_commands.py", '"segments", "reset"'),
     "resume": Elsewhere("needs a run that failed", "tests/unit/test_cli_store.py", '"resume"'),

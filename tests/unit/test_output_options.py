@@ -43,12 +43,12 @@ WITHOUT_JSON = {
 """Commands without --json, and why."""
 
 WITH_QUIET = {
-    "init", "selftest", "diff", "run", "resume", "show", "differences", "report", "patch", "bootstrap", "demo", "token revoke",
+    "init", "selftest", "certify", "diff", "run", "resume", "show", "differences", "report", "patch", "bootstrap", "demo", "token revoke",
     "evidence", "pipeline init", "pipeline bootstrap", "pipeline segments",
 }  # fmt: skip
 """Commands that print to standard error while nothing is wrong."""
 
-ASKED_BEFORE = {"_heartbeat.py", "_signals.py", "__init__.py", "_output.py", "_progress.py", "_selftest.py"}
+ASKED_BEFORE = {"_heartbeat.py", "_signals.py", "__init__.py", "_output.py", "_progress.py", "_selftest.py", "_certify.py"}
 """Modules that print to standard error because of a signal, an error, or what their caller has asked of --quiet."""
 
 

@@ -59,6 +59,8 @@ class Loader:
     settings: ConnectionSettings
     step: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
+    closing: Callable[[Session], None] = lambda _: None
+    """Called with each session before it is closed, for those who count what it cost."""
     _failures: dict[str, _Failure] = field(default_factory=dict)
     _held: dict[str, int] = field(default_factory=dict)
     """Where the target stood when it was last looked at: while nothing more is staged, it is not opened."""
@@ -210,6 +212,7 @@ class Loader:
         session, self._session = self._session, None
         self._ready.clear()
         if session:
+            self.closing(session)
             session.close()
 
     def _merge_table(self, session: Session, table: str, held: Held) -> int:

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 import dialects
 from auditor.config import Settings
 from auditor.errors import ConfigError
-from auditor.service.selftest._bench import Bench, Check
+from auditor.service.selftest._bench import Bench, Check, Differs
 from auditor.service.selftest._example import check_example
 from auditor.service.selftest._pieces import check_pieces
+from auditor.service.selftest._samples import SAMPLES, Sample, catalogue_kind
 from auditor.service.selftest._server import check_server
 from auditor.service.selftest._statements import check_statements
 from auditor.service.selftest._texts import check_texts
+from dialects import Session
 
-__all__ = ["Check", "SelfTest", "ignore_check", "selftest"]
+__all__ = ["SAMPLES", "Check", "Differs", "Sample", "SelfTest", "catalogue_kind", "check_session", "ignore_check", "selftest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,18 @@ def selftest(settings: Settings, connection: str, on_check: Callable[[Check], No
     configured = settings.connections[connection]
     limits = configured.limits
     with closing(dialects.connect(configured.url, limits.statement_timeout, limits.lock_timeout)) as session:
-        bench = Bench(session, on_check)
-        try:
-            for part in (check_texts, check_pieces, check_example, check_statements, check_server):
-                part(bench)
-        finally:
-            bench.drop_tables()
-        tables = "temporary tables, which end with the session"
-        if bench.refusal:
-            tables = f"values in each statement, because the session may have no temporary tables: {bench.refusal}"
-        return SelfTest(connection, session.dialect.name, session.server, tables, tuple(bench.checks))
+        return check_session(session, connection, on_check)
+
+
+def check_session(session: Session, name: str, on_check: Callable[[Check], None] = ignore_check) -> SelfTest:
+    """Test the engine behind an open session of the connection ``name``. Raises errors of the tree if the connection is lost."""
+    bench = Bench(session, on_check)
+    try:
+        for part in (check_texts, check_pieces, check_example, check_statements, check_server):
+            part(bench)
+    finally:
+        bench.drop_tables()
+    tables = "temporary tables, which end with the session"
+    if bench.refusal:
+        tables = f"values in each statement, because the session may have no temporary tables: {bench.refusal}"
+    return SelfTest(name, session.dialect.name, session.server, tables, tuple(bench.checks))

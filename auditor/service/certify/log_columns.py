@@ -1,7 +1,8 @@
-"""Every type of column of MySQL and MariaDB, with the edges of its values."""
+"""Every type of column of MySQL and MariaDB, with the edges of its values, as a binary log has to be decoded to."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,10 +26,19 @@ class Sample:
     """A column: its type, how the server prints its values, and SQL of some of them."""
 
     type: str
+    """Its type in CREATE TABLE."""
     printed: str
+    """SQL of the text that the server prints for the column ``{c}``."""
     values: Sequence[str]
-    #: The type as a schema has it, where it is not the one above.
+    """SQL of values."""
     logged: str | None = None
+    """The type as a schema has it, where it is not the one above."""
+
+    def is_text_of(self, found: str | None, printed: object) -> bool:
+        """Return whether a decoded value is what the server prints; a FLOAT is compared as the number that it is."""
+        if self.printed is SINGLE and found is not None and printed is not None:
+            return struct.pack("<f", float(found)) == struct.pack("<f", printed)
+        return found == (printed.decode() if isinstance(printed, bytes) else printed)
 
 
 def _quoted(values: Sequence[str]) -> list[str]:
@@ -112,10 +122,11 @@ OWN = {
 }
 
 KINDS = ("numbers", "moments", "texts", "own")
+"""Groups of types, each of one table."""
 
 
 def samples_of(engine: str, kinds: str) -> Sequence[Sample]:
-    """Return the samples of an engine, of one of KINDS."""
+    """Return the samples of mysql or mariadb, of one of KINDS."""
     own = OWN[engine.removesuffix("_new")]
     shared: Mapping[str, Sequence[Sample]] = {"numbers": NUMBERS, "moments": MOMENTS, "texts": TEXTS, "own": own}
     return shared[kinds]
