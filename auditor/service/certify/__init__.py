@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.metadata import version as version_of
 from pathlib import Path
 
 import dialects
-from auditor import __version__
 from auditor.errors import AuditorError, ConfigError, DriverMissing, EngineBroken, EngineError, NoSuchObject
 from auditor.model import Certificate, CertifiedCheck, CertifiedPart
 from auditor.service.certify._book import Book
@@ -147,7 +147,7 @@ def certify(
         else:
             _try_in_schema(book, url, opposite, Path(folder), [part for part in chosen if part in ("types", "target", "source")], scale)
     return Certificate(
-        auditor=__version__, made=began, engine=dialect.name, server=head.server, version=head.version, variant=head.variant,
+        auditor=version_of("auditor"), made=began, engine=dialect.name, server=head.server, version=head.version, variant=head.variant,
         stand_in=head.stand_in,
         against=dialects.by_scheme(dialects.parse_url(opposite).scheme).name, refused=head.refused, checks=tuple(book.checks),
         cost=book.meter.cost,
