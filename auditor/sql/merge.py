@@ -219,7 +219,7 @@ class MergeStatements:
             intervals.append(self._fill("merge_bounds_void", interval=self._interval(one, "changed"), **at))
             gone = self._interval(one, "merged")
             if by_update:
-                gone += f"\n  AND NOT EXISTS (SELECT 1 FROM {last} AS changed WHERE changed.auditor_op = 'i' AND {self._matching})"
+                gone += f"\n  AND NOT EXISTS (SELECT 1 FROM {last} AS changed WHERE changed.{self.prefix}op = 'i' AND {self._matching})"
             intervals.append(self._fill("merge_bounds_delete", target=self.target, interval=gone))
         if bounds:
             intervals.append(self._fill("merge_bounds_drop", bounds=self._bounds))
@@ -235,7 +235,7 @@ class MergeStatements:
     def _by_update(self) -> Sequence[str]:
         """Return the statements that delete what is gone, or cannot be updated beside others, update what differs, insert what is new."""
         about = {"target": self.target, "last": self.last, "matching": self._matching}
-        gone = "changed.auditor_op = 'd'"
+        gone = f"changed.{self.prefix}op = 'd'"
         if self.replacing:
             gone = f"({gone} OR {self.dialect.rows_differ(self._pairs(self.replacing))})"
         given = [name for name in self.columns if name not in self.numbered]
