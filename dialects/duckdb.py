@@ -70,6 +70,7 @@ class DuckDB(Dialect):
     LOADS: ClassVar[Loads] = "alone"
     MERGES_RANGES: ClassVar[bool] = True
     CHANGES_TABLES: ClassVar[bool] = True
+    RETYPES_KEYS: ClassVar[bool] = False
     FOLDS_NAMES: ClassVar[Literal["", "A to Z", "all"]] = "A to Z"
     """https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers#case-sensitivity-of-identifiers"""
     PATCHES = True
@@ -274,8 +275,8 @@ class DuckDB(Dialect):
         # Readers never wait for locks. https://duckdb.org/docs/stable/connect/concurrency
         return ["SET TimeZone = 'UTC'", "SET enable_progress_bar = false"]
 
-    def drop_columns(self, session: Any, table: str, columns: Sequence[str]) -> Sequence[str]:
-        return duckdb_columns.drop_columns(session, table, columns)
+    def drop_columns(self, session: Any, table: str, columns: Sequence[str], retyped: Mapping[str, str]) -> Sequence[str]:
+        return duckdb_columns.drop_columns(session, table, columns, retyped)
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         try:

@@ -1,13 +1,13 @@
-"""Drop columns of a table of DuckDB, which refuses that for a column that stands before one of a key.
+"""Change columns of a table of DuckDB, which drops none that stands before one of a key, and gives none of a key another type.
 
-Such a table is made anew without them, in the transaction that the statements are run in.
+Such a table is made anew, in the transaction that the statements are run in.
 https://duckdb.org/docs/stable/sql/statements/alter_table
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _NAME = re.compile(r'"((?:[^"]|"")*)"')
@@ -15,14 +15,15 @@ _NAME = re.compile(r'"((?:[^"]|"")*)"')
 MADE = '"auditor_made_anew"'
 
 
-def drop_columns(session: Any, table: str, columns: Sequence[str]) -> list[str]:
-    """Return the statements that drop columns of a table, whose name is SQL text.
+def drop_columns(session: Any, table: str, columns: Sequence[str], retyped: Mapping[str, str]) -> list[str]:
+    """Return the statements that drop columns of a table, whose name is SQL text, and give some of its key other types.
 
     Where it has more than a primary key and columns that may not be NULL, which a table that is made anew would lack, these are what DuckDB
     itself offers.
     """
     quote, literal = session.dialect.quote, session.dialect.string_literal
     plain = [f"ALTER TABLE {table} DROP COLUMN {quote(name)}" for name in columns]
+    plain += [f"ALTER TABLE {table} ALTER COLUMN {quote(name)} TYPE {native}" for name, native in retyped.items()]
     schema, name = (found.replace('""', '"') for found in _NAME.findall(table)[-2:])
     where = f"WHERE database_name = current_database() AND schema_name = {literal(schema)} AND table_name = {literal(name)}"
     constraints = session.query(f"SELECT constraint_type, constraint_column_names FROM duckdb_constraints() {where}")
@@ -32,13 +33,13 @@ def drop_columns(session: Any, table: str, columns: Sequence[str]) -> list[str]:
     last = max((order.index(one) for one in key), default=-1)
     others = {str(kind) for kind, _ in constraints} - {"PRIMARY KEY", "NOT NULL"}
     indexes = session.query(f"SELECT COUNT(*) FROM duckdb_indexes() {where}")[0][0]
-    if others or indexes or not any(order.index(one) < last for one in columns if one in order):
+    if others or indexes or not (retyped or any(order.index(one) < last for one in columns if one in order)):
         return plain
     kept = [row for row in found if str(row[0]) not in columns]
-    lines = [
-        f"{quote(str(column))} {native}{'' if nullable else ' NOT NULL'}{f' DEFAULT {default}' if default is not None else ''}"
-        for column, native, nullable, default in kept
-    ]
+    lines = []
+    for column, native, nullable, default in kept:
+        given = f" DEFAULT {default}" if default is not None else ""
+        lines.append(f"{quote(str(column))} {retyped.get(column, native)}{'' if nullable else ' NOT NULL'}{given}")
     lines.append(f"PRIMARY KEY ({', '.join(map(quote, key))})")
     names, made = ", ".join(quote(str(row[0])) for row in kept), f"{quote(schema)}.{MADE}"
     return [

@@ -157,6 +157,9 @@ class Writing:
     CHANGES_TABLES: ClassVar[bool] = False
     """Whether a pipeline changes a target's columns, and the names of its tables, in one transaction with its position."""
 
+    RETYPES_KEYS: ClassVar[bool] = True
+    """Whether a statement by itself gives a column of a primary key another type."""
+
     STAGING_TABLE: ClassVar[str] = "TABLE"
     """What follows CREATE for a table whose rows may be lost with the server, or with the session where it loads alone."""
 
@@ -221,9 +224,12 @@ class Writing:
         """A condition that two rows, given as pairs of columns of one type, differ; NULL equals NULL."""
         return " OR ".join(f"{one} IS DISTINCT FROM {other}" for one, other in pairs)
 
-    def drop_columns(self, session: Any, table: str, columns: Sequence[str]) -> Sequence[str]:
-        """Return the statements, for one transaction, that drop columns of a table, whose name is SQL text."""
-        del session
+    def drop_columns(self, session: Any, table: str, columns: Sequence[str], retyped: Mapping[str, str]) -> Sequence[str]:
+        """Return the statements, for one transaction, that drop columns of a table, whose name is SQL text.
+
+        ``retyped`` are columns of its key that get another native type where `RETYPES_KEYS` is not set; none where it is.
+        """
+        del session, retyped
         return [f"ALTER TABLE {table} DROP COLUMN {self.quote(name)}" for name in columns]  # type: ignore[attr-defined]
 
     def write_url(self, url: Url) -> Url:

@@ -84,6 +84,20 @@ def test_columns_are_added_dropped_renamed_and_widened(road: Road) -> None:
     assert [(one.position, one.schema_id) for one in history] == [(10, ORDERS.id), (30, new.id)]
 
 
+def test_columns_of_the_key_get_wider_types(road: Road) -> None:
+    two = table("two", ("id", "part"), item="varchar(9) null", id="int", gone="int null", part="varchar(5)", note="text null")
+    road.stage_task(batch(comes(two, 10, ["a", "1", "5", "x", None], [None, "2", None, "y", "b"])))
+    loader = road.loader()
+    loader.merge_all()
+    new = table("two", ("number", "part"), item="varchar(9) null", number="bigint", part="varchar(50)", note="text null")
+    ops = {"op": "drop", "column": "gone"}, rename("id", "number"), {"op": "modify", "column": "part"}
+    long = "x" * 50
+    road.stage_task(batch(change("two", 20, *ops), comes(new, 30, ["c", "9000000000", long, "d"])))
+    loader.merge_all()
+    assert report(road, "two").reason == ""
+    assert sorted(columns(road, new), key=str) == sorted([("a", 1, "x", None), (None, 2, "y", "b"), ("c", 9000000000, long, "d")], key=str)
+
+
 def test_names_that_are_exchanged(road: Road) -> None:
     two = table("two", id="bigint", a="int null", b="int null")
     road.stage_task(batch(comes(two, 10, ["1", "10", "20"])))

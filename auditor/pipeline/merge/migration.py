@@ -49,8 +49,8 @@ class Plan:
     is_empty: bool
     create: Callable[[str], str]
     """Returns the statement that makes a table for the new schema's rows, of this name in the target's schema."""
-    drop: Callable[[Sequence[str]], Sequence[str]]
-    """Returns the statements that drop columns of the target's table."""
+    drop: Callable[[Sequence[str], Mapping[str, str]], Sequence[str]]
+    """Returns the statements that drop columns of the target's table, and give some of its key other types, by name."""
 
     def make(self) -> Migration:
         """Return the migration. Steps that somebody did by hand are left out.
@@ -64,11 +64,12 @@ class Plan:
         there = {column.name.lower(): column for column in self.table.columns}
         kept, fresh = self._sort(there)
         gone = self._dropped(there, kept)
-        found.statements += self.drop(gone) if gone else []
+        retyped = self._retyped(kept)
+        found.statements += self.drop(gone, retyped) if gone or retyped else []
         free = {name for name in there if name not in {one.lower() for one in gone}}
         found.statements += self._renames({column.name: new.name for new, column in kept if column.name.lower() != new.name.lower()}, free)
         for new, column in kept:
-            found.statements += self._widened(new, column)
+            found.statements += [] if column.name in retyped else self._widened(new, column)
         found.taken = [new.name for new in fresh]
         found.taken += [new.name for new, column in kept if (self.origins.old.get(new.name) or column.name).lower() != new.name.lower()]
         for new in fresh:
@@ -151,6 +152,13 @@ class Plan:
     def _dropped(self, there: Mapping[str, Column], kept: Sequence[tuple[ColumnSchema, Column]]) -> list[str]:
         stays = {column.name.lower() for _, column in kept}
         return [there[old.name.lower()].name for old in self.old.columns if old.name.lower() in there and old.name.lower() not in stays]
+
+    def _retyped(self, kept: Sequence[tuple[ColumnSchema, Column]]) -> dict[str, str]:
+        """Return the columns of the key that get another type, where no statement by itself does that."""
+        if self.dialect.RETYPES_KEYS:
+            return {}
+        key = set(self.table.primary_key)
+        return {column.name: self.natives[new.name] for new, column in kept if column.name in key and self._widened(new, column)}
 
     def _renames(self, wanted: Mapping[str, str], taken: set[str]) -> list[str]:
         """Return the statements that rename columns; over another name where two exchange theirs."""
