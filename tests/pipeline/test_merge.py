@@ -13,7 +13,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.store import pipelines
 from tests.pipeline.conftest import AND_LAKES, EVERY
 from tests.pipeline.road import PIPELINE, Road
-from tests.pipeline_events import announce, batch, delete, insert, table, update
+from tests.pipeline_events import announce, batch, delete, insert, note, table, update
 
 ORDERS = table(id="bigint", item="varchar(40) null", amount="decimal(10,2) null")
 
@@ -56,6 +56,16 @@ def test_tables_in_which_nothing_changes_go_on_when_a_target_is_back(road: Road)
         now[0] += 1000
         assert loader.merge_all() == int(new)
         assert {(one.state, one.reason) for one in reports(road).values()} == {("merged", "")}
+
+
+@pytest.mark.parametrize("engine", AND_LAKES, indirect=True)
+def test_a_table_that_is_made_while_the_pipeline_runs_arrives(road: Road) -> None:
+    loader = road.loader()
+    made = note("change", "orders", 5, {"ops": [{"op": "create", "sure": True}], "advances": True})
+    road.stage_task(batch(made, announce(ORDERS, 10), insert(ORDERS, 10, ["1", "a", None])))
+    assert loader.merge_all() == 1
+    road.stage_task(batch(announce(ORDERS, 20), insert(ORDERS, 20, ["2", "b", None])))
+    assert loader.merge_all() == 1 and len(road.rows()) == 2
 
 
 @pytest.mark.parametrize("engine", AND_LAKES, indirect=True)

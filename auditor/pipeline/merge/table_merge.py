@@ -90,7 +90,7 @@ def merge_next(
     elif changed := migrate(session, where, table, held, schema_id, ahead.changes, first, step):
         ready.pop(table, None)
         return Merged(changed.position, 0, None, changed)
-    target = _make_ready(session, where, table, held, schema_id, ready, step)
+    target, is_new = _make_ready(session, where, table, held, schema_id, ready, step)
     attempt = secrets.token_hex(8)
     about = (where.config_file, where.connection, where.root)
     tasks = [LoadTask(*about, part, held.position, attempt, target, bound, ahead.skipped, rows) for part in chosen]
@@ -105,7 +105,8 @@ def merge_next(
             return None
         if isinstance(session, Committing):
             _check_staged(session, table, target, attempt, loaded)
-            before, after = (held.position, held.schema_id), (position, schema_id)
+            # A table that was not there carried no position of what was passed by.
+            before, after = (0, "") if is_new else (held.position, held.schema_id), (position, schema_id)
             if not commits.merge(session, where.pipeline, target.statements, attempt, before, after, where.incarnation, step):
                 raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
         else:
@@ -208,9 +209,9 @@ def _loaded(session: Session, where: Where, target: TargetTable, tasks: Sequence
 
 def _make_ready(
     session: Session, where: Where, table: str, held: Held, schema_id: str, ready: dict[str, TargetTable], step: Callable[[str], None]
-) -> TargetTable:
-    """Return the target's table for rows of this schema, with a staging table."""
-    known = ready.pop(table, None)
+) -> tuple[TargetTable, bool]:
+    """Return the target's table for rows of this schema, with a staging table, and whether it was made for them."""
+    known, is_new = ready.pop(table, None), False
     if known is None or known.schema.id != schema_id or known.is_stale:
         schema = get_schema(where, schema_id)
         earlier = _earlier(where, held, schema_id)
@@ -218,13 +219,14 @@ def _make_ready(
         if statement:
             _check_new(session, where, table, held, known, statement)
             _make_table(session, known, statement)
+            is_new = True
         elif isinstance(session, Committing) and held == Held():
             _check_marked(where, table)
         step("stage")
         for statement in known.statements.create_stage() if session.dialect.LOADS != "by files" else ():
             session.execute(statement)
     ready[table] = known
-    return known
+    return known, is_new
 
 
 def _check_new(session: Session, where: Where, table: str, held: Held, target: TargetTable, statement: str) -> None:
