@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -39,6 +40,9 @@ COMMITTED = [*engine_params("delta"), pytest.param("parquet", id="parquet", mark
 AND_LAKES = [*TARGETS, *COMMITTED]
 """All of them."""
 
+INTO = engine_params("duckdb", "postgres", "mariadb", "redshift", "delta", slow=["postgres", "mariadb", "redshift", "delta"])
+"""One engine of each way in which tables are loaded, of which a normal run takes one."""
+
 CHANGED = engine_params(*QUICK)
 """Engines that take intervals of keys, and whose tables a pipeline changes."""
 
@@ -62,7 +66,21 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def loaded_url(engine: LiveEngine, tmp_path: Path, engines: Engines, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The URL with which an engine is loaded: of DuckDB a file of the test's own, of Delta a folder, of Redshift with a bucket."""
+    """The URL with which an engine is loaded."""
+    with opened_url(engine, tmp_path, engines, monkeypatch) as url:
+        yield url
+
+
+@pytest.fixture(params=INTO)
+def into(request: pytest.FixtureRequest, tmp_path: Path, engines: Engines, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a target of each kind, for what reads a live server's log; a normal run takes DuckDB."""
+    with opened_url(engines.live(request.param), tmp_path, engines, monkeypatch) as url:
+        yield url
+
+
+@contextmanager
+def opened_url(engine: LiveEngine, tmp_path: Path, engines: Engines, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Yield the URL with which an engine is loaded: of DuckDB a file of the test's own, of Delta a folder, of Redshift with a bucket."""
     (tmp_path / "lake").mkdir()
     own = {"duckdb": f"duckdb:///{tmp_path}/warehouse.duckdb", "delta": f"delta://{tmp_path}/lake", "parquet": f"parquet://{tmp_path}/lake"}
     server = engines.server(engine.name) if engine.name == "redshift" else None

@@ -42,7 +42,7 @@ class LiveRoad:
         self, folder: Path, source: LiveEngine, tables: str, columns: str = "{}", into: str = "", schema: str = "shop",
         audits: str = "{}", name: str = PIPELINE, store: str = "",
     ) -> None:  # fmt: skip
-        self.name, store = name, store or f"sqlite:///{folder}/auditor.db"
+        self.name, self.schema, store = name, schema, store or f"sqlite:///{folder}/auditor.db"
         into = into or f"duckdb:///{folder}/warehouse.duckdb"
         self.database = urlsplit(source.url).path.strip("/")
         self.config_file = folder / "auditor.yaml"
@@ -118,6 +118,17 @@ pipelines:
         self.loader.merge_all()
         reports = pipelines.list_merges(self.store, self.name).get("wh", {})
         assert {one.reason for one in reports.values()} <= {""}, reports
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        """The rows of a target's table, in order."""
+        with open_writer("warehouse", self.settings.connections["warehouse"]) as session:
+            return sorted(session.query(f"SELECT * FROM {session.dialect.table(self.schema, table)}"))
+
+    def drop(self) -> None:
+        """Drop what a shared server has of the target."""
+        with open_writer("warehouse", self.settings.connections["warehouse"]) as session:
+            cascade = "" if session.dialect.name == "mysql" else " CASCADE"
+            session.execute(f"DROP SCHEMA IF EXISTS {session.dialect.quote(self.schema)}{cascade}")
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """What the target answers."""

@@ -19,8 +19,7 @@ from tests.live import LiveEngine, engine_params
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE
 
-SILENT = ("mariadb", "mysql")
-on_both = pytest.mark.parametrize("engine", engine_params(*SILENT), indirect=True)
+on_both = pytest.mark.parametrize("engine", engine_params("mariadb", "mariadb_new", "mysql", slow=["mariadb_new"]), indirect=True)
 PARENT = "CREATE TABLE fam_p (id int PRIMARY KEY, code int NOT NULL UNIQUE, note varchar(20))"
 CHILD = "CREATE TABLE fam_c (id int PRIMARY KEY, p_id int NULL, FOREIGN KEY (p_id) REFERENCES fam_p ({column}) {action})"
 TABLES = ("fam_g", "fam_c", "fam_self", "fam_p")
@@ -38,7 +37,7 @@ class Family(LiveRoad):
 
     def both(self, table: str) -> tuple[list[Any], list[Any]]:
         log = LiveLog(self.settings.connections["source"].url)
-        return sorted(log.run(f"SELECT * FROM {table}")), sorted(self.query(f'SELECT * FROM "shop"."{table}"'))
+        return sorted(log.run(f"SELECT * FROM {table}")), self.rows(table)
 
 
 @pytest.fixture
@@ -49,9 +48,10 @@ def log(engine: LiveEngine) -> LiveLog:
 
 
 @pytest.fixture
-def family(log: LiveLog, engine: LiveEngine, tmp_path: Path) -> Iterator[Family]:
-    made = Family(tmp_path, engine, "fam_*")
+def family(log: LiveLog, engine: LiveEngine, into: str, tmp_path: Path) -> Iterator[Family]:
+    made = Family(tmp_path, engine, "fam_*", into=into, schema=f"family_{next(_schemas)}")
     yield made
+    made.drop()
     made.close()
     log.run(*(f"DROP TABLE IF EXISTS {name}" for name in TABLES))
 

@@ -22,7 +22,7 @@ from tests.pipeline.road import PIPELINE, Road
 
 on_all = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new"), indirect=True)
 on_mariadb = pytest.mark.parametrize("engine", engine_params("mariadb", "mariadb_new"), indirect=True)
-on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
+on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new", slow=["mariadb_new"]), indirect=True)
 _numbers = itertools.count()
 
 
@@ -52,8 +52,9 @@ class Line:
             f"SELECT column_name FROM information_schema.columns WHERE table_schema = '{self.log.database}' AND table_name = '{table}'"
             " ORDER BY ordinal_position")]  # fmt: skip
         source = self.log.run(f"SELECT {', '.join(f'`{name}`' for name in names)} FROM {table} ORDER BY 1")
-        columns = ", ".join(f'"{name}"' for name in names)
-        target = self.road.query(f'SELECT {columns} FROM "{self.road.schema}"."{table}" ORDER BY 1')
+        quote = self.road.dialect.quote
+        columns = ", ".join(quote(name) for name in names)
+        target = self.road.query(f"SELECT {columns} FROM {self.road.dialect.table(self.road.schema, table)} ORDER BY 1")
         return [tuple(row) for row in source], [tuple(bytes(one) if isinstance(one, memoryview) else one for one in row) for row in target]
 
     def reason(self, table: str = "moving") -> str:
@@ -97,6 +98,16 @@ def test_a_table_through_its_life(line: Line) -> None:
     line.run("UPDATE moving SET l = 3 WHERE l = 1")
     assert line.both()[0] == line.both()[1] == [("a", 2), ("a", 3)]
     assert {one.state for one in target_migrations.list_migrations(line.road.store, PIPELINE)} == {"applied"}
+
+
+@pytest.fixture
+def each(line: Line, into: str, tmp_path: Path, empty_store: Path) -> Iterator[Line]:
+    """A line into a target of each kind, that may change no table: for what stops a table before a target is asked."""
+    (tmp_path / "each").mkdir()
+    road = Road(tmp_path / "each", into, empty_store, f"live_{next(_numbers)}")
+    now = itertools.count(0, 1000)
+    yield Line(line.log, road, line.log.end(), road.loader(clock=lambda: next(now)))
+    road.close()
 
 
 @pytest.fixture(params=["duckdb", pytest.param("postgres", marks=pytest.mark.postgres)])
@@ -174,18 +185,18 @@ TWO_TABLES = ("CREATE TABLE moving (id int PRIMARY KEY, a int)", "CREATE TABLE m
 
 
 @on_all
-def test_statements_on_tables_that_are_not_carried_are_passed_by(line: Line) -> None:
-    line.run(*TWO_TABLES, "DROP DATABASE IF EXISTS elsewhere", "CREATE DATABASE elsewhere",
+def test_statements_on_tables_that_are_not_carried_are_passed_by(each: Line) -> None:
+    each.run(*TWO_TABLES, "DROP DATABASE IF EXISTS elsewhere", "CREATE DATABASE elsewhere",
              "CREATE TABLE elsewhere.t (id int PRIMARY KEY AUTO_INCREMENT, a double)", "DROP TABLE IF EXISTS stranger",
              "CREATE TABLE stranger (id int PRIMARY KEY AUTO_INCREMENT, a int)")  # fmt: skip
     try:
-        line.run(STATEMENTS, "INSERT INTO elsewhere.t (a) VALUES (1), (RAND())", "SET @v = 7",
+        each.run(STATEMENTS, "INSERT INTO elsewhere.t (a) VALUES (1), (RAND())", "SET @v = 7",
                  "INSERT INTO stranger (a) SELECT @v FROM moving",
                  "USE elsewhere", "UPDATE t SET a = 2", "DELETE FROM t LIMIT 1")  # fmt: skip
-        line.run("INSERT INTO moving VALUES (2, 2)")
-        assert stopped(line) == {} and line.both()[0] == line.both()[1] and len(line.both()[0]) == 2
+        each.run("INSERT INTO moving VALUES (2, 2)")
+        assert stopped(each) == {} and each.both()[0] == each.both()[1] and len(each.both()[0]) == 2
     finally:
-        line.run("DROP DATABASE elsewhere", "DROP TABLE stranger")
+        each.run("DROP DATABASE elsewhere", "DROP TABLE stranger")
 
 
 @pytest.mark.alone  # what a statement writes through a view or a trigger may be a table of any pipeline
@@ -202,37 +213,37 @@ def test_statements_on_tables_that_are_not_carried_are_passed_by(line: Line) -> 
         "INSERT INTO triggered VALUES (2, 2)",
     ],
 )
-def test_a_statement_stops_the_table_that_it_writes_and_the_pipeline_goes_on(line: Line, statement: str) -> None:
-    line.run(*TWO_TABLES, "CREATE OR REPLACE VIEW moving_view AS SELECT * FROM moving", "DROP TABLE IF EXISTS triggered",
+def test_a_statement_stops_the_table_that_it_writes_and_the_pipeline_goes_on(each: Line, statement: str) -> None:
+    each.run(*TWO_TABLES, "CREATE OR REPLACE VIEW moving_view AS SELECT * FROM moving", "DROP TABLE IF EXISTS triggered",
              "CREATE TABLE triggered (id int PRIMARY KEY, a int)",
              "CREATE TRIGGER writes AFTER INSERT ON triggered FOR EACH ROW INSERT INTO moving VALUES (NEW.id, NEW.a)")  # fmt: skip
     try:
-        line.run(STATEMENTS, statement, "SET SESSION binlog_format = 'ROW'", "INSERT INTO moving VALUES (5, 5)",
+        each.run(STATEMENTS, statement, "SET SESSION binlog_format = 'ROW'", "INSERT INTO moving VALUES (5, 5)",
                  "INSERT INTO moving_on VALUES (5, 5)")  # fmt: skip
-        found = stopped(line)
+        found = stopped(each)
         if statement.startswith(("INSERT INTO moving_view", "INSERT INTO triggered")):
             assert set(found) == {"moving", "moving_on"}, "what it writes is not known"
-            skip_all(line)
-            line.run()
+            skip_all(each)
+            each.run()
         else:
             assert set(found) == {"moving"}
         assert "instead of rows; SET GLOBAL binlog_format = 'ROW' and for all sessions, skip this, then send" in found["moving"]
-        assert line.both("moving_on")[0] == line.both("moving_on")[1] and len(line.both("moving_on")[0]) == 2
-        skip_all(line)
-        line.run("INSERT INTO moving VALUES (6, 6)")
-        assert {(5, 5), (6, 6)} <= set(line.both()[1]) and stopped(line) == {}
+        assert each.both("moving_on")[0] == each.both("moving_on")[1] and len(each.both("moving_on")[0]) == 2
+        skip_all(each)
+        each.run("INSERT INTO moving VALUES (6, 6)")
+        assert {(5, 5), (6, 6)} <= set(each.both()[1]) and stopped(each) == {}
     finally:
-        line.run("DROP VIEW moving_view", "DROP TABLE triggered")
+        each.run("DROP VIEW moving_view", "DROP TABLE triggered")
 
 
 @pytest.mark.alone  # changes a variable of the server
 @on_all
-def test_rows_of_a_file_that_is_loaded_by_a_statement(line: Line, tmp_path: Path) -> None:
-    line.run(*TWO_TABLES)
-    with line.log.globally(local_infile="1"):
+def test_rows_of_a_file_that_is_loaded_by_a_statement(each: Line, tmp_path: Path) -> None:
+    each.run(*TWO_TABLES)
+    with each.log.globally(local_infile="1"):
         file = tmp_path / "rows.csv"
         file.write_text("7,7\n")
-        url = urlsplit(line.log.url)
+        url = urlsplit(each.log.url)
         place: dict[str, Any] = {
             "host": url.hostname,
             "port": url.port,
@@ -240,56 +251,56 @@ def test_rows_of_a_file_that_is_loaded_by_a_statement(line: Line, tmp_path: Path
             "password": url.password or "",
             "local_infile": True,
         }
-        with closing(pymysql.connect(database=line.log.database, **place)) as connection, connection.cursor() as cursor:
+        with closing(pymysql.connect(database=each.log.database, **place)) as connection, connection.cursor() as cursor:
             cursor.execute(STATEMENTS)
             cursor.execute(f"LOAD DATA LOCAL INFILE '{file}' INTO TABLE moving FIELDS TERMINATED BY ','")
             connection.commit()
-    line.run("INSERT INTO moving_on VALUES (5, 5)")
-    assert set(stopped(line)) == {"moving"} and len(line.both("moving_on")[1]) == 2
+    each.run("INSERT INTO moving_on VALUES (5, 5)")
+    assert set(stopped(each)) == {"moving"} and len(each.both("moving_on")[1]) == 2
 
 
 @on_mariadb
-def test_a_table_that_is_made_of_a_query_by_a_statement_stops(line: Line) -> None:
-    line.run(*TWO_TABLES)
-    line.run(STATEMENTS, "DROP TABLE moving_on", "CREATE TABLE moving_on (id int PRIMARY KEY) SELECT id FROM moving")
-    assert "CREATE TABLE ... SELECT brought rows that are not in the log" in stopped(line)["moving_on"]
+def test_a_table_that_is_made_of_a_query_by_a_statement_stops(each: Line) -> None:
+    each.run(*TWO_TABLES)
+    each.run(STATEMENTS, "DROP TABLE moving_on", "CREATE TABLE moving_on (id int PRIMARY KEY) SELECT id FROM moving")
+    assert "CREATE TABLE ... SELECT brought rows that are not in the log" in stopped(each)["moving_on"]
 
 
 @on_mariadb
-def test_rows_are_undone_that_a_rolled_back_transaction_logged_for_a_temporary_table(line: Line) -> None:
-    line.run(*TWO_TABLES)
-    line.run("START TRANSACTION", "INSERT INTO moving VALUES (2, 2)", "UPDATE moving SET a = 9", "DELETE FROM moving_on",
+def test_rows_are_undone_that_a_rolled_back_transaction_logged_for_a_temporary_table(each: Line) -> None:
+    each.run(*TWO_TABLES)
+    each.run("START TRANSACTION", "INSERT INTO moving VALUES (2, 2)", "UPDATE moving SET a = 9", "DELETE FROM moving_on",
              "CREATE TEMPORARY TABLE held (id int)", "INSERT INTO moving_on VALUES (4, 4)", "ROLLBACK",
              "INSERT INTO moving VALUES (3, 3)")  # fmt: skip
-    assert stopped(line) == {} and line.both()[0] == line.both()[1] == [(1, 1), (3, 3)]
-    assert line.both("moving_on")[0] == line.both("moving_on")[1] == [(1, 1)]
+    assert stopped(each) == {} and each.both()[0] == each.both()[1] == [(1, 1), (3, 3)]
+    assert each.both("moving_on")[0] == each.both("moving_on")[1] == [(1, 1)]
 
 
 @on_all
-def test_rows_behind_a_savepoint_are_undone_where_the_engine_undid_them(line: Line) -> None:
-    line.run(*TWO_TABLES, "CREATE TABLE _moving_old (id int) ENGINE = MyISAM", "DROP TABLE IF EXISTS moving_log",
+def test_rows_behind_a_savepoint_are_undone_where_the_engine_undid_them(each: Line) -> None:
+    each.run(*TWO_TABLES, "CREATE TABLE _moving_old (id int) ENGINE = MyISAM", "DROP TABLE IF EXISTS moving_log",
              "CREATE TABLE moving_log (id int PRIMARY KEY) ENGINE = MyISAM",
              "CREATE TRIGGER told AFTER INSERT ON moving FOR EACH ROW INSERT INTO moving_log VALUES (NEW.id)")  # fmt: skip
     try:
-        if line.log.run("SELECT VERSION() LIKE '%MariaDB%'")[0][0] == 0 and line.log.run("SELECT @@GLOBAL.gtid_mode")[0][0] == "ON":
+        if each.log.run("SELECT VERSION() LIKE '%MariaDB%'")[0][0] == 0 and each.log.run("SELECT @@GLOBAL.gtid_mode")[0][0] == "ON":
             return  # such transactions are refused there
-        line.run("START TRANSACTION", "INSERT INTO moving VALUES (2, 2)", "SAVEPOINT `A b`", "INSERT INTO moving VALUES (3, 3)",
+        each.run("START TRANSACTION", "INSERT INTO moving VALUES (2, 2)", "SAVEPOINT `A b`", "INSERT INTO moving VALUES (3, 3)",
                  "UPDATE moving SET a = 0", "SAVEPOINT other", "DELETE FROM moving WHERE id = 2", "INSERT INTO moving_on VALUES (2, 2)",
                  "ROLLBACK TO `A b`", "INSERT INTO moving_on VALUES (7, 7)", "COMMIT", "INSERT INTO moving_on VALUES (8, 8)")  # fmt: skip
-        assert line.both()[0] == line.both()[1] == [(1, 1), (2, 2)]
-        assert line.both("moving_on")[0] == line.both("moving_on")[1] == [(1, 1), (7, 7), (8, 8)]
-        assert set(stopped(line)) <= {"moving_log"}
+        assert each.both()[0] == each.both()[1] == [(1, 1), (2, 2)]
+        assert each.both("moving_on")[0] == each.both("moving_on")[1] == [(1, 1), (7, 7), (8, 8)]
+        assert set(stopped(each)) <= {"moving_log"}
     finally:
-        line.run("DROP TABLE moving_log")
+        each.run("DROP TABLE moving_log")
 
 
 @on_mariadb
-def test_rows_that_were_handed_on_before_they_were_undone_stop_their_table(line: Line) -> None:
-    line.run(*TWO_TABLES)
-    line.run("START TRANSACTION", "INSERT INTO moving SELECT seq, 0 FROM seq_2_to_20000", "INSERT INTO moving_on VALUES (2, 2)",
+def test_rows_that_were_handed_on_before_they_were_undone_stop_their_table(each: Line) -> None:
+    each.run(*TWO_TABLES)
+    each.run("START TRANSACTION", "INSERT INTO moving SELECT seq, 0 FROM seq_2_to_20000", "INSERT INTO moving_on VALUES (2, 2)",
              "CREATE TEMPORARY TABLE held (id int)", "ROLLBACK", "INSERT INTO moving_on VALUES (3, 3)")  # fmt: skip
-    assert set(stopped(line)) == {"moving"} and "before a ROLLBACK that may not have undone them" in stopped(line)["moving"]
-    assert line.both("moving_on")[0] == line.both("moving_on")[1] == [(1, 1), (3, 3)]
+    assert set(stopped(each)) == {"moving"} and "before a ROLLBACK that may not have undone them" in stopped(each)["moving"]
+    assert each.both("moving_on")[0] == each.both("moving_on")[1] == [(1, 1), (3, 3)]
 
 
 PARTITIONED = """\
@@ -298,14 +309,14 @@ PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (10), PARTITION q VALUES L
 
 
 @on_all
-def test_tables_that_exchange_a_partition_stop_both(line: Line) -> None:
-    line.run(PARTITIONED, TWO_TABLES[1], *TWO_TABLES[2:])  # fmt: skip
-    line.run("INSERT INTO moving VALUES (2, 2)", "ALTER TABLE moving EXCHANGE PARTITION p WITH TABLE moving_on")
-    assert set(stopped(line)) == {"moving", "moving_on"}
-    assert f"it exchanged rows with {line.log.database}.moving without a word of them" in stopped(line)["moving_on"]
+def test_tables_that_exchange_a_partition_stop_both(each: Line) -> None:
+    each.run(PARTITIONED, TWO_TABLES[1], *TWO_TABLES[2:])  # fmt: skip
+    each.run("INSERT INTO moving VALUES (2, 2)", "ALTER TABLE moving EXCHANGE PARTITION p WITH TABLE moving_on")
+    assert set(stopped(each)) == {"moving", "moving_on"}
+    assert f"it exchanged rows with {each.log.database}.moving without a word of them" in stopped(each)["moving_on"]
 
 
 @on_mariadb
-def test_tables_that_become_partitions_and_partitions_that_become_tables(line: Line) -> None:
-    line.run(PARTITIONED, "INSERT INTO moving VALUES (2, 2)", "ALTER TABLE moving CONVERT PARTITION p TO TABLE moving_on")  # fmt: skip
-    assert set(stopped(line)) == {"moving", "moving_on"}
+def test_tables_that_become_partitions_and_partitions_that_become_tables(each: Line) -> None:
+    each.run(PARTITIONED, "INSERT INTO moving VALUES (2, 2)", "ALTER TABLE moving CONVERT PARTITION p TO TABLE moving_on")  # fmt: skip
+    assert set(stopped(each)) == {"moving", "moving_on"}

@@ -35,7 +35,7 @@ PIPELINE = "shop"
 PIECES = ("store", "checkpoint", "parts", "target")
 FATES = [(one, fate) for one in PIECES for fate in ("restored", "lost")]
 CASES = [(one,) for one in FATES] + [pair for pair in itertools.combinations(FATES, 2) if pair[0][0] != pair[1][0]]
-on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
+on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new", slow=["mariadb_new"]), indirect=True)
 
 
 class Life:
