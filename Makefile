@@ -82,10 +82,11 @@ faults: $(VENV)/.test ## Inject faults into a pipeline, and write what each audi
 	scripts/engines.sh
 	$(BIN)/pytest -n 0 -s --chaos tests/faults $(FAULTS)
 
-deep: $(VENV)/.test ## Run the tests of canonical text, rounding and filters with many more Hypothesis examples, 10,000 random audits, and 1,002 through a proxy that switches sessions (DEEP='--deep-seed 2' for others)
+deep: $(VENV)/.test ## Run Hypothesis with many more examples, 10,000 random audits, 1,002 through a proxy that switches sessions, and 300 regression scripts of MariaDB (DEEP='--deep-seed 2' for others)
 	scripts/engines.sh
+	scripts/regression.sh
 	$(BIN)/pytest --deep tests/engines/test_canonical.py tests/engines/test_time_rounding.py tests/pairs/test_full_decimals.py \
-		tests/engines/test_filters.py tests/engines/test_switched_sessions.py tests/deep $(DEEP)
+		tests/engines/test_filters.py tests/engines/test_switched_sessions.py tests/deep tests/scripts $(DEEP)
 
 golden: $(VENV)/.test ## Update the golden SQL files; read the changes before you commit them
 	$(BIN)/pytest --update-golden tests/unit/test_golden.py

@@ -62,6 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--deep-runs", type=int, default=10_000, help="random audits of a deep run (default: %(default)s)")
     group.addoption("--deep-seed", type=int, default=1, help="first seed of random audits (default: %(default)s)")
+    group.addoption("--deep-scripts", type=int, default=300, help="regression scripts of a deep run (default: %(default)s)")
+    group.addoption("--deep-longest", type=int, default=10_000, help="characters of a regression script at most (default: %(default)s)")
+    group.addoption("--deep-script", action="append", default=[], help="one regression script by its name, as main/alter_table, instead")
     group.addoption("--chaos", action="store_true", help="run the tests that kill everything a pipeline consists of, and no others")
     group.addoption("--chaos-events", type=int, default=500_000, help="changes that each of these tests replicates (default: %(default)s)")
     group.addoption("--chaos-kills", type=int, default=30, help="kills, of which one at each named step (default: %(default)s)")
@@ -74,7 +77,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers, so that a misspelt one is an error."""
     config.addinivalue_line("markers", "slow: takes long; runs only with --slow")
-    config.addinivalue_line("markers", "deep: runs thousands of random audits; runs only with --deep")
+    config.addinivalue_line("markers", "deep: runs thousands of random audits, or hundreds of regression scripts; runs only with --deep")
     config.addinivalue_line("markers", "chaos: kills what a pipeline consists of, for minutes; runs only with --chaos")
     config.addinivalue_line("markers", "slow_on(engine): as slow where it runs on this engine, whose part other tests prove in less time")
     config.addinivalue_line("markers", "clock: watches other processes against the clock; runs once more where it fails")

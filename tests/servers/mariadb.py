@@ -36,21 +36,22 @@ def start(directory: Path) -> Server:
     server = given(VARIABLE, mysql.version, pymysql.MySQLError)
     if server is not None:
         return server
-    if _programs() is None:
+    if programs() is None:
         return mysql.start_container("mariadb", IMAGE, "there is no MariaDB here: run scripts/engines.sh")
     return start_private(directory)
 
 
 def start_private(directory: Path, more: Sequence[str] = ()) -> Server:
     """Start a MariaDB of the caller's own from local programs, with ``more`` options, or raise Unavailable."""
-    found = _programs()
+    found = programs()
     if found is None:
         raise Unavailable("there is no MariaDB here: run scripts/engines.sh")
     base = os.environ.get(HOME_VARIABLE)
     return _start(directory, *found, [f"--basedir={base}"] if base else [], f"in ${HOME_VARIABLE}" if base else "local binary", more)
 
 
-def _programs() -> tuple[Path, Path] | None:
+def programs() -> tuple[Path, Path] | None:
+    """The server and what makes its first tables, if both are there."""
     if base := os.environ.get(HOME_VARIABLE):
         return Path(base, "bin", "mariadbd"), Path(base, "scripts", "mariadb-install-db")
     program, install = find_program("mariadbd"), find_program("mariadb-install-db")

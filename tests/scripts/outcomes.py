@@ -1,0 +1,198 @@
+"""What became of scripts: how they are played, what is counted of them, and the table of docs/faults.md."""
+
+from __future__ import annotations
+
+import re
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pymysql
+
+from auditor.errors import AuditorError
+from tests.scripts.road import Found, ScriptRoad
+from tests.scripts.server import LONGEST, SCRIPT_SECONDS, Stage, own_folder, write_point
+from tests.scripts.written import Script
+
+PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
+BEGIN, END = "<!-- scripts: begin -->\n", "<!-- scripts: end -->\n"
+
+ORDER = ("wrong", "ended", "stopped", "not comparable", "not carried", "match", "empty", "locked", "nothing", "not run")
+"""What a script counts as: the first of these that became of one of its tables."""
+
+MEANING = {
+    "match": "every table that was carried was equal in both targets, at every point",
+    "stopped": "a table stopped, with a sentence that says why; no other was wrong",
+    "ended": "the whole pipeline was refused, with a sentence, because the script deleted the source's log or did what no log can tell",
+    "not comparable": "an audit refused a table, with a sentence; both sides had as many rows",
+    "not carried": "it has views or sequences, which are passed by; all tables were equal",
+    "empty": "its tables had no rows when they were looked at",
+    "locked": "it held its tables locked, ended its server, or took too long to be played to its end",
+    "nothing": "it made no table that was there at a point",
+    "not run": "it could not run here",
+    "wrong": "a table differed without a word, or an error that nobody knows",
+}
+"""What each outcome of a script means, in the order of the page."""
+
+
+REASONS = {"stopped": "why a table stopped", "ended": "why a pipeline was refused", "not comparable": "why an audit refused"}
+"""The outcomes whose sentences are counted, and what stands above these."""
+
+
+@dataclass
+class Outcome:
+    """What became of one script."""
+
+    script: Script
+    tables: list[tuple[str, str, str, Found]] = field(default_factory=list)
+    """Point, table and target, and what became of it."""
+    why_not: str = ""
+    """Why it could not run."""
+    seconds: float = 0.0
+
+    @property
+    def kind(self) -> str:
+        """What it counts as."""
+        kinds = {found.kind for *_, found in self.tables}
+        return "not run" if self.why_not else next((kind for kind in ORDER if kind in kinds), "nothing")
+
+    def sentences(self, kind: str) -> list[str]:
+        """Return what was said of tables of one kind, with where it was."""
+        found = [one for one in self.tables if one[3].kind == kind]
+        return [f"{self.script.name}, {point}: {table} in {target}: {one.sentence}" for point, table, target, one in found]
+
+
+def play(stage: Stage, script: Script, empty_store: Path, postgres: str, seed: int) -> Outcome:
+    """Play a script to its end, and judge its tables at each of its points and behind it."""
+    outcome, began = Outcome(script, why_not=script.why_not()), time.monotonic()
+    if outcome.why_not:
+        return outcome
+    stage.prepare()
+    with own_folder() as name:
+        folder = Path(name)
+        road: ScriptRoad | None = None
+        try:
+            with stage.sending(script, folder, write_point(folder), seed) as process:
+                deadline = time.monotonic() + SCRIPT_SECONDS
+                while (code := process.poll()) is None and time.monotonic() < min(deadline, began + LONGEST):
+                    time.sleep(0.02)
+                    for reached in sorted(folder.glob("reached.*")):
+                        at = time.monotonic()
+                        point = reached.name.removeprefix("reached.")
+                        if road is None or (point.startswith("behind.") and road.is_done()):
+                            road = _begin(road, folder, empty_store, stage.url, postgres)
+                        elif point.startswith("behind."):
+                            pass
+                        elif not any(found.kind == "ended" for *_, found in outcome.tables):
+                            outcome.tables += _look(road, f"point {point}")
+                        reached.rename(folder / f"done.{point}")
+                        deadline += time.monotonic() - at
+            if road is None:
+                said = (folder / "client.log").read_text(errors="replace").strip().splitlines()
+                outcome.why_not = "needs what the server has not" if code == 62 else f"its client ended: {' '.join(said[-3:])[-200:]}"
+            elif not any(found.kind == "ended" for *_, found in outcome.tables):
+                outcome.tables += _look(road, "end")
+            if code is None and not outcome.why_not:
+                outcome.tables.append(("end", "", "", Found("locked", "its client was stopped, because it took too long")))
+        except Exception:
+            outcome.tables.append(("", "", "", Found("wrong", traceback.format_exc(limit=-8))))
+        finally:
+            if road is not None:
+                with suppress(AuditorError):  # PostgreSQL keeps its schemas, which no other script has
+                    road.close()
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def _begin(before: ScriptRoad | None, folder: Path, empty_store: Path, source: str, postgres: str) -> ScriptRoad:
+    """Begin a pipeline, instead of one of which tables stopped."""
+    if before is not None:
+        before.close()
+    own = folder / f"road.{len(list(folder.glob('road.*')))}"
+    own.mkdir()
+    return ScriptRoad(own, empty_store, source, postgres)
+
+
+def _look(road: ScriptRoad, point: str) -> list[tuple[str, str, str, Found]]:
+    try:
+        road.catch_up()
+        return [(point, *found) for found in road.judge()]
+    except AuditorError as error:
+        return [(point, "", "", Found("ended", str(error)))]
+    except pymysql.OperationalError as error:  # of the script: it holds everything, or ended the server
+        return [(point, "", "", Found("locked", str(error)))]
+
+
+@dataclass
+class Tally:
+    """What became of many scripts."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    @property
+    def wrong(self) -> list[Outcome]:
+        """Return those of which something is wrong."""
+        return [one for one in self.outcomes if one.kind == "wrong"]
+
+    def sentences(self, kind: str) -> Counter[str]:
+        """Count what was said of tables of one kind, without names, once a script."""
+        found: Counter[str] = Counter()
+        for one in self.outcomes:
+            found.update({plain(each.sentence) for *_, each in one.tables if each.kind == kind})
+        return found
+
+    def __str__(self) -> str:
+        """Return the counts, and what is wrong."""
+        kinds = Counter(one.kind for one in self.outcomes)
+        tables = Counter(found.kind for one in self.outcomes for *_, found in one.tables)
+        lines = [f"{len(self.outcomes)} scripts: {dict(kinds)}; tables at points: {dict(tables)}"]
+        lines += [f"    {sentence}" for one in self.wrong for sentence in one.sentences("wrong")[:3]]
+        return "\n".join(lines)
+
+
+def plain(sentence: str) -> str:
+    """Return a sentence with … for names and numbers, so that those of one kind are one."""
+    sentence = re.sub(r"^[^\s:]+\.[^\s:]+(, [^:]*)?: ", "", sentence)
+    sentence = re.sub(r"`[^`]*`|'[^']*'|\"[^\"]*\"|\b[\w$#@]+\.[\w$#@]+\b|\b\d[\w:.,/-]*", "…", sentence)
+    return re.sub(r"…([ ,;]*(and )?…)+", "…", sentence)[:200]
+
+
+def render(tally: Tally, suites: Sequence[str], version: str, seed: int, longest: int) -> str:
+    """Return the tables of the page."""
+    kinds = {suite: Counter(one.kind for one in tally.outcomes if one.script.suite == suite) for suite in suites}
+    tables = Counter(found.kind for one in tally.outcomes for *_, found in one.tables)
+    played = sum(one.kind != "not run" for one in tally.outcomes)
+    ran = f"On {version}, of scripts of at most {longest:,} characters, seed {seed}: {played:,} ran"
+    lines = [
+        "",
+        f"{ran}, and {tables['match']:,} audits of single tables said `match`.",
+        "",
+        f"| outcome | {' | '.join(suites)} | all | means |",
+        f"| --- | {' | '.join('--:' for _ in suites)} | --: | --- |",
+    ]
+    for kind, means in MEANING.items():
+        counts = [kinds[suite][kind] for suite in suites]
+        lines.append(f"| {kind} | {' | '.join(f'{one:,}' for one in counts)} | {sum(counts):,} | {means} |")
+    reasons = Counter(re.sub(r":.*", "", one.why_not, flags=re.DOTALL) for one in tally.outcomes if one.why_not)
+    lines += ["", "| why a script could not run | scripts |", "| --- | --: |", *_rows(reasons.most_common())]
+    for kind, about in REASONS.items():
+        if found := tally.sentences(kind):
+            lines += ["", f"| {about} | scripts |", "| --- | --: |", *_rows(found.most_common(25))]
+            if len(found) > 25:
+                lines.append(f"| {len(found) - 25} others | {sum(count for _, count in found.most_common()[25:])} |")
+    return "\n".join([*lines, ""])
+
+
+def _rows(counts: Iterable[tuple[str, int]]) -> list[str]:
+    return [f"| {text.replace('|', chr(92) + '|').replace(chr(10), ' ').replace('<', '&lt;')} | {count:,} |" for text, count in counts]
+
+
+def write(tables: str) -> None:
+    """Write the tables into the page."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}{tables}\n{END}{after}", encoding="utf-8")
