@@ -2,11 +2,12 @@
 
     python -m scripts.versions                            # all, which takes hours
     python -m scripts.versions --only 'postgres 12' duckdb --tests tests/engines tests/pairs
+    python -m scripts.versions --certify                  # tries each by auditor certify, in some minutes
     python -m scripts.versions --page                     # only the page, from what was found before
 
 A version is fetched once into a cache: servers by Maven or from this machine, Spark and DuckDB as packages of Python. What was found is
 kept in docs/versions.json, a cell for each version, with the names of the tests that fail; a version that could not be had is named with
-the reason.
+the reason. Certificates lie in docs/certificates, those that others sent in beside ours.
 """
 
 from __future__ import annotations
@@ -24,13 +25,20 @@ import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
+from auditor.model import Certificate
+from auditor.report import certificate
+from tests.live import ENGINES, SERVERS
+from tests.servers._process import open_directory
+
 ROOT = Path(__file__).parents[1]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "auditor-tests"
+CERTIFICATES = ROOT / "docs" / "certificates"
 DATA, PAGE = ROOT / "docs" / "versions.json", ROOT / "docs" / "versions.md"
 TESTS = ("tests/engines", "tests/pairs", "tests/pipeline", "tests/repair")
 FETCH_SECONDS = 900
@@ -116,18 +124,60 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen:
         raise SystemExit(f"no version is named so; known: {', '.join(one.name for one in VERSIONS)}")
     cells = {(one.engine, one.version): one for one in read()}
-    for version in () if options.page else chosen:
+    for version in chosen if options.certify else ():
+        print(f"{version.name}: {certify(version)}", flush=True)
+    for version in () if options.page or options.certify else chosen:
         cell = try_version(version, options.tests)
         cells[cell.engine, cell.version] = cell
         print(f"{version.name}: {summarise(cell)}", flush=True)
         DATA.write_text(json.dumps([asdict(one) for one in cells.values()], indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(page(list(cells.values())), encoding="utf-8")
+    PAGE.write_text(page(list(cells.values()), read_certificates()), encoding="utf-8")
     return int(any(one.failed for one in cells.values()))
 
 
 def read() -> list[Cell]:
     """Return what was found before."""
     return [Cell(**one) for one in json.loads(DATA.read_text(encoding="utf-8"))] if DATA.exists() else []
+
+
+def read_certificates() -> list[Certificate]:
+    """Return the certificates that were made here or sent in, by engine and version."""
+    found = [certificate.read(path) for path in CERTIFICATES.glob("*.json")]
+    return sorted(found, key=lambda one: (list(NAMES).index(one.engine) if one.engine in NAMES else len(NAMES), one.server, one.made))
+
+
+def certify(version: Version) -> str:
+    """Write the certificate of a version, and return in a few words what it says."""
+    try:
+        environment = fetch(version)
+    except NotToBeHad as reason:
+        return f"not tried: {reason}"
+    CERTIFICATES.mkdir(exist_ok=True)
+    path = CERTIFICATES / f"{version.engine}-{version.number}.json"
+    with tempfile.TemporaryDirectory(prefix="auditor-versions-") as name, _server(version, environment, Path(name)) as url:
+        command = [sys.executable, "-m", "auditor", "certify", url, "--output", str(path), "--quiet"]
+        subprocess.run(command, cwd=name, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, check=False)
+    return str(certificate.cell(certificate.read(path)))
+
+
+@contextmanager
+def _server(version: Version, environment: Mapping[str, str], folder: Path) -> Iterator[str]:
+    """Start a server of a version for the block, and yield its URL; of an engine without servers, that of a database in the folder."""
+    engine = next(one for one in ENGINES if one.name == version.engine)
+    if engine.name not in SERVERS:
+        yield "spark://local?master=local[2]" if engine.name == "spark" else f"duckdb:///{folder}/certified.duckdb"
+        return
+    before = dict(os.environ)
+    os.environ.update(environment)
+    directory = open_directory()
+    try:
+        server = engine.start(directory)
+        yield server.url
+        server.stop()
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def try_version(version: Version, tests: Sequence[str]) -> Cell:
@@ -236,8 +286,8 @@ def summarise(cell: Cell) -> str:
     return f"{cell.passed:,} passed, {len(cell.failed):,} failed, {cell.skipped:,} skipped, in {cell.seconds // 60} min"
 
 
-def page(cells: Sequence[Cell]) -> str:
-    """Return docs/versions.md: a row for each version, in the order of VERSIONS, then the tests that fail, by version."""
+def page(cells: Sequence[Cell], certificates: Sequence[Certificate]) -> str:
+    """Return docs/versions.md: a row for each version, in the order of VERSIONS, the certificates, and the tests that fail, by version."""
     found = {(one.engine, one.version): one for one in cells}
     rows, failing = [], []
     for version in VERSIONS:
@@ -250,14 +300,24 @@ def page(cells: Sequence[Cell]) -> str:
             more = len(cell.failed) - MOST_NAMED
             named = [*(f"- `{test}`" for test in cell.failed[:MOST_NAMED]), *([f"- and {more:,} more"] if more > 0 else [])]
             failing += [f"### {name}", "", *named, ""]
+    certified = [
+        f"| {one.server or NAMES.get(one.engine, one.engine)} | {' '.join(str(certificate.cell(one)).replace('|', '/').split())} |"
+        f" {sum(check.outcome == 'passed' for check in one.checks):,} | {one.made.date().isoformat()} |"
+        for one in certificates
+    ]
     head = ["# Versions", "", INTRODUCTION, "", "| version | outcome | tests | on |", "|---|---|---|---|"]
-    return "\n".join([*head, *rows, "", *(["## What fails", "", *failing] if failing else [])]).rstrip() + "\n"
+    said = ["", "## Certified", "", CERTIFIED, "", "| server | outcome | checks passed | on |", "|---|---|---|---|", *certified]
+    return "\n".join([*head, *rows, *said, "", *(["## What fails", "", *failing] if failing else [])]).rstrip() + "\n"
 
 
 INTRODUCTION = """\
 What the tests of each engine said of its versions: audits of it alone and in pairs, pipelines and repairs. `make versions` fetches each
 version, runs these tests and writes this page. A version that is not here, or was not tried, is named by every report and status of an
 audit that meets it."""
+
+CERTIFIED = """\
+What [`auditor certify`](certify.md) found on servers. It needs no test of this project, so that anybody can send in the file that it
+writes."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -266,6 +326,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tests", nargs="+", default=list(TESTS), metavar="PATH", help="tests to run, of which only those of the engine are"
     )
+    parser.add_argument("--certify", action="store_true", help="make certificates in place of running tests")
     parser.add_argument("--page", action="store_true", help="write the page from what was found before, and try nothing")
     return parser
 

@@ -17,7 +17,7 @@ REPORT = """<testsuites><testsuite>
 
 
 def test_page_is_what_was_found() -> None:
-    assert versions.PAGE.read_text(encoding="utf-8") == versions.page(versions.read())
+    assert versions.PAGE.read_text(encoding="utf-8") == versions.page(versions.read(), versions.read_certificates())
 
 
 def test_failing_tests_are_named(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_failing_tests_are_named(tmp_path: Path) -> None:
     (tmp_path / "report.xml").write_text(REPORT)
     versions._count(cell, tmp_path / "report.xml")
     assert (cell.passed, cell.skipped, cell.failed) == (1, 1, ["tests/engines/test_one.py::test_b[postgres]"])
-    said = versions.page([cell])
+    said = versions.page([cell], [])
     assert "1 passed, 1 failed, 1 skipped, in 3 min" in said and "- `tests/engines/test_one.py::test_b[postgres]`" in said
     assert "| MySQL 9.7 | not tried |" in said
 
