@@ -78,7 +78,8 @@ class MySQLSession(DriverSession, Placing):
 
     def _wanted(self) -> dict[str, str]:
         """Return the settings on which results depend, as far as the server knows them."""
-        return {name: value for name, value in mysql_settings.results(self._is_mariadb).items() if name not in self._unknown}
+        known = {name: value for name, value in mysql_settings.results(self._is_mariadb).items() if name not in self._unknown}
+        return known | mysql_settings.names(self._is_mariadb)
 
     def find_changes(self, *, in_snapshot: bool) -> list[str]:
         wanted = self._wanted()

@@ -74,6 +74,11 @@ def results(mariadb: bool) -> dict[str, str]:
     return {**RESULTS, **(MARIADB_RESULTS if mariadb else MYSQL_RESULTS)}
 
 
+def names(mariadb: bool) -> dict[str, str]:
+    """Return the variables that SET NAMES sets, with the values that they must have."""
+    return {"character_set_client": "utf8mb4", "character_set_results": "utf8mb4", "collation_connection": COLLATIONS[mariadb]}
+
+
 def assignments(mariadb: bool, statement_timeout: float, lock_timeout: float) -> dict[str, str]:
     """Return all variables that a session sets; timeouts in seconds."""
     # lock_wait_timeout is for metadata and table locks, innodb_lock_wait_timeout for row locks; both in whole seconds, at least 1.
@@ -109,8 +114,7 @@ def assign(session: Session, mariadb: bool, values: Mapping[str, str], mark: str
 
     The session is given its ``mark``, too. A variable that the server lets nobody set keeps its value, without an error.
     """
-    names, _ = statements(mariadb, values)
-    session.execute(names)
+    session.execute(statements(mariadb, values)[0])
     left, unknown, marking = dict(values), list[str](), f"{MARK} = '{mark}'"
     while True:
         try:

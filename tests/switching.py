@@ -49,7 +49,7 @@ class Switching:
     """Returns what decides where the statements of a new connection go."""
     switched: int = 0
     """Statements that went to the second session."""
-    _open: list[Any] = field(default_factory=list)
+    _open: list[socket.socket] = field(default_factory=list)
 
     def accept(self, listener: socket.socket) -> None:
         """Serve connections until the listener is closed."""
@@ -64,48 +64,46 @@ class Switching:
     def close(self) -> None:
         """Close all connections."""
         for one in self._open:
-            with contextlib.suppress(Exception):
-                one.close()
+            _shut(one)
 
     def _serve(self, client: socket.socket) -> None:
         first, choose = urlsplit(self.behind), self.choose()
-        with contextlib.suppress(OSError, psycopg2.Error):
+        is_mysql = first.scheme in ("mysql", "mariadb")
+        with contextlib.ExitStack() as closing_all, contextlib.suppress(OSError):
+            closing_all.callback(_shut, client)
             own = socket.create_connection((first.hostname or "", first.port or 0))
-            is_mysql = first.scheme in ("mysql", "mariadb")
-            sessions = [own, self._other_of_mysql() if is_mysql else self._other_of_postgres()]
-            self._open += sessions
+            closing_all.callback(_shut, own)
+            other = self._other_of_mysql() if is_mysql else self._other_of_postgres()
+            closing_all.callback(other.close)
+            lent = socket.socket(fileno=os.dup(other._sock.fileno() if is_mysql else other.fileno()))
+            lent.setblocking(True)
+            closing_all.callback(_shut, lent)
+            sessions = (own, lent)
             for session in sessions:
                 threading.Thread(target=_pump, args=(session, client), daemon=True).start()
             for packet, statement in (_of_mysql if is_mysql else _of_postgres)(client):
                 number = choose(statement) if statement else 0
                 self.switched += number
                 sessions[number].sendall(self._renamed(packet) if number else packet)
-        for one in (client, own):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
 
     def _renamed(self, packet: bytes) -> bytes:
         for quote in ("`", '"'):  # not in literals, by which the catalogue is asked
             packet = packet.replace(f"{quote}{self.table}{quote}".encode(), f"{quote}{self.other}{quote}".encode())
         return packet
 
-    def _other_of_mysql(self) -> socket.socket:
-        url = dialects.parse_url(self.behind + ("&" if "?" in self.behind else "?") + "ssl=false")
-        connection = open_connection(url, 3306)
-        self._open.append(connection)
-        return _lend(connection._sock.fileno())
+    def _other_of_mysql(self) -> Any:
+        return open_connection(dialects.parse_url(self.behind + ("&" if "?" in self.behind else "?") + "ssl=false"), 3306)
 
-    def _other_of_postgres(self) -> socket.socket:
+    def _other_of_postgres(self) -> Any:
         connection = psycopg2.connect(self.behind, sslmode="disable", client_encoding="UTF8")
         connection.autocommit = True
-        self._open.append(connection)
-        return _lend(connection.fileno())
+        return connection
 
 
-def _lend(descriptor: int) -> socket.socket:
-    found = socket.socket(fileno=os.dup(descriptor))
-    found.setblocking(True)
-    return found
+def _shut(one: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
+    one.close()
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:
