@@ -98,6 +98,8 @@ def play(stage: Stage, script: Script, empty_store: Path, postgres: str, seed: i
                 outcome.tables += _look(road, "end")
             if code is None and not outcome.why_not:
                 outcome.tables.append(("end", "", "", Found("locked", "its client was stopped, because it took too long")))
+        except AuditorError as error:  # the source is refused as the script has set it up
+            outcome.tables.append(("begin", "", "", Found("ended", str(error))))
         except Exception:
             outcome.tables.append(("", "", "", Found("wrong", traceback.format_exc(limit=-8))))
         finally:
