@@ -155,3 +155,11 @@ def test_a_name_that_is_ambiguous_within_one_schema_is_asked_for_in_quotes(engin
         assert auditor.audit((engine.url, names[0]), (engine.url, names[1])).verdict == "match"
     finally:
         tables.execute(engine, *(f"DROP TABLE IF EXISTS {name}" for name in names))
+
+
+@pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new"), indirect=True)
+def test_temporary_tables_are_no_tables_of_the_database(engine: LiveEngine) -> None:
+    with tables.open_writable(engine) as session:
+        session.execute("CREATE TEMPORARY TABLE passing (id INT PRIMARY KEY)")
+        assert "passing" not in {one.name for one in session.dialect.list_tables(session)}
+        session.execute("DROP TEMPORARY TABLE passing")

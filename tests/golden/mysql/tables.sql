@@ -1,5 +1,8 @@
 SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE LIKE '%VIEW', DATABASE() IS NOT NULL, COUNT(*) OVER ()
 FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = DATABASE()
-  OR (DATABASE() IS NULL AND TABLE_SCHEMA NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys'))
+WHERE TABLE_TYPE <> 'TEMPORARY'
+  AND (
+    TABLE_SCHEMA = DATABASE()
+    OR (DATABASE() IS NULL AND TABLE_SCHEMA NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys'))
+  )
 ORDER BY TABLE_SCHEMA, TABLE_NAME
