@@ -100,7 +100,7 @@ def test_a_snapshot_of_another_session_gives_no_verdict(
 ) -> None:
     with between(engine) as there:
         honest = "match" if false == "mismatch" else "mismatch"
-        assert there.audit(target).verdict == honest and not there.proxy.switched
+        assert there.audit(target).verdict == honest and there.proxy.switched == 0
         there.proxy.choose = lambda: from_snapshot_on(BEGINS[engine.name])
         assert_unknown(there.audit(target), "what answers now is another session, or one without its settings: its number is ")
         assert there.proxy.switched
