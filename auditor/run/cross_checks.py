@@ -136,16 +136,18 @@ class CrossChecks:
         return False
 
     def _choose_span(self, plan: Plan, aligned: Aligned) -> tuple[int, int] | None:
-        """Return a random range of partitions, first and end, of about as many rows as a chunk has at least; None if they are no ranges."""
+        """Return a random range of partitions, first and end, of about as many rows as a chunk has at least; None if they are no ranges.
+
+        Not all of its partitions need have been read.
+        """
         if plan.partitioning.strategy != "range" or plan.least is None or plan.greatest is None or aligned.shard_rows:
             return None
-        size = plan.partitioning.size
-        ranges = plan.partition_ranges or ((plan.least // size, plan.greatest // size + 1),)
+        ranges = _read_ranges(plan)
         first, end = self.chance.choice(ranges)
-        # The partitions of an equal stretch are only assumed to hold a share of its rows each.
+        # The partitions of an equal stretch are only assumed to hold a share of its rows each, so all that were read of it are counted.
         width = plan.prescan.partitions if plan.prescan and plan.prescan.used else max(1, CHUNK_ROWS // 4 // plan.rows_per_partition)
         number = self.chance.randrange(first // width, (end - 1) // width + 1) if end > first else 0
-        return max(first, number * width), min(end, (number + 1) * width)
+        return number * width, (number + 1) * width
 
     # witnesses
 
@@ -201,11 +203,18 @@ def shape_of(plan: Plan, reader: Reader) -> str:
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
 
 
+def _read_ranges(plan: Plan) -> Sequence[tuple[int, int]]:
+    """Return the ranges of partitions, first and end, that a plan reads of a table whose keys have bounds."""
+    size, (least, greatest) = plan.partitioning.size, (plan.least or 0, plan.greatest or 0)
+    return plan.partition_ranges or ((least // size, greatest // size + 1),)
+
+
 def _ranges(plan: Plan, span: tuple[int, int] | None) -> list[Chunk]:
     """Return the ranges of keys to count: of the span, of the partitions of a rolling audit, or none for the whole table."""
     size = plan.partitioning.size
     if span is not None:
-        return [Chunk(first=span[0] * size, end=span[1] * size)]
+        both = [(max(first, span[0]), min(end, span[1])) for first, end in _read_ranges(plan)]
+        return [Chunk(first=first * size, end=end * size) for first, end in both if first < end]
     if not plan.partition_ranges:
         return []
     return list(plan.sides["target"].chunks)

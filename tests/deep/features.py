@@ -15,6 +15,9 @@ from tests.deep.tables import MOVED, World, can_store
 METHODS = ("counts", "signature", "minhash", "exact")
 LAG = "1h"
 
+LARGEST_KEY = 2**64 - 1
+"""The largest key that a slice may have."""
+
 
 @dataclass(frozen=True)
 class Features:
@@ -180,7 +183,7 @@ def _draw_slice(
     if world.keys == 1 and first.sort.name in ("whole", "unsigned") and 0 not in masks and chance.random() < 0.7:
         ends = sorted(row[0] for row in world.rows["source"] if row[0] is not None) or [0]
         low, high = sorted([chance.choice(ends), chance.choice(ends)])
-        return chance.choice([(low, high), (low, None), (None, high), (low + 1, high + 1)]), None
+        return chance.choice([(low, high), (low, None), (None, high), (low + 1, min(high + 1, LARGEST_KEY))]), None
     if timed is None or timed in masks:
         return None, None
     moments = [row[timed] for row in world.rows["source"] if row[timed] is not None] or [world.now]

@@ -77,7 +77,7 @@ def expect(world: World, features: Features, rows: dict[Side, Rows]) -> Expected
     seen = {side: [(row, _seen(world, features, row)) for row in settled[side]] for side in SIDES}
     named, strict = _differences(world, features, seen)
     young_there = {key_text(world, row) for row in rows["target"] if not _settled(world, features, row)}
-    excused = frozenset(key for key in named if key in young)
+    excused = frozenset(key for key in named if key in young and _explains(world, features, rows, key, young[key]))
     doubtful = frozenset(key for key in named if key in unsettled_elsewhere and key not in young)
     found = Expected(
         rows={side: len(settled[side]) for side in SIDES},
@@ -92,6 +92,17 @@ def expect(world: World, features: Features, rows: dict[Side, Rows]) -> Expected
         young=sum(young.values()),
     )
     return _with_verdicts(features, found)
+
+
+def _explains(world: World, features: Features, rows: dict[Side, Rows], key: Key, young: int) -> bool:
+    """Return whether so many young rows of the source can explain the difference of a key, which several rows may have.
+
+    They can where the target has all settled rows of the source, and no more rows beside them than these: an older version of each.
+    """
+    of_key = {side: [row for row in rows[side] if key_text(world, row) == key and _selected(world, features, row)] for side in SIDES}
+    of_key["source"] = [row for row in of_key["source"] if _settled(world, features, row)]
+    over, _ = _differences(world, features, {side: [(row, _seen(world, features, row)) for row in of_key[side]] for side in SIDES})
+    return all(kind == "extra" and count <= young for kind, count in over.values())
 
 
 def _with_verdicts(features: Features, found: Expected) -> Expected:
@@ -115,7 +126,8 @@ def _with_verdicts(features: Features, found: Expected) -> Expected:
         return _allow(found, allowed)
     unclear = bool(found.excused or found.doubtful)
     if not found.strict:
-        return _allow(found, {match, mismatch} if found.levelled else {match})
+        levelled = {match, mismatch} | ({unknown} if found.young else set())
+        return _allow(found, levelled if found.levelled else {match})
     if not found.named:
         allowed = {unknown} if unclear else {match, mismatch}  # within tolerances, in two cells of the grid
     elif not certain:

@@ -196,6 +196,19 @@ def test_statements_of_a_proved_shape_are_held_against_a_range(pair: LivePair, m
     assert sorted(counted) == ["source", "target"], "statements of another shape"
 
 
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
+def test_all_that_was_read_of_an_equal_stretch_is_counted(pair: LivePair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rolling run reads two parts of one stretch: only the sum of their rows is known."""
+    monkeypatch.setattr(digests, "AIM_ROWS", 1000)
+    monkeypatch.setattr(digests, "LEAST_ROWS", 1)
+    settings: dict[str, Any] = {"prescan": True, "rolling": {"per_run": "20%"}}
+    proved = run(pair, earlier=EarlierRuns(choose_partitions=lambda _: ((0, 1), (11, 13))), **settings).proved
+    for _ in range(4):
+        report = run(pair, earlier=EarlierRuns(proved=frozenset(proved), choose_partitions=lambda _: ((0, 1), (11, 13))), **settings).report
+        assert report.plan and report.plan.prescan and report.plan.prescan.digest_rows
+        assert report.verdict is Verdict.MATCH, report.reasons
+
+
 @pytest.mark.parametrize("pair", chosen_pairs("duckdb-duckdb"), indirect=True)
 def test_each_chunk_of_a_snapshot_of_its_own_is_counted_in_it(pair: LivePair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "COLUMN_CHUNK_ROWS", 100)
