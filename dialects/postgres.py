@@ -94,6 +94,8 @@ class Postgres(PostgresHashes):
     """https://www.postgresql.org/docs/current/ddl-system-columns.html"""
     LOADS: ClassVar[Loads] = "side by side"
     MERGES_BY_UPDATE: ClassVar[bool] = True
+    MERGES_AT_ONCE: bool = True
+    """From PostgreSQL 15; see ``for_database``."""
     MERGES_RANGES: ClassVar[bool] = True
     CHANGES_TABLES: ClassVar[bool] = True
     PATCHES = True
@@ -145,9 +147,10 @@ class Postgres(PostgresHashes):
         one, other = (", ".join(names) for names in zip(*pairs, strict=True))
         return f"record_image_ne(ROW({one}), ROW({other}))"
 
-    def for_database(self, encoding: str) -> Postgres:
-        """Return this dialect adapted to a database of that encoding."""
+    def for_database(self, encoding: str, version: int) -> Postgres:
+        """Return this dialect adapted to a database of that encoding, and to a server of that version (150004 is 15.4)."""
         adapted = copy.copy(self)
+        adapted.MERGES_AT_ONCE = version >= 150_000
         adapted.database_encoding = encoding
         adapted.MAX_JOINED_BYTES = self.MAX_JOINED_BYTES if encoding == "UTF8" else 0
         return adapted
@@ -374,7 +377,7 @@ class Postgres(PostgresHashes):
 
         driver = Driver(str(url), url.patience, log_in, lambda connection: int(connection.fileno()), translate_error)
         connection = driver.connect()
-        dialect = self.for_database(connection.info.parameter_status("server_encoding") or "UTF8")
+        dialect = self.for_database(connection.info.parameter_status("server_encoding") or "UTF8", connection.info.server_version)
         session = PostgresSession(dialect, f"PostgreSQL {connection.info.server_version // 10000}", connection, driver)
         session.reached = describe_encryption(connection)
         with session.closed_on_error():

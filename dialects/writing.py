@@ -145,6 +145,9 @@ class Writing:
     MERGES_BY_UPDATE: ClassVar[bool] = False
     """Whether a merge changes rows that are there by UPDATE: a table may have cascades, triggers and columns of its own."""
 
+    MERGES_AT_ONCE: bool = False
+    """Whether one MERGE can update, insert and delete rows; it holds unique indexes row by row, so only the key may have one."""
+
     KEEPS_EQUAL_ROWS: ClassVar[bool] = False
     """Whether an UPDATE leaves rows alone that have all its values already, byte by byte."""
 

@@ -113,7 +113,8 @@ class MergeStatements:
 
     ``target`` is that table as SQL text, in ``schema``; ``columns`` and ``key`` are its names, and ``loose`` those of the key whose texts
     the engine may find equal although they differ. Where rows are changed by UPDATE, those of which one of the columns ``replacing``
-    changes are deleted and inserted, and columns that are ``numbered`` by the server take values from an INSERT alone.
+    changes are deleted and inserted, and columns that are ``numbered`` by the server take values from an INSERT alone. ``at_once``: only
+    its key is unique, and no rule stands before it, so that one statement may do all where the engine has such a one.
     """
 
     dialect: Dialect
@@ -126,6 +127,7 @@ class MergeStatements:
     loose: Sequence[str] = ()
     replacing: Sequence[str] = ()
     numbered: Sequence[str] = ()
+    at_once: bool = False
 
     @property
     def prefix(self) -> str:
@@ -235,18 +237,25 @@ class MergeStatements:
     def _by_update(self) -> Sequence[str]:
         """Return the statements that delete what is gone, or cannot be updated beside others, update what differs, insert what is new."""
         about = {"target": self.target, "last": self.last, "matching": self._matching}
+        if self.at_once and self.dialect.MERGES_AT_ONCE and not (self.loose or self.replacing or self.numbered):
+            inserted = ", ".join(f"changed.{self.dialect.quote(name)}" for name in self.columns)
+            both = {"columns": self._names(self.columns), "inserted": inserted, **self._updated(self.columns)}
+            return [self._fill("merge_at_once", **both, **about)]
         gone = f"changed.{self.prefix}op = 'd'"
         if self.replacing:
             gone = f"({gone} OR {self.dialect.rows_differ(self._pairs(self.replacing))})"
         given = [name for name in self.columns if name not in self.numbered]
         found = [self._fill("merge_delete", **{**about, "matching": f"{self._matching} AND {gone}"})]
         if given:
-            values = ", ".join(self.dialect.SETS_COLUMN.format(column=self.dialect.quote(name)) for name in given)
-            differing = "TRUE" if self.dialect.KEEPS_EQUAL_ROWS else self.dialect.rows_differ(self._pairs(given))
-            found.append(self._fill("merge_update", values=values, differing=differing, **about))
+            found.append(self._fill("merge_update", **self._updated(given), **about))
         insert = self._fill("merge_insert_new", columns=self._names(self.columns), **about)
         # Behind the check: sqlglot knows no OVERRIDING.
         return [*found, insert.replace("\nSELECT", f"\n{self.dialect.OVERRIDES_IDENTITY}SELECT", 1) if self.numbered else insert]
+
+    def _updated(self, names: Sequence[str]) -> dict[str, str]:
+        """Return what an UPDATE sets of these columns, and the condition that it changes any of them."""
+        values = ", ".join(self.dialect.SETS_COLUMN.format(column=self.dialect.quote(name)) for name in names)
+        return {"values": values, "differing": "TRUE" if self.dialect.KEEPS_EQUAL_ROWS else self.dialect.rows_differ(self._pairs(names))}
 
     def _pairs(self, names: Iterable[str]) -> list[tuple[str, str]]:
         return [(f"merged.{self.dialect.quote(name)}", f"changed.{self.dialect.quote(name)}") for name in names]

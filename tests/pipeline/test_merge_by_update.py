@@ -11,6 +11,7 @@ from auditor.config import TargetKeys
 from auditor.connections.writer import open_writer
 from auditor.pipeline.check import _check_target
 from auditor.pipeline.merge import target_table
+from auditor.sql.merge import MergeStatements
 from auditor.store import pipelines
 from dialects import Place
 from tests.live import engine_params
@@ -134,6 +135,36 @@ def test_a_cascade_that_comes_later_is_found(road: Road, monkeypatch: pytest.Mon
     road.stage(batch(delete(ORDERS, 20, ROWS[0])))
     load.merge_all()
     assert "in the target has cascade" in reason(road) and len(road.rows()) == 3
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+@pytest.mark.parametrize("more", [", UNIQUE (code)", ", EXCLUDE USING btree (code WITH =)", ", UNIQUE (id, code)", ""])
+def test_rows_of_two_keys_that_are_in_each_others_way_are_merged(road: Road, more: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a deleted row had is a new row's, and two rows exchange it; one MERGE would hold each row against all that are there."""
+    make(road, more)
+    sent: list[str] = []
+    render = MergeStatements.merge
+
+    def noted(*given: Any) -> Any:
+        found = render(*given)
+        sent.extend(found)
+        return found
+
+    monkeypatch.setattr(MergeStatements, "merge", noted)
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    load = loader(road)
+    load.merge_all()
+    exchanged: list[tuple[Row, Row]] = [
+        (ROWS[1], ["2", None, "ink"]),
+        (ROWS[2], ["3", "b", "cap"]),
+        (["2", None, "ink"], ["2", "c", "ink"]),
+    ]
+    road.stage(batch(insert(ORDERS, 20, ["0", "z", "pin"]), delete(ORDERS, 21, ROWS[0]), update(ORDERS, 22, *exchanged)))
+    road.stage(batch(update(ORDERS, 30, (["0", "z", "pin"], ["0", "a", "pin"]))))
+    load.merge_all()
+    assert road.rows() == [(0, "a", "pin"), (2, "c", "ink"), (3, "b", "cap")]
+    at_once = any("MERGE INTO" in one for one in sent)
+    assert at_once is (more in ("", ", UNIQUE (id, code)"))
 
 
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)

@@ -238,7 +238,7 @@ def test_check_says_everything_that_is_missing_at_once_and_init_writes_audits(
 
 def test_check_says_which_settings_of_the_source_are_wrong() -> None:
     class Session:
-        dialect, server = dialects.get("mysql"), "MySQL 9.7"
+        dialect, server, variants = dialects.get("mysql"), "MySQL 9.7", ()
         settings = {"log_bin": "OFF", "binlog_format": "ROW", "binlog_row_metadata": "MINIMAL", "server_id": "0"}
 
         def query(self, sql: str) -> list[tuple[Any, ...]]:

@@ -39,6 +39,7 @@ REFRESH = sorted(path.stem for path in TEMPLATES.glob("mysql/refresh_*.sql"))
 CARRY = [path.stem for path in TEMPLATES.glob("postgres/bootstrap_*.sql")]
 HEARTBEAT = ("heartbeat_create", "heartbeat_write", "heartbeat_read")
 NO_CATALOGUE = {
+    "merge_at_once",
     "merge_stage_lock",
     "merge_update",
     "bootstrap_rename",
@@ -53,7 +54,7 @@ CATALOGUE = sorted({path.stem for path in TEMPLATES.glob("*/*.sql")} - {path.ste
 SCRIPTS = ("merge", "patch", "bootstrap", "refresh", "heartbeat")
 """Golden files of several statements, some of which change something."""
 
-CHANGES = ("CREATE", "DELETE", "INSERT", "UPDATE", "DROP", "TRUNCATE")
+CHANGES = ("CREATE", "DELETE", "INSERT", "UPDATE", "MERGE", "DROP", "TRUNCATE")
 """How statements begin that change something and return nothing."""
 
 
@@ -165,7 +166,8 @@ def _merge_statements(dialect: Dialect) -> list[str]:
     chunk = [*table.list_bounds("a1"), *table.merge("a1", [Bound(4096, 2, 1, 0)])] if ranges else table.merge("a1")
     written = positions.write("shop.orders", 4096, "0123456789ab")
     inside = [*positions.lock(), *table.lock_stage(), table.count_staged("a1"), *written, *chunk]
-    return [*before, *inside]
+    at_once = replace(table, replacing=(), at_once=True).merge("a1")
+    return [*before, *inside, *(one for one in at_once if "MERGE INTO" in one)]
 
 
 def _patch_statements(dialect: Dialect, plan: Plan) -> list[str]:

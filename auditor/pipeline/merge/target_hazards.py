@@ -36,6 +36,20 @@ def check_hazards(table: str, found: Table, hazards: Sequence[Hazard], carried: 
         )
 
 
+def is_only_key_unique(hazards: Sequence[Hazard], key: Collection[str]) -> bool:
+    """Return whether no two rows of different keys can stand in each other's way, and no trigger or rule stands before the table."""
+    return not _unique_beside(hazards, key) and not any(one.kind == "trigger" for one in hazards)
+
+
+def _unique_beside(hazards: Sequence[Hazard], key: Collection[str]) -> list[str]:
+    """Return the columns of the unique indexes that hold other rows apart than the key does; '' stands for what is no column."""
+    columns: dict[str, list[str]] = {}
+    for one in hazards:
+        if one.kind == "unique":
+            columns.setdefault(one.name, []).append(one.column)
+    return [column for found in columns.values() if not set(key) <= set(found) for column in found]
+
+
 def replaced_columns(found: Table, hazards: Sequence[Hazard], carried: Collection[str], key: Collection[str]) -> list[str]:
     """Return the columns whose changes make a merge delete and insert a row, because others may change places with it.
 
@@ -46,7 +60,7 @@ def replaced_columns(found: Table, hazards: Sequence[Hazard], carried: Collectio
     own = [column.name for column in found.columns if column.name not in carried and column.name not in computed]
     if own or any(one.kind == "cascade" for one in hazards):
         return []
-    unique = [one.column for one in hazards if one.kind == "unique"]
+    unique = _unique_beside(hazards, key)
     if "" in unique:  # an expression, or an index of some of the rows
         return [name for name in carried if name not in key]
     return [name for name in dict.fromkeys(unique) if name in carried and name not in key]

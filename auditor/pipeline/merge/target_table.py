@@ -12,7 +12,7 @@ from auditor.config import TargetKeys
 from auditor.errors import ColumnRefused, NoKey, SchemaChanged
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.kinds import source_kind
-from auditor.pipeline.merge.target_hazards import check_hazards, replaced_columns
+from auditor.pipeline.merge.target_hazards import check_hazards, is_only_key_unique, replaced_columns
 from auditor.planning.target_schema import native_type
 from auditor.sql.merge import MergeStatements
 from auditor.sql.table_changes import TableStatements
@@ -85,7 +85,7 @@ def examine(
     carried = list(names.values())
     check_hazards(table, found, hazards, carried, keys.accept)
     numbered = [one.name for one in hazards if one.kind == "identity" and one.name in carried]
-    apart = replaced_columns(found, hazards, carried, key), numbered
+    apart = replaced_columns(found, hazards, carried, key), numbered, is_only_key_unique(hazards, key)
     statements = MergeStatements(dialect, into[0], pipeline, table, found.sql, carried, key, loose, *apart)
     held = {column.name: column.native for column in found.columns if column.name in names.values()}
     return TargetTable(schema, names, statements, _longest(dialect, held)), ""

@@ -50,9 +50,9 @@ SELECT 'required', CAST(f.attname AS TEXT), NULL
 FROM fields f
 WHERE f.attnotnull AND NOT f.atthasdef AND f.attidentity = ''
 UNION ALL
-SELECT 'unique', CAST(x.indexrelid AS regclass)::TEXT, CASE WHEN i.indpred IS NULL THEN CAST(a.attname AS TEXT) ELSE '' END
+SELECT 'unique', CAST(x.indexrelid AS regclass)::TEXT, CASE WHEN i.indpred IS NULL AND NOT i.indisexclusion THEN CAST(a.attname AS TEXT) ELSE '' END
 FROM found t
-JOIN pg_catalog.pg_index i ON i.indrelid = t.oid AND i.indisunique AND i.indisvalid
+JOIN pg_catalog.pg_index i ON i.indrelid = t.oid AND (i.indisunique OR i.indisexclusion) AND i.indisvalid
 CROSS JOIN LATERAL (SELECT i.indexrelid, UNNEST(i.indkey) AS attnum) x
 LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = x.attnum
 UNION ALL

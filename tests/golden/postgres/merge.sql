@@ -85,4 +85,13 @@ WHERE
   changed.auditor_op = 'i'
   AND NOT EXISTS (SELECT 1 FROM "dwh"."orders" AS merged WHERE merged."id" = changed."id" AND merged."name" = changed."name");
 DROP TABLE "auditor_last";
-TRUNCATE TABLE "dwh"."auditor_stage_db7faf71f44ee479"
+TRUNCATE TABLE "dwh"."auditor_stage_db7faf71f44ee479";
+MERGE INTO "dwh"."orders" AS merged
+USING "auditor_last" AS changed
+ON merged."id" = changed."id" AND merged."name" = changed."name"
+WHEN MATCHED AND changed.auditor_op = 'd' THEN
+  DELETE
+WHEN MATCHED AND changed.auditor_op = 'i' AND record_image_ne(ROW(merged."id", merged."name", merged."price"), ROW(changed."id", changed."name", changed."price")) THEN
+  UPDATE SET "id" = changed."id", "name" = changed."name", "price" = changed."price"
+WHEN NOT MATCHED AND changed.auditor_op = 'i' THEN
+  INSERT ("id", "name", "price") VALUES (changed."id", changed."name", changed."price")

@@ -1,0 +1,11 @@
+-- Updates the target's rows to which their last change gives other values, deletes those that are gone, and inserts those that it lacks.
+-- From PostgreSQL 15. https://www.postgresql.org/docs/current/sql-merge.html
+MERGE INTO ${target} AS merged
+USING ${last} AS changed
+ON ${matching}
+WHEN MATCHED AND changed.auditor_op = 'd' THEN
+  DELETE
+WHEN MATCHED AND changed.auditor_op = 'i' AND ${differing} THEN
+  UPDATE SET ${values}
+WHEN NOT MATCHED AND changed.auditor_op = 'i' THEN
+  INSERT (${columns}) VALUES (${inserted})
