@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -135,10 +136,14 @@ class Reader:
 
 
 def kill(log: LiveLog) -> None:
-    """End a server as a power failure would."""
+    """End a server as a power failure would, and wait until it writes no file any more."""
     [(_, path)] = log.run("SHOW GLOBAL VARIABLES LIKE 'pid_file'")
     [(_, folder)] = log.run("SHOW GLOBAL VARIABLES LIKE 'datadir'")
-    os.kill(int((Path(folder) / path).read_text()), signal.SIGKILL)
+    number = (Path(folder) / path).read_text().strip()
+    os.kill(int(number), signal.SIGKILL)
+    state = ["ps", "-o", "stat=", "-p", number]
+    while subprocess.run(state, capture_output=True, text=True, check=False).stdout.strip()[:1] not in ("", "Z"):
+        time.sleep(0.02)
 
 
 def rows_of(log: LiveLog) -> dict[str, str]:
