@@ -91,7 +91,7 @@ def test_thousands_of_random_audits_say_what_the_oracle_says(
     with capsys.disabled():
         print(f"\n{names}: {tally}")
     assert not tally.wrong, f"\n{tally}"
-    assert sum(tally.causes.values()) <= MOST_UNKNOWN * tally.runs or tally.runs < 100
+    assert sum(tally.causes.values()) <= MOST_UNKNOWN * tally.runs or tally.runs < 500
     assert tally.taken >= tally.runs // 10 or tally.runs < 100
     if tally.runs > 3_000:
         never = [pair for pair in combinations(sorted(COMBINED), 2) if not tally.pairs[pair] and frozenset(pair) not in APART]
