@@ -56,12 +56,13 @@ class NotToBeHad(Exception):
 class Version:
     """A version to be tried: of which engine, and where it comes from.
 
-    ``maven``, ``pip``: fetched so; ``here``: what tests start without being asked for a version; ``nowhere``: it was found in no place.
+    ``maven`` and ``pip`` fetch it; ``here`` is what tests start unless they are given another one; ``missing`` says why there is none.
     """
 
     engine: str
     number: str
     origin: str
+    missing: str = ""
 
     @property
     def name(self) -> str:
@@ -69,16 +70,18 @@ class Version:
         return f"{self.engine} {self.number}"
 
 
+NOT_FOUND = "no package of it was found; its cell can be filled by `auditor certify`"
+
 VERSIONS = (
     *(Version("postgres", number, "maven") for number in ("12.22.0", "13.22.0", "14.18.0")),
     Version("postgres", "15", "here"),
     *(Version("postgres", number, "maven") for number in ("16.9.0", "17.5.0", "18.1.0")),
-    Version("mariadb", "10.6", "nowhere"),
+    Version("mariadb", "10.6", "", NOT_FOUND),
     Version("mariadb", "10.11", "here"),
     Version("mariadb", "11.4.5", "maven"),
-    Version("mariadb", "11.8", "nowhere"),
-    Version("mysql", "8.0", "nowhere"),
-    Version("mysql", "8.4", "nowhere"),
+    Version("mariadb", "11.8", "", "Debian unstable has it, from which it is not fetched here"),
+    Version("mysql", "8.0", "", NOT_FOUND),
+    Version("mysql", "8.4", "", NOT_FOUND),
     Version("mysql", "9.7", "here"),
     *(Version("spark", number, "pip") for number in ("4.0.5", "4.1.4", "4.2.1")),
     Version("spark", "4.3", "here"),
@@ -153,10 +156,13 @@ def certify(version: Version) -> str:
     except NotToBeHad as reason:
         return f"not tried: {reason}"
     CERTIFICATES.mkdir(exist_ok=True)
-    path = CERTIFICATES / f"{version.engine}-{version.number}.json"
     with tempfile.TemporaryDirectory(prefix="auditor-versions-") as name, _server(version, environment, Path(name)) as url:
-        command = [sys.executable, "-m", "auditor", "certify", url, "--output", str(path), "--quiet"]
+        made = Path(name) / "certificate.json"  # not where an older one lies, which would be taken for it
+        command = [sys.executable, "-m", "auditor", "certify", url, "--output", str(made), "--quiet"]
         subprocess.run(command, cwd=name, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, check=False)
+        if not made.exists():
+            raise SystemExit(f"{version.name}: auditor certify ended without a certificate")
+        path = Path(shutil.copy(made, CERTIFICATES / f"{version.engine}-{version.number}.json"))
     return str(certificate.cell(certificate.read(path)))
 
 
@@ -225,8 +231,8 @@ def fetch(version: Version) -> dict[str, str]:
     """Return the environment in which tests use a version, which is fetched unless it was before. Raises NotToBeHad."""
     if version.origin == "here":
         return {}
-    if version.origin == "nowhere":
-        raise NotToBeHad("no package of it was found; its cell can be filled by `auditor certify`")
+    if version.missing:
+        raise NotToBeHad(version.missing)
     folder = CACHE / f"{version.engine}-{version.number}"
     if not folder.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -293,9 +299,8 @@ def page(cells: Sequence[Cell], certificates: Sequence[Certificate]) -> str:
     for version in VERSIONS:
         cell = found.get((version.engine, version.number))
         name = f"{NAMES[version.engine]} {version.number}"
-        rows.append(
-            f"| {name} | {summarise(cell) if cell else 'not tried'} | {', '.join(cell.tests) if cell else ''} | {cell.on if cell else ''} |"
-        )
+        outcome = summarise(cell) if cell else f"not tried: {version.missing or 'its tests were not run'}"
+        rows.append(f"| {name} | {outcome} | {', '.join(cell.tests) if cell else ''} | {cell.on if cell else ''} |")
         if cell and cell.failed:
             more = len(cell.failed) - MOST_NAMED
             named = [*(f"- `{test}`" for test in cell.failed[:MOST_NAMED]), *([f"- and {more:,} more"] if more > 0 else [])]

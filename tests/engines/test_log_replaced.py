@@ -101,7 +101,7 @@ def test_a_source_that_was_restored_to_an_earlier_time_is_not_read_on(own: tuple
     with mysql.connect(later.url) as connection:
         assert log_status(connection).end.order > (1, 0)
     replicas.kill(log)
-    while time.time() < end["born"] + 1:  # a file of a log is told from another one by the second in which it was begun
+    while time.time() < end["born"] + 1:  # two files of a log differ by the second in which they were begun
         time.sleep(0.02)
     restored = restarted(engine, tmp_path / "backup")
     log = LiveLog(restored.url)

@@ -27,7 +27,7 @@ def test_failing_tests_are_named(tmp_path: Path) -> None:
     assert (cell.passed, cell.skipped, cell.failed) == (1, 1, ["tests/engines/test_one.py::test_b[postgres]"])
     said = versions.page([cell], [])
     assert "1 passed, 1 failed, 1 skipped, in 3 min" in said and "- `tests/engines/test_one.py::test_b[postgres]`" in said
-    assert "| MySQL 9.7 | not tried |" in said
+    assert "| MySQL 9.7 | not tried: its tests were not run |" in said
 
 
 def test_refused_version_is_no_failing_one(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_refused_version_is_no_failing_one(tmp_path: Path) -> None:
 
 
 def test_version_that_is_not_to_be_had_says_why() -> None:
-    cell = versions.try_version(Version("mysql", "8.0", "nowhere"), versions.TESTS)
+    cell = versions.try_version(Version("mysql", "8.0", "", versions.NOT_FOUND), versions.TESTS)
     assert cell.tests == [] and "certify" in versions.summarise(cell)
     with pytest.raises(SystemExit, match="no version is named so; known: postgres 12"):
         versions.main(["--only", "oracle"])

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version as version_of
 from pathlib import Path
 
@@ -19,7 +20,6 @@ import dialects
 from auditor.errors import AuditorError, ConfigError, DriverMissing, EngineBroken, EngineError, NoSuchObject
 from auditor.model import Certificate, CertifiedCheck, CertifiedPart
 from auditor.service.certify._book import Book
-from auditor.service.certify._facts import check_facts
 from auditor.service.certify._scratch import LOCK_TIMEOUT, STATEMENT_TIMEOUT, Scratch
 from auditor.service.certify._source import CHANGES, STATEMENTS, check_log
 from auditor.service.certify._target import STEPS, check_target
@@ -197,7 +197,7 @@ def _begin(book: Book, dialect: Dialect, url: str, chosen: Sequence[CertifiedPar
         if "selftest" in chosen:
             check_session(session, "certify", book.add_selftest)
         if "facts" in chosen and "facts" not in lacking:
-            check_facts(book, session)
+            _check_facts(book, session)
         book.meter.add_session(session)
     return head
 
@@ -254,3 +254,14 @@ def _try_target(book: Book, here: Scratch, twin: Scratch, folder: Path, scale: S
             book.skip("target", "everything", why)
             return
     check_target(book, here, twin, folder / "pipeline", scale.rows, scale.steps)
+
+
+def _check_facts(book: Book, session: Session) -> None:
+    """Ask for the single facts on which the SQL of the session's dialect rests."""
+    for fact in session.dialect.FACTS:
+        book.ask("facts", fact.name, fact.sql, partial(_answer, session, fact.sql), fact.expected, fact.tells)
+
+
+def _answer(session: Session, sql: str) -> object:
+    rows = session.query(sql)
+    return rows[0][0] if rows else "no row"

@@ -90,7 +90,7 @@ class Table:
             self.events.append(self._event(kind, number, self._texts(before), self._texts(row), schema.id))
 
     def alter(self, columns: dict[str, str], changed: Callable[[Row], Row], *ops: Mapping[str, Any]) -> None:
-        """Change the table by one statement, which does ``ops``; ``changed`` is what becomes of a row that is there."""
+        """Change the table by one statement, which has these operations; ``changed`` returns an existing row as it is afterwards."""
         self.position += 1
         body: dict[str, Any] = {"ops": list(ops)}
         if any(op["op"] == "clear" for op in ops):
@@ -305,7 +305,7 @@ class Trial:
         self.table.write([(key, make(key, version + 2)) for key in back])
 
     def _alterations(self) -> list[tuple[str, Callable[[], None]]]:
-        """Return the changes of columns that are tried; those alone that a person can make who is told the statements, where one has to."""
+        """Return the changes of columns that are tried; where a person has to make them, only those that the printed statements make."""
         text: dict[str, Any] = {"text": "it's"}
         first: list[tuple[str, Callable[[], None]]] = [
             ("ALTER: a column is added", partial(self._alter, lambda have: have | {"note": "varchar(40)"}, {"note": None},

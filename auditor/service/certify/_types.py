@@ -27,7 +27,7 @@ from dialects import Dialect, Kind
 KEY = Kind("integer")
 
 DAMAGES = ("kept", "changed", "nulled", "missing", "kept as well")
-"""What becomes of the rows of each value."""
+"""What is done to the rows of each value."""
 
 YEARS = range(1901, 2156)
 """The years of MySQL's type. https://dev.mysql.com/doc/refman/9.4/en/year.html"""
