@@ -164,10 +164,7 @@ def _look_at(looker: _Looker, suspects: Sequence[_Suspect]) -> None:
     rows = looker.rows_by_key(keys)
     in_flight = _keys_in_flight(looker.plan, rows)
     young_targets = {row.key for row, age in rows["target"] if age.is_young} - in_flight
-    differences, _ = tolerance.named_differences(
-        looker.plan, {side: [row for row, _ in rows[side]] for side in SIDES}, looker.value_length, known=True
-    )
-    by_key, states = {_key_of(one): one for one in differences}, _states(rows, keys)
+    by_key, states = _differences_by_key(looker, rows, in_flight), _states(rows, keys)
     at = dt.datetime.now(dt.UTC)
     for one, key in zip(suspects, keys, strict=True):
         now, state = by_key.get(key), states[key]
@@ -177,6 +174,33 @@ def _look_at(looker: _Looker, suspects: Sequence[_Suspect]) -> None:
         seen = "equal" if now is None else "in flight" if one.in_flight else "same" if one.is_still else "moved"
         looks = (*(one.latest or one.first).looks, Look(at, seen))
         one.latest = dataclasses.replace(now, looks=looks) if now else None
+
+
+def _differences_by_key(looker: _Looker, rows: Mapping[Side, Sequence[tuple[Row, Age]]], in_flight: set[Key]) -> dict[Key, Difference]:
+    """Return the differences of these rows.
+
+    Of a key whose settled rows differ as well, young rows of the source that the target has not are in flight, and not counted.
+    """
+
+    def find(source: Sequence[Row], target: Sequence[Row]) -> dict[Key, Difference]:
+        differences, _ = tolerance.named_differences(looker.plan, {"source": source, "target": target}, looker.value_length, known=True)
+        return {_key_of(one): one for one in differences}
+
+    source, target = ([row for row, _ in rows[side]] for side in SIDES)
+    found = find(source, target)
+    young = [row for row, age in rows["source"] if age.is_young and row.key in found and row.key not in in_flight]
+    unmatched = {key: Counter(one.hashes["source"]) for key, one in found.items()}
+    unsent: set[int] = set()
+    for row in young:
+        if unmatched[row.key][row.digits] > 0:
+            unmatched[row.key][row.digits] -= 1
+            unsent.add(id(row))
+    if not unsent:
+        return found
+    keys = {row.key for row in young}
+    left = [row for row in source if row.key in keys and id(row) not in unsent]
+    again = find(left, [row for row in target if row.key in keys])
+    return {key: one for key, one in found.items() if key not in keys} | again
 
 
 def _states(rows: Mapping[Side, Sequence[tuple[Row, Age]]], keys: Sequence[Key]) -> dict[Key, KeyState]:
