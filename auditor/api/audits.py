@@ -51,7 +51,7 @@ class RunRequest(BaseModel):
     """Settings of one run that differ from its audit's. All are optional.
 
     With `keys` or `times` the run compares only that slice of the table, on both sides. A run with other settings than its audit's is a
-    one-off run: it changes nothing of what the audit stands at, and nobody is notified of it.
+    one-off run: it changes nothing of the audit's status, and nobody is notified of it.
     """
 
     model_config = ConfigDict(

@@ -163,7 +163,7 @@ def _standings(found: Sequence[Overview]) -> Iterator[Metric]:
     verdicts = {name: standing.verdict.value if standing.verdict else None for name, standing in each}
     yield one_of("auditor_verdict", "1 for the last verdict, 0 for the others; none before the first.", "verdict", [*Verdict], verdicts)
     statuses: dict[str, str | None] = {name: standing.status for name, standing in each}
-    yield one_of("auditor_status", "1 for what the audit stands at, as on its page, 0 for the others.", "status", STATUSES, statuses)
+    yield one_of("auditor_status", "1 for the audit's status, as on its page, 0 for the others.", "status", STATUSES, statuses)
     states = {name: standing.last.state.value if standing.last else None for name, standing in each}
     ended = [State.DONE, State.FAILED, State.CANCELLED]
     yield one_of("auditor_last_run_state", "1 for the state of the run that ended last, 0 for the others.", "state", ended, states)

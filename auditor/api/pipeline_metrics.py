@@ -81,7 +81,7 @@ def _tables(found: list[dict[str, Any]]) -> Iterator[Metric]:
     help = "Seconds by which a target's table may lag behind staging: max_lag of the pipeline, and the target's every."
     yield _family("auditor_pipeline_target_max_lag_seconds", help, ["pipeline", "target"], limits)
     states = [((*labels, state), float(values["state"] == state)) for labels, values in merged for state in STATES]
-    help = "1 for what a target's table stands at, 0 for the others."
+    help = "1 for the state of a target's table, 0 for the others."
     yield _family("auditor_pipeline_target_state", help, ["pipeline", "target", "table", "state"], states)
 
 

@@ -88,7 +88,7 @@ class Run(BaseModel):
     requested_by: str = Field(description="The token's name, `schedule`, or the user who ran the command line.")
     overrides: dict[str, Any] = Field(description="Settings of this run that differ from its audit's.")
     other_settings: str | None = Field(
-        description="The same for display, such as `threshold 0`: a one-off run, which changes nothing of what its audit stands at. Null: "
+        description="The same for display, such as `threshold 0`: a one-off run, which changes nothing of its audit's status. Null: "
         "the audit's own run."
     )
     keys: dict[Literal["from", "to"], int] | None = Field(
@@ -150,7 +150,7 @@ class ThresholdValues(BaseModel):
 
 
 class Standing(BaseModel):
-    """What an audit stands at. One-off runs, with other settings than the audit's, change nothing of it."""
+    """An audit's status. One-off runs, with other settings than the audit's, change nothing of it."""
 
     status: Status = Field(
         description="The last verdict; `within_threshold` for a match although something differs, `stale` for a match that is too old,"
@@ -194,7 +194,7 @@ class AuditListItem(BaseModel):
     defined_over_http: bool = Field(description="Whether the audit was defined over HTTP rather than in auditor.yaml.")
     paused: bool = Field(description="Whether the schedule skips the audit.")
     next_due: dt.datetime | None = Field(description="When the schedule requests the next run.")
-    standing: Standing = Field(description="What the audit stands at.")
+    standing: Standing = Field(description="The audit's status.")
     verified_through: dt.datetime | None = Field(description=VERIFIED)
     latest_run: Run | None = Field(description="The newest run with the audit's own settings that has begun, or else waits.")
     active_run: Run | None = Field(description="The running run, else the one that waits for a worker.")

@@ -16,7 +16,7 @@ from auditor.service import segment_audits
 def collect(app: AppState) -> Iterator[Metric]:
     """Yield the metrics of all segment audits. Raises StoreError."""
     found = [segment_audits.overview(app.configured, app.store, name) for name in sorted(app.configured.segments)]
-    help = "1 for what the segment audit stands at, 0 for the others."
+    help = "1 for the segment audit's status, 0 for the others."
     status = GaugeMetricFamily("auditor_segments_status", help, labels=["audit", "status"])
     help = "Seconds since a side is awaited that lacks a segment of the other; 0 if none."
     lag = GaugeMetricFamily("auditor_segments_lag_seconds", help, labels=["audit", "side"])

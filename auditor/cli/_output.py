@@ -40,7 +40,7 @@ def with_groups(configured: Settings, wanted: list[str]) -> tuple[Settings, list
 
     configured, names, left_out = table_groups.expand(configured, wanted)
     for line in left_out:
-        print(f"auditor: no audit of {line}", file=sys.stderr)
+        print(f"auditor: {line}; it has no audit", file=sys.stderr)
     return configured, names
 
 
@@ -152,7 +152,7 @@ def print_where_stored(reports: list[Report], store: Store | None, options: argp
         return
     for report in reports:
         short = report.run[:12]
-        print(f"  run {short}; all of it: auditor show {short} --verbose, or auditor report --run {short} --format html")
+        print(f"  Details: auditor show {short} --verbose, or auditor report --run {short} --format html")
 
 
 def write_private(path: Path, data: bytes) -> None:

@@ -117,7 +117,7 @@ def _listed(one: Audit) -> Any:
 
 
 def _find_run(service: Client, run: str) -> tuple[Run, str]:
-    """Return the run with this id, or the run of an audit's last verdict with lines on what the audit stands at."""
+    """Return the run with this id, or the run of an audit's last verdict with lines on the audit's status."""
     from auditor.errors import UnknownAudit
     from auditor.history.standing import status_label
     from auditor.report import formatting
@@ -129,7 +129,7 @@ def _find_run(service: Client, run: str) -> tuple[Run, str]:
         standing = service.audit(run)["standing"]
     except UnknownAudit:  # it is no longer configured
         return latest[0], ""
-    head = f"{status_label(standing['status']).upper()}  {formatting.visible(run)}  (what the audit stands at)"
+    head = f"{formatting.visible(run)}: {status_label(standing['status']).upper()}"
     note = standing["last_run"] and standing["last_run"]["note"]
     lines = [*standing["reasons"], *([note] if note else [])]
     return service.run(standing["run"]) if standing["run"] else latest[0], "\n  ".join([head, *map(formatting.sentence, lines)])

@@ -114,7 +114,7 @@ class ThresholdValues(TypedDict):
 
 
 class Standing(TypedDict):
-    """What an audit stands at."""
+    """An audit's status."""
 
     status: Status
     reasons: list[str]

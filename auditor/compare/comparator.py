@@ -11,6 +11,7 @@ from auditor.model import NULL_PARTITION, SIDES, Comparison, Divergent, Side, Ve
 from auditor.summary import minhash
 from auditor.summary.arrays import Integers, Summaries
 from auditor.summary.lazy_numpy import np
+from auditor.wording import all_equal
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -183,7 +184,7 @@ def _verdict(rows: dict[Side, int], aligned: Aligned, value: float, threshold: f
         hold = "partition holds a row" if count == 1 else "partitions hold rows"
         reasons.append(f"{count:,} {hold} that could not be hashed, and {'was' if count == 1 else 'were'} not compared")
     if unequal.any():
-        reasons.append(f"{int(unequal.sum()):,} of {len(equal):,} partitions differ")
+        reasons.append(_unequal(int(unequal.sum()), len(equal)))
         if rows["source"] != rows["target"]:
             reasons.append(f"the source has {rows['source']:,} rows, the target {rows['target']:,}")
         if threshold == 1:
@@ -194,7 +195,13 @@ def _verdict(rows: dict[Side, int], aligned: Aligned, value: float, threshold: f
         return (Verdict.UNKNOWN if skipped.any() else Verdict.MATCH), reasons
     if skipped.any():
         return Verdict.UNKNOWN, reasons
-    return Verdict.MATCH, [f"all {len(equal):,} partitions are equal"]
+    return Verdict.MATCH, [all_equal(len(equal))]
+
+
+def _unequal(count: int, total: int) -> str:
+    if total == 1:
+        return "1 partition differs"
+    return f"{count:,} of {total:,} partitions differ"
 
 
 def _divergent(

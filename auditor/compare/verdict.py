@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from auditor.compare import threshold as within
 from auditor.config import Threshold
 from auditor.model import Comparison, Difference, Differences, Jaccard, Verdict
+from auditor.wording import plural
 
 KINDS = ("missing", "extra", "changed")
 
@@ -31,17 +32,17 @@ def conclude(
         return comparison.verdict, comparison.reasons
     if differences is None:
         return _doubt_documents(comparison, documents, *_conclude_unnamed(comparison, jaccard, threshold))
-    reasons = [*comparison.reasons[: 1 + (comparison.skipped > 0)], _named_sentence(differences), *_column_sentences(differences)]
+    reasons = [_named_sentence(differences), *_column_sentences(differences), *comparison.reasons[: comparison.skipped > 0]]
     reasons += _uncounted_sentences(differences)
     estimated = differences.partitions["estimated"]
     if estimated:
-        reasons.append(f"{estimated:,} partitions were estimated: {differences.why}")
+        reasons.append(f"{plural(estimated, 'partition was', 'partitions were')} estimated: {differences.why}")
     elif differences.why:
         reasons.append(differences.why)
     if differences.unaccounted:
         reasons.append(
-            f"{differences.unaccounted:,} partitions differed in the scan, and their fetched rows do not account for it, so nothing is"
-            " claimed about them; run the audit again, and report a bug if this repeats"
+            f"{plural(differences.unaccounted, 'partition', 'partitions')} differed in the scan, and the rows fetched do not"
+            " account for it, so nothing is claimed about them; run the audit again, and report a bug if this repeats"
         )
     confirmed = any(getattr(differences, kind) for kind in KINDS)
     unread = comparison.skipped or differences.unaccounted or differences.undecided
@@ -90,7 +91,8 @@ def unknown_in_flight(reasons: Sequence[str], young: int, *, named: bool) -> tup
 
     ``named`` says whether the method names rows, which decides what the reasons suggest.
     """
-    explanation = f"{young:,} rows of the source are in flight, and their old versions in the target may explain the whole difference"
+    rows = plural(young, "row of the source is", "rows of the source are")
+    explanation = f"{rows} in flight, and old versions in the target may explain all of the difference"
     advice = (
         "to distinguish them, raise limits.max_rows_listed or limits.max_seconds, or run the audit again when fewer rows are written"
         if named
@@ -108,7 +110,7 @@ def _named_sentence(found: Differences) -> str:
     """Return how many rows differ, how many of them are listed, and how many changed ones were compared by column."""
     counts = [(kind, count) for kind in KINDS if (count := getattr(found, kind))]
     total = sum(count for _, count in counts)
-    of_about = f", of about {_three_digits(total + found.estimated):,} rows that differ" if found.estimated else ""
+    of_about = f", of about {three_digits(total + found.estimated):,} rows that differ" if found.estimated else ""
     if not counts:
         return f"no difference was {'confirmed' if found.looks else 'named'}{of_about}"
     (first, count), *others = counts
@@ -135,7 +137,7 @@ def _column_sentences(found: Differences) -> list[str]:
     ]
 
 
-def _three_digits(number: int) -> int:
+def three_digits(number: int) -> int:
     """Return a number rounded to three digits, as estimates are shown."""
     return int(float(f"{number:.3g}"))
 
@@ -143,17 +145,26 @@ def _three_digits(number: int) -> int:
 def _uncounted_sentences(found: Differences) -> list[str]:
     """Return a sentence for each group of rows that is not counted as a difference."""
     groups = (
-        (found.unsettled, "rows are unsettled: still changing at the last recheck, or beyond limits.max_differences and not rechecked"),
-        (found.in_flight, "rows are in flight: on the source they are younger than the watermark, or have no time"),
-        (found.cleared, "rows differed in the scan and were equal when they were rechecked"),
-        (found.vanished, "partitions differed in the scan and were equal when they were read again"),
-        (found.tolerated, "rows differ within the columns' tolerances, or in nothing but how JSON documents are written"),
+        (
+            found.unsettled,
+            ("row is", "rows are"),
+            "unsettled: still changing at the last recheck, or beyond limits.max_differences and not rechecked",
+        ),
+        (found.in_flight, ("row is", "rows are"), "in flight: on the source younger than the watermark, or without a time"),
+        (found.cleared, ("row", "rows"), "differed in the scan and equalled at the recheck"),
+        (found.vanished, ("partition", "partitions"), "differed in the scan and equalled when read again"),
+        (
+            found.tolerated,
+            ("row differs", "rows differ"),
+            "within the columns' tolerances, or in nothing but how JSON documents are written",
+        ),
         (
             found.undecided,
-            "rows differ in the text of JSON documents whose values were not compared: masked, too long, or beyond limits.max_seconds",
+            ("row differs", "rows differ"),
+            "in the text of JSON documents whose values were not compared: masked, too long, or beyond limits.max_seconds",
         ),
     )
-    return [f"{count:,} {sentence}" for count, sentence in groups if count]
+    return [f"{plural(count, *words)} {sentence}" for count, words, sentence in groups if count]
 
 
 def _conclude_without_differences(comparison: Comparison, found: Differences, reasons: list[str]) -> tuple[Verdict, tuple[str, ...]]:

@@ -33,7 +33,7 @@ def accept_recovered(_: Side, __: Session) -> None:
     """Go on in any session."""
 
 
-GOES_ON = "goes on"
+GOES_ON = "continuing"
 """The status after a wait."""
 
 POLL_INTERVAL = 0.1

@@ -1,4 +1,4 @@
-"""What an audit stands at: its last verdict with its age, what was verified, and what became of its last run. Every door reads this.
+"""An audit's status: its last verdict with its age, what was verified, and what became of its last run. Every door reads this.
 
 Only runs with the audit's own settings count; one-off runs say nothing of it. A run that failed or was cancelled has no verdict, so it
 stands beside the last verdict and never replaces it. The verdict of a rolling audit is that of its whole table.
@@ -59,7 +59,7 @@ class Scheduled(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What an audit stands at. Runs are those with its own settings, except ``active``."""
+    """An audit's status. Runs are those with its own settings, except ``active``."""
 
     status: Status
     """The last verdict, or why there is none."""
@@ -132,7 +132,7 @@ def derive_standing(
     paused: bool = False,
     table: RollingVerdict | None = None,
 ) -> Standing:
-    """Return what an audit stands at, from its kept runs, newest first.
+    """Return an audit's status, from its kept runs, newest first.
 
     ``audit`` is its definition and ``settings`` the hash of it, both None if it is no longer configured. ``state`` is what is remembered
     of it beyond these runs, ``table`` the state of a rolling audit's whole table. Of older runs only those matter that `load_standings`

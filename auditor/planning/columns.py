@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from auditor import canonical
 from auditor.canonical import Shared
@@ -287,6 +288,12 @@ def _check_tolerance(audit: Audit, names: NameResolver, name: str, masked: bool)
         raise ColumnRefused(f"column {name!r} determines the partitions: it cannot have a tolerance; remove it")
     if masked:
         raise ColumnRefused(f"column {name!r}: the values of a masked column are not fetched; write either mask or tolerance")
+
+
+def refuse(name: str, problems: Iterable[str]) -> NoReturn:
+    """Raise ColumnRefused with all problems of an audit: a single one on its line, several below each other."""
+    found = list(dict.fromkeys(problems))
+    raise ColumnRefused(f"{name}: {found[0]}" if len(found) == 1 else "\n  - ".join([f"{name}:", *found]))
 
 
 def _by_expression(name: str) -> str:

@@ -34,23 +34,23 @@ def _of_side(column: ColumnPlan, side: Side) -> Iterator[Levelled]:
     kind = column.fine.get(side, column.kind)  # within a tolerance, the scan's coarser kind decides nothing
     if native.name in FREE_TEXT_KINDS and kind.name not in FREE_TEXT_KINDS:
         if kind.name == "uuid":
-            yield "folded", "capital hexadecimal digits count as small ones, and 32 digits without hyphens as a UUID"
+            yield "folded", "case and hyphens are ignored"
         return
     yield from _of_number(kind, native)
     yield from _of_time(kind, native, other)
     if kind.name == "char":
-        yield "padded", "blanks at the end are ignored"
+        yield "padded", "trailing blanks are ignored"
     if native.name == "nested":
         yield "ignored", "the order of a struct's fields and the bounds of an array are ignored"
     elif kind.name == "json" and not column.by_value:
         yield "ignored", "blanks between the tokens of a document are ignored"
         if native.form == "ordered" and kind.form != "text":
-            yield "ignored", "the order of a document's keys, and repeated keys but the last, are ignored"
+            yield "ignored", "the order of a document's keys, and repeated keys except the last, are ignored"
 
 
 def _of_number(kind: Kind, native: Kind) -> Iterator[Levelled]:
     if kind.name == "boolean" and native.name != "boolean" and (native.name, native.digits) != ("bit", 1):
-        yield "folded", "every number but 0 counts as true"
+        yield "folded", "every number except 0 counts as true"
     if kind.name == "float32" and native.name == "float64":
         yield "rounded", "doubles are rounded to single precision"
     yield from _of_number_as_float(kind, native)
@@ -91,7 +91,7 @@ def _halves(kind: Kind) -> str:
 def _by_settings(column: ColumnPlan) -> Iterator[Levelled]:
     """Yield what the audit's settings for the column level on both sides."""
     if column.trim:
-        yield "ignored", "blanks at both ends are ignored"
+        yield "ignored", "leading and trailing blanks are ignored"
     if column.case:
         yield "folded", f"the letters A to Z are compared in {column.case} case"
     for zone in column.zones.values():
@@ -105,7 +105,8 @@ def _by_settings(column: ColumnPlan) -> Iterator[Levelled]:
     if column.by_value:
         yield (
             "ignored",
-            "of a document's blanks, order of keys, repeated keys but the last, and spelling of numbers and texts nothing is seen",
+            "documents are compared by value: blanks, the order of keys, repeated keys except the last, and the spelling of numbers and"
+            " texts are ignored",
         )
     if column.tolerance:
         yield "ignored", f"values up to {column.tolerance} apart count as equal"

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from auditor import canonical
 from auditor.compare import tolerance
 from auditor.config import Audit
-from auditor.errors import ColumnRefused, HashMissing, NoSuchObject, PlanError
+from auditor.errors import HashMissing, NoSuchObject, PlanError
 from auditor.model import SIDES, Chunk, ColumnPlan, Method, NotCompared, Partitioning, Plan, Side, SidePlan, side_of
 from auditor.planning import counts_settings, filters, long_columns, not_compared
-from auditor.planning.columns import Endpoint, NameResolver, column_plan
+from auditor.planning.columns import Endpoint, NameResolver, column_plan, refuse
 from auditor.planning.cost import choose_method
 from auditor.planning.filters import Clock
 from dialects import Column
@@ -101,8 +101,7 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
     sides = {side: _side_plan(ends[side], chosen.sql[side]) for side in SIDES}
     problems += counts_settings.problems(columns, audit.counts) if not problems else []
     if problems:
-        listed = "\n".join(f"  - {problem}" for problem in dict.fromkeys(problems))
-        raise ColumnRefused(f"audit {name} cannot run as it is:\n{listed}")
+        refuse(name, problems)
     settled = long_columns.hash_long_columns(columns, ends) if audit.encoding == "injective" else tuple(columns)
     return Plan(
         audit=name,

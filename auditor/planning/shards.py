@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from auditor.config import Audit
-from auditor.errors import ColumnRefused, PlanError
+from auditor.errors import PlanError
 from auditor.model import SIDES, ColumnPlan, Method, NotCompared, Plan, Side, SidePlan
 from auditor.planning import planner
-from auditor.planning.columns import Endpoint
+from auditor.planning.columns import Endpoint, refuse
 from auditor.planning.filters import Clock
 from auditor.planning.schema_drift import describe_drift
 
@@ -125,8 +125,7 @@ def _check_alike(name: str, drafts: Mapping[Side, Plan], ends: Mapping[Side, End
                 " key: [column, ...] in the audit"
             )
     if problems:
-        listed = "\n".join(f"  - {problem}" for problem in dict.fromkeys(problems))
-        raise ColumnRefused(f"audit {name} cannot run as it is:\n{listed}")
+        refuse(name, problems)
 
 
 def _not_compared(drafts: Mapping[Side, Plan], ends: Mapping[Side, Endpoint]) -> tuple[NotCompared, ...]:

@@ -118,7 +118,7 @@ class _Situation:
             return "wait", "most rows that differ were still changing when they were looked at last"
         most = min(self.write.max_rows, max(ALWAYS_ALLOWED, int(self.write.max_share * self.report.comparison.rows["target"])))
         if "patch" in ways and ways["patch"].rows <= most:
-            return "patch", f"few rows differ; a patch may change {most:,}"
+            return "patch", f"the limit is {most:,} rows"
         why = (unnamed(found) if found else "") or (
             "more rows differ than a patch may change" if "patch" in ways else "its rows cannot be patched one by one"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from auditor import escaping
 from auditor.compare import sampling, text_forms
 from auditor.config import Threshold
-from auditor.model import Advice, ColumnDifference, Difference, Differences, Jaccard, RangeDifference, Report, ShardResult, Step
+from auditor.model import SLICES, Advice, ColumnDifference, Difference, Differences, RangeDifference, Report, ShardResult, Step
 from auditor.planning.proxy import Combined
 
 if TYPE_CHECKING:
@@ -75,12 +76,13 @@ def duration(seconds: float) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
-def similarity(jaccard: Jaccard) -> str:
-    """Format the row-weighted similarity: one number if it is exact, otherwise with its 95 % interval and its certain bounds."""
-    score = jaccard.score
-    if jaccard.least == jaccard.most:
-        return f"exactly {score.value:.9g}"
-    return f"{score.value:.6g} in [{score.lower:.6g}, {score.upper:.6g}] (certainly in [{jaccard.least:.6g}, {jaccard.most:.6g}])"
+def exact_percent(share: float) -> str:
+    """Format a share between 0 and 1 as a percentage with as many digits as keep it from being rounded to 0 or 100."""
+    for digits in (7, 10, 13, 17):
+        text = f"{100 * share:.{digits}g}"
+        if (float(text) in (0.0, 100.0)) == (share in (0.0, 1.0)):
+            return f"{text} %"
+    return f"{100 * share!r} %"
 
 
 def score(value: float, lower: float | None, upper: float | None) -> str:
@@ -97,7 +99,8 @@ def bounds(combined: Combined) -> str:
 
 def one_off(settings: str) -> str:
     """Format what marks a one-off run: the settings that differ from its audit's."""
-    return f"with other settings: {sentence(settings)}; this says nothing of what the audit stands at"
+    name = "partial run" if re.match(rf"({'|'.join(SLICES)})\b", settings) else "run with other settings"
+    return f"{name} ({sentence(settings)}); the audit's status is unchanged"
 
 
 def score_name(run: StoredRun) -> str:
@@ -141,14 +144,13 @@ def rows(count: int) -> str:
 
 
 def remedies(advice: Advice) -> list[str]:
-    """Return a sentence for each way to mend a target, with its command at the end; the one that fits first, with the reason."""
-    found = []
+    """Return a line for each way to repair a target, with its command and what it costs; the suggested one first, with the reason."""
+    lines = []
     for index, one in enumerate(advice.remedies):
-        what = {"wait": "wait and run again", "exact": "name the rows first"}.get(one.tool, one.tool)
         most = "at most " if one.tool == "range bootstrap" else ""
-        about = f"{most}{rows(one.rows)} ({percent(one.share)} of the table), about {duration(max(1, one.seconds))}"
-        found.append(f"{f'advice: {what}, as {advice.why}' if index == 0 else f'or {what}'}: {about}: {one.command}")
-    return found
+        cost = f"{most}{rows(one.rows)}, {percent(one.share)} of the table, about {duration(max(1, one.seconds))}"
+        lines.append(f"Suggested: {one.command} ({cost}; {advice.why})" if index == 0 else f"or: {one.command} ({cost})")
+    return lines
 
 
 def statements(progress: Mapping[str, Any]) -> str:

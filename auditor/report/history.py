@@ -56,10 +56,10 @@ def status(run: StoredRun) -> RenderableType:
 
 
 def standing(name: str, found: Standing) -> RenderableType:
-    """Return what an audit stands at: its status with the age of the last verdict, up to when it is verified, and its last run."""
+    """Return an audit's status: its status with the age of the last verdict, up to when it is verified, and its last run."""
     colour = COLOURS.get(found.verdict, "yellow") if found.verdict and found.status != "stale" else "yellow"
-    age = f", {ago(found.age)}" if found.age is not None else ""
-    lines = [Text.assemble((found.label.upper(), f"bold {colour}"), f"  {formatting.visible(name)}  (what the audit stands at{age})")]
+    age = f", checked {ago(found.age)}" if found.age is not None else ""
+    lines = [Text.assemble(f"{formatting.visible(name)}: ", (found.label.upper(), f"bold {colour}"), age)]
     lines += [Text(f"  {formatting.sentence(reason)}") for reason in found.reasons]
     lines += [Text(f"  {line}") for line in formatting.verified(found.verified_through, found.within_threshold_through)]
     lines += [Text(f"  {formatting.sentence(found.last_run)}", "yellow")] if found.last_run else []

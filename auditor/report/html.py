@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from auditor.model import Differences, Report
-from auditor.report import formatting, live
-from auditor.report.day import Day, not_compared
+from auditor.report import formatting
+from auditor.report.day import Day
 from auditor.report.heatmap import SHAPE_LABELS, build_heatmap
+from auditor.report.outline import outline
 from auditor.report.redact import redact
 from auditor.report.templates import disallowed_first, environment
 from auditor.summary.codec import PartitionMap
@@ -40,17 +41,18 @@ def run_fragment(report: Report, partition_map: PartitionMap | None = None) -> M
     report = redact(report)
     return _render(
         "run.html",
-        report=report,
         heatmap=build_heatmap(partition_map, report.plan) if partition_map is not None else None,
         shape_labels=SHAPE_LABELS,
         explanations=formatting.EXPLANATIONS,
-        live_lines=live.lines(report),
         max_rows=MAX_ROWS,
-        measures=disallowed_first(report.measures),
-        not_compared=list(not_compared(report)),
-        notes=[*formatting.notes(report), *(report.plan.notes if report.plan else ())],
-        snapshot_note=formatting.snapshot_note(report),
+        **run_values(report),
     )
+
+
+def run_values(report: Report) -> dict[str, object]:
+    """Return what ``run_result.html`` draws of a report whose masked values were redacted."""
+    found = outline(report)
+    return {"report": report, "outline": found, "measures": disallowed_first(report.measures), "notes": [*found.notes, *found.details]}
 
 
 def day(day: Day) -> str:
@@ -74,11 +76,11 @@ def day_fragment(day: Day, links: Links | None = None) -> Markup:
 
 
 def _render(template: str, **values: object) -> Markup:
-    return Markup(environment().get_template(template).render(**values))  # the environment escapes every value
+    return Markup(environment().get_template(f"report/{template}").render(**values))  # the environment escapes every value
 
 
 def _page(title: str, body: Markup) -> str:
-    return environment().get_template("page.html").render(title=title, body=body)
+    return environment().get_template("report/page.html").render(title=title, body=body)
 
 
 def _rows_listed(differences: Differences) -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from auditor.escaping import markdown_code as code
 from auditor.escaping import markdown_text as text
-from auditor.model import SIDES, Differences, Measure, Report
-from auditor.report import formatting, live
+from auditor.model import SIDES, Comparison, Differences, Measure, Report
+from auditor.report import formatting
+from auditor.report.outline import Figure, outline
 from auditor.report.redact import redact
+from auditor.wording import plural
 
 MAX_ROWS = 20
 """Rows shown of each table; the JSON has more."""
@@ -15,62 +19,40 @@ MAX_ROWS = 20
 def report(report: Report) -> str:
     """Return the report of a run."""
     report = redact(report)
-    within = " within the threshold" if report.within_threshold else ""
-    lines = [f"## {text(report.audit)}: {report.verdict.value}{within}", ""]
-    lines += [f"- {text(formatting.one_off(report.other_settings))}"] if report.other_settings else []
-    lines += [f"- asked for: {text(report.reason)}"] if report.reason else []
-    lines += [f"- {text(line)}" for line in [*report.reasons, *_figures(report)]]
-    lines += [f"- {text(formatting.shard(one))}" for one in report.shards]
-    if report.plan:
-        lines += [f"- not compared: {text(str(one))}" for one in report.plan.not_compared]
-    lines += [f"- schema changed: {text(change)}" for change in report.schema_changes]
-    lines += [f"- tried before: {text(formatting.step(step))}" for step in report.steps]
-    lines += [f"- {text(line)}" for line in (formatting.remedies(report.advice) if report.advice else ())]
-    lines += [f"- {text(note)}" for note in formatting.notes(report)]
-    lines.append(f"- run `{report.run}`, {report.state.value} after {report.seconds:.2f} s")
-    if report.resumable:
-        lines.append(f"- resume with: `auditor resume {report.run}`")
+    found = outline(report)
+    lines = [f"## {text(report.audit)}: {report.verdict.value}{f', {found.headline}' if found.headline else ''}", ""]
+    lines += [f"- {text(line)}" for line in found.outcome]
     if report.measures:
         lines += _measures(report.measures)
     if report.differences is not None:
         lines += _differences(report.differences)
     comparison = report.comparison
     if comparison and comparison.divergent and not report.measures and not (report.differences is not None and report.differences.exact):
-        lines += ["", "| partition | rows in source | rows in target | similarity |", "|---|--:|--:|--:|"]
-        for partition in comparison.divergent[:MAX_ROWS]:
-            share = "" if partition.similarity is None else f"{partition.similarity:.4g}"
-            lines.append(f"| {text(partition.label)} | {partition.rows['source']:,} | {partition.rows['target']:,} | {share} |")
-        if comparison.unequal > MAX_ROWS:
-            lines.append(f"\nand {comparison.unequal - MAX_ROWS:,} more partitions")
+        lines += _partitions(comparison)
+    lines += _section("How sure this is", [*map(_figure, found.certainty), *map(_figure, found.set_aside)])
+    lines += _section("What to do", [code(line) if line.startswith("auditor ") else text(line) for line in found.next_steps])
+    servers = [f"{side}: {text(server)}" for side, server in report.servers.items()]
+    lines += _section("Evidence", [*map(_figure, found.evidence), *(text(formatting.shard(one)) for one in report.shards), *servers])
+    ended = f"run {code(report.run)}, {report.state.value} after {report.seconds:.2f} s"
+    lines += _section("Method", [*map(text, (*found.tried, *found.notes, *found.details)), ended])
     return "\n".join(lines) + "\n"
 
 
-def _figures(report: Report) -> list[str]:
-    lines: list[str] = []
-    if report.comparison:
-        comparison = report.comparison
-        if report.jaccard:
-            lines.append(f"similarity {formatting.similarity(report.jaccard)} of {formatting.scope(report)} are in both tables")
-        if comparison.published:
-            score = comparison.published
-            lines.append(f"published score {score.value:.6g}, between {score.lower:.6g} and {score.upper:.6g}")
-        lines.append(f"rows: {comparison.rows['source']:,} in the source, {comparison.rows['target']:,} in the target")
-        lines.append(f"partitions: {comparison.equal:,} of {comparison.total:,} equal, {comparison.skipped:,} not compared")
-        if comparison.skipped or report.covered < 1 or report.slice:
-            lines.append(f"coverage: {formatting.percent(report.coverage['rows'])} of {formatting.scope(report)}")
-    if report.differences is not None and (not_counted := formatting.not_counted(report.differences)):
-        lines.append(f"not counted: {not_counted}")
-    if report.plan and report.plan.watermark:
-        lines.append(f"watermark {report.plan.watermark} UTC; younger rows were left out on both sides")
-    lines += formatting.verified(report.verified_through, report.within_threshold_through)
-    if found := formatting.aligned(report):
-        lines.append(f"{found[0]}: {text(found[1])}")
-    lines += [f"{name}: {text(line)}" for name, line in live.lines(report)]
-    lines += [text(line) for line in (live.lost(report.live) if report.live else ())]
-    if report.as_of:
-        lines.append(f"dump as of {formatting.moment(report.as_of)}")
-    lines += [f"{side}: {text(server)}" for side, server in report.servers.items()]
-    return [*lines, *([note] if (note := formatting.snapshot_note(report)) else [])]
+def _section(title: str, entries: Sequence[str]) -> list[str]:
+    return ["", f"### {title}", "", *(f"- {entry}" for entry in entries)] if entries else []
+
+
+def _figure(figure: Figure) -> str:
+    return f"{figure.name}: {text(str(figure))}"
+
+
+def _partitions(comparison: Comparison) -> list[str]:
+    lines = ["", "| partition | rows in source | rows in target | similarity |", "|---|--:|--:|--:|"]
+    for partition in comparison.divergent[:MAX_ROWS]:
+        share = "" if partition.similarity is None else f"{partition.similarity:.4g}"
+        lines.append(f"| {text(partition.label)} | {partition.rows['source']:,} | {partition.rows['target']:,} | {share} |")
+    more = comparison.unequal - MAX_ROWS
+    return lines if more <= 0 else [*lines, f"\nand {plural(more, 'more partition', 'more partitions')}"]
 
 
 def _differences(differences: Differences) -> list[str]:

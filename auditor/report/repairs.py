@@ -43,7 +43,7 @@ def _patch_line(patch: Mapping[str, Any]) -> Text:
     rows = ", ".join(f"{detail[name]:,} {name}" for name in WRITTEN if detail.get(name)) or "nothing written"
     name = f"{'undo' if patch['undoes'] else 'patch'} {patch['patch'][:12]}"
     what = f"{name} of patch {patch['undoes'][:12]}" if patch["undoes"] else name
-    after = f"; run {patch['after_run'][:12]} looked again" if patch["after_run"] else ""
+    after = f"; run {patch['after_run'][:12]} checked its rows" if patch["after_run"] else ""
     why = f"; {detail['why']}" if detail.get("why") else ""
     line = f"{what}, begun on {formatting.moment(patch['at'])}, {patch['state']}: {rows}{after}{why}"
     return Text(f"  {formatting.sentence(line)}")
@@ -51,4 +51,4 @@ def _patch_line(patch: Mapping[str, Any]) -> Text:
 
 def reason(text: str) -> Text:
     """Return the line that says why a run was asked for."""
-    return Text(f"  {formatting.sentence(f'asked for: {text}')}")
+    return Text(f"  {formatting.sentence(f'reason: {text}')}")

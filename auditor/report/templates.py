@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 from markupsafe import Markup
 
 from auditor import escaping
@@ -17,11 +17,20 @@ from auditor.report import formatting, live, sparkline
 from auditor.report.day import AuditEntry, Day
 
 
+def loader() -> PrefixLoader:
+    """Return the loader of the report templates: ``report/base.html`` and others."""
+    return PrefixLoader({"report": PackageLoader("auditor", "report")})
+
+
 @cache
 def environment() -> Environment:
     """Return the environment of the report templates. Every value is made visible and escaped, unless it is Markup."""
     environment = Environment(
-        loader=PackageLoader("auditor", "report"), autoescape=True, undefined=StrictUndefined, finalize=_make_visible, trim_blocks=False
+        loader=loader(),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_make_visible,
+        trim_blocks=False,
     )
     environment.filters |= {
         "capitalized": capitalized,

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from auditor.model import SIDES, ColumnDifference, Comparison, Differences, Divergent, Measure, Plan, Report, Verdict
+from auditor.model import SIDES, ColumnDifference, Comparison, Differences, Divergent, Measure, Plan, Report, State, Verdict
 from auditor.planning.cost import estimate_cost, max_decodable_per_million
-from auditor.report import formatting, live
+from auditor.report import formatting
+from auditor.report.outline import Figure, outline
 from auditor.report.redact import redact, redact_plan
 
 MAX_ROWS = 20
 """Rows shown of each table; the JSON has more."""
+
+NAME_WIDTH = 18
+"""Columns of the names of figures, so that those of all parts stand below each other."""
 
 COLOURS = {Verdict.MATCH: "green", Verdict.MISMATCH: "red", Verdict.UNKNOWN: "yellow"}
 
@@ -22,39 +26,25 @@ COLOURS = {Verdict.MATCH: "green", Verdict.MISMATCH: "red", Verdict.UNKNOWN: "ye
 def report(report: Report, verbose: bool = False) -> RenderableType:
     """Return the report of a run; ``verbose`` adds costs, the plan's notes and always the partition table."""
     report = redact(report)
-    head = Text.assemble((f"{report.verdict.value.upper()}", f"bold {COLOURS[report.verdict]}"), f"  {formatting.visible(report.audit)}")
-    head.append(f"  ({report.state.value}, {report.seconds:.2f} s)", "dim")
-    if report.within_threshold:
-        head.append("  within the threshold", "green")
-    parts: list[RenderableType] = [head]
-    if report.other_settings:
-        parts.append(_line(formatting.one_off(report.other_settings), "bold yellow"))
-    if report.reason:
-        parts.append(_line(f"asked for: {report.reason}"))
-    parts += [_line(reason) for reason in report.reasons]
-    if report.resumable:
-        parts.append(_line(formatting.resume_hint(report), "bold"))
-    parts += [_line(f"schema changed: {change}", "yellow") for change in report.schema_changes]
-    if report.comparison:
-        parts.append(_figures(report, report.comparison))
-        parts += [_line(line, "bold yellow") for line in (live.lost(report.live) if report.live else ())]
-        parts += [_line(formatting.shard(one)) for one in report.shards]
-        if report.measures:
-            parts.append(_measures(report.measures))
-        if report.differences is not None and report.comparison.divergent:
-            parts.append(_differences(report.differences))
-        if report.comparison.divergent and _shows_partitions(report, verbose):
-            parts.append(_partitions(report.comparison))
-    parts += [
-        _line(line, "" if index else "bold") for index, line in enumerate(formatting.remedies(report.advice) if report.advice else ())
-    ]
-    parts += [_line(f"tried before: {formatting.step(step)}", "dim") for step in report.steps]
-    if report.plan:
-        parts += [_line(f"not compared: {one}", "yellow") for one in report.plan.not_compared]
-    parts += [_line(note, "dim") for note in formatting.notes(report)]
-    if verbose:
-        parts += [_line(line, "dim") for line in _costs(report)]
-        parts += [_line(note, "dim") for note in (report.plan.notes if report.plan else ())]
+    found = outline(report)
+    head = Text.assemble((report.verdict.value.upper(), f"bold {COLOURS[report.verdict]}"), f"  {formatting.visible(report.audit)}")
+    head.append(f": {found.headline}" if found.headline else "", "bold")
+    state = "" if report.state is State.DONE else f"{report.state.value}, "
+    head.append(f"  ({state}{report.seconds:.2f} s)", "dim")
+    parts: list[RenderableType] = [head, *map(_line, found.outcome)]
+    comparison = report.comparison
+    if comparison and report.measures:
+        parts.append(_measures(report.measures))
+    if comparison and comparison.divergent and report.differences is not None:
+        parts.append(_differences(report.differences))
+    if comparison and comparison.divergent and _shows_partitions(report, verbose):
+        parts.append(_partitions(comparison))
+    parts += _figures(found.certainty)
+    parts += _figures(found.set_aside, "yellow")
+    parts += [_line(line, "" if index else "bold") for index, line in enumerate(found.next_steps)]
+    parts += _figures(found.evidence)
+    parts += [_line(formatting.shard(one)) for one in report.shards]
+    parts += [_line(line, "dim") for line in (*found.tried, *found.notes, *((*_costs(report), *found.details) if verbose else ()))]
     return Group(*parts)
 
 
@@ -67,37 +57,16 @@ def _line(text: str, style: str = "") -> Text:
     return Text(f"  {formatting.sentence(text)}", style)
 
 
-def _figures(report: Report, comparison: Comparison) -> RenderableType:
+def _figures(figures: Sequence[Figure], style: str = "") -> list[RenderableType]:
+    """Return a grid of figures; no name twice in a row."""
     table = Table.grid(padding=(0, 2))
-    if report.jaccard:
-        table.add_row("  similarity", f"{formatting.similarity(report.jaccard)} of {formatting.scope(report)} are in both tables")
-    if comparison.published:
-        score = comparison.published
-        table.add_row("  published score", f"{score.value:.6g} in [{score.lower:.6g}, {score.upper:.6g}] over partitions")
-    table.add_row("  rows", f"{comparison.rows['source']:,} in the source, {comparison.rows['target']:,} in the target")
-    one_sided = f", {comparison.source_only:,} in the source only, {comparison.target_only:,} in the target only"
-    equal = f"{comparison.equal:,} of {comparison.total:,} equal, {comparison.unequal:,} differ"
-    table.add_row("  partitions", f"{equal}{one_sided if comparison.unequal else ''}")
-    if comparison.skipped or report.covered < 1 or report.slice:
-        skipped = f"; {comparison.skipped:,} partitions could not be compared" if comparison.skipped else ""
-        table.add_row("  coverage", f"{formatting.percent(report.coverage['rows'])} of {formatting.scope(report)}{skipped}")
-    if report.differences is not None and (not_counted := formatting.not_counted(report.differences)):
-        table.add_row("  not counted", not_counted)
-    if report.plan and report.plan.watermark:
-        table.add_row("  watermark", Text(f"{formatting.visible(report.plan.watermark)} UTC; younger rows were left out on both sides"))
-    if report.verified_through:
-        table.add_row("  verified", f"everything up to {formatting.moment(report.verified_through)}")
-    if report.within_threshold_through:
-        table.add_row("  within threshold", f"everything up to {formatting.moment(report.within_threshold_through)}")
-    if found := formatting.aligned(report):
-        table.add_row(f"  {found[0]}", Text(found[1]))
-    for name, text in live.lines(report):
-        table.add_row(f"  {name}", Text(text))
-    if report.as_of:
-        table.add_row("  dump", f"as of {formatting.moment(report.as_of)}")
-    if note := formatting.snapshot_note(report):
-        table.add_row("  snapshot", note)
-    return table
+    table.add_column(style=style, min_width=NAME_WIDTH, no_wrap=True)
+    table.add_column(style=style, overflow="fold")
+    before = ""
+    for one in figures:
+        table.add_row("" if one.name == before else f"  {one.name}", Text(str(one)))
+        before = one.name
+    return [table] if figures else []
 
 
 def _differences(differences: Differences) -> RenderableType:

@@ -247,7 +247,6 @@ def describe(plan: Plan, seen: Aligned, equal: Flags, is_partial: bool) -> str:
     if plan.partitioning.strategy == "hash" and count == 1:
         return "pre-scan: the whole table is equal" if not left else f"pre-scan: the table differs, so the method {plan.method} read it"
     if not left:
-        return f"pre-scan: all {count:,} stretches of the table are equal"
-    what = "those" if is_partial else "all"
-    rows = "; the other rows are counted as spread evenly over the buckets" if is_partial and plan.partitioning.strategy == "hash" else ""
-    return f"pre-scan: {left:,} of {count:,} stretches of the table differ, so the method {plan.method} read {what}{rows}"
+        return f"pre-scan: all {count:,} parts of the table are equal"
+    differ = f"{left:,} of {count:,} parts of the table {'differs' if left == 1 else 'differ'}"
+    return f"pre-scan: {differ}, and {('was' if left == 1 else 'were') if is_partial else 'all were'} read in full"

@@ -93,7 +93,7 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
 
 
 def get_standing(settings: Settings, store: Store, name: str) -> Standing:
-    """Return what an audit stands at now, also one that is no longer configured but has runs. Raises StoreError."""
+    """Return an audit's status now, also one that is no longer configured but has runs. Raises StoreError."""
     try:
         audit = proxies.audit(with_defined_audits(settings, store), name)
     except UnknownAudit:

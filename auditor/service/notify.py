@@ -26,12 +26,14 @@ from auditor.history.standing import Standing, load_standing, status_label
 from auditor.model import Report, State, Verdict
 from auditor.report import day_text, formatting, live
 from auditor.report.day import Day, load_day
+from auditor.report.outline import outline
 from auditor.report.redact import redact
 from auditor.store import Store, audit_state, notifications, runs
 from auditor.store import evidence as chains
 from auditor.store.audit_state import AuditState
 from auditor.store.patches import Patch
 from auditor.store.runs import StoredRun, ad_hoc_audit
+from auditor.wording import plural
 
 log = logging.getLogger(__name__)
 
@@ -62,9 +64,9 @@ class Message:
 
 
 def choose_occasion(before: AuditState, report: Report, now: dt.datetime, repeat_after: float, verdict: Verdict | None) -> Occasion | None:
-    """Return the occasion to notify about a run; None if the channels know already what its audit stands at, or need not know.
+    """Return the occasion to notify about a run; None if the channels know already its audit's status, or need not know.
 
-    ``verdict`` is what the audit stands at after the run: its last verdict, of a rolling audit that of its whole table. The occasion is
+    ``verdict`` is the audit's status after the run: its last verdict, of a rolling audit that of its whole table. The occasion is
     that this differs from the last notified verdict, that runs fail since, or that the last notification is ``repeat_after`` seconds old.
     Cancelled and one-off runs, ad-hoc runs, whose requester reads the result, and a match without an earlier notification are none.
     """
@@ -132,7 +134,7 @@ def _with_head(message: Message, store: Store, audit: str, evidence: Evidence | 
 
 
 def _verdict_after(report: Report, standing: Standing) -> Verdict | None:
-    """Return what the audit stands at after a run; by the report alone if the run could not be stored."""
+    """Return the audit's status after a run; by the report alone if the run could not be stored."""
     is_stored = standing.run is not None and standing.run.run == report.run
     return standing.verdict if is_stored or report.state is State.FAILED else report.verdict
 
@@ -167,7 +169,7 @@ def send_test(settings: Settings, channel: str) -> str:
 
 
 def run_message(report: Report, occasion: Occasion, standing: Standing | None = None) -> Message:
-    """Return the message about a run, with what its audit stands at if the run failed or read a part of the table."""
+    """Return the message about a run, with its audit's status if the run failed or read a part of the table."""
     found = redact(report)
     name = formatting.visible(found.audit)
     known = standing.verdict_label.upper() if standing else ""
@@ -178,23 +180,23 @@ def run_message(report: Report, occasion: Occasion, standing: Standing | None = 
     }
     if found.state is State.FAILED:
         titles["unknown"] = f"{name}: run FAILED{f', last verdict {known}' if known else ''}"
-    lines = [f"verdict: {found.verdict.value} ({found.state.value} after {found.seconds:.1f} s)"]
-    lines += [formatting.sentence(reason) for reason in found.reasons] if not found.measures else _measure_names(found)
+    lines = [formatting.sentence(reason) for reason in found.reasons] if not found.measures else _measure_names(found)
+    differs = occasion == "mismatch" or found.within_threshold
+    lines += [f"differs: {difference}" for difference in day_text.sample_differences(found, MAX_NAMED)] if differs else []
+    lines += live.lost(found.live) if found.live else []
     if standing and standing.run and standing.run.run != found.run and standing.age is not None:
         lines.append(f"last verdict: {standing.verdict_label}, {formatting.duration(standing.age)} ago")
     if found.covered < 1 and standing:
         lines += [formatting.sentence(reason) for reason in standing.reasons]
-    if found.jaccard:
-        lines.append(f"score: {formatting.similarity(found.jaccard)}")
-    elif found.comparison and found.comparison.published and not found.measures:
+    lines += [f"{one.name}: {one}" for one in outline(found).certainty]
+    if not found.jaccard and found.comparison and found.comparison.published and not found.measures:
         score = found.comparison.published
         lines.append(f"published score: {formatting.score(score.value, score.lower, score.upper)}")
-    differs = occasion == "mismatch" or found.within_threshold
-    lines += [f"differs: {difference}" for difference in day_text.sample_differences(found, MAX_NAMED)] if differs else []
     lines += [f"not compared: {line}" for line in formatting.hidden(found)]
-    lines += [*live.lost(found.live), *(f"{name}: {line}" for name, line in live.lines(found))] if found.live else []
-    lines += formatting.verified(found.verified_through, found.within_threshold_through)
     lines += [formatting.resume_hint(found)] if found.resumable else []
+    lines += [f"{name}: {line}" for name, line in live.lines(found)]
+    lines += formatting.verified(found.verified_through, found.within_threshold_through)
+    lines.append(f"verdict: {found.verdict.value} ({found.state.value} after {found.seconds:.1f} s)")
     lines = [line for line in lines if line]
     return Message(truncate(titles[occasion]), (*lines, f"more: auditor show {found.run[:12]}"))
 
@@ -203,7 +205,7 @@ def patch_message(patch: Patch, counts: str, after: StoredRun | None) -> Message
     """Return the message about a patch that has ended, with the run ``after`` it."""
     name, what = formatting.visible(patch.audit), "UNDO" if patch.undoes else "PATCH"
     state = "failed" if patch.state == "failed" else "applied"
-    lines = [f"{counts}, asked for by {formatting.sentence(patch.requested_by) or 'an unknown person'}"]
+    lines = [f"{counts}, requested by {formatting.sentence(patch.requested_by) or 'an unknown person'}"]
     lines += [f"it takes back patch {patch.undoes[:12]}"] if patch.undoes else []
     lines += [formatting.sentence(patch.detail[why]) for why in ("why", "not_audited") if patch.detail.get(why)]
     lines += [f"run {after.run[:12]} looked at its rows again: {after.verdict.value}"] if after else []
@@ -236,7 +238,8 @@ def _difference_count(found: Report) -> str:
         return f", {count:,}{'' if differences.exact else ' or more'} {rows}"
     if measures := [one for one in found.measures if not one.allowed]:
         return f", {len(measures):,} {'measure differs' if len(measures) == 1 else 'measures differ'}"
-    return f", {found.comparison.unequal:,} partitions differ" if found.comparison and found.comparison.unequal else ""
+    unequal = found.comparison.unequal if found.comparison else 0
+    return f", {plural(unequal, 'partition differs', 'partitions differ')}" if unequal else ""
 
 
 def _measure_names(found: Report) -> list[str]:

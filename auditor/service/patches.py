@@ -254,7 +254,7 @@ def _audit_again(settings: Settings, store: Store, report: Report, patched: Patc
             report.audit,
             followed.on_progress,
             store,
-            reason=f"after patch {patched.patch} of run {report.run}",
+            reason=f"check after patch {patched.patch} of run {report.run}",
             requested_by=followed.who,
             overrides=keys,
         )

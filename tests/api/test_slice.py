@@ -117,7 +117,7 @@ def test_slice_on_command_line(listening: tuple[Service, str], monkeypatch: pyte
     assert "there is no audit 'nosuch'" in capsys.readouterr().err
     assert cli.main(["show", "orders", "--server", url]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("MISMATCH  orders  (what the audit stands at)\n  3 of 10 partitions differ\n"), "not what the slice shows"
-    assert "keys 600" not in shown and "3 of 10 partitions differ" in shown.partition("\n\n")[2]
+    assert shown.startswith("orders: MISMATCH\n  "), "not what the slice shows"
+    assert "keys 600" not in shown and "7 of 10 equal, 3 differ" in shown.partition("\n\n")[2]
     assert cli.main(["run", "orders", "--times", "2024-01-01..", "--server", url, "--quiet"]) == 2
     assert "the audit names no column of times" in capsys.readouterr().err

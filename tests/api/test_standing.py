@@ -1,4 +1,4 @@
-"""What an audit stands at: the overview, its page, the daily report, metrics, API, notifications and command line agree in every state."""
+"""An audit's status: the overview, its page, the daily report, metrics, API, notifications and command line agree in every state."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_command_line(places: Places, name: str) -> None:
     expected, shown = STATES[name], places.shown[name]
     if name in ("never", "one_off_only"):
         return
-    assert shown.startswith(f"{status_label(expected.status).upper()}  {name}  (what the audit stands at"), shown  # type: ignore[arg-type]
+    assert shown.startswith(f"{name}: {status_label(expected.status).upper()}"), shown  # type: ignore[arg-type]
     head, _, report = shown.partition("\n\n")
     assert ("the last run failed on" in head, "the last run was cancelled on" in head) == _early_ends(name)
     assert ("verified through" in head, "within threshold through" in head) == _verified(name)

@@ -136,7 +136,7 @@ def test_rows_in_flight_make_the_verdict_unknown_for_methods_that_name_no_rows(e
     target = {**ROWS, 30: ("a new text", None)}
     by_ten: dict[str, Any] = {"method": method, "partition": {"size": 10}}
     report = run_audit(engine, {"source": with_row_in_flight, "target": target}, **by_ten)
-    assert report.verdict is Verdict.UNKNOWN and any("1 rows of the source are in flight" in reason for reason in report.reasons)
+    assert report.verdict is Verdict.UNKNOWN and any("1 row of the source is in flight" in reason for reason in report.reasons)
     wrong = {**target, 23: ("another text", LONG_AGO)}
     assert run_audit(engine, {"source": without_row_in_flight, "target": wrong}, **by_ten).verdict is Verdict.MISMATCH
 

@@ -45,8 +45,8 @@ def arrive(road: AlignedRoad) -> None:
 @pytest.mark.parametrize(
     ("road", "equal", "unequal"),
     [
-        pytest.param("{size: 16}", "pre-scan: all 62 stretches of the table are equal",
-                     "pre-scan: 4 of 64 stretches of the table differ, so the method exact read those", id="ranges"),
+        pytest.param("{size: 16}", "pre-scan: all 62 parts of the table are equal",
+                     "pre-scan: 4 of 64 parts of the table differ, and were read in full", id="ranges"),
         pytest.param("{strategy: hash, buckets: 64}", "pre-scan: the whole table is equal",
                      "pre-scan: the table differs, so the method exact read it", id="buckets"),
     ],

@@ -61,7 +61,7 @@ def test_the_documented_session_prints_what_is_shown(capsys: pytest.CaptureFixtu
     for command, shown in commands(session):
         main(shlex.split(command)[1:])
         printed = [plain(line) for line in "".join(capsys.readouterr()[:1]).splitlines()]
-        assert [plain(line) for line in shown] == [line for line in printed if line and "all of it: auditor show" not in line], command
+        assert [plain(line) for line in shown] == [line for line in printed if line and "Details: auditor show" not in line], command
 
 
 def test_answers_for_programs(two_writers: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,11 +42,11 @@ def advice_of(report: Report) -> Advice:
     [
         pytest.param(
             "UPDATE t SET name = 'x' WHERE id IN (7, 4000)", {}, ["patch", "bootstrap"], 2, "auditor patch {run}",
-            "few rows differ; a patch may change 1,000", id="few",
+            "the limit is 1,000 rows", id="few",
         ),
         pytest.param(
             "INSERT INTO t VALUES (6000, 'extra')", {}, ["patch", "range bootstrap", "bootstrap"], 1,
-            "auditor patch {run} --delete-extra", "few rows differ", id="extra",
+            "auditor patch {run} --delete-extra", "the limit is", id="extra",
         ),
         pytest.param(
             "DELETE FROM t WHERE id BETWEEN 1000 AND 2499", {"partition": {"size": 100}}, ["range bootstrap", "patch", "bootstrap"], 1500,
@@ -119,9 +119,8 @@ def test_files_are_not_copied_anew(tmp_path: Path) -> None:
 def test_every_door_shows_the_numbers_and_the_command(tmp_path: Path) -> None:
     report = make(tmp_path, "UPDATE t SET name = 'x' WHERE id = 7").run()
     shown = " ".join(render.run(report, None, "text").split())
-    few = "advice: patch, as few rows differ; a patch may change 1,000: 1 row (0.02% of the table), about 1 s"
-    assert f"{few}: auditor patch {report.run[:12]}" in shown
-    assert "or bootstrap: 5,000 rows (100% of the table), about" in shown
+    assert f"Suggested: auditor patch {report.run[:12]} (1 row, 0.02% of the table, about 1 s; the limit is 1,000 rows)" in shown
+    assert "or: auditor bootstrap small (5,000 rows, 100% of the table, about" in shown
     written = json.report(report)["advice"]
     assert written and written["remedies"][0] == {
         "tool": "patch", "rows": 1, "share": 1 / ROWS, "seconds": 1.0, "command": f"auditor patch {report.run[:12]}",

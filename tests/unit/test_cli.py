@@ -328,7 +328,7 @@ def test_plan_says_whether_a_run_begins_with_a_prescan(workdir: Path, capsys: py
     assert main(["run", "mismatch", "--format", "json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert (report["plan"]["prescan"], report["plan"]["prescan_why"]) == (True, "the audit says so")
-    assert "pre-scan: 1 of 5 stretches of the table differ, so the method exact read those" in report["notes"]
+    assert "pre-scan: 1 of 5 parts of the table differs, and was read in full" in report["notes"]
 
 
 def test_plan_without_its_store_leaves_the_prescan_open(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:

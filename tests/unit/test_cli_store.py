@@ -188,7 +188,7 @@ def test_output_of_a_run_says_how_to_see_the_rest(workdir: Path, store: Store, c
     (run,) = runs.list_runs(store)
     last = capsys.readouterr().out.splitlines()[-1]
     short = run.run[:12]
-    assert last == f"  run {short}; all of it: auditor show {short} --verbose, or auditor report --run {short} --format html"
+    assert last == f"  Details: auditor show {short} --verbose, or auditor report --run {short} --format html"
     for command in last.removeprefix("  ").split(": ", 1)[1].split(", or "):
         assert main(command.split()[1:]) == 0
     capsys.readouterr()

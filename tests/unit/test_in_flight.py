@@ -37,7 +37,7 @@ def run_audit(folder: Path, audit: Mapping[str, Any], source: Sequence[str] = ()
 def test_partition_explained_by_rows_in_flight_is_unknown(tmp_path: Path, method: str) -> None:
     found = run_audit(tmp_path, {"method": method}, [MOVED + "id IN (5, 205)"])
     assert (found.verdict, found.exit_code) == (Verdict.UNKNOWN, 3)
-    assert "2 rows of the source are in flight, and their old versions in the target may explain the whole difference" in found.reasons
+    assert "2 rows of the source are in flight, and old versions in the target may explain all of the difference" in found.reasons
     assert "use the method exact or a ladder that ends with it" in found.reasons[-1]
 
 

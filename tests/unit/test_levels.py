@@ -210,12 +210,12 @@ def test_settings_that_level_values_are_listed() -> None:
     rules = {"v": {"trim": True, "case": "lower", "null_as": "-"}, "w": {"tolerance": {"absolute": 0.01}}}
     plan = planner.draft("a", definition(key=["id"], method="exact", columns={"override": rules}), ends(table, table))
     assert [str(one) for one in plan.not_compared] == [
-        "v: blanks at both ends are ignored",
+        "v: leading and trailing blanks are ignored",
         "v: the letters A to Z are compared in lower case",
         "v: NULL and the text '-' count as equal",
         "w: values up to 0.01 apart count as equal",
         "w: floats beyond 1e+13 may also equal neighbouring ones",
-        "x: blanks at the end are ignored",
+        "x: trailing blanks are ignored",
     ]
 
 

@@ -46,7 +46,7 @@ def test_channels_are_told_of_a_patch(store: Store, monkeypatch: pytest.MonkeyPa
     ((name, message),) = sent
     assert (name, message.title) == ("all", "orders: PATCH cccccccccccc applied")
     assert message.lines == (
-        "1 updated, 1 left, asked for by ada",
+        "1 updated, 1 left, requested by ada",
         f"run {after[:12]} looked at its rows again: match",
         "more: auditor show aaaaaaaaaaaa",
     )

@@ -199,12 +199,12 @@ NOT_COMPARED = (
 )
 
 EXPECTED_TEXTS = {
-    "verdict": "mismatch", "reason": "102 rows differ", "interval": "0.98", "published": "0.9375", "kind": "changed, unsettled",
+    "verdict": "mismatch", "reason": "102 rows differ", "interval": "98 % to 99.5 %", "published": "0.9375", "kind": "changed, unsettled",
     "range": "keys 100 to 199", "value": "1.50", "column": "price", "in flight": "4 in flight", "cleared": "5 equal on recheck",
     "tolerated": "6 within tolerances", "unsettled": "3 unsettled", "rechecks": "2 rechecks", "measure": "price sum", "deviation": "25%",
     "allowed": "allowed", "step": "sums differ", "schema": "column note was added", "resume": f"auditor resume {'b' * 32}",
     "verified": "2026-03-18 06:30:00 UTC", "watermark": "2026-03-18 06:15:00 UTC", "note": "source: something was tried again",
-    "advice": "patch, as few rows differ: 102 rows (10.00% of the table), about 3 s: auditor patch bbbb", "asked": "after the backfill",
+    "advice": "suggested: auditor patch bbbb (102 rows, 10.00% of the table, about 3 s; few rows differ)", "asked": "after the backfill",
     "snapshot": "in its own snapshot", "coverage": "4.88%", "left out": "card: is a secret", "cut": "at (source): beyond milliseconds",
 }  # fmt: skip
 
@@ -217,6 +217,20 @@ def test_the_report_is_complete(shop: Settings, form: str) -> None:
     assert missing == []
     assert text.count("column note was added") == 1
     assert "' '" in text and "''" in text and "null" in text
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_the_outcome_comes_first_and_the_method_last(shop: Settings, form: str) -> None:
+    """Every format has one order: how many rows differ and which, how sure that is, what to do, the evidence, the method."""
+    report = with_plan(full_report(), shop, not_compared=NOT_COMPARED)
+    text = unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>|[\\`*:]", " ", render.run(report, None, form))))
+    body = text[text.index("102 rows differ") :] if form == "html" else text
+    in_order = (
+        "102 rows differ", "column note was added", "keys 100 to 199", "98 % to 99.5 %", "Treated as equal at (source)",
+        "Suggested auditor patch", "1,000 in the source, 1,098 in the target", "sums differ", "source something",
+    )  # fmt: skip
+    places = [body.lower().find(words.lower()) for words in in_order]
+    assert -1 not in places and places == sorted(places), dict(zip(in_order, places, strict=True))
 
 
 def test_the_json_is_complete(shop: Settings) -> None:

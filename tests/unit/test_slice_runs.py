@@ -240,13 +240,13 @@ class TestCommandLine:
         assert ONLY_SLICE in printed and "of the rows with keys 1,000 to 2,000 are in both tables" in printed
         assert cli.main(["show", "t"]) == 0
         shown = capsys.readouterr().out
-        assert "NEVER RUN  t" in shown and shown.split("\n")[4:7] == printed.split("\n")[1:4]
+        assert "t: NEVER RUN" in shown and shown.split("\n")[4:7] == printed.split("\n")[1:4]
         assert cli.main(["run", "t", "--keys=-5..1499", "--quiet", "--no-store"]) == 0
         capsys.readouterr()
         assert cli.main(["run", "t", "--method", "signature", "--quiet", "--no-store"]) == 1
-        assert "with other settings: method signature" in capsys.readouterr().out
+        assert "run with other settings (method signature)" in capsys.readouterr().out
         assert cli.main(["run", "t", "--method", "exact", "--t", "5", "--quiet", "--no-store"]) == 1
-        assert "with other settings: t 5" in capsys.readouterr().out
+        assert "run with other settings (t 5)" in capsys.readouterr().out
 
     @pytest.mark.parametrize("text", ["", "5", "..", "1..x", "1..2..3", "1.5..2", "1;..2", "1000-2000"])
     def test_invalid_range_is_rejected(self, command: Table, text: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""What an audit stands at, as a pure function of its kept runs."""
+"""An audit's status, as a pure function of its kept runs."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def test_each_table_of_both_sides_is_an_audit(workdir: Path, capsys: pytest.Capt
     found, error = ran(capsys, "shop")
     assert found == {"shop.orders": "match", "shop.customers": "mismatch", "shop.log": "match"}
     assert error.splitlines() == [
-        "auditor: no audit of shop: dropped: only in the source",
-        "auditor: no audit of shop: added: only in the target",
+        "auditor: shop: dropped: only in the source; it has no audit",
+        "auditor: shop: added: only in the target; it has no audit",
     ]
     assert ran(capsys, "shop.o*")[0] == ran(capsys, "shop.orders")[0] == {"shop.orders": "match"}
     assert ran(capsys, "alone") == ({"alone": "match"}, "")

@@ -212,4 +212,4 @@ def test_unsettled_rows_are_not_allowed_without_a_threshold() -> None:
 def test_in_flight_rows_match_and_are_explained_in_the_reasons() -> None:
     found = Differences(missing=0, extra=0, changed=0, exact=True, named=(), ranges=(), partitions={"estimated": 0}, in_flight=3, looks=1)
     verdict, reasons = conclude(comparison(Verdict.MISMATCH), found, SIMILAR, Threshold())
-    assert verdict is Verdict.MATCH and any("in flight: on the source they are younger than the watermark" in one for one in reasons)
+    assert verdict is Verdict.MATCH and any("in flight: on the source younger than the watermark" in one for one in reasons)

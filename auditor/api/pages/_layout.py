@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader
+from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
 from auditor import __version__
@@ -19,7 +19,7 @@ from auditor.api.pages._labels import DIFFERENCE_KINDS, GLOSSARY, METHODS
 from auditor.api.pages._session import Visitor, visitor_or_none
 from auditor.report import formatting, html
 from auditor.report.heatmap import SHAPE_LABELS
-from auditor.report.templates import environment
+from auditor.report.templates import environment, loader
 
 STATIC = Path(__file__).parent.parent / "static"
 FORMATS = {
@@ -84,7 +84,7 @@ def _environment() -> Environment:
     # Pages use the macros and filters of reports, so that both show runs alike.
     reports = environment()
     own = PackageLoader("auditor.api.pages")
-    pages = reports.overlay(loader=ChoiceLoader([own, PrefixLoader({"report": PackageLoader("auditor", "report")})]))
+    pages = reports.overlay(loader=ChoiceLoader([own, loader()]))
     pages.filters = reports.filters | {
         "when": _timestamp,
         "since": _ago,
@@ -94,9 +94,15 @@ def _environment() -> Environment:
         "size": formatting.size,
     }
     pages.globals = {
-        **reports.globals, "words": GLOSSARY, "kinds": DIFFERENCE_KINDS, "methods": METHODS, "says": SHAPE_LABELS, "url": url,
-        "static": static_url, "means": formatting.EXPLANATIONS,
-    }  # fmt: skip
+        **reports.globals,
+        "words": formatting.EXPLANATIONS | GLOSSARY,
+        "kinds": DIFFERENCE_KINDS,
+        "methods": METHODS,
+        "says": SHAPE_LABELS,
+        "url": url,
+        "static": static_url,
+        "means": formatting.EXPLANATIONS,
+    }
     return pages
 
 

@@ -23,7 +23,7 @@ router = APIRouter()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A row of the table of audits: what the audit stands at, and the score and the trend of its verdicts."""
+    """A row of the table of audits: the audit's status, and the score and the trend of its verdicts."""
 
     audit: Overview
     standing: Standing

@@ -17,8 +17,7 @@ from auditor.api.pages._session import Reader, Runner
 from auditor.errors import UnknownRun
 from auditor.history import records
 from auditor.model import SIDES, Side
-from auditor.report import formatting, render
-from auditor.report.day import not_compared
+from auditor.report import html, render
 from auditor.report.heatmap import build_heatmap
 from auditor.report.redact import redact
 from auditor.service import workers
@@ -95,7 +94,7 @@ def resume_run(app: App, visitor: Runner, run: str) -> RedirectResponse:
 
 def _template_values(app: AppState, run: str, kind: Kind, state: DifferenceState, after: int) -> dict[str, Any]:
     one = runs.get_run(app.store, run)
-    base: dict[str, Any] = {"one": one, "kind": kind, "state": state, "after": after, "few": MAX_ITEMS, "watched": False}
+    base: dict[str, Any] = {"one": one, "kind": kind, "state": state, "after": after, "watched": False}
     if one.ended is None:
         return {**base, "report": None, "sides": _side_progress(one), "waiting": queue.count_waiting(app.store)}
     full = records.load_report(app.store, one.run, max_differences=0)
@@ -105,12 +104,11 @@ def _template_values(app: AppState, run: str, kind: Kind, state: DifferenceState
     picture = records.load_partition_map(app.store, one.run)
     return {
         **base,
-        "report": found,
+        **html.run_values(found),
+        "explanations": {},
+        "max_rows": MAX_ITEMS,
         "heat": build_heatmap(picture, found.plan) if picture is not None else None,
         "named": _differences.list_page(app.store, one.run, kind, state, after) if found.differences is not None else None,
-        "not_compared": list(not_compared(found)),
-        "notes": [*formatting.notes(found), *(found.plan.notes if found.plan else ())],
-        "snapshot": formatting.snapshot_note(found),
     }
 
 

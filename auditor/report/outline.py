@@ -1,0 +1,167 @@
+"""What a run's report says, in the order in which people read it: outcome, certainty, next steps, evidence, method.
+
+Each renderer draws these parts; what they say, and in which order, is decided here alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from auditor.compare.verdict import three_digits
+from auditor.model import SIDES, Comparison, Jaccard, Report
+from auditor.report import formatting, live
+from auditor.wording import plural
+
+LEVELLED = ("rounded", "cut", "padded", "folded", "ignored")
+"""Ways in which different values come to count as equal."""
+
+PRESCAN = "pre-scan: "
+"""Beginning of the note about a pre-scan, which says nothing of the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A named value with what belongs to it, such as the similarity of both tables: ``99.971 %``, ``of all rows are in both tables``."""
+
+    name: str
+    value: str
+    note: str = ""
+    term: str = ""
+    """The term that explains it, in the help of pages and in `formatting.EXPLANATIONS`; empty if it explains itself."""
+
+    def __str__(self) -> str:
+        return f"{self.value} {self.note}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The parts of a report, without its tables. The table of differences belongs to the outcome."""
+
+    headline: str
+    """How many rows differ; empty if none is known to."""
+    outcome: tuple[str, ...]
+    """The run's reasons, and what else is not as expected."""
+    certainty: tuple[Figure, ...]
+    """How sure the outcome is: the similarity with its bounds, the coverage, and the rows that were not counted."""
+    set_aside: tuple[Figure, ...]
+    """What the comparison did not see: values treated as equal, what was not compared, and what is assumed."""
+    next_steps: tuple[str, ...]
+    """Commands to run next, the suggested one first."""
+    evidence: tuple[Figure, ...]
+    """What was compared, and as of when."""
+    tried: tuple[str, ...]
+    """Cheaper methods that were tried first."""
+    notes: tuple[str, ...]
+    """Notes about how the tables were read."""
+    details: tuple[str, ...]
+    """Further notes, for reports that show everything."""
+
+
+def outline(report: Report) -> Outline:
+    """Return the parts of a report whose masked values were redacted."""
+    notes = formatting.notes(report)
+    return Outline(
+        headline=_headline(report),
+        outcome=tuple(map(formatting.sentence, _outcome(report))),
+        certainty=tuple(_certainty(report)),
+        set_aside=tuple(set_aside(report)),
+        next_steps=tuple(_next_steps(report)),
+        evidence=tuple(_evidence(report)),
+        tried=tuple(formatting.sentence(f"tried before: {formatting.step(step)}") for step in report.steps),
+        notes=tuple(note for note in notes if not note.startswith(PRESCAN)),
+        details=(
+            *(note for note in notes if note.startswith(PRESCAN)),
+            *(formatting.sentence(note) for note in (report.plan.notes if report.plan else ())),
+        ),
+    )
+
+
+def _headline(report: Report) -> str:
+    found = report.differences
+    total = found.missing + found.extra + found.changed if found else 0
+    if found is None or not total + found.estimated:
+        return ""
+    words = plural(total, "row differs", "rows differ")
+    if found.estimated:
+        words = f"about {plural(three_digits(total + found.estimated), 'row differs', 'rows differ')}"
+    return f"{words}{', within the threshold' if report.within_threshold else ''}"
+
+
+def _outcome(report: Report) -> Iterator[str]:
+    if report.other_settings:
+        yield formatting.one_off(report.other_settings)
+    yield from report.reasons
+    yield from (f"schema changed: {change}" for change in report.schema_changes)
+    yield from live.lost(report.live) if report.live else ()
+
+
+def _certainty(report: Report) -> Iterator[Figure]:
+    comparison = report.comparison
+    if report.jaccard:
+        yield _similarity(report.jaccard, formatting.scope(report))
+    if comparison and (comparison.skipped or report.covered < 1 or report.slice):
+        skipped = f"; {plural(comparison.skipped, 'partition')} could not be compared" if comparison.skipped else ""
+        yield Figure("coverage", formatting.percent(report.coverage["rows"]), f"of {formatting.scope(report)}{skipped}", "coverage")
+    if report.differences is not None and (not_counted := formatting.not_counted(report.differences)):
+        yield Figure("not counted", "", not_counted)
+    if note := formatting.snapshot_note(report):
+        yield Figure("snapshot", "", note)
+
+
+def _similarity(jaccard: Jaccard, scope: str) -> Figure:
+    """Describe the share of rows that are in both tables: one number if it is exact, otherwise with its 95 % interval and its bounds."""
+    score = jaccard.score
+    if jaccard.least == jaccard.most == 1:
+        return Figure("similarity", "1", f"({scope} are in both tables)", "score")
+    share, what = formatting.exact_percent(score.value), f"of {scope} are in both tables"
+    if jaccard.least == jaccard.most:
+        return Figure("similarity", share, f"{what} (exact)", "score")
+    low, high, least, most = map(formatting.exact_percent, (score.lower, score.upper, jaccard.least, jaccard.most))
+    return Figure("similarity", share, f"{what} (95 % interval {low} to {high}, certainly {least} to {most})", "score")
+
+
+def set_aside(report: Report) -> Iterator[Figure]:
+    """Yield what the comparison did not see: values treated as equal, what was not compared, and what is assumed."""
+    for one in report.plan.not_compared if report.plan else ():
+        name = "treated as equal" if one.how in LEVELLED else "assumed" if one.how == "assumed" else "not compared"
+        yield Figure(name, "", formatting.sentence(str(one)))
+
+
+def _next_steps(report: Report) -> Iterator[str]:
+    if report.resumable:
+        yield formatting.resume_hint(report)
+    yield from map(formatting.sentence, formatting.remedies(report.advice) if report.advice else ())
+
+
+def _evidence(report: Report) -> Iterator[Figure]:
+    comparison = report.comparison
+    if comparison:
+        source, target = (f"{comparison.rows[side]:,}" for side in SIDES)
+        yield Figure("rows", source, "in each table" if source == target else f"in the source, {target} in the target", "rows")
+        yield Figure("partitions", *_partitions(comparison), "partition")
+        if score := comparison.published:
+            between = "" if score.lower == score.upper else f"between {score.lower:.6g} and {score.upper:.6g}"
+            yield Figure("published score", f"{score.value:.6g}", between, "published")
+    if report.verified_through:
+        yield Figure("verified", f"everything up to {formatting.moment(report.verified_through)}", "", "verified")
+    if report.within_threshold_through:
+        yield Figure("within threshold", f"everything up to {formatting.moment(report.within_threshold_through)}", "", "within")
+    if report.plan and report.plan.watermark:
+        watermark = formatting.visible(report.plan.watermark)
+        yield Figure("watermark", f"{watermark} UTC", "(younger rows were left out on both sides)", "watermark")
+    if found := formatting.aligned(report):
+        yield Figure(found[0], "", found[1], "aligned" if report.aligned else "")
+    yield from (Figure(name, "", text, name) for name, text in live.lines(report))
+    if report.as_of:
+        yield Figure("dump", f"as of {formatting.moment(report.as_of)}", "", "as_of")
+    if report.reason:
+        yield Figure("reason", "", formatting.sentence(report.reason))
+
+
+def _partitions(comparison: Comparison) -> tuple[str, str]:
+    if not comparison.unequal + comparison.skipped:
+        return f"{comparison.total:,}", "equal" if comparison.total == 1 else "all equal"
+    only = [f"{count:,} only in the {side}" for side in SIDES if (count := getattr(comparison, f"{side}_only"))]
+    differ = f"{comparison.unequal:,} {'differs' if comparison.unequal == 1 else 'differ'}"
+    return f"{comparison.equal:,}", ", ".join([f"of {comparison.total:,} equal", differ, *only])

@@ -1,0 +1,16 @@
+"""Numbers in sentences."""
+
+from __future__ import annotations
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return a number with its noun, and with the verb that agrees with it: ``1 row is``, ``1,200 rows are``.
+
+    ``many`` is what follows every number but 1; without it, ``one`` with an s.
+    """
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+def all_equal(partitions: int) -> str:
+    """Return that all of a table's partitions are equal."""
+    return "1 partition is equal" if partitions == 1 else f"all {partitions:,} partitions are equal"
