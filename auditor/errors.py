@@ -23,6 +23,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── FilesUnreachable                     retryable  files that Redshift loads cannot be written to S3, or deleted there
     │   ├── NoSuchObject              exit 2
     │   ├── DriverMissing             exit 2
+    │   ├── JarsDoNotFit              exit 2                Spark lacks a class, or has that of another version
     │   ├── EngineBroken              exit 2                the package of an engine cannot be loaded
     │   ├── ServerTooOld              exit 2
     │   ├── ServerRefused             exit 2                a product that only speaks another's protocol
@@ -103,8 +104,8 @@ error is a bug, and ends a command with the exit code ``UNEXPECTED``.
 from __future__ import annotations  # noqa: I001 - a line for each name below would make the tree too long for one file
 
 from dialects.errors import (
-    AccessDenied, AuditorError, BadUrl, ConnectionLost, DriverMissing, EngineBroken, EngineError, FilesUnreachable, LockTimeout,
-    NoSuchObject, NotVerified, ResultIncomplete,
+    AccessDenied, AuditorError, BadUrl, ConnectionLost, DriverMissing, EngineBroken, EngineError, FilesUnreachable, JarsDoNotFit,
+    LockTimeout, NoSuchObject, NotVerified, ResultIncomplete,
     SerializationConflict, ServerRefused, ServerSilent, ServerTooOld, SessionNotKept, SessionSwitched, SnapshotLost, StatementCancelled,
     StatementRefused, StatementTimeout, UnloadFailed, Unreachable,
 )  # fmt: skip
@@ -114,7 +115,8 @@ __all__ = [
     "ChangeStreamError", "ColumnRefused", "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing",
     "DemoServerMissing", "DriverMissing", "EngineBroken", "EngineError", "EventsMissed", "EvidenceBroken",
     "FailoverRefused", "FilesUnreachable", "Forbidden", "HashMissing", "HazardRefused",
-    "HeartbeatUnusable", "IncarnationsDiffer", "LiveSummariesUnusable", "LiveSummariesWrong", "LockTimeout", "LogRefused", "MayOnlyRead",
+    "HeartbeatUnusable", "IncarnationsDiffer", "JarsDoNotFit", "LiveSummariesUnusable",
+    "LiveSummariesWrong", "LockTimeout", "LogRefused", "MayOnlyRead",
     "MergeFailed", "NoEvidence", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotVerified", "NotifyError", "OffsetWentBack",
     "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
     "PositionLost", "QueueFull", "ReaderReplaced", "ReadingContradicted", "ResultError", "ResultIncomplete",

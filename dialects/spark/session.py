@@ -10,10 +10,11 @@ from typing import Any
 from dialects import errors
 from dialects.base import ColumnBatch, Dialect, arrow_columns
 from dialects.session import InProcessSession, text_length
-from dialects.spark import settings
+from dialects.spark import jars, settings
+from dialects.spark.lakes import LakeSession
 
 
-class SparkSession(InProcessSession):
+class SparkSession(LakeSession, InProcessSession):
     """One Spark session; ``cancel`` interrupts every statement that runs in it."""
 
     def __init__(self, dialect: Dialect, server: str, spark: Any, timeout: float) -> None:
@@ -44,6 +45,7 @@ class SparkSession(InProcessSession):
                 raise known from error
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
+        sql = self.at_one_state(sql)
         with self._translated():
             rows = [tuple(row) for row in self.spark.sql(sql).collect()]
         self._result_bytes += text_length(rows)
@@ -54,6 +56,7 @@ class SparkSession(InProcessSession):
             self.spark.sql(sql)
 
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
+        sql = self.at_one_state(sql)
         with self._translated():
             table = self.spark.sql(sql).toArrow()
         self._result_bytes += table.nbytes
@@ -76,15 +79,30 @@ def translate_error(error: Exception) -> errors.AuditorError | None:
     """Return the error of ``dialects.errors`` for an exception of Spark, its JVM or its network, or None for any other exception."""
     from pyspark.errors import AnalysisException
 
-    if isinstance(error, AnalysisException):
-        missing = (error.getCondition() or "").startswith(("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "UNRESOLVED_COLUMN"))
-        return (errors.NoSuchObject if missing else errors.StatementRefused)(first_line(error))
     if type(error).__module__.split(".")[0] not in ("py4j", "grpc", "pyspark"):
         return None
+    if unfit := jars.explain(_with_causes(error)):
+        return errors.JarsDoNotFit(unfit)
+    if isinstance(error, AnalysisException):
+        condition = error.getCondition() or ""
+        if condition == "REQUIRES_SINGLE_PART_NAMESPACE":
+            return errors.StatementRefused(f"{first_line(error)}; set spark.sql.catalog.NAME if the first part is a catalogue's name")
+        missing = condition.startswith(("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "UNRESOLVED_COLUMN"))
+        return (errors.NoSuchObject if missing else errors.StatementRefused)(first_line(error))
     return errors.StatementCancelled() if _CANCELLED.search(str(error)) else errors.StatementRefused(first_line(error))
 
 
+def _with_causes(error: Exception) -> str:
+    """Return an error's text, and what Java says of it and of its causes."""
+    ask = getattr(error, "getStackTrace", None)
+    return f"{error}\n{ask() if ask else getattr(error, '_stackTrace', '')}"
+
+
+_CALLING = re.compile(r"An error occurred while calling \S+\n: ")
+"""What py4j says before the exception of Java itself."""
+
+
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text, without the query plan that Spark appends."""
-    lines = str(error).strip().splitlines()
+    """Return the first line of an error's text, without the query plan or the frames of Java that follow."""
+    lines = _CALLING.sub("", str(error).strip(), count=1).splitlines()
     return lines[0] if lines else type(error).__name__

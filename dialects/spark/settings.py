@@ -6,10 +6,12 @@ https://spark.apache.org/docs/latest/configuration.html#runtime-sql-configuratio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any
 
-from dialects.errors import EngineError
+from dialects.errors import BadUrl, EngineError
 from dialects.settings import refuse_others
 
 DEFAULTS: Mapping[str, str] = {
@@ -74,3 +76,46 @@ def restore(where: str, read: Callable[[], Mapping[str, str]], write: Callable[[
 def _changed(found: Mapping[str, str]) -> dict[str, str]:
     """Return those that somebody has set otherwise, with their values."""
     return {name: found[name] for name, value in DEFAULTS.items() if found.get(name, value).lower() != value.lower()}
+
+
+_GIVEN: dict[str, Mapping[str, str]] = {}
+"""The settings with which this process started Spark, by the application."""
+
+
+def take(where: str, spark: Any, given: Mapping[str, str], *, is_started: bool) -> None:
+    """Let a session in this process have the settings of its URL. Raises BadUrl for those that it cannot have.
+
+    A process has one Spark, and most settings are those with which it was started: just now (``is_started``), by an earlier URL, or by
+    somebody else. Only those of Spark SQL, as of catalogues, can be a session's own.
+    """
+    context = spark.sparkContext
+    if is_started:
+        _GIVEN[context.applicationId] = given
+    running = {**dict(context.getConf().getAll()), **_GIVEN.get(context.applicationId, {})}
+    lacking = [name for name, value in sorted(given.items()) if not _holds(running.get(name), value)]
+    lacking = [name for name in lacking if not (name.startswith(_OWN) and _is_set(spark.conf, name, given[name]))]
+    if lacking:
+        raise BadUrl(
+            f"{where}: a Spark runs in this process without {', '.join(lacking)}, which is set when it starts; write these settings"
+            " into the URL of each connection to Spark in this process, or use a Spark Connect server (sc://)"
+        )
+
+
+_OWN = ("spark.sql.", "spark.databricks.")
+"""How settings begin of which most can be a session's own."""
+
+
+def _is_set(conf: Any, name: str, value: str) -> bool:
+    """Set a setting for a session; return whether it has the value then."""
+    with suppress(Exception):  # of one that is set when Spark starts
+        conf.set(name, value)
+    return bool(conf.get(name, None) == value)
+
+
+def _holds(running: str | None, value: str) -> bool:
+    """Return whether a setting has this value, or is a list with all that is in it; Spark completes the names of files."""
+    return running is not None and _parts(value) <= _parts(running)
+
+
+def _parts(value: str) -> set[str]:
+    return {re.sub("^file:/+", "/", part.strip()) for part in value.split(",")}

@@ -18,7 +18,7 @@ import dialects
 from dialects.spark import java
 from tests.servers._process import free_port
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds that a process may take to be ready."""
 
 SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn32m"
@@ -31,7 +31,7 @@ def cluster(directory: Path, settings: Mapping[str, str]) -> Iterator[str]:
     ``settings`` are for all of them, and for the executors: those of spark-defaults.conf in the folder ``conf``.
     """
     port, master = free_port(), "org.apache.spark.deploy.master.Master"
-    _write_settings(directory, settings)
+    write_settings(directory, settings)
     command = [master, "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
     url = f"spark://127.0.0.1:{port}"
     with _process(directory, "master", ["spark-class", *command], "Starting Spark master at"):
@@ -45,31 +45,35 @@ def cluster(directory: Path, settings: Mapping[str, str]) -> Iterator[str]:
 
 
 @contextmanager
-def connect_server(directory: Path, master: str) -> Iterator[str]:
-    """Run a Spark Connect server on a cluster, or at ``local[N]``, for the block, and yield its URL."""
+def connect_server(directory: Path, master: str, home: Path | None = None, memory: str = "500m") -> Iterator[str]:
+    """Run a Spark Connect server on a cluster, or at ``local[N]``, for the block, and yield its URL.
+
+    ``home`` is the folder of a package pyspark, by default of the installed one.
+    """
     port = free_port()
     options = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
-    command = ["spark-submit", "--master", master, "--driver-memory", "500m"]
+    command = ["spark-submit", "--master", master, "--driver-memory", memory]
     command += [part for name, value in options.items() for part in ("--conf", f"{name}={value}")]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-    with _process(directory, "connect", command, "Spark Connect server started"):
+    with _process(directory, "connect", command, "Spark Connect server started", home):
         yield f"sc://127.0.0.1:{port}?connect_timeout={PATIENCE:g}"
 
 
-def environment(directory: Path) -> dict[str, str]:
-    """Return the environment of a process that uses the cluster whose settings are in this directory."""
+def environment(directory: Path, home: Path | None = None) -> dict[str, str]:
+    """Return the environment of a process that uses the cluster whose settings are in this directory; ``home`` as above."""
     import pyspark
 
     package = str(Path(dialects.__file__).parents[1])  # of the tests' own checkout, wherever an executor runs
     own = {
-        "JAVA_HOME": str(java.find_java_home(directory)[0]), "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "JAVA_HOME": str(java.find_java_home(directory)[0]), "SPARK_HOME": str(home or Path(pyspark.__file__).parent),
         "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "127.0.0.1", "SPARK_CONF_DIR": str(directory / "conf"),
         "SPARK_LOCAL_DIRS": str(directory), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": package,
     }  # fmt: skip
     return {**os.environ, **own}
 
 
-def _write_settings(directory: Path, settings: Mapping[str, str]) -> None:
+def write_settings(directory: Path, settings: Mapping[str, str]) -> None:
+    """Write what all processes of this directory are set up with, small unless ``settings`` say otherwise."""
     conf = directory / "conf"
     conf.mkdir()
     small = {
@@ -80,9 +84,9 @@ def _write_settings(directory: Path, settings: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _process(directory: Path, name: str, command: list[str], ready: str) -> Iterator[subprocess.Popen[bytes]]:
+def _process(directory: Path, name: str, command: list[str], ready: str, home: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command of Spark for the block, which begins once its log says that it is ready."""
-    log, found = directory / f"{name}.log", environment(directory)
+    log, found = directory / f"{name}.log", environment(directory, home)
     if command[0] == "spark-class":  # spark-submit would take it for that of a Connect server, too
         found |= {"SPARK_DAEMON_MEMORY": "128m", "SPARK_DAEMON_JAVA_OPTS": SMALL}
     with log.open("wb") as output:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,12 @@ def test_version_that_is_not_to_be_had_says_why() -> None:
     assert cell.tests == [] and "certify" in versions.summarise(cell)
     with pytest.raises(SystemExit, match="no version is named so; known: postgres 12"):
         versions.main(["--only", "oracle"])
+
+
+def test_page_of_lakes_lists_the_jars_that_fit() -> None:
+    rows = [f"| {number} | {' | '.join(_jars(names) for names in jars.values())} |" for number, jars in versions.LAKES.items()]
+    assert "\n".join(rows) in (versions.ROOT / "docs" / "spark-lakes.md").read_text(encoding="utf-8")
+
+
+def _jars(names: Sequence[str]) -> str:
+    return "<br>".join(f"`{name}`" for name in names) or "none found"
