@@ -96,15 +96,10 @@ ARTIFACTS = {
 PACKAGES = {"spark": "pyspark", "duckdb": "duckdb"}
 
 LAKES: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "4.0.5": {
-        "Delta": ("io.delta:delta-spark_4.0_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
-        "Iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",),
-    },
     "4.1.4": {
         "Delta": ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
         "Iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
     },
-    "4.2.1": {"Delta": ("io.delta:delta-spark_4.2_2.13:4.4.0", "io.delta:delta-storage:4.4.0"), "Iceberg": ()},
     "4.3.0": {"Delta": (), "Iceberg": ()},
 }
 """The jars with which versions of Spark read lake formats, by Maven's names; none where none was found that fits."""

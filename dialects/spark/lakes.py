@@ -10,6 +10,7 @@ https://iceberg.apache.org/docs/latest/spark-configuration/#catalog-configuratio
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -92,7 +93,7 @@ class LakeSession(Session):
         try:
             self._refresh(table)
             rows = [(str(name), str(value)) for name, value, *_ in self.query(f"DESCRIBE TABLE EXTENDED {table}")]
-            details = dict(rows[rows.index((DETAILS, "")) :]) if (DETAILS, "") in rows else {}
+            details = dict(itertools.dropwhile(lambda row: row[0] != DETAILS, rows))
             return _STATES.get(details.get("Provider", ""), lambda _, table: Shown(table))(self, table)
         except errors.NoSuchObject:
             return Shown(table)  # the statement itself says so, unless it is a name that only the statement has

@@ -37,7 +37,7 @@ needs_client = pytest.mark.skipif(
 )
 ON_SPARK = pytest.mark.parametrize("engine", engine_params("spark"), indirect=True)
 
-ROWS = 300
+ROWS = 60
 DELTA, ICEBERG = "spark_catalog.default.orders", "ice.shop.orders"
 COLUMNS = [("id", Kind("integer")), ("name", Kind("text")), ("price", Kind("decimal", 12, 2)), ("made", Kind("timestamp"))]
 ORDERS = [(id, f"v{id}", Decimal(id) / 4, dt.datetime(2026, 1, 1) + dt.timedelta(hours=id)) for id in range(ROWS)]
@@ -202,33 +202,24 @@ def test_jars_of_another_version_are_named(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Spark Connect server of a version, with the tables that its jars can make."""
+    """A Spark Connect server of a version, with both tables."""
     lakes, folder = _find(request.param), tmp_path_factory.mktemp("lakes")
     spark_cluster.write_settings(folder, spark_lakes.settings(folder, lakes))
-    with spark_cluster.connect_server(folder, "local[2]", lakes.home, "1g") as url:
+    with spark_cluster.connect_server(folder, "local[1]", lakes.home, "1g") as url:
         with closing(dialects.connect(url)) as session:
-            for statement in (*delta(DELTA), *(iceberg(ICEBERG) if "Iceberg" in lakes.jars else ())):
+            for statement in (*delta(DELTA), *iceberg(ICEBERG)):
                 session.execute(statement)
         yield url
 
 
-VERSIONS = [number for number, jars in LAKES.items() if any(jars.values())]
-ON_EACH = pytest.mark.parametrize(
-    ("server", "table"),
-    [
-        pytest.param(number, table, id=f"{number}-{kind}")
-        for number in VERSIONS
-        for kind, table in (("Delta", DELTA), ("Iceberg", ICEBERG))
-        if LAKES[number][kind]
-    ],
-    indirect=["server"],
-)
-NEWEST = spark_lakes.NUMBER
+ON_EACH = pytest.mark.parametrize("server", [number for number, jars in LAKES.items() if all(jars.values())], indirect=True)
+EACH_TABLE = pytest.mark.parametrize("table", [DELTA, ICEBERG])
 
 
 @pytest.mark.slow
 @needs_client
 @pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)
+@EACH_TABLE
 @ON_EACH
 def test_tables_match_until_they_are_damaged(engine: LiveEngine, server: str, table: str) -> None:
     tables.make(engine, "lake_orders", COLUMNS, ORDERS, key=["id"])
@@ -248,6 +239,7 @@ def test_tables_match_until_they_are_damaged(engine: LiveEngine, server: str, ta
 
 @pytest.mark.slow
 @needs_client
+@EACH_TABLE
 @ON_EACH
 def test_snapshot_reads_one_state(server: str, table: str) -> None:
     """Whatever others write, also in sessions that share it; the next one reads what they wrote, which Iceberg's catalogue kept back."""
@@ -271,7 +263,7 @@ def test_snapshot_reads_one_state(server: str, table: str) -> None:
 
 @pytest.mark.slow
 @needs_client
-@pytest.mark.parametrize("server", [NEWEST], indirect=True)
+@ON_EACH
 def test_iceberg_table_of_another_form_than_its_snapshot_is_read_as_it_is(server: str) -> None:
     """One whose columns changed after its latest snapshot, and one without any; the note says so."""
     with closing(dialects.connect(server)) as session:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.versions import LAKES, VERSIONS, fetch, fetch_jars
-from tests.servers.spark_cluster import SMALL
 
 NUMBER = "4.1.4"
 """The newest version of Spark for which there are both."""
@@ -59,7 +58,9 @@ def settings(folder: Path, lakes: Lakes) -> Mapping[str, str]:
         "spark.sql.catalog.ice.warehouse": str(folder / "iceberg"),
         "spark.sql.warehouse.dir": str(folder / "delta"),
         "spark.sql.shuffle.partitions": "1",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": f"{SMALL} -Dderby.system.home={folder}",
+        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={folder}",
     }
