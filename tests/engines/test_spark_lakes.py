@@ -162,7 +162,8 @@ def _configure(folder: Path, jars: Sequence[Path]) -> Path:
         connection.execute("CREATE TABLE orders (order_id BIGINT PRIMARY KEY, name VARCHAR, price DECIMAL(12,2), made TIMESTAMP)")
         connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", ORDERS)
     text = documents.blocks(PAGE, "yaml")[0]
-    text = re.sub(r"spark\.jars\.packages=[^&\\]*", f"spark.jars={','.join(map(str, jars))}&spark.driver.memory=1g", text)
+    here = {"spark.jars": ",".join(map(str, jars)), "spark.driver.memory": "1g", **spark_lakes.QUICK}
+    text = re.sub(r"spark\.jars\.packages=[^&\\]*", "&".join(f"{name}={value}" for name, value in here.items()), text)
     file = folder / "auditor.yaml"
     file.write_text(text.replace("mysql://reader@db1/shop", f"duckdb:///{folder}/shop.duckdb").replace("/lake/", f"{folder}/"))
     return file
@@ -187,7 +188,7 @@ def test_documented_configuration_works(tmp_path: Path) -> None:
     made += [f"ALTER TABLE {table} RENAME COLUMN id TO order_id" for table in (f"delta.`{tmp_path}/orders`", "ice.sales.orders")]
     command = [sys.executable, "-c", SCRIPT, str(_configure(tmp_path, lakes.files)), *made]
     environment = {**os.environ, "PYTHONPATH": str(lakes.packages), "SPARK_CONF_DIR": str(tmp_path)}
-    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
     assert ended.returncode == 0 and ended.stdout.count("MATCH") == 2, ended.stdout + ended.stderr
 
 
@@ -196,24 +197,23 @@ def test_jars_of_another_version_are_named(tmp_path: Path) -> None:
     """By the installed Spark, for which there are none."""
     config = _configure(tmp_path, _find(spark_lakes.NUMBER).files)
     command = [sys.executable, "-m", "auditor", "run", "orders_in_iceberg", "--no-store", "--config", str(config)]
-    ended = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "SPARK_CONF_DIR": str(tmp_path)}, check=False)
+    environment = {**os.environ, "SPARK_CONF_DIR": str(tmp_path)}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
     assert ended.returncode == 2 and "a jar was built for another version of Spark (" in ended.stderr, ended.stderr
 
 
 @pytest.fixture(scope="module")
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Spark Connect server of a version, with both tables."""
+    """A Spark Connect server of a version."""
     lakes, folder = _find(request.param), tmp_path_factory.mktemp("lakes")
     spark_cluster.write_settings(folder, spark_lakes.settings(folder, lakes))
     with spark_cluster.connect_server(folder, "local[1]", lakes.home, "1g") as url:
-        with closing(dialects.connect(url)) as session:
-            for statement in (*delta(DELTA), *iceberg(ICEBERG)):
-                session.execute(statement)
         yield url
 
 
 ON_EACH = pytest.mark.parametrize("server", [number for number, jars in LAKES.items() if all(jars.values())], indirect=True)
-EACH_TABLE = pytest.mark.parametrize("table", [DELTA, ICEBERG])
+TABLES = {DELTA: delta(DELTA), ICEBERG: iceberg(ICEBERG)}
+EACH_TABLE = pytest.mark.parametrize("table", TABLES)
 
 
 @pytest.mark.slow
@@ -223,6 +223,9 @@ EACH_TABLE = pytest.mark.parametrize("table", [DELTA, ICEBERG])
 @ON_EACH
 def test_tables_match_until_they_are_damaged(engine: LiveEngine, server: str, table: str) -> None:
     tables.make(engine, "lake_orders", COLUMNS, ORDERS, key=["id"])
+    with closing(dialects.connect(server)) as session:
+        for statement in TABLES[table]:
+            session.execute(statement)
     connections = {"shop": ConnectionSettings(url=engine.url), "lake": ConnectionSettings(url=server)}
     ends = {"source": {"connection": "shop", "table": "lake_orders"}, "target": {"connection": "lake", "table": table}}
     audit = Audit.model_validate({**ends, "key": ["id"]})
@@ -248,12 +251,15 @@ def test_snapshot_reads_one_state(server: str, table: str) -> None:
         closing(dialects.connect(server)) as other,
         closing(dialects.connect(server)) as writer,
     ):
-        (found,) = reader.dialect.describe(reader, Place(tuple(table.split("."))))
+        form = "delta" if table == DELTA else "iceberg"
+        writer.execute("CREATE NAMESPACE IF NOT EXISTS ice.shop")
+        writer.execute(f"CREATE TABLE {table}_read USING {form} AS SELECT id FROM RANGE(0, 10, 1, 1)")
+        (found,) = reader.dialect.describe(reader, Place(tuple(f"{table}_read".split("."))))
         count = f"SELECT COUNT(*) FROM {found.sql}"
         other.query(count)
         reader.begin()
         before = reader.query(count)
-        writer.execute(f"DELETE FROM {table} WHERE id < 3")
+        writer.execute(f"DELETE FROM {table}_read WHERE id < 3")
         assert reader.share_snapshot([other], found.sql, None)
         assert reader.query(count) == other.query(count) == before
         reader.end()
@@ -267,6 +273,7 @@ def test_snapshot_reads_one_state(server: str, table: str) -> None:
 def test_iceberg_table_of_another_form_than_its_snapshot_is_read_as_it_is(server: str) -> None:
     """One whose columns changed after its latest snapshot, and one without any; the note says so."""
     with closing(dialects.connect(server)) as session:
+        session.execute("CREATE NAMESPACE IF NOT EXISTS ice.shop")
         session.execute("CREATE TABLE ice.shop.formed (id BIGINT) USING iceberg")
         for statement, said in (
             ("SELECT 1", "has no snapshot yet"),

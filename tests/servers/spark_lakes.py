@@ -14,6 +14,13 @@ from scripts.versions import LAKES, VERSIONS, fetch, fetch_jars
 NUMBER = "4.1.4"
 """The newest version of Spark for which there are both."""
 
+QUICK = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+"""Settings for small tables: nothing is compiled for a statement, and no log of Delta is read by 50 tasks."""
+
 EXTENSIONS = {
     "Delta": "io.delta.sql.DeltaSparkSessionExtension",
     "Iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -58,9 +65,7 @@ def settings(folder: Path, lakes: Lakes) -> Mapping[str, str]:
         "spark.sql.catalog.ice.warehouse": str(folder / "iceberg"),
         "spark.sql.warehouse.dir": str(folder / "delta"),
         "spark.sql.shuffle.partitions": "1",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.databricks.delta.snapshotPartitions": "1",
+        **QUICK,
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={folder}",
     }
