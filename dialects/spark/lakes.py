@@ -94,7 +94,8 @@ class LakeSession(Session):
             self._refresh(table)
             rows = [(str(name), str(value)) for name, value, *_ in self.query(f"DESCRIBE TABLE EXTENDED {table}")]
             details = dict(itertools.dropwhile(lambda row: row[0] != DETAILS, rows))
-            return _STATES.get(details.get("Provider", ""), lambda _, table: Shown(table))(self, table)
+            find = _STATES.get(details.get("Provider", ""))
+            return find(self, table) if find else Shown(table)
         except errors.NoSuchObject:
             return Shown(table)  # the statement itself says so, unless it is a name that only the statement has
         except errors.StatementRefused as error:
