@@ -18,6 +18,7 @@ import auditor.service.advice  # noqa: F401  # which a run loads in its end
 import dialects
 from auditor import config, service
 from auditor.config import Settings
+from auditor.points import followed
 from auditor.repair.keys import Selection
 from auditor.service import bootstraps, patches
 from auditor.store import Store, open_store
@@ -34,7 +35,8 @@ def copy(file: Path, settings: Settings, store: Store, audit: str, times: int, b
         marks: dict[str, float] = {}
         spreading = bootstraps.Spreading(file, is_asked=True) if by_spark else None
         began = time.monotonic()
-        result = bootstraps.run_bootstrap(settings, store, audit, followed=bootstraps.Followed(step=marker(marks)), spreading=spreading)
+        with followed("bootstrap", marker(marks)):
+            result = bootstraps.run_bootstrap(settings, store, audit, spreading=spreading)
         marks["end"] = time.monotonic()
         verdict = result.after.verdict.value if result.after else result.not_settled
         figures = {"copy": marks["verify"] - marks["made"], "compare": marks["swapping"] - marks["verify"], "whole": marks["end"] - began}
@@ -60,7 +62,8 @@ def patch(settings: Settings, store: Store, audit: str, slowly: bool) -> dict[st
     began = time.monotonic()
     report = service.run_audit(settings, audit, store=store)
     ran = time.monotonic()
-    result = patches.apply_patch(settings, store, report.run, Selection(delete_extra=True), patches.Followed(step=look))
+    with followed("patch", look):
+        result = patches.apply_patch(settings, store, report.run, Selection(delete_extra=True))
     ended = time.monotonic()
     counts = dict(result.patched.counts)
     fixed = marks["noted"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from auditor.compare.accounting import Key
 from auditor.connections.connection import GOES_ON
 from auditor.errors import EngineError, LockTimeout, PatchFailed, SerializationConflict, StatementRefused
+from auditor.points import reach
 from auditor.repair.batch import Writer, Written
 from auditor.repair.journal import DONE, meant_row, to_rows
 from auditor.repair.proposal import Proposal
@@ -90,7 +91,7 @@ class Application:
         names = self.proposal.transfer.names
         self.meant = {change.key: row.digest for change in changes if (row := meant_row(names, change))}
         self._journal("prepared", changes)
-        self.writer.step("prepared")
+        reach("patch.prepared")
         try:
             written = self.writer.write(self.number, changes)
         except BaseException as error:
@@ -101,7 +102,7 @@ class Application:
         self.in_doubt = not self.writer.is_dry
         inserted = self._to_recheck(changes, written)
         self._journal("committed" if inserted else "applied", changes, written)
-        self.writer.step("noted")
+        reach("patch.noted")
         taken: set[Key] = set()
         if inserted:
             taken = take_back_ghosts(self.proposal, self.writer, inserted, written)

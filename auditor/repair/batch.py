@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from auditor.compare.accounting import MASK, Key
 from auditor.errors import AuditorError, PatchFailed, PatchRefused
+from auditor.points import reach
 from auditor.repair.facts import TargetFacts, unwritten_columns
 from auditor.repair.ordering import SelfReference, Step, UniqueIndex, order_steps
 from auditor.repair.proposal import Proposal
@@ -29,8 +30,6 @@ class Writer:
     marks: MarkStatements
     is_dry: bool
     """Whether every batch is rolled back in the end."""
-    step: Callable[[str], None]
-    """Called with the name of each step before it begins."""
     at_commit: bool = False
     """Whether the last batch came as far as its commit, and it is not known whether that was done."""
 
@@ -47,17 +46,17 @@ class Writer:
         try:
             self._begin(number, [change.old or change.new for change in changes])
             left = self._run(statements)
-            self.step("written")
+            reach("patch.written")
             written = self._read_back([change for change in changes if change.key not in left])
         except BaseException:
             with suppress(AuditorError):  # the connection may be lost, and with it the transaction
                 self.session.execute("ROLLBACK")
             raise
-        self.step("commit")
+        reach("patch.commit")
         self.at_commit = not self.is_dry
         self._end({self.marks.name: number})
         self.at_commit = False
-        self.step("committed")
+        reach("patch.committed")
         return written
 
     def take_back(self, ghosts: Mapping[Key, ExactRow]) -> set[Key]:
@@ -97,11 +96,11 @@ class Writer:
         if dialect.LOCK_TABLE:
             for table in (*([] if self.is_dry else [self.marks.table]), self.proposal.table.sql):
                 self.session.execute(dialect.LOCK_TABLE.format(table=table))
-        self.step("begun")
+        reach("patch.begun")
         self._take_out(rows)
         if not self.is_dry and not isinstance(self.session, Committing):
             self.session.execute(self.marks.insert(number))
-        self.step("marked")
+        reach("patch.marked")
 
     def _run(self, statements: Sequence[tuple[Step, str]]) -> set[Key]:
         """Run a batch's statements and return the keys of the rows that were no longer as they were read."""

@@ -48,10 +48,6 @@ NO_KEYS = Selection(limit=0, delete_extra=True)
 """Selects nothing of a run: for what is read from the journal."""
 
 
-def ignore_step(_: str) -> None:
-    """Ignore the steps of a batch."""
-
-
 @dataclass(frozen=True, slots=True)
 class Job:
     """What a patch works with: its run, the audit and connections, who asked for it, and how it is followed and stopped."""
@@ -64,8 +60,6 @@ class Job:
     accepted: Collection[str]
     stopped: threading.Event
     on_progress: OnProgress
-    step: Callable[[str], None] = ignore_step
-    """Called with the name of each step of a batch before it begins."""
     claimed: str = ""
     """The id of the patch, if it was requested and claimed before; empty for one that begins now."""
     journal_key: str = ""
@@ -245,7 +239,7 @@ def _patched(application: Application, patch: str) -> Patched:
 def _writer(job: Job, proposal: Proposal, marks: MarkStatements, dry_run: bool) -> Iterator[Writer]:
     session = open_patch_session(job.target, job.connections[job.target])
     try:
-        yield Writer(proposal, session, marks, dry_run, job.step)
+        yield Writer(proposal, session, marks, dry_run)
     finally:
         session.close()
 

@@ -35,8 +35,8 @@ DEFAULT_MAX_AGE = 86400.0
 """Seconds after which a replica's match is too old to copy from it, where the target's connection has no ``write``."""
 
 
-def ignore_step(_: str) -> None:
-    """Ignore the steps of a bootstrap."""
+def ignore_plan(_: str) -> None:
+    """Ignore the plan of a bootstrap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,8 @@ class Followed:
     who: str = ""
     stopped: threading.Event = field(default_factory=threading.Event)
     on_progress: OnProgress = ignore_progress
-    on_plan: Callable[[str], None] = ignore_step
+    on_plan: Callable[[str], None] = ignore_plan
     """Receives the plan before anything is written."""
-    step: Callable[[str], None] = ignore_step
-    """Called with the name of each step before it begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +216,6 @@ def _job(
         Path(spark.path or tempfile.gettempdir()),
         followed.stopped,
         followed.on_progress,
-        followed.step,
         _executors(spark, spreading, followed.stopped),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -58,8 +58,6 @@ class Followed:
     stopped: threading.Event = field(default_factory=threading.Event)
     """Set once no further batch may begin."""
     on_progress: OnProgress = ignore_progress
-    step: Callable[[str], None] = patching.ignore_step
-    """Called with the name of each step of a batch before it begins."""
 
 
 NOBODY = Followed()
@@ -237,7 +235,6 @@ def _job(settings: Settings, store: Store, audit: Audit, report: Report, followe
         followed.accepted,
         followed.stopped,
         followed.on_progress,
-        followed.step,
         claimed,
         settings.keep.journal_key or "",
     )

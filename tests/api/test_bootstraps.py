@@ -11,6 +11,7 @@ import pytest
 
 from auditor.api import bootstraps as answers
 from auditor.errors import BootstrapFailed
+from auditor.points import armed
 from auditor.repair.bootstrap import plan
 from auditor.service import bootstraps
 from auditor.service.bootstraps import Followed
@@ -49,12 +50,11 @@ def test_a_plan_says_when_executors_of_spark_would_make_the_copy(tmp_path: Path,
 
 
 def test_a_bootstrap_that_failed_goes_on_and_is_done_is_followed(own: Service) -> None:
-    def fail(name: str) -> None:
-        if name == "verify":
-            raise BootstrapFailed("for the test")
+    def fail() -> None:
+        raise BootstrapFailed("for the test")
 
-    with pytest.raises(BootstrapFailed):
-        bootstraps.run_bootstrap(own.settings, own.store, "orders", followed=Followed("ada", step=fail))
+    with pytest.raises(BootstrapFailed), armed("bootstrap.verify", fail):
+        bootstraps.run_bootstrap(own.settings, own.store, "orders", followed=Followed("ada"))
     (listed,) = get(own, "/audits/orders/bootstraps")["items"]
     assert (listed["state"], listed["stage"], listed["requested_by"], listed["why"]) == ("failed", "copying", "ada", "BootstrapFailed")
     assert listed["progress"]["ranges"] == listed["progress"]["of_ranges"] == 1 and not listed["is_at_work"] and listed["keys"] == ""

@@ -6,5 +6,5 @@ from auditor.cli import console_main
 from tests.chaos import steps
 
 if __name__ == "__main__":
-    steps.install()
-    console_main()
+    with steps.installed():
+        console_main()

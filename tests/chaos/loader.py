@@ -11,5 +11,5 @@ from tests.chaos import steps
 
 if __name__ == "__main__":
     ignore_signals()
-    steps.install()
-    _load(Path(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5])
+    with steps.installed():
+        _load(Path(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5])

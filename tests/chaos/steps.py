@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from auditor.pipeline import run, source, staging
 from auditor.pipeline import stage_task as tasks
 from auditor.pipeline.child import Child
 from auditor.pipeline.merge import files, load, loader_process
-from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.source_options import parse_options
+from auditor.points import followed
 
 FOLDER = "AUDITOR_CHAOS"
 """The environment variable with the folder, which the processes that Spark starts inherit."""
@@ -125,20 +126,22 @@ class _SteppedStaging(staging.Staging):
         super()._list(found, offset, notes)
 
 
-def _loader(where: Any, target: str, settings: Any) -> Loader:
-    return Loader(where, target, settings, lambda step: reach(loader_step(target, step)))
+def _reach_of_loader(step: str) -> None:
+    target = threading.current_thread().name.removeprefix("loader ")
+    reach(loader_step(target, step))
 
 
-def install() -> None:
-    """Put the steps into the pipeline of this process, which passes them on to those of Spark."""
+@contextmanager
+def installed() -> Iterator[None]:
+    """Put the steps into the pipeline of this process for the block; it passes them on to those of Spark."""
     for module, name, replacement in (
         (staging, "stage_task", stage_task),
         (load, "load_task", load_task),
         (files, "store_task", store_task),
         (run, "LoaderProcess", _SteppedProcess),
-        (loader_process, "Loader", _loader),
         (run, "Staging", _SteppedStaging),
-        (run, "Loader", _loader),
         (run, "_binlog", lambda: SteppedBinlog),
     ):
         setattr(module, name, replacement)
+    with followed("merge", _reach_of_loader):
+        yield

@@ -17,7 +17,6 @@ from tests.pipeline.road import leased
 def running(world: World) -> Iterator[None]:
     """Write, stage and merge in threads for the block."""
     stopped = threading.Event()
-    world.loader.step = world.step
     threads = [world.load, *(threading.Thread(target=_guarded(world, work, stopped)) for work in (_stage, _load))]
     with leased(world.store):
         for thread in threads:
@@ -58,4 +57,4 @@ def _load(world: World, stopped: threading.Event) -> None:
             world.loader.run(0.0, stopped, threading.Event(), threading.Event())
         except Crashed:  # and a supervisor starts it again
             close_sessions()
-            world.loader = Loader(world.loader.where, "wh", world.settings.connections["warehouse"], world.step)
+            world.loader = Loader(world.loader.where, "wh", world.settings.connections["warehouse"])

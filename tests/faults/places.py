@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from auditor.pipeline.binlog.ranges import Mark, as_offset
 from auditor.pipeline.segments.writer import folder_of
+from auditor.points import armed
 from auditor.sql.merge import MergeStatements
 from auditor.store import parts, pipelines, segments
 from tests.faults.events import CHANGED, is_hit
@@ -62,8 +63,8 @@ def _edit_parquet(path: Path) -> bool:
 
 def crash(world: World) -> None:
     """Let the loader crash once, after it has loaded a batch into its staging table, and before it merges it."""
-    world.crash_at = "merge"
-    world.strike(f"UPDATE {world.table} SET {CHANGED} WHERE id = {PROBE}")
+    with armed("merge.merge", world.crash, nth=1):
+        world.strike(f"UPDATE {world.table} SET {CHANGED} WHERE id = {PROBE}")
 
 
 def merge_without_delete(world: World) -> None:

@@ -61,8 +61,6 @@ class World(LiveRoad):
         """Changes events between decoding and staging."""
         self.tamper: Callable[[Path], bool] | None = None
         """Changes a staged file before it is listed; returns whether it did."""
-        self.crash_at = ""
-        """The step at which the loader crashes once."""
         self.hits = 0
         """How often the fault took place."""
         self.said: list[str] = []
@@ -121,11 +119,10 @@ class World(LiveRoad):
         if tamper := self.tamper:
             self.hits += sum(tamper(self.root / one.path) for one in found)
 
-    def step(self, name: str) -> None:
-        """Let the loader crash, once, where it is to do so."""
-        if name == self.crash_at:
-            self.crash_at, self.hits = "", self.hits + 1
-            raise Crashed
+    def crash(self) -> None:
+        """Let the loader crash."""
+        self.hits += 1
+        raise Crashed
 
     def report(self, sentence: str) -> None:
         """Note what the pipeline said, once, and that it stopped."""

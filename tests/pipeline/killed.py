@@ -46,18 +46,16 @@ def _merge(config_file: Path, schema: str, fatal: str) -> None:
     from auditor import config
     from auditor.pipeline.merge.loader import Loader
     from auditor.pipeline.merge.positions import Where
+    from auditor.points import armed
     from auditor.store import open_store
     from tests.pipeline.road import PIPELINE, run_here
-
-    def step(name: str) -> None:
-        if name == fatal:
-            os.kill(os.getpid(), signal.SIGKILL)
 
     settings = config.load(config_file)
     assert settings.store
     root = settings.pipelines[PIPELINE].staging.path
     where = Where(open_store(settings.store.url), PIPELINE, str(config_file), "warehouse", schema, root, run_here)
-    Loader(where, "wh", settings.connections["warehouse"], step).merge_all()
+    with armed(f"merge.{fatal}", lambda: os.kill(os.getpid(), signal.SIGKILL)):
+        Loader(where, "wh", settings.connections["warehouse"]).merge_all()
 
 
 def _stage(config_file: Path, fatal: str, events: Path) -> None:

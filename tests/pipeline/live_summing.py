@@ -19,6 +19,7 @@ from auditor.pipeline.bootstrap.carrier import Carrier
 from auditor.pipeline.live.publishing import publish
 from auditor.pipeline.merge.loader import Loader
 from auditor.planning import live as live_plans
+from auditor.points import followed
 from auditor.run.live_source import read_live, read_position
 from auditor.service import planning
 from auditor.sql import render
@@ -131,16 +132,17 @@ class SummingRoad(LiveRoad):
         while kills < 2 or not self._holds(staged):
             left = [drawn.randrange(1, 7)] if kills < 2 else []
 
-            def step(_: str, left: list[int] = left) -> None:
+            def die(_: str, left: list[int] = left) -> None:
                 if left:
                     left[0] -= 1
                     if not left[0]:
                         raise Killed
 
             self.loader.close()
-            self.loader = Loader(self.loader.where, "wh", self.settings.connections["warehouse"], step)
+            self.loader = Loader(self.loader.where, "wh", self.settings.connections["warehouse"])
             try:
-                self.loader.merge_all()
+                with followed("merge", die):
+                    self.loader.merge_all()
                 if kills < 2 and self._holds(staged):
                     return kills
             except Killed:

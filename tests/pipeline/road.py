@@ -101,7 +101,6 @@ pipelines:
 
     def loader(
         self,
-        step: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] | None = None,
         keys: Mapping[str, TargetKeys] | None = None,
         pipeline: str = PIPELINE,
@@ -110,7 +109,7 @@ pipelines:
         about = (str(self.config_file), "warehouse", self.schema, str(self.root))
         chosen = self.settings.pipelines[PIPELINE].targets["wh"]
         where = Where(self.store, pipeline, *about, run_here, "wh", chosen.model_copy(update={"tables": keys}) if keys else chosen)
-        loader = Loader(where, "wh", self.settings.connections["warehouse"], step)
+        loader = Loader(where, "wh", self.settings.connections["warehouse"])
         if clock:
             loader.clock = clock
         self.loaders.append(loader)

@@ -28,6 +28,7 @@ from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.segments.verifying import check_segment
 from auditor.pipeline.segments.writer import folder_of
 from auditor.pipeline.segments.writer import open_writer as open_segments
+from auditor.points import armed, followed
 from auditor.service import pipeline_bootstraps as service
 from auditor.service.certify.log_columns import KINDS
 from auditor.store import open_store, refreshes, segments
@@ -218,16 +219,10 @@ def test_one_that_was_stopped_goes_on_and_an_older_process_is_fenced_off(road: L
         allow_one_table(road, engine)
     log = fill(engine)
     asked = refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.boot_orders", ALL, "ops")
-    stopped, chunks = threading.Event(), []
-
-    def step(name: str) -> None:
-        if name == "committed":
-            chunks.append(name)
-            if len(chunks) == 2:
-                stopped.set()
-
-    Carrier(road.settings, road.store, PIPELINE, stopped, step=step).carry_out()
-    assert refreshes.get_refresh(road.store, asked.refresh).state == "running" and len(chunks) == 2
+    stopped, chunks = threading.Event(), list[str]()
+    with followed("chunk", chunks.append), armed("chunk.committed", stopped.set, nth=2):
+        Carrier(road.settings, road.store, PIPELINE, stopped).carry_out()
+    assert refreshes.get_refresh(road.store, asked.refresh).state == "running" and chunks.count("committed") == 2
     # One that was killed between its commit and the store, and one that is still at work when another takes over.
     with closing(open_writer(road.settings, PIPELINE)) as connection:
         tables_ = SourceTables(connection, refreshes_of(road.settings, PIPELINE))
@@ -257,13 +252,9 @@ def test_rows_are_locked_for_less_than_a_second(road: LiveRoad, engine: LiveEngi
         cursor.execute("UPDATE boot_orders SET item = 'held' WHERE id = 150")
         told: list[str] = []
 
-        def step(name: str) -> None:
-            told.append(name)
-            if told.count("copy") == 3:
-                cursor.execute("COMMIT")
-
         asked = refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.boot_orders", ALL, "ops")
-        Carrier(road.settings, road.store, PIPELINE, threading.Event(), step=step).carry_out()
+        with followed("chunk", told.append), armed("chunk.copy", lambda: cursor.execute("COMMIT"), nth=3):
+            Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out()
     found = refreshes.get_refresh(road.store, asked.refresh)
     assert found.state == "done" and told.count("copy") > told.count("committed")
     road.merge()

@@ -11,6 +11,7 @@ import pytest
 from auditor.pipeline import stream_hold
 from auditor.pipeline.merge import table_merge
 from auditor.pipeline.stream_hold import StreamHold
+from auditor.points import armed
 from auditor.run.placed_snapshot import NotAligned
 from auditor.store import holds, parts, pipelines
 from auditor.store.holds import HoldKey
@@ -148,16 +149,11 @@ def test_a_loader_that_always_has_more_to_merge_answers(road: Road, monkeypatch:
     stage_orders(road, 10, first=True)
     for position in range(11, 15):
         stage_orders(road, position)
-    hold, merges = hold_of(road), 0
-
-    def step(name: str) -> None:
-        nonlocal merges
-        merges += name == "committed"
-        if merges == 2 and name == "committed":
-            assert holds.take_hold(road.store, hold._key, 60)
-
-    loader = road.loader(step)
-    loader.merge_all()
+    hold, taken = hold_of(road), list[bool]()
+    loader = road.loader()
+    with armed("merge.committed", lambda: taken.append(holds.take_hold(road.store, hold._key, 60)), nth=2):
+        loader.merge_all()
+    assert taken == [True]
     assert stands_at(road) == 11
     loader._serve_holds()
     assert hold._has("frozen") and loader.merge_all() == 0 and stands_at(road) == 11

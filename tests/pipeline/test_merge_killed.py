@@ -14,6 +14,7 @@ from auditor.errors import EngineError
 from auditor.pipeline.merge import load, table_merge
 from auditor.pipeline.merge.staged_rows import staged_rows
 from auditor.pipeline.staged_parts import sweep
+from auditor.points import armed
 from auditor.store import parts, pipelines
 from tests.live import engine_params
 from tests.pipeline.conftest import AND_LAKES, COMMITTED, EVERY, TARGETS
@@ -89,16 +90,15 @@ def amounts(road: Road) -> dict[int, int]:
 @pytest.mark.parametrize("engine", AND_LAKES, indirect=True)
 @pytest.mark.parametrize("step", [*BEFORE_COMMIT, *AFTER_COMMIT])
 def test_an_error_at_each_step_is_retried(road: Road, step: str) -> None:
-    now, failing = [0.0], [True]
+    now = [0.0]
 
-    def fail(name: str) -> None:
-        if name == step and failing[0]:
-            raise EngineError("the test's own")
+    def fail() -> None:
+        raise EngineError("the test's own")
 
-    loader = road.loader(fail, lambda: now[0])
+    loader = road.loader(lambda: now[0])
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, order(1, 1))))
-    loader.merge_all()
-    failing[0] = False
+    with armed(f"merge.{step}", fail):
+        loader.merge_all()
     assert loader.merge_all() == 0, "it waits first"
     now[0] += 1
     loader.merge_all()
@@ -132,13 +132,10 @@ def test_rows_that_were_lost_on_the_way_stop_the_merge(road: Road, monkeypatch: 
 @pytest.mark.parametrize("engine", [*engine_params("postgres"), *COMMITTED], indirect=True)
 def test_another_loader_that_was_quicker_is_noticed(road: Road) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, order(1, 1))))
-    others = [road.loader()]
-
-    def overtake(name: str) -> None:
-        if name == "merge" and others:
-            assert others.pop().merge_all() == 1
-
-    assert road.loader(overtake).merge_all() == 0
+    other, merged = road.loader(), list[int]()
+    with armed("merge.merge", lambda: merged.append(other.merge_all()), nth=1):
+        assert road.loader().merge_all() == 0
+    assert merged == [1]
     report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]
     assert "another process has merged" in report.reason and "looked at again" in report.reason and amounts(road) == {1: 1}
 

@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,10 @@ from typing import Any
 from pyspark.sql.streaming.datasource import ReadMaxBytes
 
 from auditor import config
-from auditor.pipeline import source_options
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
-from auditor.pipeline.tracker.follower import Follower
 from auditor.pipeline.watch import source_of
+from auditor.points import armed
 from auditor.store import Store, open_store
 from tests.binlog import Event, LiveLog
 from tests.forking import ROOT, Forked
@@ -146,14 +144,6 @@ class Killed:
         self.process.communicate(timeout=60)
 
 
-def _plan(config_file: Path, tables: str, start: dict[str, Any], end: dict[str, Any], step: Callable[[str], None]) -> None:
-    def open_follower(settings: Any, name: str) -> Follower:
-        return Follower(settings, open_store(settings.store.url), name, step)
-
-    setattr(source_options, "open_follower", open_follower)  # noqa: B010 - for this process
-    _reader(config_file, tables, start).partitions(start, end)
-
-
 def _main() -> None:
     for module in ("auditor.store.trackers", "sqlalchemy.dialects.sqlite", "pymysql", "dialects.duckdb"):
         import_module(module)
@@ -162,13 +152,8 @@ def _main() -> None:
         if child == 0:
             try:
                 start, end, fatal, count = json.loads(line)
-
-                def step(name: str, fatal: str = fatal, left: list[int] = [count]) -> None:  # noqa: B006 - counts down
-                    left[0] -= name == fatal
-                    if name == fatal and left[0] == 0:
-                        os.kill(os.getpid(), signal.SIGKILL)
-
-                _plan(Path(sys.argv[1]), sys.argv[2], start, end, step)
+                with armed(f"tracker.{fatal}", lambda: os.kill(os.getpid(), signal.SIGKILL), nth=count):
+                    _reader(Path(sys.argv[1]), sys.argv[2], start).partitions(start, end)
             finally:
                 os._exit(1)
         _, status = os.waitpid(child, 0)

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from auditor.points import POINTS
 from tests.forking import ROOT, Forked
 from tests.repair.damaged import Damaged
 from tests.repair.small import Small
@@ -32,6 +33,7 @@ def kill(
 
     It is killed ``delay`` seconds after the ``nth`` time that this ``step``, or with '' any step, begins.
     """
+    assert not step or f"bootstrap.{step}" in POINTS
     settings = both.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
     (folder / "auditor.yaml").write_text(json.dumps(settings))  # which executors read
     file = folder / "order.json"
@@ -46,6 +48,7 @@ def kill(
 def main(order: dict[str, Any]) -> None:
     """Do what the order says."""
     from auditor.config import Settings
+    from auditor.points import followed
     from auditor.repair.bootstrap import plan
     from auditor.service import bootstraps
     from auditor.store import open_store
@@ -68,7 +71,8 @@ def main(order: dict[str, Any]) -> None:
 
     settings, store = Settings.model_validate(order["settings"]), open_store(order["store"])
     spreading = bootstraps.Spreading(Path(sys.argv[1]).with_name("auditor.yaml"), is_asked=True) if order["by_spark"] else None
-    bootstraps.run_bootstrap(settings, store, order["audit"], followed=bootstraps.Followed(step=step), spreading=spreading)
+    with followed("bootstrap", step):
+        bootstraps.run_bootstrap(settings, store, order["audit"], spreading=spreading)
 
 
 if __name__ == "__main__":

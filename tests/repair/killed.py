@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from auditor.points import POINTS
 from tests.forking import ROOT, Forked
 from tests.repair.damaged import Damaged
 from tests.repair.small import Small
@@ -27,6 +28,7 @@ def kill(both: Damaged | Small, folder: Path, *, run: str = "", undo: str = "", 
 
     It is killed ``delay`` seconds after the ``nth`` time that this ``step``, or with '' any step, begins.
     """
+    assert not step or f"patch.{step}" in POINTS
     order: dict[str, Any] = {
         "settings": both.settings.model_dump(mode="json", by_alias=True, exclude_unset=True),
         "store": both.store.name,
@@ -44,10 +46,10 @@ def kill(both: Damaged | Small, folder: Path, *, run: str = "", undo: str = "", 
 def main(order: dict[str, Any]) -> None:
     """Do what the order says."""
     from auditor.config import Settings
+    from auditor.points import followed
     from auditor.repair import proposal
     from auditor.repair.keys import Selection
     from auditor.service import patches
-    from auditor.service.patches import Followed
     from auditor.store import open_store
 
     vars(proposal)["BATCH_ROWS"] = ROWS
@@ -67,10 +69,11 @@ def main(order: dict[str, Any]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     settings, store = Settings.model_validate(order["settings"]), open_store(order["store"])
-    if order["undo"]:
-        patches.undo_patch(settings, store, order["undo"], Followed(step=step))
-    else:
-        patches.apply_patch(settings, store, order["run"], Selection(delete_extra=True), Followed(step=step))
+    with followed("patch", step):
+        if order["undo"]:
+            patches.undo_patch(settings, store, order["undo"])
+        else:
+            patches.apply_patch(settings, store, order["run"], Selection(delete_extra=True))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,18 +46,6 @@ class Small:
 
     def on_source(self, *statements: str) -> None:
         tables.execute(self.source, *statements)
-
-
-def at_step(name: str, work: Callable[[], object]) -> Callable[[str], None]:
-    """Return a follower of steps that does something once, when a step begins."""
-    done: list[str] = []
-
-    def step(now: str) -> None:
-        if now == name and not done:
-            done.append(now)
-            work()
-
-    return step
 
 
 def make(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,16 @@ from deltalake import DeltaTable
 
 from auditor.errors import BootstrapFailed, BootstrapRefused
 from auditor.model import Verdict
+from auditor.points import armed, followed
 from auditor.service import bootstraps
-from auditor.service.bootstraps import BootstrapResult, Followed
+from auditor.service.bootstraps import BootstrapResult
 from auditor.store import bootstraps as stored
 from dialects.delta.session import DeltaSession
 from tests.live import LiveEngine, LivePair, chosen_pairs
 from tests.repair import damaged, small
 from tests.repair.bootstrap_killed import kill
 from tests.repair.bootstrapped import clean, left, opened
-from tests.repair.small import Small, at_step
+from tests.repair.small import Small
 
 SOURCE = ("CREATE TABLE s (id BIGINT PRIMARY KEY, v VARCHAR)", "INSERT INTO s SELECT i, 'row ' || i FROM range(1, 41) AS r(i)")
 TARGET = ("CREATE OR REPLACE TABLE t (id BIGINT, v VARCHAR)", "INSERT INTO t SELECT i, 'old ' || i FROM range(1, 51, 2) AS r(i)")
@@ -44,8 +44,8 @@ def rows(both: Small, version: int | None = None) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in table.to_pyarrow_table().to_pylist())
 
 
-def copy(both: Small, keys: dict[str, int] | None = None, step: Callable[[str], None] = bootstraps.ignore_step) -> BootstrapResult:
-    return bootstraps.run_bootstrap(both.settings, both.store, "small", keys, followed=Followed(step=step))
+def copy(both: Small, keys: dict[str, int] | None = None) -> BootstrapResult:
+    return bootstraps.run_bootstrap(both.settings, both.store, "small", keys)
 
 
 WANTED = [(number, f"row {number}") for number in range(1, 41)]
@@ -77,19 +77,22 @@ def test_a_copy_that_differs_is_not_committed_and_what_was_read_is_not_read_agai
         (stage,) = left(both.target)
         DeltaTable(f"{both.target.url.removeprefix('delta://')}/{stage}").delete("id = 5")
 
-    with pytest.raises(BootstrapFailed, match=r"id = 5 is missing; it was not swapped in"):
-        copy(both, step=at_step("verify", damage))
+    differs = pytest.raises(BootstrapFailed, match=r"id = 5 is missing; it was not swapped in")
+    with differs, armed("bootstrap.verify", damage, nth=1):
+        copy(both)
     assert rows(both) == before and delta(both).version() == 0 and len(left(both.target)) == 1
     both.on_source("UPDATE s SET v = 'newer' WHERE id = 15")
     steps: list[str] = []
-    result = copy(both, step=steps.append)
+    with followed("bootstrap", steps.append):
+        result = copy(both)
     assert steps.count("range") <= 1 and result.after and result.after.verdict is Verdict.MATCH
     assert rows(both) == [(number, "newer" if number == 15 else text) for number, text in WANTED] and left(both.target) == []
 
 
 def test_what_others_commit_meanwhile_is_replaced_with_the_rest(both: Small) -> None:
     """As the exchange of rows does elsewhere: the source is right, and what it says later is patched afterwards."""
-    result = copy(both, step=at_step("swap", lambda: delta(both).update(updates={"v": "'newer'"}, predicate="id = 3") and None))
+    with armed("bootstrap.swap", lambda: delta(both).update(updates={"v": "'newer'"}, predicate="id = 3"), nth=1):
+        result = copy(both)
     assert rows(both) == WANTED and result.after and result.after.verdict is Verdict.MATCH
 
 

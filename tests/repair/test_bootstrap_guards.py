@@ -12,6 +12,7 @@ import pytest
 
 from auditor.errors import BootstrapFailed, StatementCancelled
 from auditor.model import Verdict
+from auditor.points import armed, followed
 from auditor.repair.bootstrap import swapping
 from auditor.service import bootstraps
 from auditor.service.bootstraps import BootstrapResult, Followed
@@ -20,7 +21,7 @@ from tests import tables
 from tests.live import Engines, LiveEngine, engine_params, quick_on
 from tests.repair import small
 from tests.repair.bootstrapped import clean, left
-from tests.repair.small import Small, at_step
+from tests.repair.small import Small
 
 ROWS = 40
 WRITTEN = pytest.mark.parametrize(
@@ -49,8 +50,8 @@ def both(engine: LiveEngine, engines: Engines, tmp_path: Path, monkeypatch: pyte
     return small.make(tmp_path, engine, start, end, source=engines.live("mariadb"))
 
 
-def copy(both: Small, keys: dict[str, int] | None = None, **followed: Any) -> BootstrapResult:
-    return bootstraps.run_bootstrap(both.settings, both.store, "small", keys, followed=Followed(**followed))
+def copy(both: Small, keys: dict[str, int] | None = None, **about: Any) -> BootstrapResult:
+    return bootstraps.run_bootstrap(both.settings, both.store, "small", keys, followed=Followed(**about))
 
 
 def rows_of_source(both: Small) -> list[tuple[Any, ...]]:
@@ -69,7 +70,8 @@ def test_changes_while_rows_are_copied_are_patched_afterwards(both: Small) -> No
                 "UPDATE s SET name = 'newer' WHERE id IN (1, 39)", "DELETE FROM s WHERE id = 38", "INSERT INTO s VALUES (60, 'new')"
             )
 
-    result = copy(both, step=step)
+    with followed("bootstrap", step):
+        result = copy(both)
     assert result.rows == ROWS and seen.count("loaded") == 4, seen
     assert result.patched == {"updated": 2, "inserted": 1, "deleted": 1}
     assert result.after and result.after.verdict is Verdict.MATCH
@@ -81,8 +83,8 @@ def test_several_connections_copy_in_one_snapshot(both: Small) -> None:
     """The table is locked for a moment, while all of them begin it; what changes afterwards is in none of the ranges."""
     connections = {**both.settings.connections, "a": both.settings.connections["a"].model_copy(update={"connections": 3})}
     both.settings = both.settings.model_copy(update={"connections": connections})
-    change = at_step("loaded", lambda: both.on_source("UPDATE s SET name = 'newer' WHERE id IN (1, 11, 21, 31)"))
-    result = copy(both, step=change)
+    with armed("bootstrap.loaded", lambda: both.on_source("UPDATE s SET name = 'newer' WHERE id IN (1, 11, 21, 31)"), nth=1):
+        result = copy(both)
     (one,) = stored.list_bootstraps(both.store)
     snapshots = {str(each["snapshot"]) for each in stored.list_ranges(both.store, one.bootstrap).values()}
     assert len(snapshots) == 1 and result.patched == {"updated": 4}
@@ -108,13 +110,9 @@ def test_the_partitions_that_differed_are_copied_anew_and_no_others(both: Small)
     both.run()
     both.on_target("UPDATE t SET name = 'later' WHERE id = 25")
 
-    def follow(name: str) -> None:
-        if name == "swapping":
-            both.on_source("UPDATE s SET name = 'newer' WHERE id = 31")
-
-    asked = {"partitions": "differing", "followed": Followed(step=follow)}
     assert "keys 10..19, 30..39 from" in bootstraps.plan_bootstrap(both.settings, both.store, "small", partitions="differing")
-    result = bootstraps.run_bootstrap(both.settings, both.store, "small", **asked)  # type: ignore[arg-type]
+    with armed("bootstrap.swapping", lambda: both.on_source("UPDATE s SET name = 'newer' WHERE id = 31")):
+        result = bootstraps.run_bootstrap(both.settings, both.store, "small", partitions="differing")
     assert result.rows == 20 and result.patched == {"updated": 1}
     assert result.after and result.after.verdict is Verdict.MISMATCH, "what was not asked for still differs"
     assert [row for row in both.rows() if row not in rows_of_source(both)] == [(25, "later")]
@@ -126,21 +124,16 @@ def test_the_partitions_that_differed_are_copied_anew_and_no_others(both: Small)
 
 @WRITTEN
 def test_one_that_was_stopped_goes_on_and_copies_changed_ranges_again(both: Small) -> None:
-    before, stopped, seen = both.rows(), threading.Event(), list[str]()
-
-    def stop_at_third(name: str) -> None:
-        seen.append(name)
-        if seen.count("range") == 3:
-            stopped.set()
-
-    with pytest.raises(StatementCancelled):
-        copy(both, step=stop_at_third, stopped=stopped)
+    before, stopped = both.rows(), threading.Event()
+    with pytest.raises(StatementCancelled), armed("bootstrap.range", stopped.set, nth=3):
+        copy(both, stopped=stopped)
     (one,) = stored.list_bootstraps(both.store)
     assert one.state == "stopped" and len(stored.list_ranges(both.store, one.bootstrap)) == 2
     assert both.rows() == before
     both.on_source("UPDATE s SET name = 'newer' WHERE id = 3")
     again: list[str] = []
-    result = copy(both, step=again.append)
+    with followed("bootstrap", again.append):
+        result = copy(both)
     assert again.count("loaded") == 3, "the two that were missing, and the one that changed"
     assert not result.patched and both.rows() == rows_of_source(both)
 
@@ -153,8 +146,9 @@ def test_a_copy_that_differs_from_its_snapshot_is_not_swapped_in(both: Small) ->
         (stage,) = left(both.target)
         both.on_target(f"DELETE FROM {stage} WHERE id = 5", f"UPDATE {stage} SET name = 'wrong' WHERE id = 6")
 
-    with pytest.raises(BootstrapFailed, match="id = 5 is missing; id = 6 is changed in name; it was not swapped in"):
-        copy(both, step=at_step("verify", damage))
+    differs = pytest.raises(BootstrapFailed, match="id = 5 is missing; id = 6 is changed in name; it was not swapped in")
+    with differs, armed("bootstrap.verify", damage, nth=1):
+        copy(both)
     assert both.rows() == before
     assert [one.state for one in stored.list_bootstraps(both.store)] == ["failed"]
     assert bootstraps.drop_left(both.settings, both.store, "small") == left_before(both)
@@ -176,12 +170,15 @@ def test_a_table_that_others_hold_is_left_as_it_was(both: Small, monkeypatch: py
             for statement in lock:
                 holder.execute(statement)
 
-        with pytest.raises(BootstrapFailed, match="the table was in use whenever its rows were to be exchanged"):
-            copy(both, step=at_step("swapping", hold))
+        in_use = pytest.raises(BootstrapFailed, match="the table was in use whenever its rows were to be exchanged")
+        with in_use, armed("bootstrap.swapping", hold, nth=1):
+            copy(both)
         holder.execute("ROLLBACK" if both.target.dialect == "postgres" else "UNLOCK TABLES")
     assert both.rows() == before
     steps: list[str] = []
-    assert copy(both, step=steps.append).rows == ROWS and "range" not in steps
+    with followed("bootstrap", steps.append):
+        assert copy(both).rows == ROWS
+    assert "range" not in steps
     assert both.rows() == rows_of_source(both)
 
 
@@ -200,7 +197,8 @@ def test_writers_wait_while_rows_are_exchanged_in_place(both: Small) -> None:
 
     both.on_source("DELETE FROM s WHERE id = 21")
     with ThreadPoolExecutor(2) as writers:
-        result = copy(both, {"from": 1, "to": 39}, step=follow)
+        with followed("bootstrap", follow):
+            result = copy(both, {"from": 1, "to": 39})
     *written, early, read = seen
     assert not early and [one.exception() for one in written] == [None, None]
     assert read == sorted([(number, f"row {number}") for number in range(2, 40, 2)], key=str)
@@ -280,5 +278,7 @@ def test_a_full_disk_half_way_leaves_the_table_as_it_was(both: Small, monkeypatc
         copy(both)
     assert both.rows() == before
     steps: list[str] = []
-    assert copy(both, step=steps.append).rows == ROWS and steps.count("loaded") == 3
+    with followed("bootstrap", steps.append):
+        assert copy(both).rows == ROWS
+    assert steps.count("loaded") == 3
     assert both.rows() == rows_of_source(both)

@@ -15,6 +15,7 @@ from auditor.config import ConnectionSettings
 from auditor.connections import throttle
 from auditor.errors import DatabaseBusy, StatementCancelled
 from auditor.model import Progress, Verdict
+from auditor.points import followed
 from auditor.service import bootstraps
 from auditor.service.bootstraps import BootstrapResult, Followed
 from auditor.store import bootstraps as stored
@@ -82,8 +83,9 @@ class Follower:
             self._then()
 
     def copy(self, **more: Any) -> BootstrapResult:
-        followed = Followed(step=self.step, on_progress=self.progress, **more)
-        return bootstraps.run_bootstrap(self._both.settings, self._both.store, "small", followed=followed)
+        about = Followed(on_progress=self.progress, **more)
+        with followed("bootstrap", self.step):
+            return bootstraps.run_bootstrap(self._both.settings, self._both.store, "small", followed=about)
 
 
 @pytest.mark.parametrize(
@@ -131,5 +133,6 @@ def test_a_target_that_stays_busy_ends_the_bootstrap_and_leaves_the_table(both: 
     limit(both)
     beat(both, age=0)
     steps: list[str] = []
-    bootstraps.run_bootstrap(both.settings, both.store, "small", followed=Followed(step=steps.append))
+    with followed("bootstrap", steps.append):
+        bootstraps.run_bootstrap(both.settings, both.store, "small")
     assert steps.count("range") < 4 and rows(both) == ROWS

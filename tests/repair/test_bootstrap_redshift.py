@@ -11,8 +11,8 @@ import pytest
 
 from auditor.errors import BootstrapFailed, BootstrapRefused
 from auditor.model import Verdict
+from auditor.points import armed, followed
 from auditor.service import bootstraps
-from auditor.service.bootstraps import Followed
 from auditor.store import bootstraps as stored
 from tests import tables
 from tests.live import Engines, LivePair, chosen_pairs
@@ -20,7 +20,6 @@ from tests.repair import damaged
 from tests.repair.bootstrap_killed import kill
 from tests.repair.bootstrapped import clean, left
 from tests.repair.damaged import Damaged
-from tests.repair.small import at_step
 from tests.repair.spread import spreading
 from tests.servers import s3
 from tests.servers.redshift import StandIn
@@ -73,7 +72,8 @@ def files() -> list[str]:
 def test_a_damaged_table_is_copied_anew_by_a_manifest(both: Damaged, bucket: StandIn) -> None:
     before, names = both.read_target(), [name for name, _ in both.columns]
     bucket.forget()
-    result = bootstraps.run_bootstrap(both.settings, both.store, "all", followed=Followed(step=at_step("verify", lambda: leave(both))))
+    with armed("bootstrap.verify", lambda: leave(both), nth=1):
+        result = bootstraps.run_bootstrap(both.settings, both.store, "all")
     (sent,) = [one for one in bucket.statements() if one.startswith("COPY")]
     assert f"FROM 's3://{BUCKET}/auditor/" in sent and f"/manifest' IAM_ROLE '{ROLE}' MANIFEST DELIMITER '\\t' ESCAPE" in sent
     assert result.rows == len(both.source) and result.after and result.after.verdict is Verdict.MATCH
@@ -104,12 +104,14 @@ def test_executors_store_the_files_that_it_copies(both: Damaged, bucket: StandIn
 def test_without_rights_on_s3_the_table_stays_as_it_was(both: Damaged, bucket: StandIn) -> None:
     before, place = both.read_target(), bucket.log.with_suffix(".s3")
     content = place.read_text()
-    with pytest.raises(BootstrapFailed, match=r"the target did not take the copy: .*Access Denied"):
-        bootstraps.run_bootstrap(both.settings, both.store, "all", followed=Followed(step=at_step("load", place.unlink)))
+    denied = pytest.raises(BootstrapFailed, match=r"the target did not take the copy: .*Access Denied")
+    with denied, armed("bootstrap.load", place.unlink, nth=1):
+        bootstraps.run_bootstrap(both.settings, both.store, "all")
     place.write_text(content)
     assert both.read_target() == before and files() == []
     steps: list[str] = []
-    assert bootstraps.run_bootstrap(both.settings, both.store, "all", followed=Followed(step=steps.append)).after
+    with followed("bootstrap", steps.append):
+        assert bootstraps.run_bootstrap(both.settings, both.store, "all").after
     assert "range" not in steps, "the files were there already"
 
 

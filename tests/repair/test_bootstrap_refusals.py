@@ -16,8 +16,8 @@ from auditor import service
 from auditor.cli import main
 from auditor.config import load
 from auditor.errors import AuditorError, BootstrapRefused, ColumnRefused, ConfigError, UnknownRun
+from auditor.points import armed
 from auditor.service import audits, bootstrap_schedule, bootstraps
-from auditor.service.bootstraps import Followed
 from auditor.store import bootstraps as stored
 from auditor.store import open_store
 from tests.live import LiveEngine, engine_params
@@ -121,12 +121,11 @@ def test_a_table_that_somebody_else_left_is_not_dropped(duck: small.Small) -> No
 
 
 def test_another_range_waits_for_one_that_did_not_end(duck: small.Small) -> None:
-    def fail(name: str) -> None:
-        if name == "verify":
-            raise BootstrapRefused("for the test")
+    def fail() -> None:
+        raise BootstrapRefused("for the test")
 
-    with pytest.raises(BootstrapRefused, match="for the test"):
-        bootstraps.run_bootstrap(duck.settings, duck.store, "small", followed=Followed(step=fail))
+    with pytest.raises(BootstrapRefused, match="for the test"), armed("bootstrap.verify", fail):
+        bootstraps.run_bootstrap(duck.settings, duck.store, "small")
     assert "of other keys, has not ended: go on with that, or drop its copy with auditor bootstrap small --drop-old" in refused(
         duck, BootstrapRefused, {"from": 1, "to": 2}
     )
@@ -137,13 +136,13 @@ def test_another_range_waits_for_one_that_did_not_end(duck: small.Small) -> None
 def test_one_that_is_at_work_is_not_disturbed(duck: small.Small) -> None:
     told: list[str] = []
 
-    def again(name: str) -> None:
-        if name == "verify":
-            with pytest.raises(BootstrapRefused) as found:
-                bootstraps.run_bootstrap(duck.settings, duck.store, "small")
-            told.append(str(found.value))
+    def again() -> None:
+        with pytest.raises(BootstrapRefused) as found:
+            bootstraps.run_bootstrap(duck.settings, duck.store, "small")
+        told.append(str(found.value))
 
-    bootstraps.run_bootstrap(duck.settings, duck.store, "small", followed=Followed(step=again))
+    with armed("bootstrap.verify", again):
+        bootstraps.run_bootstrap(duck.settings, duck.store, "small")
     assert "is at work; wait for its end" in told[0]
 
 

@@ -9,15 +9,15 @@ import pytest
 
 from auditor.errors import BootstrapFailed
 from auditor.model import Verdict
+from auditor.points import armed, followed
 from auditor.service import bootstraps
-from auditor.service.bootstraps import Followed
 from auditor.store import bootstraps as stored
 from tests import tables
 from tests.live import LiveEngine, engine_params
 from tests.repair import small
 from tests.repair.bootstrap_killed import kill
 from tests.repair.bootstrapped import clean, left
-from tests.repair.small import Small, at_step
+from tests.repair.small import Small
 
 pytestmark = pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
 
@@ -121,15 +121,16 @@ def test_rows_without_their_parents_are_not_swapped_in(both: Small) -> None:
     assert (facts(both.target), both.rows()) == before
     both.on_target("INSERT INTO parent VALUES (2)")
     steps: list[str] = []
-    assert bootstraps.run_bootstrap(both.settings, both.store, "small", followed=Followed(step=steps.append)).after
+    with followed("bootstrap", steps.append):
+        assert bootstraps.run_bootstrap(both.settings, both.store, "small").after
     assert "range" not in steps and len(both.rows()) == 40 and facts(both.target) == before[0]
 
 
 def test_a_statement_of_the_exchange_that_fails_leaves_everything_as_it_was(both: Small) -> None:
     before = facts(both.target), both.rows()
-    taken = at_step("swap", lambda: both.on_target(f"CREATE INDEX {taken_name(both)} ON parent (id)"))
-    with pytest.raises(BootstrapFailed, match=r"already exists.*is as it was"):
-        bootstraps.run_bootstrap(both.settings, both.store, "small", followed=Followed(step=taken))
+    taken = armed("bootstrap.swap", lambda: both.on_target(f"CREATE INDEX {taken_name(both)} ON parent (id)"), nth=1)
+    with pytest.raises(BootstrapFailed, match=r"already exists.*is as it was"), taken:
+        bootstraps.run_bootstrap(both.settings, both.store, "small")
     assert (facts(both.target), both.rows()) == before
     both.on_target(f"DROP INDEX {taken_name(both)}")
     assert bootstraps.run_bootstrap(both.settings, both.store, "small").after and facts(both.target) == before[0]

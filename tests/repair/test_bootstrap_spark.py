@@ -14,6 +14,7 @@ from auditor.cli import main
 from auditor.config import SparkCopy
 from auditor.errors import BootstrapFailed, BootstrapRefused, StatementCancelled
 from auditor.model import Verdict
+from auditor.points import armed, followed
 from auditor.service import bootstraps
 from auditor.service.bootstraps import Followed
 from auditor.store import bootstraps as stored
@@ -38,9 +39,8 @@ def check_copied(pair: LivePair, folder: Path, rows: int) -> None:
     clean(pair.target)
     both = damaged.make(pair, folder, rows=rows, differences=rows // 2)
     before, names, steps = both.read_target(), [name for name, _ in both.columns], list[str]()
-    result = bootstraps.run_bootstrap(
-        both.settings, both.store, "all", followed=Followed(step=steps.append), spreading=spreading(both.settings, folder)
-    )
+    with followed("bootstrap", steps.append):
+        result = bootstraps.run_bootstrap(both.settings, both.store, "all", spreading=spreading(both.settings, folder))
     assert steps.count("read") > 1, "several ranges were read by tasks"
     assert result.rows == len(both.source)
     assert result.after and result.after.verdict is Verdict.MATCH and not result.patched, (result.not_settled, result.after)
@@ -96,9 +96,8 @@ def test_rows_that_change_between_the_ranges_are_left_out_or_copied_again(
         if name == "read" and steps.count("read") == 5:  # all ranges are read
             both.on_source("UPDATE s SET v = 'newer', updated = UTC_TIMESTAMP(6) WHERE id IN (3, 333)")
 
-    result = bootstraps.run_bootstrap(
-        both.settings, both.store, "small", followed=Followed(step=step), spreading=spreading(both.settings, tmp_path)
-    )
+    with followed("bootstrap", step):
+        result = bootstraps.run_bootstrap(both.settings, both.store, "small", spreading=spreading(both.settings, tmp_path))
     assert steps.count("verify") == (1 if settle else 2)
     assert result.rows == 500 and result.after and not result.not_settled, result
     if not settle:
@@ -124,7 +123,8 @@ def test_executors_read_one_snapshot_where_it_has_a_name(engines: Engines, tmp_p
     assert "compared row by row with the snapshot that it is read in" in bootstraps.plan_bootstrap(
         both.settings, both.store, "small", spreading=asked
     )
-    result = bootstraps.run_bootstrap(both.settings, both.store, "small", followed=Followed(step=step), spreading=asked)
+    with followed("bootstrap", step):
+        result = bootstraps.run_bootstrap(both.settings, both.store, "small", spreading=asked)
     assert steps.count("verify") == 1 and result.rows == 500
     assert result.after and result.after.verdict is Verdict.MATCH and result.patched["updated"] == 500, result
     clean(target)
@@ -168,9 +168,8 @@ def test_a_stop_and_a_damaged_file_leave_the_table_as_it_was(engines: Engines, t
     monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", 100)
     both = made_small(tmp_path, engines.live("mariadb"), engines.live("postgres"), "DATETIME(6)")
     configured, stopped = spreading(both.settings, tmp_path), threading.Event()
-    followed = Followed(stopped=stopped, step=small.at_step("read", stopped.set))
-    with pytest.raises(StatementCancelled):
-        bootstraps.run_bootstrap(both.settings, both.store, "small", followed=followed, spreading=configured)
+    with pytest.raises(StatementCancelled), armed("bootstrap.read", stopped.set, nth=1):
+        bootstraps.run_bootstrap(both.settings, both.store, "small", followed=Followed(stopped=stopped), spreading=configured)
     assert both.rows() == []
     (one,) = stored.list_bootstraps(both.store)
     assert one.state == "stopped" and stored.list_ranges(both.store, one.bootstrap)
@@ -179,10 +178,9 @@ def test_a_stop_and_a_damaged_file_leave_the_table_as_it_was(engines: Engines, t
         (file,) = Path(tempfile.gettempdir()).glob(f"auditor-bootstrap-{one.bootstrap}/range-000003.txt")
         file.write_bytes(file.read_bytes().replace(b"v333", b"v334"))
 
-    with pytest.raises(BootstrapFailed, match=r"range-000003\.txt is not what was written there; drop the copy with --drop-old"):
-        bootstraps.run_bootstrap(
-            both.settings, both.store, "small", followed=Followed(step=small.at_step("load", damage)), spreading=configured
-        )
+    damaged_file = pytest.raises(BootstrapFailed, match=r"range-000003\.txt is not what was written there; drop the copy with --drop-old")
+    with damaged_file, armed("bootstrap.load", damage, nth=1):
+        bootstraps.run_bootstrap(both.settings, both.store, "small", spreading=configured)
     assert both.rows() == []
     bootstraps.drop_left(both.settings, both.store, "small")
     assert left(both.target) == []

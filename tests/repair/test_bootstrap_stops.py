@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,15 +11,15 @@ import pytest
 from auditor.config import Audit, ConnectionSettings
 from auditor.errors import AuditorError, BootstrapFailed, BootstrapRefused, PatchRefused, UnknownRepair
 from auditor.model import State, Verdict
+from auditor.points import armed, followed
 from auditor.repair.bootstrap import swapping
 from auditor.service import bootstraps
-from auditor.service.bootstraps import Followed
 from auditor.store import bootstraps as stored
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
 from tests.repair import small
 from tests.repair.bootstrapped import clean, left
-from tests.repair.small import Small, at_step
+from tests.repair.small import Small
 
 SOURCE = ("CREATE TABLE s (id INTEGER PRIMARY KEY, name VARCHAR)", "INSERT INTO s SELECT i, 'row ' || i FROM range(1, 41) AS r(i)")
 TARGET = ("CREATE TABLE t (id INTEGER PRIMARY KEY, name VARCHAR)", "INSERT INTO t SELECT i, 'row ' || i FROM range(1, 31) AS r(i)")
@@ -44,12 +43,11 @@ def refused(
     kind: type[AuditorError],
     keys: dict[str, int] | None = None,
     partitions: str = "",
-    step: Callable[[str], None] = bootstraps.ignore_step,
 ) -> str:
     """Return the sentence with which a bootstrap ends, after a check that the table is as it was."""
     before = both.rows()
     with pytest.raises(kind) as found:
-        bootstraps.run_bootstrap(both.settings, both.store, "small", keys, partitions=partitions, followed=Followed(step=step))
+        bootstraps.run_bootstrap(both.settings, both.store, "small", keys, partitions=partitions)
     assert both.rows() == before
     return str(found.value)
 
@@ -110,7 +108,8 @@ def test_what_is_at_work_is_neither_dropped_nor_begun_nor_continued(duck: Small)
                 work()
             told.append(str(found.value))
 
-    done = bootstraps.run_bootstrap(duck.settings, duck.store, "small", followed=Followed(step=at_step("verify", disturb))).bootstrap
+    with armed("bootstrap.verify", disturb, nth=1):
+        done = bootstraps.run_bootstrap(duck.settings, duck.store, "small").bootstrap
     assert told[0] == f"bootstrap {done} of this table is at work; wait for its end"
     assert f"bootstrap {done} of this table has not ended (" in told[1] and told[1].endswith("; continue it, or drop its copy")
     assert f"bootstrap {done} of this table is at work (" in told[2] and told[2].endswith("; wait for its end")
@@ -122,9 +121,8 @@ def test_what_is_at_work_is_neither_dropped_nor_begun_nor_continued(duck: Small)
 def test_a_source_that_changes_faster_than_it_is_copied_is_given_up(duck: Small) -> None:
     """Ranges of an earlier attempt differ in each of three snapshots."""
 
-    def stop(name: str) -> None:
-        if name == "verify":
-            raise BootstrapRefused("for the test")
+    def stop() -> None:
+        raise BootstrapRefused("for the test")
 
     seen: list[str] = []
 
@@ -134,9 +132,11 @@ def test_a_source_that_changes_faster_than_it_is_copied_is_given_up(duck: Small)
             here = "BETWEEN 11 AND 40" if seen.count("range") == 1 else "< 11"
             duck.on_source(f"UPDATE s SET name = 'change {seen.count('range')}' WHERE id {here}")
 
-    refused(duck, BootstrapRefused, step=stop)
+    with armed("bootstrap.verify", stop):
+        refused(duck, BootstrapRefused)
     duck.on_source("UPDATE s SET name = 'changed meanwhile' WHERE id < 11")
-    says = refused(duck, BootstrapFailed, step=change)
+    with followed("bootstrap", change):
+        says = refused(duck, BootstrapFailed)
     assert says.startswith("the source changed faster than it was copied; ") and says.endswith(" is as it was: run it again to go on")
     assert seen.count("verify") == 3
     result = bootstraps.run_bootstrap(duck.settings, duck.store, "small")
@@ -150,7 +150,8 @@ def test_a_file_that_somebody_changed_is_not_loaded(duck: Small, tmp_path: Path,
         (file,) = tmp_path.glob("auditor-bootstrap-*/range-000000.txt")
         file.write_bytes(file.read_bytes()[::-1])
 
-    says = refused(duck, BootstrapFailed, step=at_step("loaded", change))
+    with armed("bootstrap.loaded", change, nth=1):
+        says = refused(duck, BootstrapFailed)
     assert "range-000000.txt is not what manifest.json says of it; drop the copy with --drop-old, and run it again" in says
     bootstraps.drop_left(duck.settings, duck.store, "small")
     assert bootstraps.run_bootstrap(duck.settings, duck.store, "small").rows == 40 and not list(tmp_path.glob("auditor-bootstrap-*"))

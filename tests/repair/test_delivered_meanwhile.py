@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from auditor.errors import AuditorError
+from auditor.points import followed
 from auditor.repair import apply, patching, rows
 from auditor.repair.proposal import Proposal
 from auditor.service import patches
-from auditor.service.patches import Followed
 from auditor.sql.changes import RowStatements
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
@@ -128,7 +128,8 @@ def wrong_rows(both: Small, monkeypatch: pytest.MonkeyPatch) -> int:
 
         monkeypatch.setattr("auditor.repair.proposal.read_rows", between)
         monkeypatch.setattr("auditor.repair.patching._begin", begun)
-        done = patches.apply_patch(both.settings, both.store, run, small.EVERYTHING, Followed(step=pipeline.step))
+        with followed("patch", pipeline.step):
+            done = patches.apply_patch(both.settings, both.store, run, small.EVERYTHING)
         assert done.patched.counts.total() > ROWS / 5
     source, target = (set(tables.query(engine, f"SELECT * FROM {name}")) for engine, name in ((both.source, "s"), (both.target, "t")))
     return len({row[0] for row in source ^ target})

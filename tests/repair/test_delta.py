@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 
 import dialects
 from auditor.errors import SerializationConflict, StatementRefused
+from auditor.points import armed
 from auditor.service import patches
 from dialects.delta.session import DeltaSession
 from tests import tables
@@ -17,7 +18,6 @@ from tests.live import LiveEngine, LivePair, chosen_pairs
 from tests.repair import damaged, small
 from tests.repair.killed import ROWS as ROWS_OF_A_BATCH
 from tests.repair.killed import kill
-from tests.repair.small import at_step
 from tests.repair.test_applied import mend_and_undo
 from tests.repair.test_killed import DIFFERENCES, check_journal, finish
 
@@ -75,7 +75,8 @@ def test_a_row_that_another_writer_changes_meanwhile_is_not_overwritten(lake: Li
     def overtake() -> None:
         delta(lake).update(updates={"v": "'newer'"}, predicate="id = 2")
 
-    done = made.apply(step=at_step(step, overtake))
+    with armed(f"patch.{step}", overtake, nth=1):
+        done = made.apply()
     assert done.patched.counts.total() == 4
     wanted = "newer" if step == "begun" else "b"  # later, the batch begins anew, and finds that the source says otherwise
     assert rows(lake)[1] == (2, wanted, "y"), done.patched.counts

@@ -9,6 +9,7 @@ import pytest
 
 from auditor.errors import ConnectionLost, PatchRefused
 from auditor.model import Verdict
+from auditor.points import armed
 from auditor.repair.keys import Selection
 from auditor.service import patches
 from auditor.service.patches import Followed
@@ -16,7 +17,7 @@ from auditor.store import patches as stored
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params, quick_on
 from tests.repair import small
-from tests.repair.small import Small, at_step
+from tests.repair.small import Small
 
 PATCHED = ("postgres", "mariadb", "mysql", "redshift")
 SERVERS = pytest.mark.parametrize("engine", [param for param in quick_on("postgres") if param.id in PATCHED], indirect=True)
@@ -39,16 +40,16 @@ pytestmark = pytest.mark.mariadb
 
 @SERVERS
 def test_rows_that_change_on_the_target_meanwhile_are_left(both: Small) -> None:
-    newer = at_step("prepared", lambda: both.on_target("UPDATE t SET name = 'newer' WHERE id IN (2, 4)"))
-    counts = both.apply(step=newer).patched.counts
+    with armed("patch.prepared", lambda: both.on_target("UPDATE t SET name = 'newer' WHERE id IN (2, 4)"), nth=1):
+        counts = both.apply().patched.counts
     assert counts == {"inserted": 1, "left": 2}
     assert both.rows() == [(1, "a"), (2, "newer"), (3, "c"), (4, "newer")]
 
 
 @SERVERS
 def test_a_row_that_arrives_meanwhile_is_not_inserted_twice(both: Small) -> None:
-    arrival = at_step("prepared", lambda: both.on_target("INSERT INTO t VALUES (1, 'a')"))
-    both.apply(step=arrival)
+    with armed("patch.prepared", lambda: both.on_target("INSERT INTO t VALUES (1, 'a')"), nth=1):
+        both.apply()
     assert both.rows() == [(1, "a"), (2, "b"), (3, "c")]
 
 
@@ -76,8 +77,8 @@ def test_the_source_is_read_after_the_target(both: Small) -> None:
 
 @SERVERS
 def test_a_row_that_the_source_deletes_before_the_commit_is_taken_back(both: Small) -> None:
-    ghost = at_step("commit", lambda: both.on_source("DELETE FROM s WHERE id = 1"))
-    result = both.apply(step=ghost)
+    with armed("patch.commit", lambda: both.on_source("DELETE FROM s WHERE id = 1"), nth=1):
+        result = both.apply()
     assert result.patched.counts == {"taken back": 1, "updated": 1, "deleted": 1}
     assert both.rows() == [(2, "b"), (3, "c")]
     assert result.after and result.after.verdict is Verdict.MATCH
@@ -124,9 +125,8 @@ def test_a_dry_run_executes_everything_and_leaves_nothing(both: Small) -> None:
 def test_a_stopped_patch_ends_after_its_batch_and_says_so(both: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auditor.repair.proposal.BATCH_ROWS", 1)
     stopped = threading.Event()
-    result = patches.apply_patch(
-        both.settings, both.store, both.run().run, small.EVERYTHING, Followed(stopped=stopped, step=at_step("marked", stopped.set))
-    )
+    with armed("patch.marked", stopped.set, nth=1):
+        result = patches.apply_patch(both.settings, both.store, both.run().run, small.EVERYTHING, Followed(stopped=stopped))
     assert result.patched.stopped and result.patched.counts.total() == 1
     undone = patches.undo_patch(both.settings, both.store, result.patched.patch)
     assert undone.patched.counts.total() == 1
@@ -167,9 +167,8 @@ def test_a_connection_that_is_lost_at_the_commit_is_found_out_at_once(both: Smal
     ours = "datname = current_database() AND application_name = 'auditor' AND state = 'idle in transaction'"
     kill = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {ours}"
     before, run = both.rows(), both.run().run
-    with pytest.raises(ConnectionLost):
-        follower = at_step("commit", lambda: tables.query(both.target, kill))
-        patches.apply_patch(both.settings, both.store, run, small.EVERYTHING, Followed(step=follower))
+    with pytest.raises(ConnectionLost), armed("patch.commit", lambda: tables.query(both.target, kill), nth=1):
+        patches.apply_patch(both.settings, both.store, run, small.EVERYTHING)
     (patch,) = stored.list_patches(both.store, run)
     assert patch.state == "failed" and [batch.state for batch in stored.list_batches(both.store, patch.patch)] == ["void"]
     assert both.rows() == before

@@ -11,9 +11,9 @@ from sqlalchemy import update
 from auditor.cli import main
 from auditor.config import Audit
 from auditor.errors import AuditorError, PatchFailed, PatchRefused, RunOutdated
+from auditor.points import armed
 from auditor.repair.keys import Selection
 from auditor.service import patch_requests, patch_rows, patch_through, patches
-from auditor.service.patches import Followed
 from auditor.store import patch_requests as stored_requests
 from auditor.store import patches as stored
 from auditor.store._patch_schema import patch_batches
@@ -22,7 +22,7 @@ from auditor.store._schema import runs as run_table
 from tests import tables
 from tests.live import LiveEngine
 from tests.repair import small
-from tests.repair.small import Small, at_step
+from tests.repair.small import Small
 
 SOURCE = ("CREATE TABLE s (id INTEGER PRIMARY KEY, name VARCHAR)", "INSERT INTO s VALUES (1, 'a'), (2, 'b'), (3, 'c')")
 TARGET = ("CREATE TABLE t (id INTEGER PRIMARY KEY, name VARCHAR)", "INSERT INTO t VALUES (1, 'a'), (2, 'x'), (4, 'd')")
@@ -103,7 +103,8 @@ def test_an_undo_of_a_patch_that_is_at_work_is_refused(duck: Small) -> None:
         told.append(str(found.value))
 
     run = duck.run().run
-    patched = patches.apply_patch(duck.settings, duck.store, run, small.EVERYTHING, Followed(step=at_step("prepared", undo))).patched
+    with armed("patch.prepared", undo, nth=1):
+        patched = patches.apply_patch(duck.settings, duck.store, run, small.EVERYTHING).patched
     assert told[0] == f"patch {patched.patch} is at work; wait for its end"
     assert told[1].startswith(f"patch {patched.patch} of this table is at work (process ") and told[1].endswith("; wait for its end")
     assert duck.rows() == [(1, "a"), (2, "b"), (3, "c")]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import PatchFailed, PatchRefused
+from auditor.points import armed
 from auditor.repair import apply
 from auditor.repair.facts import Accepted
 from auditor.service import patches
@@ -14,7 +15,6 @@ from auditor.service.patches import Followed
 from auditor.store import patches as stored
 from tests.live import LiveEngine, engine_params
 from tests.repair import small
-from tests.repair.small import at_step
 
 SOURCE = ("CREATE TABLE s (id INTEGER PRIMARY KEY, name VARCHAR)", "INSERT INTO s VALUES (1, 'a'), (2, 'b'), (3, 'c')")
 CLEAN = ("DROP TABLE IF EXISTS child", "DROP TABLE IF EXISTS t", "DROP TABLE IF EXISTS beneath")
@@ -58,15 +58,21 @@ def test_a_statement_that_hits_several_rows_is_rolled_back(engine: LiveEngine, t
         both.on_target("INSERT INTO t VALUES (2, 'x')")
 
     monkeypatch.setattr(apply, "ATTEMPTS", 1)
-    with pytest.raises(PatchFailed, match="id = 2: the update hit 2 rows instead of one; the batch was rolled back"):
-        patches.apply_patch(both.settings, both.store, run, small.EVERYTHING, Followed(step=at_step("prepared", twice)))
+    with (
+        pytest.raises(PatchFailed, match="id = 2: the update hit 2 rows instead of one; the batch was rolled back"),
+        armed("patch.prepared", twice, nth=1),
+    ):
+        patches.apply_patch(both.settings, both.store, run, small.EVERYTHING)
     assert both.rows() == [(1, "a"), (2, "x"), (2, "x"), (3, "c")]
     (patch,) = stored.list_patches(both.store, run)
     assert patch.state == "failed" and [batch.state for batch in stored.list_batches(both.store, patch.patch)] == ["void"]
     both.on_target("DELETE FROM t WHERE id = 2", "INSERT INTO t VALUES (2, 'x')")
     monkeypatch.setattr(apply, "ATTEMPTS", 3)
-    with pytest.raises(PatchRefused, match="the target has several rows of the key id = 2; mend these by hand, then run again"):
-        patches.apply_patch(both.settings, both.store, run, small.EVERYTHING, Followed(step=at_step("prepared", twice)))
+    with (
+        pytest.raises(PatchRefused, match="the target has several rows of the key id = 2; mend these by hand, then run again"),
+        armed("patch.prepared", twice, nth=1),
+    ):
+        patches.apply_patch(both.settings, both.store, run, small.EVERYTHING)
     assert both.rows() == [(1, "a"), (2, "x"), (2, "x"), (3, "c")]
 
 

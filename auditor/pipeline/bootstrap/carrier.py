@@ -18,7 +18,7 @@ from auditor.errors import AuditorError, BootstrapRefused, SourceTaken, Statemen
 from auditor.pipeline.binlog.dump import log_status
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import identify_server
-from auditor.pipeline.bootstrap.chunk_writer import ChunkWriter, ignore_step
+from auditor.pipeline.bootstrap.chunk_writer import ChunkWriter
 from auditor.pipeline.bootstrap.keys import KeyColumns
 from auditor.pipeline.bootstrap.plan import make_plan
 from auditor.pipeline.bootstrap.source_tables import SourceTables, open_writer, writer_of
@@ -51,8 +51,6 @@ class Carrier:
     pipeline: str
     stopped: threading.Event
     on_progress: OnProgress = ignore_progress
-    step: Callable[[str], None] = ignore_step
-    """Called with the name of each step of a chunk before it begins."""
     _holder: str = field(default_factory=lambda: secrets.token_hex(16))
     _extended: float = 0.0
 
@@ -118,9 +116,7 @@ class Carrier:
             tables = SourceTables(connection, refreshes_of(self.settings, self.pipeline))
             tables.prepare()
             plan = make_plan(KeyColumns(schema), refresh.asked)
-            writer = ChunkWriter(
-                tables, writer_of(self.settings, self.pipeline), refresh.refresh, plan, secrets.token_hex(16), step=self.step
-            )
+            writer = ChunkWriter(tables, writer_of(self.settings, self.pipeline), refresh.refresh, plan, secrets.token_hex(16))
             progress = _Progress.of(refresh)
             place, failures = writer.begin(), 0
             while not plan.is_done(place) and not self.stopped.is_set():

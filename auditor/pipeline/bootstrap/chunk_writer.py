@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +16,7 @@ from auditor.pipeline.bootstrap.keys import Key, interval, one_of, quote, text_o
 from auditor.pipeline.bootstrap.plan import MOST_KEYS, ChunkKeys, Next, Plan, Sent, read_next
 from auditor.pipeline.bootstrap.row_texts import event_rows, event_text, logged_columns, pieces
 from auditor.pipeline.bootstrap.source_tables import RefreshTable, SourceTables, ask, execute, fill, rollback
+from auditor.points import reach
 
 AIM = 0.25
 """Seconds for which a chunk's rows should be locked: its rows are so many as took about this long before."""
@@ -30,10 +31,6 @@ MOST_CHARACTERS = 3 << 20
 """Characters of the rows in one statement: with what it adds to them, less than the usual max_allowed_packet."""
 
 
-def ignore_step(_: str) -> None:
-    """Ignore the steps of a chunk."""
-
-
 @dataclass(slots=True)
 class ChunkWriter:
     """Writes the chunks of one bootstrap; any number of processes may try, and one of them goes on."""
@@ -46,8 +43,6 @@ class ChunkWriter:
     attempt: str
     rows: int = field(default_factory=lambda: FIRST_ROWS)
     """Rows of the next chunk."""
-    step: Callable[[str], None] = ignore_step
-    """Called with the name of each step of a chunk before it begins."""
     longest: float = 0.0
     """Seconds for which a chunk locked its rows at most."""
     _table: RefreshTable | None = field(default=None)
@@ -102,7 +97,7 @@ class ChunkWriter:
     def _commit(self, place: Next, then: Next, chunk: ChunkKeys) -> tuple[Next, int]:
         assert self._table
         connection = self.tables.connection
-        self.step("begin")
+        reach("chunk.begin")
         ask(connection, "BEGIN")
         began = time.monotonic()
         try:
@@ -113,7 +108,7 @@ class ChunkWriter:
                     written = self._copy(chunk.condition)
                 else:
                     written = self._send(place, then, chunk, is_late)
-            self.step("commit")
+            reach("chunk.commit")
             ask(connection, "COMMIT")
         except AuditorError as error:
             self.rows = max(1, self.rows // 4)
@@ -121,7 +116,7 @@ class ChunkWriter:
                 rollback(connection)
             raise
         seconds = time.monotonic() - began
-        self.step("committed")
+        reach("chunk.committed")
         self.longest = max(self.longest, seconds)
         self.rows = max(1, min(MOST_ROWS, int(self.rows * min(2.0, max(0.25, AIM / max(seconds, 0.001))))))
         if self._table.holds_rows:
@@ -142,7 +137,7 @@ class ChunkWriter:
         connection = self.tables.connection
         columns = ", ".join(quote(name) for name in self._table.columns)
         ask(connection, fill("refresh_empty_row", refresh=self._table.refresh))
-        self.step("copy")
+        reach("chunk.copy")
         rows = {"refresh": self._table.refresh, "columns": columns, "table": self._name, "condition": condition}
         written = execute(connection, fill("refresh_rows", **rows))
         self._check_columns()
@@ -155,7 +150,7 @@ class ChunkWriter:
         """
         assert self._table
         columns = logged_columns(self._table.described)
-        self.step("copy")
+        reach("chunk.copy")
         about = {"texts": ", ".join(event_text(column) for column in columns), "table": self._name, "condition": chunk.condition}
         rows = event_rows(columns, ask(self.tables.connection, fill("refresh_texts", **about)))
         self._check_columns()

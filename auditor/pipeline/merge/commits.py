@@ -5,8 +5,7 @@ There is no table of positions. What a target holds of a table is what the newes
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from auditor.points import reach
 from auditor.sql.merge import MergeStatements
 from dialects import Session
 from dialects.committing import Commit, Committing
@@ -44,7 +43,6 @@ def merge(
     before: tuple[int, str],
     after: tuple[int, str],
     incarnation: str,
-    step: Callable[[str], None],
 ) -> bool:
     """Merge the loaded changes of an attempt in one commit; False, and nothing merged, if the target holds something else than ``before``.
 
@@ -56,8 +54,8 @@ def merge(
     marks[_life(pipeline, statements.table)] = int(incarnation or "0", 16)
     session.execute(statements.keep_last(attempt))
     try:
-        step("merged")
-        step("commit")
+        reach("merge.merged")
+        reach("merge.commit")
         return session.commit(
             Commit(statements.target, statements.last, statements.columns, statements.key, marks, expected, f"{statements.prefix}op")
         )

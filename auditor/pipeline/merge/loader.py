@@ -29,6 +29,7 @@ from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
 from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
+from auditor.points import reach
 from auditor.store import parts, pipelines, table_notes, target_migrations
 from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
@@ -57,7 +58,6 @@ class Loader:
     where: Where
     target: str
     settings: ConnectionSettings
-    step: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
     closing: Callable[[Session], None] = lambda _: None
     """Called with each session before it is closed, for those who count what it cost."""
@@ -221,7 +221,7 @@ class Loader:
             staged = parts.list_tables(self.where.store, self.where.pipeline)[table]
             began = self.clock()
             try:
-                merged = merge_next(session, self.where, table, held, staged, self._ready, self.step)
+                merged = merge_next(session, self.where, table, held, staged, self._ready)
             except POISONING as error:
                 self._isolate(session, table, held, staged, error)
                 return total
@@ -247,7 +247,7 @@ class Loader:
             while now[0].position < position:
                 began = self.clock()
                 self._ready.pop(table, None)
-                merged = merge_next(session, self.where, table, now[0], staged, self._ready, self.step, position, rows)
+                merged = merge_next(session, self.where, table, now[0], staged, self._ready, position, rows)
                 if merged is None:
                     return
                 now[0] = self._take(table, merged, began)
@@ -281,7 +281,7 @@ class Loader:
                 pipelines.report_merge(self.where.store, self.where.pipeline, self.target, table, position=held.position, state="merged")
 
     def _report(self, table: str, merged: Merged, seconds: float) -> None:
-        self.step("report")
+        reach("merge.report")
         about = (self.where.store, self.where.pipeline, self.target, table)
         pipelines.report_merge(*about, position=merged.position, state="merged", events=merged.events, time=merged.time)
         table_notes.drop_passed(self.where.store, self.where.pipeline, self.target, table, merged.position)

@@ -6,7 +6,7 @@ Each is one transaction with the position that the target then holds: after a cr
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from auditor.pipeline.merge.positions import Held, Where, check_unchanged, get_s
 from auditor.pipeline.merge.sharing import check_alone
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.target_table import find_table, make_statement, native_types
+from auditor.points import reach
 from auditor.sql.table_changes import TableStatements
 from auditor.store import schema_history, table_notes, target_migrations
 from auditor.store.target_migrations import TargetMigration
@@ -29,16 +30,14 @@ from dialects import Session, Table
 
 log = logging.getLogger(__name__)
 
-Step = Callable[[str], None]
 
-
-def empty(session: Session, where: Where, table: str, held: Held, note: TableNote, clears: bool, step: Step) -> dict[str, Held]:
+def empty(session: Session, where: Where, table: str, held: Held, note: TableNote, clears: bool) -> dict[str, Held]:
     """Pass by a statement that emptied the source's table or made it anew, with ``clears`` by deleting all rows of the target's.
 
     Returns what the target holds then.
     """
     found = find_table(session, *where.place(table))
-    step("clear")
+    reach("merge.clear")
     now = Held(note.position, held.schema_id if found or not clears else "")  # without rows it may be made anew
     sums = keeping.prepare(session, where, table, held, note.position)
     if loses_rows(where, table, held, note):
@@ -51,9 +50,9 @@ def empty(session: Session, where: Where, table: str, held: Held, note: TableNot
             session.execute(TableStatements(session.dialect, found.sql).clear())
             _say(where, table, note, "its rows are gone, as in the source")
         ended = keeping.add(session, where, table, sums)
-        step("cleared")
+        reach("merge.cleared")
     keeping.end(where, ended)
-    step("changed")
+    reach("merge.changed")
     return {table: now}
 
 
@@ -80,7 +79,7 @@ def is_move(note: TableNote) -> bool:
     return any(op["op"] == "moved" or (op["op"] == "gone" and "to" in op) for op in note.body.get("ops", ()))
 
 
-def move_tables(session: Session, where: Where, note: TableNote, step: Step) -> dict[str, Held] | None:
+def move_tables(session: Session, where: Where, note: TableNote) -> dict[str, Held] | None:
     """Rename the target's tables as one statement renamed the source's; return what the target holds of each then.
 
     None while the target does not hold all of them up to that statement.
@@ -101,7 +100,7 @@ def move_tables(session: Session, where: Where, note: TableNote, step: Step) -> 
         )
     there = {name: find_table(session, *where.place(name)) for name in names}
     _check_names_free(where, origins, held, there)
-    step("move")
+    reach("merge.move")
     now = {name: Held(note.position, held[origin].schema_id if origin in held else "") for name, origin in origins.items()}
     now |= {name: Held(note.position) for name in names if name not in origins}
     with transaction(session):
@@ -109,11 +108,11 @@ def move_tables(session: Session, where: Where, note: TableNote, step: Step) -> 
             check_unchanged(session, where, name, held.get(name, Held()))
         for statement in _renames(session, where, origins, there):
             session.execute(statement)
-        step("moved")
+        reach("merge.moved")
         for name, one in now.items():
             _write(session, where, name, one)
     keeping.end(where, {one: reason for name in names for one, reason in keeping.moved(where, name).items()})
-    step("changed")
+    reach("merge.changed")
     _say(where, note.table, note, f"tables were renamed as in the source: {', '.join(f'{old} to {new}' for new, old in origins.items())}")
     return now
 
@@ -152,7 +151,7 @@ def _renames(session: Session, where: Where, origins: Mapping[str, str], there: 
 
 
 def migrate(
-    session: Session, where: Where, table: str, held: Held, schema_id: str, changes: Sequence[TableNote], first: int, step: Step
+    session: Session, where: Where, table: str, held: Held, schema_id: str, changes: Sequence[TableNote], first: int
 ) -> Held | None:
     """Bring the target's table to the schema of the event at ``first``; None if nothing has to be done.
 
@@ -170,7 +169,7 @@ def migrate(
         now = Held(max(first - 1, *(note.position for note in changes), held.position), schema_id)
         _check_changes(session, table, old, made)
         _record(where, about, made, "planned")
-        _apply(session, where, table, held, now, made, step)
+        _apply(session, where, table, held, now, made)
     except SchemaChanged as error:
         refused = replace(about, state="refused", reason=str(error))
         target_migrations.record_migration(where.store, where.pipeline, refused)
@@ -226,8 +225,8 @@ def _check_changes(session: Session, table: str, old: TableSchema, made: Migrati
     raise SchemaChanged(f"{table} has changed, and a pipeline changes no tables of {name}; run there: {'; '.join(made.statements)}")
 
 
-def _apply(session: Session, where: Where, table: str, held: Held, now: Held, made: Migration, step: Step) -> None:
-    step("migrate")
+def _apply(session: Session, where: Where, table: str, held: Held, now: Held, made: Migration) -> None:
+    reach("merge.migrate")
     sums = keeping.prepare(session, where, table, held, now.position)
     with transaction(session):
         check_unchanged(session, where, table, held)
@@ -238,11 +237,11 @@ def _apply(session: Session, where: Where, table: str, held: Held, now: Held, ma
                 raise SchemaChanged(
                     f"{table}: the target refuses {statement}: {plain_message(str(error))}; mend that, or run it there"
                 ) from error
-        step("migrated")
+        reach("merge.migrated")
         _write(session, where, table, now)
         ended = keeping.add(session, where, table, sums)
     keeping.end(where, ended)
-    step("changed")
+    reach("merge.changed")
 
 
 def _record(where: Where, about: TargetMigration, made: Migration, state: target_migrations.MigrationState) -> None:

@@ -27,6 +27,7 @@ from auditor.pipeline.merge.table_changes import check_names, empty, is_move, lo
 from auditor.pipeline.merge.target_table import TargetTable, examine
 from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.staged_parts import read_part
+from auditor.points import reach
 from auditor.sql.merge import Bound, read_bounds
 from auditor.store import parts, pipelines
 from auditor.store.parts import StagedTable
@@ -58,7 +59,6 @@ def merge_next(
     held: Held,
     staged: StagedTable,
     ready: dict[str, TargetTable],
-    step: Callable[[str], None] = lambda _: None,
     through: int | None = None,
     rows: int | None = None,
 ) -> Merged | None:
@@ -68,8 +68,8 @@ def merge_next(
     numbers are merged for a trial, and that is undone: None. Where the next event is one that stops the table, raises TableStopped.
 
     ``ready`` are the tables that this session has made ready for rows of their schema: their staging tables are there, and empty.
-    ``step`` is called with the name of each step before it begins. Raises AuditorError; the target is unchanged then, unless the
-    connection was lost during the commit, which the next call finds out from the position in the target.
+    Raises AuditorError; the target is unchanged then, unless the connection was lost during the commit, which the next call finds out
+    from the position in the target.
     """
     _check_kept(table, held, staged)
     ahead = see(where, table, held)
@@ -78,7 +78,7 @@ def merge_next(
     if ahead.note and through is not None and ahead.note.position > through:
         return None
     if ahead.note:
-        return _pass(session, where, table, held, ahead, ready, step)
+        return _pass(session, where, table, held, ahead, ready)
     bound = min((one for one in (ahead.through, through) if one is not None), default=None)
     chosen = _choose([part for part in ahead.parts if bound is None or part.first <= bound])
     if not chosen:
@@ -87,33 +87,33 @@ def merge_next(
     schema_id = chosen[0].schema_id
     if isinstance(session, Committing):  # a person adds columns, by the statement that is printed
         check_names(where, table, held, schema_id, ahead.changes)
-    elif changed := migrate(session, where, table, held, schema_id, ahead.changes, first, step):
+    elif changed := migrate(session, where, table, held, schema_id, ahead.changes, first):
         ready.pop(table, None)
         return Merged(changed.position, 0, None, changed)
-    target, is_new = _make_ready(session, where, table, held, schema_id, ready, step)
+    target, is_new = _make_ready(session, where, table, held, schema_id, ready)
     attempt = secrets.token_hex(8)
     about = (where.config_file, where.connection, where.root)
     tasks = [LoadTask(*about, part, held.position, attempt, target, bound, ahead.skipped, rows) for part in chosen]
     position = max(part.last for part in chosen)
     position = position if bound is None else min(position, bound)
-    step("load")
+    reach("merge.load")
     with _loaded(session, where, target, tasks) as (loaded, copy):
         sums = keeping.Pending() if isinstance(session, Committing) else keeping.prepare(session, where, table, held, position, chosen)
-        step("merge")
+        reach("merge.merge")
         if rows is not None:
-            _try(session, target, attempt, where, table, held, loaded, position, step, copy)
+            _try(session, target, attempt, where, table, held, loaded, position, copy)
             return None
         if isinstance(session, Committing):
             _check_staged(session, table, target, attempt, loaded)
             # A table that was not there carried no position of what was passed by.
             before, after = (0, "") if is_new else (held.position, held.schema_id), (position, schema_id)
-            if not commits.merge(session, where.pipeline, target.statements, attempt, before, after, where.incarnation, step):
+            if not commits.merge(session, where.pipeline, target.statements, attempt, before, after, where.incarnation):
                 raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
         else:
             with transaction(session):
-                ended = _merge(session, where, table, held, target, attempt, loaded, position, step, copy, sums)
+                ended = _merge(session, where, table, held, target, attempt, loaded, position, copy, sums)
             keeping.end(where, ended)
-        step("committed")
+        reach("merge.committed")
     events = sum(_count_events(where, part, held.position, position) for part in chosen)
     return Merged(position, events, max(part.time for part in chosen), Held(position, target.schema.id))
 
@@ -124,14 +124,14 @@ class _Undo(Exception):
 
 def _try(
     session: Session, target: TargetTable, attempt: str, where: Where, table: str, held: Held, loaded: int, position: int,
-    step: Callable[[str], None], copy: Callable[[], None],
+    copy: Callable[[], None],
 ) -> None:  # fmt: skip
     """Merge what was loaded, and undo it. What is written by commits was tried once it was loaded."""
     if isinstance(session, Committing):
         _check_staged(session, table, target, attempt, loaded)
     else:
         with suppress(_Undo), transaction(session):
-            _merge(session, where, table, held, target, attempt, loaded, position, step, copy, keeping.Pending())
+            _merge(session, where, table, held, target, attempt, loaded, position, copy, keeping.Pending())
             raise _Undo
 
 
@@ -145,9 +145,7 @@ def _check_kept(table: str, held: Held, staged: StagedTable) -> None:
         )
 
 
-def _pass(
-    session: Session, where: Where, table: str, held: Held, ahead: Ahead, ready: dict[str, TargetTable], step: Callable[[str], None]
-) -> Merged | None:
+def _pass(session: Session, where: Where, table: str, held: Held, ahead: Ahead, ready: dict[str, TargetTable]) -> Merged | None:
     """Do to the target's table what the source did to its own; None if another table has to come so far first."""
     note = ahead.note
     assert note
@@ -169,7 +167,7 @@ def _pass(
         if not commits.pass_by(session, *about, clear=clears, incarnation=where.incarnation):
             raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
         return Merged(note.position, 0, note.time, Held(*after))
-    moved = move_tables(session, where, note, step) if is_move(note) else empty(session, where, table, held, note, clears, step)
+    moved = move_tables(session, where, note) if is_move(note) else empty(session, where, table, held, note, clears)
     if moved is None:
         return None
     for name in moved:
@@ -208,7 +206,7 @@ def _loaded(session: Session, where: Where, target: TargetTable, tasks: Sequence
 
 
 def _make_ready(
-    session: Session, where: Where, table: str, held: Held, schema_id: str, ready: dict[str, TargetTable], step: Callable[[str], None]
+    session: Session, where: Where, table: str, held: Held, schema_id: str, ready: dict[str, TargetTable]
 ) -> tuple[TargetTable, bool]:
     """Return the target's table for rows of this schema, with a staging table, and whether it was made for them."""
     known, is_new = ready.pop(table, None), False
@@ -222,7 +220,7 @@ def _make_ready(
             is_new = True
         elif isinstance(session, Committing) and held == Held():
             _check_marked(where, table)
-        step("stage")
+        reach("merge.stage")
         for statement in known.statements.create_stage() if session.dialect.LOADS != "by files" else ():
             session.execute(statement)
     ready[table] = known
@@ -263,7 +261,7 @@ def _make_table(session: Session, target: TargetTable, statement: str) -> None:
 
 def _merge(
     session: Session, where: Where, table: str, held: Held, target: TargetTable, attempt: str, loaded: int, position: int,
-    step: Callable[[str], None], copy: Callable[[], None], sums: keeping.Pending,
+    copy: Callable[[], None], sums: keeping.Pending,
 ) -> Mapping[str, str]:  # fmt: skip
     positions = positions_of(session, where, table)
     for statement in (*positions.lock(), *target.statements.lock_stage(), *target.statements.remains()):
@@ -278,8 +276,8 @@ def _merge(
     for statement in (*positions.write(table, position, target.schema.id), *target.statements.merge(attempt, bounds)):
         session.execute(statement)
     ended = keeping.add(session, where, table, sums)
-    step("merged")
-    step("commit")
+    reach("merge.merged")
+    reach("merge.commit")
     return ended
 
 

@@ -13,7 +13,7 @@ replayed on the schema that it was written for. Columns that were recorded stay:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -32,6 +32,7 @@ from auditor.pipeline.tracker.catalogue import describe_tables
 from auditor.pipeline.tracker.replay import Name, Replay, plan_replay
 from auditor.pipeline.tracker.server import OWN, SYSTEM, TrackerServer, read_dump
 from auditor.pipeline.watch import source_of
+from auditor.points import reach
 from auditor.store import Store, open_store, trackers
 from auditor.store.trackers import Step
 from dialects import parse_url
@@ -56,11 +57,11 @@ TRACKED = "tracked"
 class Follower:
     """A pipeline's tracker, which is brought along its source's log by one process at a time."""
 
-    def __init__(self, settings: Settings, store: Store, name: str, step: Callable[[str], None] = lambda _: None) -> None:
-        """``step`` is called with the name of each step of the protocol. Raises UnknownPipeline and StoreError."""
+    def __init__(self, settings: Settings, store: Store, name: str) -> None:
+        """Raises UnknownPipeline and StoreError."""
         pipeline = settings.pipeline(name)
         assert pipeline.tracker
-        self._store, self._name, self._step = store, name, step
+        self._store, self._name = store, name
         self._source = source_of(settings, name)
         self._selection = Selection(pipeline.source.tables, parse_url(self._source.url).database, refreshes_of(settings, name))
         self._state = trackers.get_tracker(store, name)
@@ -167,8 +168,8 @@ class Follower:
                 log.warning(text, self._name, error, extra={"action": "tracker_begun", "pipeline": self._name})
                 self._begin(epoch, start)
                 return
-        wrong = self._server.restore(trackers.read_dump(self._store, self._name), self._step)
-        self._step("restored")
+        wrong = self._server.restore(trackers.read_dump(self._store, self._name))
+        reach("tracker.restored")
         if wrong:
             names = ", ".join(".".join(one).rstrip(".") for one in wrong[:3])
             text = "%s: the tracker was brought back to its dump at %s: %s%s"
@@ -193,7 +194,7 @@ class Follower:
 
     def _begin(self, epoch: int, start: Mark, at_end: bool = False) -> Place:
         """Take the source's schema over, as it is at a known place behind ``start``, or at one where the log ended; return that place."""
-        self._step("owned")
+        reach("tracker.owned")
         place, passed, base = start.place, start.place, start.place
         for _ in range(ATTEMPTS):
             with closing(self._source.connect()) as connection:
@@ -223,7 +224,7 @@ class Follower:
         They are as they are from the end of the ``gap`` on; what they were in it, which is where the stream stands, nobody knows.
         """
         failed = self._server.take_over(dump)
-        self._step("created")
+        reach("tracker.created")
         begin, position = (one.position(epoch).pack() for one in gap)
         made = self._server.describe([name for name in dump if name[1]])
         columns: dict[Name, Any] = {}
@@ -232,11 +233,11 @@ class Follower:
             if self._is_read(name):
                 columns[name] = TrackedTable(reason=f"the tracker cannot have it: {why}").to_body() if why else table.to_body()
         whole = {name: text for name, text in self._server.read_dump().items() if text}
-        self._step("dumped")
+        reach("tracker.dumped")
         unknown = TrackedTable(reason=f"the tracker began at {gap[1]}, behind a statement that changed tables").to_body()
         step = Step(self._at(epoch, place), position, whole, columns)
         trackers.begin(self._store, self._name, step, (begin, unknown) if begin < position else None)
-        self._step("begun")
+        reach("tracker.begun")
         self._checkpoint = epoch, place
         self._versions, self._packed = trackers.read_columns(self._store, self._name), None
         text = "%s: the tracker has %d tables of the source as they are at %s"
@@ -266,13 +267,13 @@ class Follower:
         if plans := self._plans(one):
             text = "; ".join(" ".join(statement.characters.split())[:SHOWN] for statement, _ in plans)
             trackers.note_statement(self._store, self._name, str(end), text)
-            self._step("noted")
+            reach("tracker.noted")
             lost: dict[Name, str] = {}
             for statement, plan in plans:
                 lost |= self._replay(statement, plan, f"{text} at {end}")
-            self._step("applied")
+            reach("tracker.applied")
             self._record(list(dict.fromkeys(name for _, plan in plans for name in plan.tables)), lost, epoch, one.start, end)
-            self._step("recorded")
+            reach("tracker.recorded")
         self._checkpoint = epoch, end
 
     def _replay(self, statement: TableStatement, plan: Replay, what: str) -> dict[Name, str]:

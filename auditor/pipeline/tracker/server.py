@@ -16,6 +16,7 @@ from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedTable
 from auditor.pipeline.tracker.catalogue import describe_tables
 from auditor.pipeline.tracker.replay import Name, quote
+from auditor.points import reach
 from dialects.mysql import MySQL
 from dialects.mysql_errors import translate_error
 from dialects.mysql_session import server_version
@@ -192,7 +193,7 @@ class TrackerServer:
         """Return the columns of these tables, of those that are there. Raises AuditorError."""
         return describe_tables(self.connection, tables)
 
-    def restore(self, dump: Mapping[Name, str], step: Callable[[str], None] = lambda _: None) -> list[Name]:
+    def restore(self, dump: Mapping[Name, str]) -> list[Name]:
         """Bring the schema to what a dump has; return what was not so. Raises AuditorError."""
         present = self.read_dump()
         wrong = [name for name in {**present, **dump} if present.get(name) != dump.get(name)]
@@ -202,7 +203,7 @@ class TrackerServer:
                 self.run(f"DROP TABLE IF EXISTS {quote(name[0])}.{quote(name[1])}")
             elif name[0] in gone and not name[1]:
                 self.run(f"DROP DATABASE IF EXISTS {quote(name[0])}")
-        step("emptied")
+        reach("tracker.emptied")
         for name in _in_order({one: dump[one] for one in wrong if one in dump}):
             self._make(name, dump[name])
         return wrong

@@ -20,6 +20,7 @@ from auditor.escaping import shell_word
 from auditor.model import Chunk, Verdict
 from auditor.planning import watermark
 from auditor.planning.introspect import describe_table
+from auditor.points import reach
 from auditor.repair.bootstrap import files, loading, spreading, swapping, verifying
 from auditor.repair.bootstrap.copying import Copying
 from auditor.repair.bootstrap.job import BootstrapJob
@@ -82,14 +83,14 @@ def run(job: BootstrapJob, on_plan: Callable[[Prepared], None]) -> Bootstrapped:
                 reader.end_snapshots()
                 reader.sides["target"].wait_until_calm()
                 bootstraps.save_stage(job.store, bootstrap, "swapping")
-                job.step("swapping")
+                reach("bootstrap.swapping")
     if stage == "copying":
         with _ending(job, bootstrap):
             swapping.swap(job, plan, bootstrap)
     with _ending(job, bootstrap):
         if stage in ("copying", "swapping"):
             bootstraps.save_stage(job.store, bootstrap, "swapped", {"swapped_at": f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M:%S} UTC"})
-        job.step("noted")
+        reach("bootstrap.noted")
         swapping.clean_up(job, plan, bootstrap)
         loading.remove_files(job, bootstrap)
     rows = sum(int(stored["rows"]) for stored in bootstraps.list_ranges(job.store, bootstrap).values())
@@ -180,7 +181,7 @@ def _begin(job: BootstrapJob, plan: BootstrapPlan) -> str:
     bootstraps.begin_bootstrap(
         job.store, bootstrap=bootstrap, audit=job.name, target=target_id(job, plan.table), who=job.who, detail=detail
     )
-    job.step("begun")
+    reach("bootstrap.begun")
     return bootstrap
 
 
@@ -201,7 +202,7 @@ def _copy_and_verify(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, rea
     began = reader.ask_side("source", lambda _, session: watermark.read_clock(session))
     for attempt in range(ATTEMPTS):
         copying = _copy_pending(job, plan, bootstrap, reader, loaded_before=not made or attempt > 0)
-        job.step("verify")
+        reach("bootstrap.verify")
         snapshot = copying.snapshot
         report = verifying.verify(job, plan, reader, began)
         if report.verdict is Verdict.MATCH:
@@ -269,7 +270,7 @@ def _make_stage(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
         else:
             session.execute(plan.statements.create(plan.statements.stage, whole=plan.swap == "by rename"))
     bootstraps.save_stage(job.store, bootstrap, "copying", {"digest": plan.digest})
-    job.step("made")
+    reach("bootstrap.made")
     return True
 
 

@@ -13,6 +13,7 @@ from auditor.connections.connection import Connection
 from auditor.connections.waiting import wait_for_first_failure
 from auditor.errors import AuditorError, BootstrapFailed, EngineError
 from auditor.model import Chunk
+from auditor.points import reach
 from auditor.repair.bootstrap import files
 from auditor.repair.bootstrap.job import BootstrapJob
 from auditor.repair.bootstrap.lines import Copied, Lines
@@ -87,9 +88,9 @@ class Copying:
             if self.plan.road == "direct":
                 self.target.wait_until_calm()
             self.job.check_stopped()
-            self.job.step("range")
+            reach("bootstrap.range")
             copied = copy(number)
-            self.job.step("loaded")
+            reach("bootstrap.loaded")
             self.note(number, copied)
 
     def note(self, number: int, copied: Copied) -> None:

@@ -65,8 +65,6 @@ class BootstrapJob:
     """Where each bootstrap has a folder of its own, for the files of a copy that its target reads itself."""
     stopped: threading.Event
     on_progress: OnProgress
-    step: Callable[[str], None]
-    """Called with the name of each step before it begins."""
     executors: Executors | None = None
     """What may make the copy in place of this process."""
 

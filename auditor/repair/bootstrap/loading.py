@@ -10,6 +10,7 @@ from contextlib import suppress
 import dialects
 from auditor.errors import AuditorError, BootstrapFailed
 from auditor.model import Chunk
+from auditor.points import reach
 from auditor.repair.bootstrap import files
 from auditor.repair.bootstrap.job import BootstrapJob
 from auditor.repair.bootstrap.plan import BootstrapPlan
@@ -36,7 +37,7 @@ def load_from_here(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> No
 def load_at_once(job: BootstrapJob, plan: BootstrapPlan, load: Callable[[Session], None]) -> None:
     """Replace all rows of the copy by what ``load`` loads, in one transaction of the target. Raises BootstrapFailed."""
     with job.open_writer() as session:
-        job.step("load")
+        reach("bootstrap.load")
         try:
             if isinstance(session, Committing):
                 load(session)  # in place of all rows that are there

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from functools import partial
 
 from auditor.errors import AuditorError, BootstrapFailed
+from auditor.points import reach
 from auditor.repair.bootstrap import files, tasks
 from auditor.repair.bootstrap.copying import Copying
 from auditor.repair.bootstrap.job import Executors
@@ -52,14 +53,14 @@ def _read(copying: Copying, executors: Executors, numbers: Sequence[int]) -> Non
     for number in numbers:
         sql, path = plan.read(plan.ranges[number], main.session.dialect), str(folder / files.name(number))
         todo.append(tasks.ReadTask(executors.config_file, job.audit.sources[0].connection, number, sql, path, shared))
-    job.step("range")
+    reach("bootstrap.range")
     with closing(executors.run(tasks.read_range, todo, main.settings.limits.statements)) as results:
         for number, found in results:
             if isinstance(found, AuditorError):
                 raise found
             found.snapshot = copying.snapshot if shared else f"{copying.attempt}/own"
             copying.note(number, found)
-            job.step("read")
+            reach("bootstrap.read")
     main.begin_snapshot()
 
 
@@ -73,14 +74,14 @@ def _load_side_by_side(copying: Copying, executors: Executors, *, loaded_before:
     for number, one in sorted(ranges.items()):
         clear = statements.clear(statements.stage, plan.ranges[number]) if loaded_before else ""
         todo.append(load(number, str(folder / one["file"]), one["sha256"], statements.stage, tuple(statements.columns), clear))
-    job.step("load")
+    reach("bootstrap.load")
     with closing(executors.run(tasks.load_range, todo, job.target.limits.statements)) as results:
         for number, error in results:
             if isinstance(error, BootstrapFailed):
                 raise error
             if error is not None:
                 raise target_failure(error, plan) from error
-            job.step("loaded")
+            reach("bootstrap.loaded")
             bootstraps.save_range(job.store, copying.bootstrap, number, {**ranges[number], "loaded": True})
 
 

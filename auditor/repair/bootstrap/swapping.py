@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from auditor.errors import AuditorError, BootstrapFailed, LockTimeout, SerializationConflict, StatementRefused
+from auditor.points import reach
 from auditor.repair.bootstrap import committed, renaming
 from auditor.repair.bootstrap.job import BootstrapJob
 from auditor.repair.bootstrap.loading import target_failure
@@ -38,9 +39,9 @@ def swap(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
         marks = _marks(plan, bootstrap)
         if isinstance(session, Committing):
             job.check_stopped()
-            job.step("swap")
+            reach("bootstrap.swap")
             committed.replace_rows(session, plan, marks)
-            job.step("swapped")
+            reach("bootstrap.swapped")
             return
         prepare_marks(session, marks)
         if plan.swap == "by rename":
@@ -84,9 +85,9 @@ def clean_up(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
 
 
 def _rename(job: BootstrapJob, session: Session, plan: BootstrapPlan) -> None:
-    job.step("swap")
+    reach("bootstrap.swap")
     session.execute(plan.statements.rename())
-    job.step("swapped")
+    reach("bootstrap.swapped")
 
 
 def _exchange(job: BootstrapJob, session: Session, plan: BootstrapPlan, marks: MarkStatements) -> None:
@@ -96,28 +97,28 @@ def _exchange(job: BootstrapJob, session: Session, plan: BootstrapPlan, marks: M
         for statement in dialect.BEGIN_EXCHANGE or dialect.BEGIN_WRITES:
             session.execute(statement)
         if plan.swap == "by rename":
-            job.step("swap")
+            reach("bootstrap.swap")
             renaming.exchange_names(session, plan, marks, EXCHANGE)
         else:
             _exchange_rows(job, session, plan, marks)
-        job.step("commit")
+        reach("bootstrap.commit")
     except BaseException:
         with suppress(AuditorError):  # the connection may be lost, and with it the transaction
             session.execute("ROLLBACK")
         raise
     session.execute("COMMIT")
-    job.step("swapped")
+    reach("bootstrap.swapped")
 
 
 def _exchange_rows(job: BootstrapJob, session: Session, plan: BootstrapPlan, marks: MarkStatements) -> None:
     statements = plan.statements
     if plan.target.LOCK_WRITERS:
         session.execute(statements.lock_writers(plan.chosen, has_primary_key=bool(plan.table.primary_key)))
-    job.step("swap")
+    reach("bootstrap.swap")
     session.execute(marks.insert(EXCHANGE))
     session.execute(statements.copy(statements.target, statements.old, plan.chosen))
     session.execute(statements.clear(statements.target, plan.chosen))
-    job.step("cleared")
+    reach("bootstrap.cleared")
     session.execute(statements.copy(statements.stage, statements.target, plan.chosen))
 
 

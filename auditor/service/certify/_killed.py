@@ -11,18 +11,16 @@ import sys
 from pathlib import Path
 
 from auditor import config
+from auditor.points import armed
 from auditor.service.certify._target import make_loader
 from auditor.store import open_store
 
 
 def _main(file: Path, fatal: str) -> None:
-    def step(name: str) -> None:
-        if name == fatal:
-            os.kill(os.getpid(), signal.SIGKILL)
-
     settings = config.load(file)
     assert settings.store
-    make_loader(file, open_store(settings.store.url), step).merge_all()
+    with armed(f"merge.{fatal}", lambda: os.kill(os.getpid(), signal.SIGKILL)):
+        make_loader(file, open_store(settings.store.url)).merge_all()
 
 
 if __name__ == "__main__":

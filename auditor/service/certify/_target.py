@@ -220,13 +220,13 @@ class Pipeline:
         self.store.close()
 
 
-def make_loader(file: Path, store: Any, step: Callable[[str], None] = lambda _: None) -> Loader:
+def make_loader(file: Path, store: Any) -> Loader:
     """Return the loader of the target that a configuration of ``Pipeline`` names."""
     settings = config.load(file)
     chosen = settings.pipelines[PIPELINE].targets[TARGET]
     root = settings.pipelines[PIPELINE].staging.path
     where = Where(store, PIPELINE, str(file), TARGET, chosen.schema_, root, run_here, TARGET, chosen)
-    return Loader(where, TARGET, settings.connections[TARGET], step)
+    return Loader(where, TARGET, settings.connections[TARGET])
 
 
 def run_here(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
