@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from auditor import config, telemetry
+from auditor.background import Backoff
 from auditor.config import Settings
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
 
@@ -41,14 +42,14 @@ class Child:
         """Keep the process running until ``stopped`` is set."""
         level = logging.getLevelName(log.getEffectiveLevel())
         command = [sys.executable, "-m", self.module, *self.arguments, level]
-        wait = FIRST_WAIT
+        backoff = Backoff(FIRST_WAIT, LONGEST_WAIT)
         while not stopped.is_set():
             ended = self._run_once(command, stopped, staged, paused)
             if not stopped.is_set():
+                wait = backoff.fail()
                 extra = {"action": "process_ended", "child": self.about, "again_in": wait}
                 log.warning("%s: %s; it is started again", self.about, ended, extra=extra)
                 stopped.wait(wait)
-                wait = min(LONGEST_WAIT, 2 * wait)
 
     @staticmethod
     def _run_once(command: list[str], stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import dialects
 import sql_templates
+from auditor.background import Backoff
 from auditor.config import Settings
 from auditor.connections.writer import create_table, open_patch_session, patching_dialect, transaction
 from auditor.errors import AccessDenied, AuditorError, ConfigError
@@ -95,21 +96,22 @@ def run(settings: Settings, connection: str, every: float, stop: threading.Event
     After an error that may pass, as of a server that is not reached, it goes on with growing waits. Raises ConfigError and AccessDenied,
     and other errors that do not pass by themselves.
     """
-    written, wait = 0, FIRST_WAIT
+    written, backoff = 0, Backoff(2 * FIRST_WAIT, LONGEST_WAIT)
     while not stop.is_set():
         try:
             with open_heartbeat(settings, connection) as writer:
                 while not stop.is_set():
                     beat = writer.write()
-                    if not written or wait > FIRST_WAIT:
+                    if not written or backoff.failures:
                         extra = {"action": "heartbeat", "connection": connection, "serial": beat.serial}
                         log.info("%s: heartbeat %d was written, and one follows every %g s", connection, beat.serial, every, extra=extra)
-                    written, wait = written + 1, FIRST_WAIT
+                    written += 1
+                    backoff.succeed()
                     stop.wait(every)
         except AuditorError as error:
             if not error.retryable:
                 raise
-            wait = min(LONGEST_WAIT, 2 * wait)
+            wait = backoff.fail()
             extra = {"action": "heartbeat_delayed", "connection": connection, "again_in": wait}
             log.warning("%s: no heartbeat was written; it is tried again: %s", connection, error, extra=extra)
             stop.wait(wait)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dialects
+from auditor.background import Backoff
 from auditor.config import Settings
 from auditor.connections.writer import open_writer, writing_dialect
 from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, PipelineFailed, SourceTaken, StoreError
@@ -234,7 +235,7 @@ class Run:
         if self.events is None:
             staging.complete = partial(read_values, self.settings, self.name)
         query: StreamingQuery | ClientQuery | None = None
-        wait, next_start, next_retention = FIRST_WAIT, 0.0, 0.0
+        backoff, next_start, next_retention = Backoff(FIRST_WAIT, LONGEST_WAIT), 0.0, 0.0
         try:
             while not self.stop.is_set():
                 now = time.monotonic()
@@ -243,7 +244,7 @@ class Run:
                     spark.check_alive(session)
                 if query is not None and not query.isActive:
                     error = staging.failure or spark.translate(query.exception() or RuntimeError("without an error"))
-                    query, next_start, wait = None, now + wait, min(LONGEST_WAIT, 2 * wait)
+                    query, next_start = None, now + backoff.fail()
                     self._report(error)
                 elif query is not None and self._paused.is_set():
                     _stop(query, staging)
@@ -252,10 +253,10 @@ class Run:
                     try:
                         query = spark.start_query(session, self.events or _binlog(), self._options(root), root, staging, TRIGGER)
                     except AuditorError as error:
-                        next_start, wait = now + wait, min(LONGEST_WAIT, 2 * wait)
+                        next_start = now + backoff.fail()
                         self._report(error)
                 elif query is not None and query.lastProgress:
-                    wait = FIRST_WAIT
+                    backoff.succeed()
                 if now >= next_retention:
                     next_retention = now + RETENTION
                     self._prune(root)

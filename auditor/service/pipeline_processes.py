@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from auditor.background import Backoff
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT
 
 log = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class PipelineProcesses:
             process.kill()
 
     def _keep_running(self, name: str) -> None:
-        wait, restart = FIRST_WAIT, self._restarts[name]
+        backoff, restart = Backoff(2 * FIRST_WAIT, LONGEST_WAIT), self._restarts[name]
         while not self._stopping.is_set():
             restart.clear()
             began = time.monotonic()
@@ -90,9 +91,13 @@ class PipelineProcesses:
                 return
             if restart.is_set():
                 log.info("%s: its process is started again by request", name, extra={"action": "pipeline_restarted", "pipeline": name})
-                wait = FIRST_WAIT
+                backoff.succeed()
                 continue
-            wait = FIRST_WAIT if time.monotonic() - began > STEADY else min(LONGEST_WAIT, 2 * wait)
+            if time.monotonic() - began > STEADY:
+                backoff.succeed()
+                wait = FIRST_WAIT
+            else:
+                wait = backoff.fail()
             extra = {"action": "pipeline_ended", "pipeline": name, "exit_code": code, "again_in": wait}
             log.warning("%s: its process ended with %d; it is started again", name, code, extra=extra)
             self._wait(wait, restart)

@@ -66,8 +66,13 @@ def _on_newest(open_newest: Callable[[], DeltaTable], name: str, expected: Mappi
             write(table)
             return True
         except CommitFailedError:
-            time.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.05 * 2**attempt)))
+            pause(attempt)
     raise errors.SerializationConflict(f"{name}: others wrote it {ATTEMPTS} times while it was written; it is tried again")
+
+
+def pause(attempt: int) -> None:
+    """Wait a random time, growing with the attempts, before a commit that others overtook is made again."""
+    time.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.05 * 2**attempt)))
 
 
 def _merge(table: DeltaTable, changes: pa.Table, commit: Commit) -> None:

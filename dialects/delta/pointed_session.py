@@ -5,7 +5,6 @@ Rows and the numbers of applications change by one replacement, or not at all.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -213,7 +212,7 @@ class PointedSession(DeltaSession):
                 self._replace(table, pointer)
                 return True
             except Overtaken:
-                time.sleep(random.uniform(0, min(commits.LONGEST_PAUSE, 0.05 * 2**attempt)))
+                commits.pause(attempt)
         raise errors.SerializationConflict(f"{name}: others wrote it {commits.ATTEMPTS} times while it was written; it is tried again")
 
     def _replace(self, table: PointedTable, pointer: Pointer) -> None:

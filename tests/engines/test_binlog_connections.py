@@ -26,7 +26,7 @@ def test_lost_connections_change_nothing(log: LiveLog, monkeypatch: pytest.Monke
     end, whole = log.end(), log.events(start, ["entry"])
     receive: Callable[[Dump], bytes] = Dump._receive
     monkeypatch.setattr(dump, "CHUNK", 509)
-    monkeypatch.setattr(dump, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(dump, "FIRST_RECONNECT", 0.001)
     for chunks in range(1, 24, 2):
         left = [chunks, chunks + 5, chunks + 9]
 

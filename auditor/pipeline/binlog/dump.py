@@ -18,6 +18,7 @@ from typing import Any
 
 import pymysql
 
+from auditor.background import Backoff
 from auditor.errors import (
     AccessDenied,
     AuditorError,
@@ -31,6 +32,7 @@ from auditor.errors import (
 from auditor.pipeline.binlog.event_types import HEADER, LONGEST_EVENT
 from auditor.pipeline.binlog.malformed import MALFORMED
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
+from auditor.pipeline.waits import FIRST_RECONNECT, LONGEST_RECONNECT
 from dialects.mysql import MySQL
 from dialects.mysql_errors import translate_error
 from dialects.mysql_login import open_connection
@@ -45,8 +47,6 @@ SILENCE = 3 * HEARTBEAT
 """Seconds of silence after which a connection counts as lost."""
 WRITE_TIMEOUT = 3600
 """Seconds that the server waits for a reader that does not read, as while a batch is under way; its default is a minute."""
-FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
-"""Seconds before the first attempt to connect again, and before later ones at most; each wait is twice as long as the one before."""
 CHUNK = 1 << 20
 PACKET_HEAD = 4
 """Bytes before a packet: three of its length, and its number."""
@@ -376,7 +376,7 @@ class Patience:
 
     def reset(self) -> None:
         """Begin anew, after a success."""
-        self._wait = FIRST_WAIT
+        self._backoff = Backoff(FIRST_RECONNECT, LONGEST_RECONNECT)
         self._since: float | None = None
 
     def wait(self, error: AuditorError) -> None:
@@ -385,8 +385,8 @@ class Patience:
             raise error
         now = time.monotonic()
         self._since = self._since or now
-        if now - self._since + self._wait > self.seconds:
+        wait = self._backoff.fail()
+        if now - self._since + wait > self.seconds:
             raise error
         log.warning("the binary log's connection was lost; reconnecting", extra={"action": "reconnect", "reason": str(error)})
-        time.sleep(self._wait)
-        self._wait = min(2 * self._wait, LONGEST_WAIT)
+        time.sleep(wait)

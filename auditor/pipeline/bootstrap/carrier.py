@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dialects
+from auditor.background import Backoff
 from auditor.config import Settings
 from auditor.connections.throttle import get_throttle
 from auditor.errors import AuditorError, BootstrapRefused, SourceTaken, StatementCancelled, StoreError
@@ -56,17 +57,17 @@ class Carrier:
 
     def run(self, paused: threading.Event) -> None:
         """Carry out what is asked for until ``stopped`` is set, but not while ``paused`` is. Nothing else ends it."""
-        wait = FIRST_WAIT
-        while not self.stopped.wait(wait if wait > FIRST_WAIT else POLL):
+        backoff, wait = Backoff(2 * FIRST_WAIT, LONGEST_WAIT), POLL
+        while not self.stopped.wait(wait):
             if paused.is_set():
                 continue
             try:
-                self.carry_out()
-                wait = FIRST_WAIT
-            except SourceTaken:
-                wait = FIRST_WAIT
+                with suppress(SourceTaken):
+                    self.carry_out()
+                backoff.succeed()
+                wait = POLL
             except AuditorError as error:
-                wait = min(LONGEST_WAIT, 2 * wait)
+                wait = backoff.fail()
                 log.warning("%s: a bootstrap waits: %s", self.pipeline, error, extra={"action": "bootstrap_delayed", "again_in": wait})
             except Exception:  # a bug, or an error that nobody knows: it must not end the thread in silence
                 wait = LONGEST_WAIT

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from auditor.background import Backoff
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
 from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, PartDamaged, StoreError
@@ -47,8 +48,8 @@ WHOLE_EVERY = 5.0
 class _Failure:
     """Why a table does not go on, and when (monotonic seconds) it is tried again."""
 
-    wait: float
-    until: float
+    backoff: Backoff = field(default_factory=lambda: Backoff(FIRST_WAIT, LONGEST_WAIT))
+    until: float = 0.0
 
 
 @dataclass(slots=True)
@@ -291,9 +292,9 @@ class Loader:
 
     def _fail(self, table: str, error: AuditorError, position: int | None = None) -> None:
         """Let a table (or with '' the whole target) wait, longer each time, and report why."""
-        before = self._failures.get(table)
-        wait = min(LONGEST_WAIT, before.wait * 2) if before else FIRST_WAIT
-        self._failures[table] = _Failure(wait, self.clock() + wait)
+        failure = self._failures.setdefault(table, _Failure())
+        wait = failure.backoff.fail()
+        failure.until = self.clock() + wait
         reason = _reason(error)
         state: MergeState = "delayed" if error.retryable else "stopped"
         extra = {"action": f"merge_{state}", "target": self.target, "table": table, "again_in": wait}
@@ -305,8 +306,8 @@ class Loader:
                 known = reports[name].position if name in reports else 0
                 there = known if position is None else position
                 pipelines.report_merge(self.where.store, self.where.pipeline, self.target, name, position=there, state=state, reason=reason)
-        except StoreError as failure:
-            log.warning("%s: the store cannot be told: %s", self.target, failure, extra={"action": "report_failed"})
+        except StoreError as unreported:
+            log.warning("%s: the store cannot be told: %s", self.target, unreported, extra={"action": "report_failed"})
 
     def _wait(self, every: float, stopped: threading.Event, staged: threading.Event, at_once: bool) -> None:
         """Wait until the next merge is due; ``at_once``, if it is due whenever something was staged, without waiting.

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from auditor import config
+from auditor.background import Backoff
 from auditor.errors import AuditorError, PartDamaged
 from auditor.pipeline.child import Child, ignore_signals, log_as_driver, serve
 from auditor.pipeline.restaging import mend_all
@@ -35,21 +36,21 @@ def keep_cutting(
     mend: Callable[[], None] = lambda: None,
 ) -> None:
     """Cut what is staged until ``stopped`` is set; what fails is tried again with growing waits, damaged parts after ``mend``."""
-    wait = FIRST_WAIT
+    backoff = Backoff(FIRST_WAIT, LONGEST_WAIT)
     while not stopped.is_set():
         try:
             if not paused.is_set() and writer.step():
-                wait = FIRST_WAIT
+                backoff.succeed()
                 continue
             staged.wait(POLL)
             staged.clear()
         except AuditorError as error:
             if isinstance(error, PartDamaged):
                 mend()
+            wait = backoff.fail()
             extra = {"action": "segments_failed", "pipeline": writer.pipeline, "again_in": wait}
             log.warning("%s: its segments wait, and nothing is lost: %s", writer.pipeline, error, extra=extra)
             stopped.wait(wait)
-            wait = min(LONGEST_WAIT, 2 * wait)
 
 
 def _cut(config_file: Path, pipeline: str, level: str) -> None:
