@@ -1,8 +1,20 @@
-"""Waits after failures of what goes on in the background."""
+"""What goes on beside the work of a process: services, each a thread that does the same work again and again, and waits after failures."""
 
 from __future__ import annotations
 
+import logging
+import math
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Self
+
+from auditor.errors import AuditorError
+
+log = logging.getLogger(__name__)
+
+NEVER = math.inf
+"""What the work of a service returns instead of seconds to wait, if it is done for good."""
 
 
 @dataclass(slots=True)
@@ -24,3 +36,114 @@ class Backoff:
     def succeed(self) -> None:
         """Begin again with the first wait."""
         self.failures = 0
+
+
+class Service:
+    """Does the same work again and again, in a thread of its own, until it is stopped.
+
+    An error does not end it: it is logged, once as long as the next attempts fail with the same text, and the work is tried again.
+
+    Where nobody would notice that it makes no progress, ``on_bug`` is set: it is called with an error that does not belong to the tree of
+    errors, and the service ends then.
+    """
+
+    on_bug: Callable[[Exception], None] | None = None
+
+    def __init__(
+        self,
+        name: str,
+        run_once: Callable[[], float | None],
+        every: float = 0.0,
+        *,
+        failure: str | Callable[[Exception], str] = "",
+        action: str = "service_failed",
+        about: Mapping[str, Any] | None = None,
+        waits_first: bool = False,
+        backoff: Backoff | None = None,
+        at_end: Callable[[], None] = lambda: None,
+        stopping: threading.Event | None = None,
+    ) -> None:
+        """``run_once`` returns the seconds to wait until it is called again, None for ``every``, and NEVER if it is done.
+
+        ``failure`` says in the log what an error means, beside its ``action`` and the fields of ``about``. After an error the service waits
+        as long as ``backoff`` says, or else ``every`` seconds. ``at_end`` is called in its thread after the last work. ``stopping`` is set
+        to stop it, and may be that of several services.
+        """
+        self.name = name
+        self.last_error: Exception | None = None
+        """The error of the last attempt; None if it succeeded."""
+        self._run_once, self._every, self._waits_first, self._backoff, self._at_end = run_once, every, waits_first, backoff, at_end
+        self._failure, self._extra = failure or f"{name} failed", {"action": action, **(about or {})}
+        self._stopping = stopping or threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread, also again once the last one has ended."""
+        self._thread = threading.Thread(target=self.run, name=self.name, daemon=True)
+        self._thread.start()
+
+    def run(self) -> None:
+        """Do the work in this thread until the service is stopped, or its work is done."""
+        wait = self._every if self._waits_first else 0.0
+        try:
+            while wait < NEVER and not self._stopping.wait(wait):
+                wait = self._attempt()
+        finally:
+            self._at_end()
+
+    def alive(self) -> bool:
+        """Return whether the thread is running."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def ask_to_stop(self) -> None:
+        """Let the service end after the work under way, and do not wait for it."""
+        self._stopping.set()
+
+    def join(self, limit: float | None = None) -> bool:
+        """Wait for the end of the thread, ``limit`` seconds at most; return whether it has ended."""
+        if self._thread:
+            self._thread.join(limit)
+        return not self.alive()
+
+    def stop(self, limit: float | None = None) -> bool:
+        """Let the service end after the work under way, wait ``limit`` seconds at most, and return whether it has ended."""
+        self.ask_to_stop()
+        has_ended = self.join(limit)
+        if not has_ended:
+            log.warning("%s did not end within %g s", self.name, limit, extra={"action": "not_ended"})
+        return has_ended
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _attempt(self) -> float:
+        """Do the work once, and return the seconds to wait."""
+        try:
+            wait = self._run_once()
+        except Exception as error:  # whatever it is: the service must not end in silence
+            if self.on_bug and not isinstance(error, AuditorError):
+                self.on_bug(error)
+                return NEVER
+            wait = self._backoff.fail() if self._backoff else self._every
+            self._report(error, wait)
+            self.last_error = error
+            return wait
+        if self._backoff:
+            self._backoff.succeed()
+        self.last_error = None
+        return self._every if wait is None else wait
+
+    def _report(self, error: Exception, wait: float) -> None:
+        """Log an error, unless the last attempt failed with the same."""
+        before = self.last_error
+        if type(error) is type(before) and str(error) == str(before):
+            return
+        failure, extra = self._failure if isinstance(self._failure, str) else self._failure(error), {**self._extra, "again_in": wait}
+        if isinstance(error, AuditorError):
+            log.warning("%s: %s", failure, error, extra=extra)
+        else:
+            log.error("%s: an unexpected %s", failure, type(error).__name__, exc_info=error, extra=extra)

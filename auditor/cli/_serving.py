@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ def serve(options: argparse.Namespace) -> int:
     from auditor import telemetry
     from auditor.api import check_exposure, create_app
     from auditor.config import find_file, find_secrets
-    from auditor.service.pipeline_notices import PipelineNotices
+    from auditor.service.pipeline_notices import LEAVE, PipelineNotices
     from auditor.service.pipeline_processes import PipelineProcesses, heartbeat_command
     from auditor.service.scheduler import Ticker
     from auditor.service.workers import Workers
@@ -76,13 +77,13 @@ def serve(options: argparse.Namespace) -> int:
             remaining = max(service.grace / 2, service.grace - REQUEST_TIMEOUT - EXIT_MARGIN)
             _exit_after(remaining + EXIT_MARGIN)
             ticker.stop()
-            notices.stop()
-            stopping = [threading.Thread(target=one.stop, args=(remaining,), name="stops processes") for one in (processes, heartbeats)]
-            for thread in stopping:
-                thread.start()
+            notices.stop(LEAVE)
+            deadline = time.monotonic() + remaining
+            for one in (processes, heartbeats):
+                one.ask_to_stop()
             workers.stop(remaining)
-            for thread in stopping:
-                thread.join()
+            for one in (processes, heartbeats):
+                one.stop(max(0.0, deadline - time.monotonic()))
     return 0 if server.started else 3
 
 

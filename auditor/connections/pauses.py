@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
+from auditor.background import NEVER, Service
 from auditor.connections.connection import Connection
 
 PATIENCE = 600.0
@@ -34,13 +35,13 @@ class PauseWatch:
         with self._lock:
             if not self._is_watching:
                 self._is_watching = True
-                threading.Thread(target=self._watch, name="pause", daemon=True).start()
+                Service("pause", self._watch, PATIENCE / LOOKS, waits_first=True, stopping=self._stopped).start()
 
-    def _watch(self) -> None:
-        while self._goes_on() and not self._stopped.wait(PATIENCE / LOOKS):
-            if self._longest_wait() >= PATIENCE:
-                for connection in self._connections():
-                    connection.give_up_idle_snapshot(PATIENCE)
+    def _watch(self) -> float | None:
+        if self._longest_wait() >= PATIENCE:
+            for connection in self._connections():
+                connection.give_up_idle_snapshot(PATIENCE)
+        return None if self._goes_on() else NEVER
 
     def _goes_on(self) -> bool:
         with self._lock:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from auditor.background import Service
 from auditor.errors import StatementCancelled, StoreError
 
 if TYPE_CHECKING:
@@ -36,15 +37,14 @@ class _Shared:
         self.take = partial(slots.take_slot, store)
         self.renew = partial(slots.renew_slot, store)
         self.release = partial(slots.release_slot, store)
-        self.ended = threading.Event()
         self.held: set[str] = set()
-        threading.Thread(target=self._beat, name="slots", daemon=True).start()
+        self.renewal = Service("slots", self._renew_all, LAPSE / 4, waits_first=True)
+        self.renewal.start()
 
-    def _beat(self) -> None:
-        while not self.ended.wait(LAPSE / 4):
-            for holder in list(self.held):
-                with suppress(StoreError):  # while the store fails, no other process gets the slot either
-                    self.renew(holder, LAPSE)
+    def _renew_all(self) -> None:
+        for holder in list(self.held):
+            with suppress(StoreError):  # while the store fails, no other process gets the slot either
+                self.renew(holder, LAPSE)
 
 
 _shared: _Shared | None = None
@@ -55,7 +55,7 @@ def share_through(store: Store | None) -> None:
     global _shared
     before, _shared = _shared, _Shared(store) if store else None
     if before:
-        before.ended.set()
+        before.renewal.ask_to_stop()
 
 
 @contextmanager

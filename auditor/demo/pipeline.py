@@ -221,23 +221,14 @@ def run(console: Console) -> int:
 @contextmanager
 def _running(settings: Settings, path: Path, store: Store) -> Iterator[None]:
     """Run the pipeline for the block. Raises the error with which it ended."""
-    stop, failed = threading.Event(), []
-
-    def work() -> None:
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(pipelines.run, settings, path, store, PIPELINE, None, stop)
         try:
-            pipelines.run(settings, path, store, PIPELINE, None, stop)
-        except AuditorError as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=work, name="pipeline")
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-    if failed:
-        raise failed[0]
+            yield
+        finally:
+            stop.set()
+        running.result()
 
 
 def _wait(reached: Any, otherwise: str) -> None:

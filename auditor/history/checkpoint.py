@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from auditor import telemetry
+from auditor.background import Service
 from auditor.errors import StoreError, UnknownRun
 from auditor.history.handover import CountStatements, Schemas
 from auditor.history.stored_plan import dump_plan
@@ -106,29 +106,23 @@ class StoreCheckpoint:
     @contextmanager
     def keep_alive(self, stop: Callable[[], None], statements: CountStatements) -> Iterator[None]:
         """Send heartbeats while the block runs, and call ``stop`` when somebody asks for the run to end."""
-        ended = threading.Event()
+        last = time.monotonic()
 
         def beat() -> None:
-            last = time.monotonic()
-            while not ended.wait(BEAT):
-                last, before = time.monotonic(), last
-                self._count_waits(last - before)
-                try:
-                    stop_requested = runs.record_heartbeat(self.store, self.run, self._progress_by_side(statements))
-                except UnknownRun:
-                    self.taken_away = stop_requested = True
-                except StoreError:
-                    continue  # readers of the store see a missing heartbeat, which is true
-                if stop_requested:
-                    stop()
+            nonlocal last
+            last, before = time.monotonic(), last
+            self._count_waits(last - before)
+            try:
+                stop_requested = runs.record_heartbeat(self.store, self.run, self._progress_by_side(statements))
+            except UnknownRun:
+                self.taken_away = stop_requested = True
+            except StoreError:
+                return  # readers of the store see a missing heartbeat, which is true
+            if stop_requested:
+                stop()
 
-        thread = threading.Thread(target=telemetry.with_current_context(beat), name="heartbeat", daemon=True)
-        thread.start()
-        try:
+        with Service("heartbeat", telemetry.with_current_context(beat), BEAT, waits_first=True):
             yield
-        finally:
-            ended.set()
-            thread.join()
 
     def _count_waits(self, seconds: float) -> None:
         """Add the seconds to the waiting time of the sides that wait; all ad-hoc audits count as one."""

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from typing import IO
 
 from auditor import config, telemetry
-from auditor.background import Backoff
+from auditor.background import NEVER, Backoff, Service
 from auditor.config import Settings
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
 
 log = logging.getLogger(__name__)
 
-Work = Callable[[threading.Event, threading.Event, threading.Event], None]
-"""What a process does until its first argument is set; the second is set when events were staged, the third while it is to pause."""
+ServiceOf = Callable[[threading.Event, threading.Event, threading.Event], Service]
+"""What a process does until the first event is set; the second is set when events were staged, the third while it is to pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +38,21 @@ class Child:
     about: str
     """What it is, for messages."""
 
-    def run(self, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> None:
-        """Keep the process running until ``stopped`` is set."""
+    def service(self, name: str, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> Service:
+        """Return what keeps the process running until ``stopped`` is set, in a thread of this name."""
         level = logging.getLevelName(log.getEffectiveLevel())
-        command = [sys.executable, "-m", self.module, *self.arguments, level]
-        backoff = Backoff(FIRST_WAIT, LONGEST_WAIT)
-        while not stopped.is_set():
+        command, backoff = [sys.executable, "-m", self.module, *self.arguments, level], Backoff(FIRST_WAIT, LONGEST_WAIT)
+
+        def run_process() -> float:
             ended = self._run_once(command, stopped, staged, paused)
-            if not stopped.is_set():
-                wait = backoff.fail()
-                extra = {"action": "process_ended", "child": self.about, "again_in": wait}
-                log.warning("%s: %s; it is started again", self.about, ended, extra=extra)
-                stopped.wait(wait)
+            if stopped.is_set():
+                return NEVER
+            wait = backoff.fail()
+            extra = {"action": "process_ended", "child": self.about, "again_in": wait}
+            log.warning("%s: %s; it is started again", self.about, ended, extra=extra)
+            return wait
+
+        return Service(name, run_process, backoff=Backoff(FIRST_WAIT, LONGEST_WAIT), stopping=stopped)
 
     @staticmethod
     def _run_once(command: list[str], stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> str:
@@ -85,11 +88,11 @@ def log_as_driver(settings: Settings, level: str) -> None:
     telemetry.configure_logging("console" if sys.stderr.isatty() else "json", level, config.find_secrets(settings))
 
 
-def serve(name: str, work: Work) -> None:
-    """Do the work in a thread called ``name``, until standard input ends; call it as a process's main work."""
+def serve(service_of: ServiceOf) -> None:
+    """Run a service until standard input ends; call it as a process's main work."""
     stopped, staged, paused = threading.Event(), threading.Event(), threading.Event()
-    thread = threading.Thread(target=work, args=(stopped, staged, paused), name=name)
-    thread.start()
+    service = service_of(stopped, staged, paused)
+    service.start()
     for line in sys.stdin:
         word = line.strip()
         if word == "staged":
@@ -98,4 +101,4 @@ def serve(name: str, work: Work) -> None:
             (paused.set if word == "paused" else paused.clear)()
     stopped.set()
     staged.set()
-    thread.join()
+    service.join()

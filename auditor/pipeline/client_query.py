@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from auditor.background import NEVER, Service
 from auditor.errors import StagingFailed
 from auditor.pipeline.s3_folder import Folder, read_note, write_note
 from auditor.pipeline.staging import Staging
@@ -39,22 +40,25 @@ class ClientQuery:
         run_tasks: Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]],
         every: float,
     ) -> None:
-        self._events, self._options, self._staging, self._run_tasks, self._every = events, dict(options), staging, run_tasks, every
-        self._stopped = threading.Event()
+        self._events, self._options, self._staging, self._run_tasks = events, dict(options), staging, run_tasks
         self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name="query", daemon=True)
+        self._stopped = threading.Event()
+        self._service = Service("query", self._run_batch, every, at_end=self._close, stopping=self._stopped)
+        self._reader: Any = None
+        self._offset: Any = None
+        self._batch = 0
         self.lastProgress: Mapping[str, Any] | None = None
         """What the last batch was; None before there was one."""
 
     def start(self) -> ClientQuery:
         """Begin in a thread, and return the query."""
-        self._thread.start()
+        self._service.start()
         return self
 
     @property
     def isActive(self) -> bool:
         """Whether it runs."""
-        return self._thread.is_alive()
+        return self._service.alive()
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -67,29 +71,36 @@ class ClientQuery:
 
     def stop(self) -> None:
         """End it after the batch under way."""
-        self._stopped.set()
-        self._thread.join(STOP)
+        self._service.stop(STOP)
 
-    def _run(self) -> None:
-        source: Any = self._events(self._options)
-        reader = source.streamReader(source.schema())
+    def _run_batch(self) -> float | None:
+        """Stage the next batch, if there is one. Any error ends the query: of the source, of Spark, or of the store; the run reports it."""
         try:
-            offset, batch = json.loads(self._options["start"]) if "start" in self._options else reader.initialOffset(), 0
-            while not self._stopped.is_set():
-                end = self._planned(offset) or reader.latestOffset(offset, reader.getDefaultReadLimit())
-                if end == offset:
-                    self._stopped.wait(self._every)
-                    continue
-                self._plan(offset, end)
-                with self._staging.working:
-                    if self._staging.stopping() or self._stopped.is_set():
-                        return
-                    self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), batch, end)
-                offset, batch, self.lastProgress = end, batch + 1, {"batchId": batch}
-        except Exception as error:  # of the source, of Spark, or of the store; the run reports it
+            return self._stage_next()
+        except Exception as error:
             self._error = error
-        finally:
-            reader.stop()
+            return NEVER
+
+    def _stage_next(self) -> float | None:
+        if self._reader is None:
+            source: Any = self._events(self._options)
+            self._reader = source.streamReader(source.schema())
+            self._offset = json.loads(self._options["start"]) if "start" in self._options else self._reader.initialOffset()
+        reader, offset = self._reader, self._offset
+        end = self._planned(offset) or reader.latestOffset(offset, reader.getDefaultReadLimit())
+        if end == offset:
+            return None
+        self._plan(offset, end)
+        with self._staging.working:
+            if self._staging.stopping() or self._stopped.is_set():
+                return NEVER
+            self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), self._batch, end)
+        self._offset, self._batch, self.lastProgress = end, self._batch + 1, {"batchId": self._batch}
+        return 0.0
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.stop()
 
     def _planned(self, start: Any) -> Any:
         """Return where the batch ends that was begun at this offset before; None if there is none. Raises StagingFailed."""

@@ -10,12 +10,12 @@ import datetime as dt
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import dialects
 import sql_templates
-from auditor.background import Backoff
+from auditor.background import NEVER, Backoff, Service
 from auditor.config import Settings
 from auditor.connections.writer import create_table, open_patch_session, patching_dialect, transaction
 from auditor.errors import AccessDenied, AuditorError, ConfigError
@@ -96,23 +96,34 @@ def run(settings: Settings, connection: str, every: float, stop: threading.Event
     After an error that may pass, as of a server that is not reached, it goes on with growing waits. Raises ConfigError and AccessDenied,
     and other errors that do not pass by themselves.
     """
-    written, backoff = 0, Backoff(2 * FIRST_WAIT, LONGEST_WAIT)
-    while not stop.is_set():
+    written, fatal, opened = 0, list[Exception](), ExitStack()
+    writer: HeartbeatWriter | None = None
+
+    def beat() -> float | None:
+        nonlocal written, writer
         try:
-            with open_heartbeat(settings, connection) as writer:
-                while not stop.is_set():
-                    beat = writer.write()
-                    if not written or backoff.failures:
-                        extra = {"action": "heartbeat", "connection": connection, "serial": beat.serial}
-                        log.info("%s: heartbeat %d was written, and one follows every %g s", connection, beat.serial, every, extra=extra)
-                    written += 1
-                    backoff.succeed()
-                    stop.wait(every)
+            writer = writer or opened.enter_context(open_heartbeat(settings, connection))
+            found = writer.write()
         except AuditorError as error:
-            if not error.retryable:
+            writer = None
+            opened.close()
+            if error.retryable:
                 raise
-            wait = backoff.fail()
-            extra = {"action": "heartbeat_delayed", "connection": connection, "again_in": wait}
-            log.warning("%s: no heartbeat was written; it is tried again: %s", connection, error, extra=extra)
-            stop.wait(wait)
+            fatal.append(error)
+            return NEVER
+        if not written or service.last_error:
+            extra = {"action": "heartbeat", "connection": connection, "serial": found.serial}
+            log.info("%s: heartbeat %d was written, and one follows every %g s", connection, found.serial, every, extra=extra)
+        written += 1
+        return None
+
+    failure, about = f"{connection}: no heartbeat was written; it is tried again", {"connection": connection}
+    backoff, action = Backoff(2 * FIRST_WAIT, LONGEST_WAIT), "heartbeat_delayed"
+    service = Service(
+        "heartbeats", beat, every, failure=failure, action=action, about=about, backoff=backoff, at_end=opened.close, stopping=stop
+    )
+    service.on_bug = fatal.append
+    service.run()
+    if fatal:
+        raise fatal[0]
     return written

@@ -9,7 +9,7 @@ import shutil
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dialects
-from auditor.background import Backoff
+from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.writer import open_writer, writing_dialect
 from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, PipelineFailed, SourceTaken, StoreError
@@ -113,9 +113,8 @@ class Run:
                 self._refuse_shared()
             watch = Watch(self.store, self.settings, self.name) if self.stages else None
             if watch:
-                watching = threading.Thread(target=watch.run, args=(self.stop,), name="watch", daemon=True)
-                held.callback(watching.join, JOIN)
-                held.callback(self.stop.set)
+                watching = watch.service(self.stop)
+                held.callback(watching.stop, JOIN)
                 watching.start()
             session = self._start_spark(held) if self._needs_spark() else None
             self._loaders(session, root, held)
@@ -191,33 +190,32 @@ class Run:
         pipeline = self.settings.pipeline(self.name)
         for target in self.targets:
             staged = self._new_event()
-            work = partial(self._loader(session, root, target).run, pipeline.targets[target].every, self.stop, staged, self._paused)
-            self._start(work, f"loader {target}", held)
+            loader = self._loader(session, root, target)
+            self._start(loader.service(pipeline.targets[target].every, self.stop, staged, self._paused), held)
         if pipeline.segment and self.stages:
             child = segment_process(str(self.config_file), self.name)
-            self._start(partial(child.run, self.stop, self._new_event(), self._paused), "segments", held)
+            self._start(child.service("segments", self.stop, self._new_event(), self._paused), held)
         if self.stages and self.events is None:
-            carrier = Carrier(self.settings, self.store, self.name, self.stop)
-            self._start(partial(carrier.run, self._paused), "bootstraps", held)
+            carrier = Carrier(self.settings, self.store, self.name, self.stop).service(self._paused)
+            held.callback(carrier.stop)
+            carrier.start()
 
     def _new_event(self) -> threading.Event:
         """Return an event that is set when something was staged."""
         self._staged.append(threading.Event())
         return self._staged[-1]
 
-    def _start(self, work: Callable[[], None], name: str, held: ExitStack) -> None:
-        def guarded() -> None:
-            try:
-                work()
-            except Exception as error:  # a bug: without this the run would go on without what the thread did
-                log.error("%s: %s ended by an unexpected error", self.name, name, exc_info=True, extra={"action": "thread_ended"})
-                self._lost.append(PipelineFailed(f"{name} ended by an unexpected {type(error).__name__}; the log has its traceback"))
-                self.stop.set()
+    def _start(self, service: Service, held: ExitStack) -> None:
+        """Start a service that the run needs: it ends with the run, and the run with it, if that is by a bug."""
 
-        thread = threading.Thread(target=guarded, name=name, daemon=True)
-        held.callback(thread.join)
-        held.callback(self.stop.set)
-        thread.start()
+        def end(error: Exception) -> None:
+            log.error("%s: %s ended by an unexpected error", self.name, service.name, exc_info=error, extra={"action": "thread_ended"})
+            self._lost.append(PipelineFailed(f"{service.name} ended by an unexpected {type(error).__name__}; the log has its traceback"))
+            self.stop.set()
+
+        service.on_bug = end
+        held.callback(service.stop)
+        service.start()
 
     def _loader(self, session: SparkSession | None, root: Folder, target: str) -> Loader | LoaderProcess:
         chosen = self.settings.pipeline(self.name).targets[target]
@@ -344,31 +342,27 @@ class Run:
     @contextmanager
     def _lease(self, name: str) -> Iterator[None]:
         """Hold a lease for the block, and stop the run if another process takes it over. Raises SourceTaken."""
-        holder, owner, done = secrets.token_hex(16), runs.this_process(), threading.Event()
+        holder, owner = secrets.token_hex(16), runs.this_process()
         leases.take_lease(self.store, name, holder, owner, LEASE)
         renewed = [time.monotonic()]
 
         def renew() -> None:
-            while not done.wait(LEASE / 6):
-                try:
-                    leases.take_lease(self.store, name, holder, owner, LEASE)
-                    renewed[0] = time.monotonic()
-                except SourceTaken as error:
+            try:
+                leases.take_lease(self.store, name, holder, owner, LEASE)
+                renewed[0] = time.monotonic()
+            except SourceTaken as error:
+                self._lost.append(error)
+                self.stop.set()
+            except StoreError as error:
+                if time.monotonic() - renewed[0] > LEASE:
                     self._lost.append(error)
                     self.stop.set()
-                except StoreError as error:
-                    log.warning("the lease cannot be extended: %s", error, extra={"action": "lease_failed"})
-                    if time.monotonic() - renewed[0] > LEASE:
-                        self._lost.append(error)
-                        self.stop.set()
+                raise
 
-        thread = threading.Thread(target=renew, name="lease", daemon=True)
-        thread.start()
         try:
-            yield
+            with Service("lease", renew, LEASE / 6, failure="the lease cannot be extended", action="lease_failed", waits_first=True):
+                yield
         finally:
-            done.set()
-            thread.join()
             with suppress(StoreError):  # then it lapses
                 leases.release_lease(self.store, name, holder)
 

@@ -24,8 +24,10 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from auditor.background import Service
 from auditor.config import Settings
 from auditor.errors import AuditorError, StoreError
 from auditor.pipeline.binlog.dump import Source
@@ -74,20 +76,22 @@ class Watch:
     _told: frozenset[str] = frozenset()
     _connection: Any = None
 
-    def run(self, stopped: threading.Event) -> None:
-        """Look until ``stopped`` is set. A source or store that is not reached is a warning in the log, and looked at again."""
+    def service(self, stopped: threading.Event) -> Service:
+        """Return what looks until ``stopped`` is set."""
         history = LagRecorder(self.store, self.name, list(self.settings.pipeline(self.name).targets))
-        while not stopped.is_set():
-            try:
-                seen = self.look()
-                pipelines.set_progress(self.store, self.name, seen)
-                history.record(seen, dt.datetime.now(dt.UTC))
-            except StoreError as error:
-                self._report([f"the store cannot be reached; staging and merges wait for it, and nothing is lost: {error}"])
-            except AuditorError as error:
-                self._report([str(error)])
-            stopped.wait(POLL)
-        self._close()
+        look, failure = partial(self._look_and_store, history), f"{self.name}: the pipeline could not be looked at"
+        return Service("watch", look, POLL, failure=failure, about={"pipeline": self.name}, at_end=self._close, stopping=stopped)
+
+    def _look_and_store(self, history: LagRecorder) -> None:
+        """Store a look. A source or store that is not reached is a warning in the log, and looked at again."""
+        try:
+            seen = self.look()
+            pipelines.set_progress(self.store, self.name, seen)
+            history.record(seen, dt.datetime.now(dt.UTC))
+        except StoreError as error:
+            self._report([f"the store cannot be reached; staging and merges wait for it, and nothing is lost: {error}"])
+        except AuditorError as error:
+            self._report([str(error)])
 
     def look(self) -> dict[str, Any]:
         """Return what is seen now. Raises StoreError."""

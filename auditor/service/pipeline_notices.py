@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-import threading
 from collections.abc import Callable, Sequence
 
+from auditor.background import Service
 from auditor.config import Settings
-from auditor.errors import AuditorError
 from auditor.escaping import shell_word
 from auditor.report import formatting
 from auditor.service import notify
@@ -92,36 +91,20 @@ def _about(one: Problem) -> str:
     return f"{table} in {target}: " if table else f"{target}: " if target else ""
 
 
-class PipelineNotices:
-    """Looks at pipelines from a thread of its own, since a channel may take long to answer."""
+class PipelineNotices(Service):
+    """Looks at pipelines in a thread of its own, since a channel may take long to answer."""
 
     def __init__(
         self, settings: Settings, store: Store, clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC), every: float = LOOK
     ) -> None:
-        self._settings, self._store, self._clock, self._every = settings, store, clock, every
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="pipeline notices", daemon=True)
+        def look() -> None:
+            look_at_pipelines(settings, store, clock())
+
+        failure, action = "pipelines could not be looked at", "pipeline_look_failed"
+        super().__init__("pipeline notices", look, every, failure=failure, action=action, waits_first=True)
+        self._is_needed = bool(settings.pipelines)
 
     def start(self) -> None:
         """Start the thread, if there is a pipeline."""
-        if self._settings.pipelines:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Let the thread end after the message that it sends; wait for a look without one."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(LEAVE)
-
-    def _work(self) -> None:
-        last_error = ""
-        while not self._stopping.wait(self._every):
-            try:
-                look_at_pipelines(self._settings, self._store, self._clock())
-                last_error = ""
-            except AuditorError as error:
-                if str(error) != last_error:  # not again at every look
-                    log.warning("pipelines could not be looked at: %s", error, extra={"action": "pipeline_look_failed"})
-                last_error = str(error)
-            except Exception:  # an unexpected driver error must not stop the notifications
-                log.exception("pipelines could not be looked at", extra={"action": "pipeline_look_failed"})
+        if self._is_needed:
+            super().start()

@@ -9,9 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from auditor.background import Backoff
+from auditor.background import Backoff, Service
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class PipelineProcesses:
     command: Callable[[Path, str], list[str]] = command
     """Returns the command line of the process of a name."""
     _stopping: threading.Event = field(default_factory=threading.Event)
-    _threads: list[threading.Thread] = field(default_factory=list)
+    _services: list[Service] = field(default_factory=list)
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _restarts: dict[str, threading.Event] = field(default_factory=dict)
     """By pipeline, set while its process is to be started again at once."""
@@ -54,9 +55,11 @@ class PipelineProcesses:
         """Start the processes."""
         for name in self.names:
             self._restarts[name] = threading.Event()
-            thread = threading.Thread(target=self._keep_running, args=(name,), name=f"pipeline {name}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            work = partial(self._run_process, name, Backoff(2 * FIRST_WAIT, LONGEST_WAIT))
+            failure, about = f"{name}: its process cannot be started", {"pipeline": name}
+            waits = Backoff(2 * FIRST_WAIT, LONGEST_WAIT)
+            self._services.append(Service(f"pipeline {name}", work, failure=failure, about=about, backoff=waits, stopping=self._stopping))
+            self._services[-1].start()
 
     def restart(self, name: str) -> bool:
         """Let a pipeline's process end after its batch, if one runs, and start the next at once; return False for one not run here."""
@@ -65,42 +68,46 @@ class PipelineProcesses:
         self._restarts[name].set()
         return True
 
+    def ask_to_stop(self) -> None:
+        """Let every process end after its batch, and do not wait for that."""
+        self._stopping.set()
+
     def stop(self, grace: float) -> None:
         """Let every process end after its batch, and kill what still runs after ``grace`` seconds; nothing is lost either way."""
-        self._stopping.set()
+        self.ask_to_stop()
         deadline = time.monotonic() + grace
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+        for service in self._services:
+            service.join(max(0.0, deadline - time.monotonic()))
         for process in list(self._running.values()):
             process.kill()
 
-    def _keep_running(self, name: str) -> None:
-        backoff, restart = Backoff(2 * FIRST_WAIT, LONGEST_WAIT), self._restarts[name]
-        while not self._stopping.is_set():
-            restart.clear()
-            began = time.monotonic()
-            process = subprocess.Popen(self.command(self.config_file, name), stdin=subprocess.DEVNULL)
-            self._running[name] = process
-            while process.poll() is None and not restart.is_set() and not self._stopping.wait(LOOK):
-                pass
-            if process.poll() is None:
-                process.terminate()
-            code = process.wait()
-            self._running.pop(name, None)
-            if self._stopping.is_set():
-                return
-            if restart.is_set():
-                log.info("%s: its process is started again by request", name, extra={"action": "pipeline_restarted", "pipeline": name})
-                backoff.succeed()
-                continue
-            if time.monotonic() - began > STEADY:
-                backoff.succeed()
-                wait = FIRST_WAIT
-            else:
-                wait = backoff.fail()
-            extra = {"action": "pipeline_ended", "pipeline": name, "exit_code": code, "again_in": wait}
-            log.warning("%s: its process ended with %d; it is started again", name, code, extra=extra)
-            self._wait(wait, restart)
+    def _run_process(self, name: str, backoff: Backoff) -> None:
+        """Run a process until it ends, or the service stops, and wait until it may be started again."""
+        restart = self._restarts[name]
+        restart.clear()
+        began = time.monotonic()
+        process = subprocess.Popen(self.command(self.config_file, name), stdin=subprocess.DEVNULL)
+        self._running[name] = process
+        while process.poll() is None and not restart.is_set() and not self._stopping.wait(LOOK):
+            pass
+        if process.poll() is None:
+            process.terminate()
+        code = process.wait()
+        self._running.pop(name, None)
+        if self._stopping.is_set():
+            return
+        if restart.is_set():
+            log.info("%s: its process is started again by request", name, extra={"action": "pipeline_restarted", "pipeline": name})
+            backoff.succeed()
+            return
+        if time.monotonic() - began > STEADY:
+            backoff.succeed()
+            wait = FIRST_WAIT
+        else:
+            wait = backoff.fail()
+        extra = {"action": "pipeline_ended", "pipeline": name, "exit_code": code, "again_in": wait}
+        log.warning("%s: its process ended with %d; it is started again", name, code, extra=extra)
+        self._wait(wait, restart)
 
     def _wait(self, seconds: float, restart: threading.Event) -> None:
         """Wait before the next start, but no longer once a restart is asked for, or the service stops."""

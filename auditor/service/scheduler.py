@@ -8,14 +8,14 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from auditor import escaping
+from auditor.background import Service
 from auditor.config import Schedule, Settings
-from auditor.errors import AuditorError, ConfigError, QueueFull
+from auditor.errors import ConfigError, QueueFull
 from auditor.service import audits, cron, proxies, segment_audits, workers
 from auditor.service.cron import next_times
 from auditor.store import Store, audit_state, queue, schedule_claims
@@ -149,45 +149,17 @@ spec:
 """
 
 
-class Ticker:
-    """Requests due audits from a thread of its own."""
+class Ticker(Service):
+    """Requests due audits every POLL_INTERVAL seconds."""
 
     def __init__(
         self, settings: Settings, store: Store, by: str, clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
     ) -> None:
-        self._settings = settings
-        self._store = store
-        self._by = by
-        self._clock = clock
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="ticker", daemon=True)
+        def request() -> None:
+            request_due(settings, store, clock(), by)
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        super().__init__("ticker", request, POLL_INTERVAL, failure=_failure_of_tick, action="tick_failed")
 
-    def alive(self) -> bool:
-        """Return whether the thread is running."""
-        return self._thread.is_alive()
 
-    def stop(self) -> None:
-        """Stop the thread and wait for it."""
-        self._stopping.set()
-        self._thread.join()
-
-    def _work(self) -> None:
-        last_error = ""
-        while not self._stopping.is_set():
-            try:
-                request_due(self._settings, self._store, self._clock(), self._by)
-                message = ""
-            except AuditorError as error:
-                message = str(error)
-                if message != last_error:  # not again every second
-                    problem = "due runs were postponed" if isinstance(error, QueueFull) else "due runs were not requested"
-                    log.warning("%s: %s", problem, message, extra={"action": "tick_failed"})
-            except Exception:  # an unexpected driver error must not stop the schedule
-                log.exception("due runs could not be requested", extra={"action": "tick_failed"})
-                message = ""
-            last_error = message
-            self._stopping.wait(POLL_INTERVAL)
+def _failure_of_tick(error: Exception) -> str:
+    return "due runs were postponed" if isinstance(error, QueueFull) else "due runs were not requested"

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections import statement_slots
 from auditor.errors import UNEXPECTED, AuditorError, ConfigError, StoreError, UnknownRun
@@ -299,13 +300,13 @@ class Workers:
         self._lock = threading.Lock()
         self._held: dict[str, _HeldRun] = {}
         self._last_requeue = -REQUEUE_INTERVAL
-        self._threads = [threading.Thread(target=self._work, name=f"worker {index}", daemon=True) for index in range(1, number + 1)]
+        self._services = [self._worker(index) for index in range(1, number + 1)]
 
     def start(self) -> None:
         """Start the threads; from now on, concurrent statements are counted together with all processes that share the store."""
         statement_slots.share_through(self._store)
-        for thread in self._threads:
-            thread.start()
+        for service in self._services:
+            service.start()
 
     def stop(self, grace: float) -> None:
         """Start no more runs, wait up to ``grace`` seconds for the running ones, and return the rest to the queue with their chunks."""
@@ -328,7 +329,7 @@ class Workers:
 
     def alive(self) -> bool:
         """Return whether all threads are running."""
-        return all(thread.is_alive() for thread in self._threads)
+        return all(service.alive() for service in self._services)
 
     def stop_run(self, run: str) -> bool:
         """Cancel a run at once, resumable, if this process executes it; return whether it does."""
@@ -339,38 +340,38 @@ class Workers:
         return held is not None
 
     def _join(self, deadline: float) -> None:
-        for thread in self._threads:
-            if thread.is_alive():
-                thread.join(max(0.0, deadline - time.monotonic()))
+        for service in self._services:
+            service.join(max(0.0, deadline - time.monotonic()))
 
-    def _work(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._recover_lost()
-                if patch_requests.run_next(self._executor.settings, self._store, self._stopping):
-                    continue
-                claimed = queue.claim_run(self._store)
-            except Exception as error:  # an unexpected driver error must not stop the worker
-                level = logging.WARNING if isinstance(error, StoreError) else logging.ERROR
-                log.log(level, "the store failed, retrying in %g s: %s", RETRY_INTERVAL, error, extra={"action": "store_failed"})
-                self._stopping.wait(RETRY_INTERVAL)
-                continue
-            if claimed is None:
-                self._stopping.wait(POLL_INTERVAL)
-                continue
-            held = _HeldRun(self._store, claimed.run)
+    def _worker(self, index: int) -> Service:
+        failure, backoff = f"the store failed, retrying in {RETRY_INTERVAL:g} s", Backoff(RETRY_INTERVAL, RETRY_INTERVAL)
+        return Service(
+            f"worker {index}", self._work, POLL_INTERVAL,
+            failure=failure, action="store_failed", backoff=backoff, stopping=self._stopping,
+        )  # fmt: skip
+
+    def _work(self) -> float | None:
+        """Execute the next patch or run; without one, wait for the next."""
+        self._recover_lost()
+        if patch_requests.run_next(self._executor.settings, self._store, self._stopping):
+            return 0.0
+        claimed = queue.claim_run(self._store)
+        if claimed is None:
+            return None
+        held = _HeldRun(self._store, claimed.run)
+        with self._lock:
+            self._held[claimed.run] = held
+        try:
+            if self._stopping.is_set():  # it was claimed during shutdown
+                queue.put_back_run(self._store, claimed.run)
+            else:
+                self._executor.execute(claimed, held)
+        except Exception:
+            log.exception("internal error", extra={"action": "run_failed", "run": claimed.run})
+        finally:
             with self._lock:
-                self._held[claimed.run] = held
-            try:
-                if self._stopping.is_set():  # it was claimed during shutdown
-                    queue.put_back_run(self._store, claimed.run)
-                else:
-                    self._executor.execute(claimed, held)
-            except Exception:
-                log.exception("internal error", extra={"action": "run_failed", "run": claimed.run})
-            finally:
-                with self._lock:
-                    del self._held[claimed.run]
+                del self._held[claimed.run]
+        return 0.0
 
     def _recover_lost(self) -> None:
         """Every REQUEUE_INTERVAL, return runs whose process has died to the queue, and settle such patches."""

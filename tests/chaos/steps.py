@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from pyspark.sql.datasource import InputPartition
 
 from auditor.pipeline import run, source, staging
 from auditor.pipeline import stage_task as tasks
-from auditor.pipeline.child import Child
 from auditor.pipeline.merge import files, load, loader_process
 from auditor.pipeline.source_options import parse_options
 from auditor.points import followed
@@ -82,14 +82,6 @@ def store_task(task: Any) -> Any:
 _stage_task, _load_task, _store_task = tasks.stage_task, load.load_task, files.store_task
 
 
-class _SteppedProcess(loader_process.LoaderProcess):
-    """A loader in a process of its own that has steps as well."""
-
-    def run(self, every: float, stopped: Any, staged: Any, paused: Any) -> None:
-        arguments = (self.config_file, self.pipeline, self.target, str(every))
-        Child("tests.chaos.loader", arguments, f"loader of {self.target}").run(stopped, staged, paused)
-
-
 class SteppedBinlog(source.MySQLBinlog):
     """The change source with steps."""
 
@@ -138,7 +130,7 @@ def installed() -> Iterator[None]:
         (staging, "stage_task", stage_task),
         (load, "load_task", load_task),
         (files, "store_task", store_task),
-        (run, "LoaderProcess", _SteppedProcess),
+        (run, "LoaderProcess", partial(loader_process.LoaderProcess, module="tests.chaos.loader")),
         (run, "Staging", _SteppedStaging),
         (run, "_binlog", lambda: SteppedBinlog),
     ):

@@ -54,7 +54,7 @@ def _stage(world: World, stopped: threading.Event) -> None:
 def _load(world: World, stopped: threading.Event) -> None:
     while not stopped.is_set():
         try:
-            world.loader.run(0.0, stopped, threading.Event(), threading.Event())
+            world.loader.service(0.0, stopped, threading.Event(), threading.Event()).run()
         except Crashed:  # and a supervisor starts it again
             close_sessions()
             world.loader = Loader(world.loader.where, "wh", world.settings.connections["warehouse"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 
+from auditor.background import Service
 from auditor.model import Report
 from auditor.pipeline.merge.load import close_sessions
 from auditor.pipeline.merge.loader_process import LoaderProcess
@@ -61,11 +61,11 @@ class AlignedRoad(LiveRoad):
                 failures.append(error)
                 raise
 
-        load: Callable[..., None] = self.loader.run
+        load: Callable[..., Service] = self.loader.service
         if self.query_dialect == "duckdb":  # whose file two processes never share
             self.loader.close()
-            load = LoaderProcess(str(self.config_file), self.name, "wh").run
-        threads = [threading.Thread(target=guarded, args=(work,)) for work in (stage, partial(load, 0.0, stopped, staged, paused))]
+            load = LoaderProcess(str(self.config_file), self.name, "wh").service
+        threads = [threading.Thread(target=guarded, args=(work,)) for work in (stage, load(0.0, stopped, staged, paused).run)]
         with ExitStack() as held:
             held.enter_context(leased(self.store, self.name))
             for thread in threads:

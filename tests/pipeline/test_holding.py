@@ -39,14 +39,8 @@ def stage_orders(road: Road, *positions: int, first: bool = False) -> None:
 def loading(road: Road) -> Iterator[None]:
     """Run the loader in a thread for the block."""
     stopped, staged, paused = threading.Event(), threading.Event(), threading.Event()
-    thread = threading.Thread(target=road.loader().run, args=(0.0, stopped, staged, paused))
-    with leased(road.store):
-        thread.start()
-        try:
-            yield
-        finally:
-            stopped.set()
-            thread.join()
+    with leased(road.store), road.loader().service(0.0, stopped, staged, paused):
+        yield
 
 
 def until(reached: Callable[[], bool]) -> None:

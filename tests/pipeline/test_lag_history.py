@@ -58,7 +58,7 @@ def test_a_running_pipeline_stores_its_looks(road: Road, monkeypatch: pytest.Mon
         return {"at": now.isoformat(), **seen(now, 7, 900), "warnings": []}
 
     monkeypatch.setattr(Watch, "look", look)
-    Watch(road.store, road.settings, PIPELINE).run(stopped)
+    Watch(road.store, road.settings, PIPELINE).service(stopped).run()
     [point] = lags.list_lags(road.store, PIPELINE, now - dt.timedelta(minutes=1))
     assert point.lag.bytes == 900 and point.lag.seconds and 7 <= point.lag.seconds < 60
 

@@ -59,23 +59,22 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
 def test_a_loader_that_cannot_be_started_is_tried_again(road: Road, refused: list[OSError]) -> None:
     stopped, staged, paused = threading.Event(), threading.Event(), threading.Event()
     loader = LoaderProcess(str(road.config_file), PIPELINE, "wh")
-    thread = threading.Thread(target=loader.run, args=(0.0, stopped, staged, paused))
+    service = loader.service(0.0, stopped, staged, paused)
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
-    thread.start()
+    service.start()
     try:
         _until(lambda: _positions(road) == [10])
     finally:
-        stopped.set()
-        thread.join(PATIENCE)
+        assert service.stop(PATIENCE)
     assert not refused and road.rows() == [(1, "a")]
 
 
 def test_a_killed_loader_is_started_again_and_ends_with_the_driver(road: Road, children: list[subprocess.Popen[str]]) -> None:
     stopped, staged, paused = threading.Event(), threading.Event(), threading.Event()
     loader = LoaderProcess(str(road.config_file), PIPELINE, "wh")
-    thread = threading.Thread(target=loader.run, args=(0.0, stopped, staged, paused))
+    service = loader.service(0.0, stopped, staged, paused)
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
-    thread.start()
+    service.start()
     try:
         _until(lambda: _positions(road) == [10])
         os.kill(children[0].pid, signal.SIGKILL)
@@ -83,8 +82,7 @@ def test_a_killed_loader_is_started_again_and_ends_with_the_driver(road: Road, c
         staged.set()
         _until(lambda: _positions(road) == [20])
     finally:
-        stopped.set()
-        thread.join(PATIENCE)
+        assert service.stop(PATIENCE)
     assert road.rows() == [(1, "a"), (2, "b")]
     assert [child.returncode for child in children] == [-signal.SIGKILL, 0], "it ends when its input does, as when the driver is killed"
 

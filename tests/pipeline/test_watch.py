@@ -107,7 +107,7 @@ def test_lag_is_told_in_bytes_and_seconds(engine: LiveEngine, tmp_path: Path, em
         assert watch.look()["lag_bytes"] == 0
     stopped = threading.Event()
     stopped.set()
-    watch.run(stopped)  # which closes its connection
+    watch.service(stopped).run()  # which closes its connection
     store.close()
 
 
@@ -148,7 +148,7 @@ def test_a_source_and_a_store_that_are_away_are_said_once(
             raise StoreUnavailable("it went away")
 
         monkeypatch.setattr(pipelines, "get_pipeline", fail)
-        watch.run(stopped)
+        watch.service(stopped).run()
     assert caplog.records[-1].message.endswith("staging and merges wait for it, and nothing is lost: it went away")
     store.close()
 

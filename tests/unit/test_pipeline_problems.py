@@ -198,5 +198,4 @@ def test_the_thread_survives_errors_and_ends(store: Store, tmp_path: Path, monke
     notices.start()
     assert enough.wait(60)
     notices.stop()
-    notices._thread.join(60)
-    assert not notices._thread.is_alive()
+    assert notices.join(60)

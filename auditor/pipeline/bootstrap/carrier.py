@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dialects
-from auditor.background import Backoff
+from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.throttle import get_throttle
 from auditor.errors import AuditorError, BootstrapRefused, SourceTaken, StatementCancelled, StoreError
@@ -55,23 +55,16 @@ class Carrier:
     _holder: str = field(default_factory=lambda: secrets.token_hex(16))
     _extended: float = 0.0
 
-    def run(self, paused: threading.Event) -> None:
-        """Carry out what is asked for until ``stopped`` is set, but not while ``paused`` is. Nothing else ends it."""
-        backoff, wait = Backoff(2 * FIRST_WAIT, LONGEST_WAIT), POLL
-        while not self.stopped.wait(wait):
-            if paused.is_set():
-                continue
-            try:
+    def service(self, paused: threading.Event) -> Service:
+        """Return what carries out what is asked for until ``stopped`` is set, but not while ``paused`` is. Nothing else ends it."""
+
+        def carry() -> None:
+            if not paused.is_set():
                 with suppress(SourceTaken):
                     self.carry_out()
-                backoff.succeed()
-                wait = POLL
-            except AuditorError as error:
-                wait = backoff.fail()
-                log.warning("%s: a bootstrap waits: %s", self.pipeline, error, extra={"action": "bootstrap_delayed", "again_in": wait})
-            except Exception:  # a bug, or an error that nobody knows: it must not end the thread in silence
-                wait = LONGEST_WAIT
-                log.error("%s: an unexpected error of a bootstrap", self.pipeline, exc_info=True, extra={"action": "bootstrap_unexpected"})
+
+        about: dict[str, Any] = {"failure": f"{self.pipeline}: a bootstrap waits", "action": "bootstrap_delayed", "waits_first": True}
+        return Service("bootstraps", carry, POLL, **about, backoff=Backoff(2 * FIRST_WAIT, LONGEST_WAIT), stopping=self.stopped)
 
     def carry_out(self) -> int:
         """Carry out what is asked for now, and return how many bootstraps ended; a refused one ends as failed.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from auditor.background import Backoff
+from auditor.background import Backoff, Service
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
 from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, PartDamaged, StoreError
@@ -82,17 +82,20 @@ class Loader:
         self.where = replace(self.where, target=self.target)
         self._holding = Holding(self.where)
 
-    def run(self, every: float, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> None:
-        """Merge every so many seconds until ``stopped`` is set, but not while ``paused`` is; with 0, whenever ``staged`` is set.
+    def service(self, every: float, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> Service:
+        """Return what merges every so many seconds until ``stopped`` is set, but not while ``paused`` is; with 0, whenever ``staged`` is.
 
         Nothing ends it but ``stopped``.
         """
-        while not stopped.is_set():
+
+        def merge() -> None:
             staged.clear()
             self._serve_holds()
             merged = 0 if paused.is_set() else self.merge_all()
             self._wait(every, stopped, staged, at_once=bool(merged))
-        self.close()
+
+        backoff = Backoff(FIRST_WAIT, LONGEST_WAIT)
+        return Service(f"loader {self.target}", merge, backoff=backoff, at_end=self.close, stopping=stopped)
 
     def _serve_holds(self) -> None:
         """Serve the audits that hold tables of this target; store the reason of each hold that fails."""

@@ -7,10 +7,12 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from auditor import config
+from auditor.background import Service
 from auditor.pipeline.child import Child, ignore_signals, log_as_driver, serve
 from auditor.pipeline.merge.load import LoadTask
 from auditor.pipeline.merge.loader import Loader
@@ -26,10 +28,13 @@ class LoaderProcess:
     pipeline: str
     target: str
 
-    def run(self, every: float, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> None:
-        """Merge as `Loader.run` does, until ``stopped`` is set."""
+    module: str = __name__
+    """The main module of the process."""
+
+    def service(self, every: float, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> Service:
+        """Return what merges as a `Loader` does, until ``stopped`` is set."""
         arguments = (self.config_file, self.pipeline, self.target, str(every))
-        Child(__name__, arguments, f"loader of {self.target}").run(stopped, staged, paused)
+        return Child(self.module, arguments, f"loader of {self.target}").service(f"loader {self.target}", stopped, staged, paused)
 
 
 def _load(config_file: Path, pipeline: str, target: str, every: float, level: str) -> None:
@@ -42,7 +47,7 @@ def _load(config_file: Path, pipeline: str, target: str, every: float, level: st
         root = settings.pipeline(pipeline).staging.path
         where = Where(store, pipeline, str(config_file), chosen.connection, chosen.schema_, root, _run_here, target, chosen)
         loader = Loader(where, target, settings.connections[chosen.connection])
-        serve(f"loader {target}", lambda stopped, staged, paused: loader.run(every, stopped, staged, paused))
+        serve(partial(loader.service, every))
 
 
 def _run_here(function: Callable[[LoadTask], Any], tasks: Sequence[LoadTask]) -> list[Any]:

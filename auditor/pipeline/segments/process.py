@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from auditor import config
-from auditor.background import Backoff
-from auditor.errors import AuditorError, PartDamaged
+from auditor.background import Backoff, Service
+from auditor.errors import PartDamaged
 from auditor.pipeline.child import Child, ignore_signals, log_as_driver, serve
 from auditor.pipeline.restaging import mend_all
 from auditor.pipeline.segments.registering import registrations_of
@@ -28,29 +28,28 @@ def segment_process(config_file: str, pipeline: str) -> Child:
     return Child(__name__, (config_file, pipeline), f"segments of {pipeline}")
 
 
-def keep_cutting(
+def cutting_service(
     writer: SegmentWriter,
     stopped: threading.Event,
     staged: threading.Event,
     paused: threading.Event,
     mend: Callable[[], None] = lambda: None,
-) -> None:
-    """Cut what is staged until ``stopped`` is set; what fails is tried again with growing waits, damaged parts after ``mend``."""
-    backoff = Backoff(FIRST_WAIT, LONGEST_WAIT)
-    while not stopped.is_set():
+) -> Service:
+    """Return what cuts what is staged until ``stopped`` is set; what fails is tried again, damaged parts after ``mend``."""
+
+    def cut() -> None:
         try:
             if not paused.is_set() and writer.step():
-                backoff.succeed()
-                continue
-            staged.wait(POLL)
-            staged.clear()
-        except AuditorError as error:
-            if isinstance(error, PartDamaged):
-                mend()
-            wait = backoff.fail()
-            extra = {"action": "segments_failed", "pipeline": writer.pipeline, "again_in": wait}
-            log.warning("%s: its segments wait, and nothing is lost: %s", writer.pipeline, error, extra=extra)
-            stopped.wait(wait)
+                return
+        except PartDamaged:
+            mend()
+            raise
+        staged.wait(POLL)
+        staged.clear()
+
+    failure, about = f"{writer.pipeline}: its segments wait, and nothing is lost", {"pipeline": writer.pipeline}
+    backoff = Backoff(FIRST_WAIT, LONGEST_WAIT)
+    return Service("segments", cut, failure=failure, action="segments_failed", about=about, backoff=backoff, stopping=stopped)
 
 
 def _cut(config_file: Path, pipeline: str, level: str) -> None:
@@ -60,7 +59,7 @@ def _cut(config_file: Path, pipeline: str, level: str) -> None:
     with closing(open_store(settings.store.url)) as store:
         writer = open_writer(store, pipeline, settings.pipeline(pipeline), registrations_of(settings, pipeline))
         mend = partial(mend_all, settings, store, pipeline, writer.root)
-        serve("segments", lambda stopped, staged, paused: keep_cutting(writer, stopped, staged, paused, mend))
+        serve(lambda stopped, staged, paused: cutting_service(writer, stopped, staged, paused, mend))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import dialects
+from auditor.background import Service
 from auditor.config import Audit, ConnectionSettings, WriteSettings
 from auditor.connections.reader import OnProgress, Reader
 from auditor.connections.throttle import HOW_TO_CONTINUE
@@ -128,17 +129,9 @@ class BootstrapJob:
 
     @contextmanager
     def _stopping(self, reader: Reader) -> Iterator[None]:
-        ended = threading.Event()
-
         def watch() -> None:
-            while not ended.wait(WATCH):
-                if self.stopped.is_set():
-                    reader.stop()
+            if self.stopped.is_set():
+                reader.stop()
 
-        watcher = threading.Thread(target=watch, name="bootstrap stops", daemon=True)
-        watcher.start()
-        try:
+        with Service("bootstrap stops", watch, WATCH, waits_first=True):
             yield
-        finally:
-            ended.set()
-            watcher.join()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import threading
 import time
 
+from auditor.background import Service
 from auditor.errors import AuditorError, ConnectionLost, StatementCancelled, Unreachable
 from auditor.planning.watermark import read_clock
 from auditor.service.selftest._bench import Bench, Differs, require
@@ -145,19 +145,10 @@ def _long_statement(bench: Bench, tables: int) -> str:
 
 def _is_cancelled(bench: Bench, statement: str) -> bool:
     """Run a statement and cancel it; return whether it was cancelled before it ended."""
-    ended = threading.Event()
-
-    def cancel() -> None:
-        while not ended.wait(CANCEL_PERIOD):  # one that arrives before the statement has begun is lost
-            bench.session.cancel()
-
-    canceller = threading.Thread(target=cancel, daemon=True)
-    canceller.start()
-    try:
-        bench.session.query(statement)
-    except StatementCancelled:
-        return True
-    finally:
-        ended.set()
-        canceller.join()
+    # A request that arrives before the statement has begun is lost.
+    with Service("cancel", bench.session.cancel, CANCEL_PERIOD, waits_first=True):
+        try:
+            bench.session.query(statement)
+        except StatementCancelled:
+            return True
     return False
