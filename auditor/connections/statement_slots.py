@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from auditor.background import Service
-from auditor.errors import StatementCancelled, StoreError
+from auditor.connections.limiter import Limiter, Waiter, describe_slots
+from auditor.errors import StoreError
 
 if TYPE_CHECKING:
     from auditor.store import Store
@@ -59,24 +60,23 @@ def share_through(store: Store | None) -> None:
 
 
 @contextmanager
-def hold_slot(
-    database_of: Callable[[], str], most: Callable[[], int | None], on_wait: Callable[[str], None], stopped: threading.Event
-) -> Iterator[None]:
+def hold_slot(database_of: Callable[[], str], most: Callable[[], int | None], waiter: Waiter) -> Iterator[None]:
     """Hold one of ``most()`` slots on the database ``database_of()`` for the block; None is no limit.
 
-    Calls ``on_wait(reason)`` when the reason to wait changes, and ``on_wait('')`` once the slot is held. Raises StatementCancelled once
-    ``stopped`` is set.
+    Raises StatementCancelled once the waiter was stopped.
     """
     if most() is None:
         yield
         return
     shared, holder, database = _shared, uuid.uuid4().hex, database_of()
     if shared is None:
-        with _local.hold(database, holder, most, on_wait, stopped):
+        with _limiters_lock:
+            limiter = _limiters.setdefault(database, Limiter(" over all connections"))
+        with limiter.admit(holder, most, waiter):
             yield
         return
     try:
-        _wait(shared, database, holder, most, on_wait, stopped)
+        waiter.wait(partial(_reason_to_wait, shared, database, holder, most), threading.Condition(), POLL_INTERVAL)
         yield
     finally:
         shared.held.discard(holder)
@@ -84,77 +84,24 @@ def hold_slot(
             shared.release(database, holder)
 
 
-class _LocalSlots:
-    """Counts the statements of this process where no store is shared: the first ``most`` in order of arrival hold the slots."""
+_limiters: dict[str, Limiter] = {}
+"""Count the statements of this process on each database where no store is shared."""
 
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._queues: dict[str, list[str]] = {}
-
-    @contextmanager
-    def hold(
-        self, database: str, holder: str, most: Callable[[], int | None], on_wait: Callable[[str], None], stopped: threading.Event
-    ) -> Iterator[None]:
-        """Hold a slot for the block."""
-        with self._changed:
-            queue = self._queues.setdefault(database, [])
-            queue.append(holder)
-        try:
-            self._wait(queue, holder, most, on_wait, stopped)
-            yield
-        finally:
-            with self._changed:
-                queue.remove(holder)
-                self._changed.notify_all()
-
-    def _wait(
-        self, queue: list[str], holder: str, most: Callable[[], int | None], on_wait: Callable[[str], None], stopped: threading.Event
-    ) -> None:
-        reported = ""
-        while True:
-            with self._changed:
-                limit = most()
-                if limit is None or queue.index(holder) < limit:
-                    break
-                if stopped.is_set():
-                    raise StatementCancelled
-                reason = f"waits for {_many(limit)} at once over all connections"
-                if reason == reported:
-                    self._changed.wait(POLL_INTERVAL)
-                    continue
-            reported = reason
-            on_wait(reason)  # outside the lock: it may take long
-        if reported:
-            on_wait("")
+_limiters_lock = threading.Lock()
 
 
-_local = _LocalSlots()
-
-
-def _many(limit: int) -> str:
-    return "the one statement" if limit == 1 else f"one of {limit} statements"
-
-
-def _wait(
-    shared: _Shared, database: str, holder: str, most: Callable[[], int | None], on_wait: Callable[[str], None], stopped: threading.Event
-) -> None:
-    reported = ""
-    while (limit := most()) is not None:
-        if stopped.is_set():
-            raise StatementCancelled
-        try:
-            if shared.take(database, limit, holder, LAPSE):
-                shared.held.add(holder)
-                break
-            reason = f"waits for {_many(limit)} at once over all processes"
-        except StoreError as error:
-            if not error.retryable:
-                log.warning("statements are counted in this process alone: %s", error, extra={"action": "slots_failed"})
-                break
-            reason = f"waits for its slot, which the store cannot count: {error}"
-        if reason != reported:
-            reported = reason
-            on_wait(reason)
-        stopped.wait(POLL_INTERVAL)
-    if reported:
-        on_wait("")
+def _reason_to_wait(shared: _Shared, database: str, holder: str, most: Callable[[], int | None]) -> str | None:
+    """Take a slot of the store if one is free; return why not, and None if one was taken or none is needed."""
+    limit = most()
+    if limit is None:
+        return None
+    try:
+        if not shared.take(database, limit, holder, LAPSE):
+            return f"waits for {describe_slots(limit)} at once over all processes"
+    except StoreError as error:
+        if error.retryable:
+            return f"waits for its slot, which the store cannot count: {error}"
+        log.warning("statements are counted in this process alone: %s", error, extra={"action": "slots_failed"})
+        return None
+    shared.held.add(holder)
+    return None

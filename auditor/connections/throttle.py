@@ -12,14 +12,12 @@ from dataclasses import dataclass
 import dialects
 from auditor.config import ConnectionSettings, TableRef
 from auditor.connections import statement_slots
-from auditor.errors import AuditorError, DatabaseBusy, PlanError, StatementCancelled
+from auditor.connections.limiter import Limiter, OnWait, Waiter
+from auditor.errors import AuditorError, DatabaseBusy, PlanError
 from dialects import Session
 
 PERIOD = 1.0
 """Seconds for which one probe of a server's load is valid."""
-
-POLL_INTERVAL = 0.1
-"""Seconds between two checks of a waiting thread whether it was stopped."""
 
 PROBE_TIMEOUT = 10.0
 """Seconds that a load probe's statement, and its wait for a lock, may take."""
@@ -29,9 +27,6 @@ STALE_PROBE = 30.0
 
 HOW_TO_CONTINUE = "start a new run when it is less busy, or resume this one with auditor resume if it is reported as resumable"
 """What to do after a wait timed out: a run that stored no chunk yet cannot be resumed."""
-
-OnWait = Callable[[str], None]
-"""Receives the reason to wait whenever it changes, and an empty text once the wait is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +51,8 @@ class Throttle:
 
     def __init__(self, name: str, connection: ConnectionSettings) -> None:
         self.name = name
-        self._changed = threading.Condition()
-        self._admitted: set[int] = set()
-        self._queue: list[object] = []
+        self._limiter = Limiter()
+        self._changed = self._limiter.changed
         self._last_probe: _Probe | None = None
         self._probing_since = 0.0
         """When the running probe began (monotonic seconds); 0 while none runs."""
@@ -81,28 +75,22 @@ class Throttle:
         Raises DatabaseBusy once the load was too high for ``give_up`` seconds, StatementCancelled once ``stopped`` is set, and any
         error of a load probe that waiting does not solve.
         """
-        thread = threading.get_ident()
+        thread, waiter = threading.get_ident(), Waiter(on_wait, stopped)
         with self._changed:
-            nested = thread in self._admitted
+            nested = thread in self._limiter.admitted
         if nested:
             yield
             return
-        ticket = object()
-        try:
-            self._wait_for_slot(ticket, thread, on_wait, stopped)
-            with statement_slots.hold_slot(lambda: self._connection.database, lambda: self._connection.limits.statements, on_wait, stopped):
+        with self._limiter.admit(thread, self._limit, waiter, self._watch_load()):
+            with statement_slots.hold_slot(lambda: self._connection.database, self._limit, waiter):
                 yield
-        finally:
-            with self._changed:
-                if ticket in self._queue:
-                    self._queue.remove(ticket)
-                self._admitted.discard(thread)
-                self._changed.notify_all()
+
+    def _limit(self) -> int | None:
+        return self._connection.limits.statements
 
     def is_in_use(self) -> bool:
         """Whether any thread is admitted or waits."""
-        with self._changed:
-            return bool(self._admitted or self._queue)
+        return self._limiter.is_in_use()
 
     def close(self) -> None:
         """Close the probe's session; the next probe opens another."""
@@ -120,51 +108,38 @@ class Throttle:
             if dialects.by_scheme(dialects.parse_url(self._connection.url).scheme).OPENS_FILES and not self.is_in_use():
                 self.close()
 
-    def _wait_for_slot(self, ticket: object, thread: int, on_wait: OnWait, stopped: threading.Event) -> None:
-        reported, why, busy_since = "", "the server does not report its load", None
-        with self._changed:
-            self._queue.append(ticket)
-        while True:
-            with self._changed:
-                if stopped.is_set():
-                    raise StatementCancelled
-                busy, sentence = self._reason_to_wait(ticket)
-                if not busy and not sentence:
-                    self._queue.remove(ticket)
-                    self._admitted.add(thread)
-                    break
-                busy_since = (busy_since or time.monotonic()) if busy else None
-                why = (sentence or why) if busy else why
-                pause = self._connection.limits.pause_when
-                if busy_since and pause and time.monotonic() - busy_since >= pause.give_up:
-                    raise DatabaseBusy(f"{self.name}: {why}, for {pause.give_up:g} s; {HOW_TO_CONTINUE}")
-                reason = f"waits: {sentence}" if busy and sentence else sentence
-                if not reason or reason == reported:
-                    self._changed.wait(POLL_INTERVAL)
-                    continue
-            reported = reason
-            on_wait(reason)  # outside the lock: it may take long
-        if reported:
-            on_wait("")
+    def _watch_load(self) -> Callable[[bool], str | None]:
+        """Return what says why the load lets a statement wait, given whether it would be admitted next; None if it need not wait.
 
-    def _reason_to_wait(self, ticket: object) -> tuple[bool, str]:
-        """Return whether a ticket waits because of load, and the reason if it is known yet; (False, '') if it need not wait."""
-        limits = self._connection.limits
-        free = math.inf if limits.statements is None else limits.statements - len(self._admitted)
-        first = self._queue.index(ticket) < free
-        if limits.pause_when:
+        That raises DatabaseBusy once the load was too high for ``give_up`` seconds without a break.
+        """
+        why, busy_since = "the server does not report its load", 0.0
+
+        def reason_to_wait(is_next: bool) -> str | None:
+            nonlocal why, busy_since
+            sentence, pause = self._load_above_limit(is_next), self._connection.limits.pause_when
+            if sentence is None:
+                busy_since = 0.0
+                return None
+            why, busy_since = sentence or why, busy_since or time.monotonic()
+            if pause and time.monotonic() - busy_since >= pause.give_up:
+                raise DatabaseBusy(f"{self.name}: {why}, for {pause.give_up:g} s; {HOW_TO_CONTINUE}")
+            return sentence and f"waits: {sentence}"
+
+        return reason_to_wait
+
+    def _load_above_limit(self, is_next: bool) -> str | None:
+        """Return the reason for which the load lets a statement wait, '' if it is being probed; None if the load allows it."""
+        if self._connection.limits.pause_when:
             now, last = time.monotonic(), self._last_probe
-            if first and (last is None or now - last.at >= PERIOD):
+            if is_next and (last is None or now - last.at >= PERIOD):
                 self._start_probe(now)
-                return True, ""
-            if first and last and last.error:
+                return ""
+            if is_next and last and last.error:
                 raise last.error
-            if last and last.reason and (first or now - last.at < 3 * PERIOD):
-                return True, last.reason
-        if first:
-            return False, ""
-        many = "the one statement" if limits.statements == 1 else f"one of {limits.statements} statements"
-        return False, f"waits for {many} at once"
+            if last and last.reason and (is_next or now - last.at < 3 * PERIOD):
+                return last.reason
+        return None
 
     def _start_probe(self, now: float) -> None:
         """Start a probe, unless one runs, in a thread of its own: nothing hangs with a server that does not answer."""
@@ -174,7 +149,7 @@ class Throttle:
         self._probing_since = now
         session, self._session = self._session, None
         threading.Thread(
-            target=self._probe, args=(self._generation, session, len(self._admitted)), name=f"load of {self.name}", daemon=True
+            target=self._probe, args=(self._generation, session, len(self._limiter.admitted)), name=f"load of {self.name}", daemon=True
         ).start()
 
     def _probe(self, generation: int, session: Session | None, own: int) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from auditor import config
 from auditor.connections import statement_slots, throttle
+from auditor.connections.limiter import Waiter
 from auditor.errors import StatementCancelled, StoreReadOnly, StoreUnavailable
 from auditor.service.workers import request_run
 from auditor.store import Store, open_store, runs, slots
@@ -141,10 +142,10 @@ def test_two_connections_to_one_database_share_their_slots(store: Store, togethe
 def test_waiting_for_a_slot_can_be_cancelled() -> None:
     stopped = threading.Event()
     stopped.set()
-    with statement_slots.hold_slot(lambda: "db", lambda: 1, pytest.fail, threading.Event()):
-        with pytest.raises(StatementCancelled), statement_slots.hold_slot(lambda: "db", lambda: 1, pytest.fail, stopped):
+    with statement_slots.hold_slot(lambda: "db", lambda: 1, Waiter(pytest.fail, threading.Event())):
+        with pytest.raises(StatementCancelled), statement_slots.hold_slot(lambda: "db", lambda: 1, Waiter(pytest.fail, stopped)):
             pytest.fail("the statement was admitted although it was cancelled")
-    with statement_slots.hold_slot(lambda: "db", lambda: 1, pytest.fail, threading.Event()):
+    with statement_slots.hold_slot(lambda: "db", lambda: 1, Waiter(pytest.fail, threading.Event())):
         pass  # the slot is free again
 
 
@@ -173,10 +174,10 @@ def test_lowest_limit_applies_to_all_connections_of_a_database(
 def test_store_is_not_queried_without_a_limit_or_outside_a_service(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "take_slot", lambda *_: pytest.fail("the store was queried"))
     stopped = threading.Event()
-    with statement_slots.hold_slot(lambda: "a", lambda: 1, pytest.fail, stopped):
+    with statement_slots.hold_slot(lambda: "a", lambda: 1, Waiter(pytest.fail, stopped)):
         pass
     statement_slots.share_through(store)
-    with statement_slots.hold_slot(lambda: "a", lambda: None, pytest.fail, stopped):
+    with statement_slots.hold_slot(lambda: "a", lambda: None, Waiter(pytest.fail, stopped)):
         pass
 
 
@@ -187,7 +188,7 @@ def test_waiting_for_a_slot_is_reported_and_ends_on_release_or_cancellation(stor
     assert slots.take_slot(store, "a", 1, "another process", 30.0)
 
     def enter() -> None:
-        with statement_slots.hold_slot(lambda: "a", lambda: 1, reasons.append, stopped):
+        with statement_slots.hold_slot(lambda: "a", lambda: 1, Waiter(reasons.append, stopped)):
             inside.set()
 
     thread = threading.Thread(target=enter)
@@ -220,7 +221,7 @@ def test_unavailable_store_is_retried_and_a_read_only_one_is_not(
 
     monkeypatch.setattr(slots, "take_slot", failing)
     statement_slots.share_through(store)
-    with statement_slots.hold_slot(lambda: "a", lambda: 1, reasons.append, threading.Event()):
+    with statement_slots.hold_slot(lambda: "a", lambda: 1, Waiter(reasons.append, threading.Event())):
         pass
     assert len(attempts) == (3 if waits else 1) and bool(reasons) is waits
 
@@ -228,7 +229,7 @@ def test_unavailable_store_is_retried_and_a_read_only_one_is_not(
 def test_slot_is_held_as_long_as_the_statement_runs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statement_slots, "LAPSE", 0.6)
     statement_slots.share_through(store)
-    with statement_slots.hold_slot(lambda: "a", lambda: 1, pytest.fail, threading.Event()):
+    with statement_slots.hold_slot(lambda: "a", lambda: 1, Waiter(pytest.fail, threading.Event())):
         time.sleep(1.5)
         assert not slots.take_slot(store, "a", 1, "another process", 30.0)
     slots.release_slot(store, "a", "another process")
