@@ -28,15 +28,20 @@ def road(tmp_path: Path, empty_store: Path) -> Iterator[Road]:
     made.close()
 
 
+def is_loader(command: Any) -> bool:
+    """Return whether a process is a loader: servers of other tests may be started at the same time."""
+    return LoaderProcess.__module__ in command
+
+
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> list[OSError]:
     """Why the first processes cannot be started."""
     errors, start = [OSError(14, "Bad address"), OSError(11, "Resource temporarily unavailable")], subprocess.Popen
 
-    def begin(*arguments: Any, **options: Any) -> Any:
-        if errors:
+    def begin(command: Any, **options: Any) -> Any:
+        if errors and is_loader(command):
             raise errors.pop(0)
-        return start(*arguments, **options)
+        return start(command, **options)
 
     monkeypatch.setattr(subprocess, "Popen", begin)
     return errors
@@ -48,9 +53,11 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
     found: list[subprocess.Popen[str]] = []
     start = subprocess.Popen
 
-    def noted(*arguments: Any, **options: Any) -> Any:
-        found.append(start(*arguments, **options))
-        return found[-1]
+    def noted(command: Any, **options: Any) -> Any:
+        process = start(command, **options)
+        if is_loader(command):
+            found.append(process)
+        return process
 
     monkeypatch.setattr(subprocess, "Popen", noted)
     return found
