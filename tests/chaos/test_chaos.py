@@ -59,7 +59,11 @@ class Chaos:
         self.writer = Writer(source.url, seed)
         connections = [f'  {name}: {{url: "{one.url}", write: {{url: "{one.url}"}}}}' for name, one in targets.items()]
         paces = dict(zip(targets, itertools.cycle(("0s", "1s")), strict=False))
-        chosen = [f"      {name}: {{connection: {name}, schema: {SCHEMA}, every: {pace}}}" for name, pace in paces.items()]
+        counted = ', tables: {ledger: {accept: ["trigger count_applied"]}}'
+        chosen = [
+            f"      {name}: {{connection: {name}, schema: {SCHEMA}, every: {pace}{counted if targets[name].counts else ''}}}"
+            for name, pace in paces.items()
+        ]
         lines = {"connections": "\n".join(connections), "targets": "\n".join(chosen)}
         (folder / "auditor.yaml").write_text(
             f"""\
