@@ -14,7 +14,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 _BLOCK = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 _COMMAND = re.compile(r"(?<![\w/.-])auditor +(?=[a-z-])(.*)")
-_END = re.compile(r"&&|>>| > | \| |;| - (?=[a-z])")
+_END = re.compile(r"&&|>>| > | \| |;| - (?=[a-z])| \((?=\d)")
 
 
 def blocks(page: Path, *languages: str) -> list[str]:

@@ -21,7 +21,7 @@ def report(report: Report) -> str:
     report = redact(report)
     found = outline(report)
     lines = [f"## {text(report.audit)}: {report.verdict.value}{f', {found.headline}' if found.headline else ''}", ""]
-    lines += [f"- {text(line)}" for line in found.outcome]
+    lines += [f"- {text(line)}" for line in (*filter(None, [found.notice]), *found.outcome)]
     if report.measures:
         lines += _measures(report.measures)
     if report.differences is not None:

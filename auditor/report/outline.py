@@ -40,6 +40,8 @@ class Outline:
 
     headline: str
     """How many rows differ; empty if none is known to."""
+    notice: str
+    """That the run had other settings than its audit; empty if it had not."""
     outcome: tuple[str, ...]
     """The run's reasons, and what else is not as expected."""
     certainty: tuple[Figure, ...]
@@ -63,6 +65,7 @@ def outline(report: Report) -> Outline:
     notes = formatting.notes(report)
     return Outline(
         headline=_headline(report),
+        notice=formatting.one_off(report.other_settings) if report.other_settings else "",
         outcome=tuple(map(formatting.sentence, _outcome(report))),
         certainty=tuple(_certainty(report)),
         set_aside=tuple(set_aside(report)),
@@ -89,8 +92,6 @@ def _headline(report: Report) -> str:
 
 
 def _outcome(report: Report) -> Iterator[str]:
-    if report.other_settings:
-        yield formatting.one_off(report.other_settings)
     yield from report.reasons
     yield from (f"schema changed: {change}" for change in report.schema_changes)
     yield from live.lost(report.live) if report.live else ()

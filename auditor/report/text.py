@@ -31,7 +31,7 @@ def report(report: Report, verbose: bool = False) -> RenderableType:
     head.append(f": {found.headline}" if found.headline else "", "bold")
     state = "" if report.state is State.DONE else f"{report.state.value}, "
     head.append(f"  ({state}{report.seconds:.2f} s)", "dim")
-    parts: list[RenderableType] = [head, *map(_line, found.outcome)]
+    parts: list[RenderableType] = [head, *([_line(found.notice, "bold yellow")] if found.notice else []), *map(_line, found.outcome)]
     comparison = report.comparison
     if comparison and report.measures:
         parts.append(_measures(report.measures))

@@ -71,7 +71,7 @@ def show_points_at(patch: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The run shows the patch and the run after it, and that one shows the patch."""
     main(["show", "orders"])
     told = " ".join(capsys.readouterr().out.split())
-    line = re.search(rf"patch {patch[:12]}, begun on .*, done: 1 updated, 1 inserted, 1 deleted; run (\w{{12}}) looked again", told)
+    line = re.search(rf"patch {patch[:12]}, begun on .*, done: 1 updated, 1 inserted, 1 deleted; run (\w{{12}}) checked its rows", told)
     assert line
     main(["show", line[1]])
     assert f"reason check after patch {patch} of run" in " ".join(capsys.readouterr().out.split())
