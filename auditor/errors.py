@@ -168,6 +168,9 @@ class NoKey(PlanError):
 class ColumnRefused(PlanError):
     """A column cannot be compared; exclude it, or say how to compare it under columns: override."""
 
+    problems: tuple[str, ...] = ()
+    """Each problem of the audit's columns, filters and expressions, a sentence each; empty where the message is of one column."""
+
 
 class BadExpression(PlanError):
     """A filter or expression is not valid SQL over the table's columns; correct it in the audit."""

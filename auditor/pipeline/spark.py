@@ -77,6 +77,8 @@ def start_session(master: str) -> SparkSession:
     if is_connect_url(master):
         connected: Any = dialects.connect(master)
         return connected.spark  # type: ignore[no-any-return]
+    from pyspark import SparkContext
+
     options = {"master": master}
     if is_local(master):
         options |= LOCAL_OPTIONS
@@ -85,6 +87,8 @@ def start_session(master: str) -> SparkSession:
     else:  # executors on other hosts call the driver
         host = os.environ.get("SPARK_LOCAL_HOSTNAME") or socket.getfqdn()
         options |= {"spark.driver.bindAddress": "0.0.0.0", "spark.driver.host": host}
+    if SparkContext._active_spark_context:  # it is joined as it is: what Spark starts with can no longer be chosen
+        options = {name: value for name, value in options.items() if name.startswith("spark.sql.")}
     session: Any = dialects.connect(f"spark://local?{urlencode(options)}")
     spark: SparkSession = session.spark
     spark.sparkContext.setLogLevel("ERROR")  # its warnings of slow batches, several a second on a busy host, hide the pipeline's own lines

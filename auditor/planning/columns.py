@@ -293,7 +293,9 @@ def _check_tolerance(audit: Audit, names: NameResolver, name: str, masked: bool)
 def refuse(name: str, problems: Iterable[str]) -> NoReturn:
     """Raise ColumnRefused with all problems of an audit: a single one on its line, several below each other."""
     found = list(dict.fromkeys(problems))
-    raise ColumnRefused(f"{name}: {found[0]}" if len(found) == 1 else "\n  - ".join([f"{name}:", *found]))
+    error = ColumnRefused(f"{name}: {found[0]}" if len(found) == 1 else "\n  - ".join([f"{name}:", *found]))
+    error.problems = tuple(found)
+    raise error
 
 
 def _by_expression(name: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from auditor.config import Audit, ConnectionSettings
 from auditor.connections.reader import Reader
-from auditor.errors import NoSuchObject, PlanError
+from auditor.errors import ColumnRefused, NoSuchObject, PlanError
 from auditor.model import SIDES
 from auditor.planning import introspect, planner
 from dialects import Column, TableName
@@ -118,8 +118,8 @@ def _propose(reader: Reader, source: str, target: str) -> Proposal | str:
             key = _key_of_target(ends["source"].table.columns, ends["target"].table.primary_key)
         planner.draft(source, Audit.model_validate({**values, "key": key}), ends)
     except (PlanError, NoSuchObject) as error:
-        problems = str(error).split("\n  - ")
-        return "; ".join(" ".join(problem.split()) for problem in problems[1:] or problems)
+        problems = (error.problems if isinstance(error, ColumnRefused) else ()) or (str(error),)
+        return "; ".join(" ".join(problem.split()) for problem in problems)
     return Proposal(source, target, key)
 
 

@@ -330,7 +330,7 @@ def test_pages_and_answers_show_an_audit_of_shards_and_defining_one_is_checked(t
         shown |= {path: client.get(path) for path in (f"/api/v1/runs/{run}/report", f"/api/v1/runs/{run}/differences")}
         assert {path: answer.status_code for path, answer in shown.items() if answer.status_code != 200} == {}
         assert "eu: orders</bdi> + <bdi>us: orders" in shown["/audits/orders"].text
-        assert "<h2>Shards" in shown[f"/runs/{run}"].text and "missing, doubled" in shown[f"/runs/{run}"].text
+        assert "<h3>Shards" in shown[f"/runs/{run}"].text and "missing, doubled" in shown[f"/runs/{run}"].text
         (difference,) = shown[f"/api/v1/runs/{run}/differences"].json()["items"]
         assert difference["shards"] == [*LABELS] and difference["doubled"]
         refused = client.get("/api/v1/audits/orders/sql")
