@@ -39,7 +39,7 @@ class Outline:
     """The parts of a report, without its tables. The table of differences belongs to the outcome."""
 
     headline: str
-    """How many rows differ; empty if none is known to."""
+    """How many rows differ, and whether the audit allows that; empty if none is known to."""
     notice: str
     """That the run had other settings than its audit; empty if it had not."""
     outcome: tuple[str, ...]
@@ -84,7 +84,7 @@ def _headline(report: Report) -> str:
     found = report.differences
     total = found.missing + found.extra + found.changed if found else 0
     if found is None or not total + found.estimated:
-        return ""
+        return "within the threshold" if report.within_threshold else ""
     words = plural(total, "row differs", "rows differ")
     if found.estimated:
         words = f"about {plural(three_digits(total + found.estimated), 'row differs', 'rows differ')}"
