@@ -23,7 +23,7 @@ from auditor.store import open_store
 from tests.certificates import Authority
 from tests.proxy import Proxy, proxied
 from tests.servers import mariadb, mysql, postgres
-from tests.servers._process import Server, Unavailable, own_directory, unprivileged_account
+from tests.servers._process import Server, Unavailable, open_directory, own_directory, unprivileged_account
 
 OURS, OTHERS = Authority("ours"), Authority("others")
 LIFE = 4
@@ -85,16 +85,17 @@ NAMES = [pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("mysq
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def encrypted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encrypted]:
-    name = str(request.param)
-    with _started(name, tmp_path_factory.mktemp(name, numbered=True)) as started:
-        yield started
+def encrypted(request: pytest.FixtureRequest) -> Iterator[Encrypted]:
+    home = open_directory()
+    try:
+        with _started(str(request.param), home) as started:
+            yield started
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
 
 
 @contextmanager
 def _started(name: str, home: Path) -> Iterator[Encrypted]:
-    for folder in (home, *home.parents[:2]):
-        folder.chmod(0o755)
     account = unprivileged_account() if name == "postgres" else None
     folder = own_directory(home, "certificates", account)
     folder.chmod(0o755)
