@@ -43,8 +43,8 @@ class Service:
 
     An error does not end it: it is logged, once as long as the next attempts fail with the same text, and the work is tried again.
 
-    Where nobody would notice that it makes no progress, ``on_bug`` is set: it is called with an error that does not belong to the tree of
-    errors, and the service ends then.
+    Set ``on_bug`` where a service that makes no progress would go unnoticed: an error outside the tree of errors then ends the service, and
+    ``on_bug`` is called with it.
     """
 
     on_bug: Callable[[Exception], None] | None = None
