@@ -30,9 +30,9 @@ def _symbol(code: int) -> str:
 
 def visible_lines(text: str) -> str:
     """Return the text made visible but for its ends of lines and tabs, which a terminal shows as they are meant."""
-    if text.isprintable():
+    if text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return "\n".join("\t".join(map(visible, line.split("\t"))) for line in text.split("\n"))
+    return "".join(c if c.isprintable() or c in "\n\t" else _symbol(ord(c)) for c in text)
 
 
 def sentence(text: str) -> str:
