@@ -323,7 +323,7 @@ class StoreFull(StoreError):
 
 
 class StoreTooNew(StoreError):
-    """The store was created by a newer version of the auditor; use that version, or another store."""
+    """The store has a schema that this version of the auditor does not know; use the version that made it, or another store."""
 
 
 class UnknownRun(StoreError):

@@ -18,7 +18,7 @@ from sqlalchemy import insert, select
 
 from auditor.client import Client
 from auditor.store import Store
-from auditor.store._schema import audits, runs
+from auditor.store._schema import audit_versions, runs
 from benchmarks import data
 from benchmarks.servers import Servers
 from benchmarks.shapes import Shape
@@ -172,8 +172,8 @@ def _insert_history(store: Store) -> None:
     """Insert a history of runs for each audit, one every two hours for a month: copies of the first run."""
     with store.reading() as connection:
         first = dict(connection.execute(select(runs).order_by(runs.c.number)).first()._mapping)  # type: ignore[union-attr]
-        version = dict(connection.execute(select(audits).where(audits.c.audit == first["audit"])).one()._mapping)
-        known = set(connection.execute(select(audits.c.audit)).scalars())
+        version = dict(connection.execute(select(audit_versions).where(audit_versions.c.audit == first["audit"])).one()._mapping)
+        known = set(connection.execute(select(audit_versions.c.audit)).scalars())
     now = dt.datetime.now(dt.UTC)
     copies = [
         {**first, "run": uuid.uuid4().hex, "audit": name, "started": at, "ended": at + dt.timedelta(seconds=first["seconds"])}
@@ -184,7 +184,7 @@ def _insert_history(store: Store) -> None:
         del run["number"]
 
     def work(connection: Any) -> None:
-        connection.execute(insert(audits), [{**version, "audit": name} for name in AUDITS if name not in known])
+        connection.execute(insert(audit_versions), [{**version, "audit": name} for name in AUDITS if name not in known])
         connection.execute(insert(runs), copies)
 
     store.write(work)

@@ -1,22 +1,20 @@
 """Create the tables of new stores as the first one of their kind got them, and compile each statement once for all stores.
 
-Hundreds of tests begin with an empty store, and reading the migrations is most of the tenth of a second that one takes. The first
-store of each database goes through all of them, and so does each one in a process that a test starts, and in the tests of migrations.
+Hundreds of tests begin with an empty store, and reading the migration is most of the tenth of a second that one takes. The first
+store of each database goes through it, and so does each one in a process that a test starts, and in the tests of migrations.
 Compiling what a test asks of its store takes longer than what SQLite does.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, event
 
 from auditor.store import _migrate, _store
-from auditor.store._schema import HEAD
 
-upgrade_by_steps = _migrate._upgrade
+upgrade_by_alembic = _migrate._upgrade
 
 _known: dict[str, list[tuple[str, Any]]] = {}
 """What the first migration of a new store ran, by database, with what the driver got as parameters."""
@@ -55,8 +53,8 @@ def copy_new_stores(patch: pytest.MonkeyPatch) -> None:
 
 
 def _upgrade(connection: Connection, version: str | None, name: str) -> None:
-    if version is not None or vars(_migrate)["HEAD"] != HEAD:  # a test migrates to an older version
-        upgrade_by_steps(connection, version, name)
+    if version is not None:  # one that is not known
+        upgrade_by_alembic(connection, version, name)
         return
     kind = f"{connection.dialect.name} {getattr(connection.dialect, 'is_mariadb', '')}"
     if kind not in _known:
@@ -75,10 +73,7 @@ def _upgrade_and_note(connection: Connection, name: str) -> list[tuple[str, Any]
 
     event.listen(connection, "before_cursor_execute", note)
     try:
-        upgrade_by_steps(connection, None, name)
+        upgrade_by_alembic(connection, None, name)
     finally:
         event.remove(connection, "before_cursor_execute", note)
-    driver = connection.connection.driver_connection
-    if isinstance(driver, sqlite3.Connection):  # it copies a table for most changes: its tables as they have become are fewer statements
-        return [(line, ()) for line in driver.iterdump() if line not in ("BEGIN TRANSACTION;", "COMMIT;")]
     return noted

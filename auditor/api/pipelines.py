@@ -257,9 +257,16 @@ class BootstrapEntry(BaseModel):
 
 
 def _bootstrap_entry(one: Refresh) -> BootstrapEntry:
-    about = {"refresh": one.refresh, "pipeline": one.pipeline, "table": one.table, "state": one.state, "who": one.who, "at": one.at}
+    about = {
+        "refresh": one.refresh,
+        "pipeline": one.pipeline,
+        "table": one.table,
+        "state": one.state,
+        "who": one.requested_by,
+        "at": one.at,
+    }
     counts = {name: one.progress.get(name, 0) for name in ("rows", "chunks", "seconds", "longest")}
-    numbers = {"ranges": len(one.asked.ranges), "keys": len(one.asked.keys)}
+    numbers = {"ranges": len(one.scope.ranges), "keys": len(one.scope.keys)}
     return BootstrapEntry(**about, **numbers, **counts, ended=one.ended, reason=one.reason)
 
 

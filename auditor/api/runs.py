@@ -204,4 +204,4 @@ def list_events(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -
 
 def _event(one: events.Event) -> schemas.Event:
     detail = json.loads(json.dumps(one.detail))
-    return schemas.Event(number=one.number, at=one.at, actor=one.who, action=one.what, subject=one.subject, detail=detail)
+    return schemas.Event(number=one.number, at=one.at, actor=one.actor, action=one.action, subject=one.subject, detail=detail)

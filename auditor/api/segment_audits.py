@@ -129,7 +129,7 @@ def list_registered_segments(
 
 def _entry(one: RegisteredSegment, side: str) -> RegisteredEntry:
     names = ("table", "verdict", "rows", "schema_id", "sha256", "first", "last", "gtid", "began", "ended", "registered")
-    places = {"start": list(one.start), "end": list(one.end), "other": list(one.other) if one.other else None}
+    places = {"start": list(one.start), "end": list(one.end), "other": list(one.matched) if one.matched else None}
     return RegisteredEntry(side=side, **places, **{name: getattr(one, name) for name in names})
 
 

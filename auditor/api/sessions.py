@@ -118,9 +118,9 @@ def _bearer_visitor(store: Store, secret: str) -> Visitor:
 
 def _session_visitor(store: Store, cookie: str) -> Visitor:
     session = tokens.verify_token(store, cookie, _usage_writer.submit)
-    if not session.is_session or session.maker is None:
+    if not session.is_session or session.created_by is None:
         raise Unauthorised("the session has ended; log in again")
-    return Visitor(session.made_by, session.scope, _hmac(cookie, "csrf"), token=session)
+    return Visitor(session.creator, session.scope, _hmac(cookie, "csrf"), token=session)
 
 
 def _hmac(secret: str, what: str) -> str:
@@ -151,11 +151,11 @@ def login(request: Request, response: Response, secret: str) -> Visitor:
     try:
         visitor = _check_limits(request, secret, _bearer_visitor)
     except Unauthorised:
-        events.count_event(store, who=client_address(request), what="login refused", within=REFUSALS_SUMMED)
+        events.count_event(store, actor=client_address(request), action="login refused", within=REFUSALS_SUMMED)
         raise
     token = cast(Token, visitor.token)
     cookie = tokens.create_session(store, token, dt.datetime.now(dt.UTC) + SESSION_LIFETIME)
-    events.record_event(store, who=token.name, what="login", subject=token.name)
+    events.record_event(store, actor=token.name, action="login", subject=token.name)
     response.set_cookie(COOKIE, cookie, httponly=True, samesite="lax", secure=request.url.scheme == "https", path="/")
     return Visitor(token.name, token.scope, _hmac(cookie, "csrf"), token=token)
 

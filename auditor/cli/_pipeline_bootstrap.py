@@ -86,9 +86,9 @@ def _show(found: Sequence[Refresh], options: argparse.Namespace) -> int:
 
 def _plain(one: Refresh) -> dict[str, Any]:
     values = dataclasses.asdict(one)
-    asked = values.pop("asked")
+    scope, who = values.pop("scope"), values.pop("requested_by")
     times = {"at": one.at.isoformat(), "ended": one.ended.isoformat() if one.ended else None}
-    return {**values, **times, "ranges": asked["ranges"], "keys": len(asked["keys"])}
+    return {**values, **times, "who": who, "ranges": scope["ranges"], "keys": len(scope["keys"])}
 
 
 def _line(one: Refresh) -> str:

@@ -229,7 +229,7 @@ def _stored_run(run: Run) -> Any:
         state=State(run["state"]),
         verdict=Verdict(run["verdict"]),
         started=began,
-        cancel_asked=run["cancel_requested"],
+        cancel_requested=run["cancel_requested"],
         ended=moment(run["ended"]),
         score=score["value"],
         lower=score["lower"],

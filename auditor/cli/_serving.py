@@ -156,22 +156,22 @@ def token(options: argparse.Namespace) -> int:
         else:
             listed = [token for token in store_tokens.list_tokens(store) if not token.is_session]
             names = {token.number: token.name for token in listed}
-            _print_tokens([dataclasses.replace(token, made_by=names.get(token.maker or 0, "")) for token in listed], options.format)
+            _print_tokens([dataclasses.replace(token, creator=names.get(token.created_by or 0, "")) for token in listed], options.format)
     return 0
 
 
 def _print_tokens(tokens: list[Token], form: str) -> None:
     if form == "json":
-        hidden = ("number", "maker")  # numbers of rows of the store
-        shown = [{name: value for name, value in dataclasses.asdict(token).items() if name not in hidden} for token in tokens]
+        hidden, named = ("number", "created_by"), {"created_at": "made", "creator": "made_by"}  # numbers of rows of the store are hidden
+        shown = [{named.get(name, name): value for name, value in dataclasses.asdict(one).items() if name not in hidden} for one in tokens]
         print_json([{name: _json_value(value) for name, value in one.items()} for one in shown])
         return
     from rich.table import Table
 
     table = Table("name", "scope", "created", "expires", "revoked", "last used", "made by", box=None, header_style="bold")
     for token in tokens:
-        moments = (token.made, token.expires, token.revoked, token.last_used)
-        table.add_row(token.name, token.scope, *(f"{at:%Y-%m-%d %H:%M}" if at else "" for at in moments), token.made_by)
+        moments = (token.created_at, token.expires, token.revoked, token.last_used)
+        table.add_row(token.name, token.scope, *(f"{at:%Y-%m-%d %H:%M}" if at else "" for at in moments), token.creator)
     console().print(table)
 
 

@@ -61,13 +61,13 @@ def load_earlier_runs(store: Store, name: str, audit: Audit, connections: Mappin
 
     state = audit_state.get_state(store, name)
     return EarlierRuns(
-        ended_runs=state.runs,
+        ended_runs=state.run_count,
         differing_shares=tuple(share for share in shares if share is not None),
         unequal_shares=tuple(unequal),
         schema=last.schema if last else None,
         choose_partitions=choose if audit.rolling else None,
         digest=masking.salted(salt.get_salt(store)),
-        proved=frozenset(state.proved),
+        proved=frozenset(state.counted_shapes),
         left_out=left_out.unpack(stored_left_out.get_left_out(store, name, settings)),
         partition_size=_last_partition_size(store, name) if audit.rolling else None,
     )
@@ -141,11 +141,13 @@ def save_result(store: Store, outcome: Outcome, limits: Retention, seal: Seal | 
     # After the parts, because a finished run would not record them again.
     runs.finish_run(store, report.run, _to_store_outcome(report, outcome.partition_map), seal)
     if outcome.proved and settings and report.state is State.DONE:
-        before = [one for one in audit_state.get_state(store, report.audit).proved if one not in outcome.proved]
-        audit_state.update_state(store, report.audit, proved=[*before, *outcome.proved][-MOST_PROVED:])
+        before = [one for one in audit_state.get_state(store, report.audit).counted_shapes if one not in outcome.proved]
+        audit_state.update_state(store, report.audit, counted_shapes=[*before, *outcome.proved][-MOST_PROVED:])
     if settings and (report.verified_through or report.within_threshold_through):
         verified, within = report.verified_through, report.within_threshold_through
-        audit_state.update_state(store, report.audit, verified_by=settings, verified_through=verified, within_threshold_through=within)
+        audit_state.update_state(
+            store, report.audit, verified_settings=settings, verified_through=verified, within_threshold_through=within
+        )
     # Pruning reads all runs of all audits, too slow to do after every run.
     if time.monotonic() - _last_pruned.get(store, -PRUNE_INTERVAL) >= PRUNE_INTERVAL:
         _last_pruned[store] = time.monotonic()

@@ -38,14 +38,14 @@ class LiveEpoch:
     state: EpochState
     position: int = 0
     """P, where the base was scanned, as a position of the stream; 0 until the source's snapshot is open."""
-    place: str = ""
+    log_place: str = ""
     """P as the source says it, ``FILE:POS``."""
-    began: dt.datetime | None = None
+    begun_at: dt.datetime | None = None
     """The source's clock at P."""
     proved_position: int = 0
     """Where the sums were last equal to a scan of the source, or were made so; at first P."""
-    proved_place: str = ""
-    proved: dt.datetime | None = None
+    proved_log_place: str = ""
+    proved_at: dt.datetime | None = None
     """The source's clock there."""
     ended: dt.datetime | None = None
     """When it ended, by the store's clock; None while it lasts."""

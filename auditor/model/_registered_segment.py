@@ -43,9 +43,9 @@ class RegisteredSegment:
     registered: dt.datetime | None = None
     """When it was registered, by the store's clock; None before."""
     verdict: SegmentVerdict = "behind"
-    other: Place | None = None
+    matched: Place | None = None
     """Where the other side's segment starts; ends, after an end mismatch. Of a doubled segment, where the one that it overlaps starts."""
-    doubled: int = 0
+    overlap: int = 0
     """0, or the number of a doubled segment among those with its start."""
 
     @property

@@ -80,7 +80,7 @@ class StreamSums:
 
     def place(self, epoch: LiveEpoch, position: int, found: Alignment) -> None:
         """Say where the scan of an epoch stands."""
-        if not live_epochs.place_epoch(self.store, epoch.id, position=position, place=found.position, at=found.time):
+        if not live_epochs.place_epoch(self.store, epoch.id, position=position, log_place=found.position, at=found.time):
             raise NotAligned(f"the live summaries ended before the source was read: {self.last_reason()}")
 
     def keep(self, epoch: LiveEpoch, scanned: Summaries) -> bool:
@@ -93,7 +93,7 @@ class StreamSums:
         if lacking is not None:
             begun = codec.unpack_summaries(live_epochs.get_base(self.store, epoch.id))[1]
             base = codec.pack_summaries(sums_of.add([begun, lacking]))
-        return live_epochs.prove_epoch(self.store, epoch.id, position=position, place=found.position, at=found.time, base=base)
+        return live_epochs.prove_epoch(self.store, epoch.id, position=position, log_place=found.position, at=found.time, base=base)
 
     def end(self, epoch: LiveEpoch, reason: str) -> None:
         """End an epoch."""

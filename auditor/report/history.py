@@ -104,7 +104,7 @@ def _other_settings(run: StoredRun) -> str:
 
 
 def _state(run: StoredRun) -> str:
-    if run.state is State.RUNNING and run.cancel_asked:
+    if run.state is State.RUNNING and run.cancel_requested:
         return "running, cancel requested"
     return f"{run.state.value}, resumable" if run.resumable and run.state is not State.RUNNING else run.state.value
 
@@ -177,7 +177,7 @@ def run_json(run: StoredRun) -> RunJson:
         "overrides": dict(run.overrides),
         "other_settings": run.other_settings or None,
         "resumable": run.resumable,
-        "cancel_requested": run.cancel_asked,
+        "cancel_requested": run.cancel_requested,
         "progress": dict(run.progress),
         "verified_through": _isoformat(run.verified_through),
         "within_threshold": run.within_threshold,

@@ -152,9 +152,9 @@ class Living:
     def _why_not_this(self, epoch: LiveEpoch) -> str:
         if self._rescan:
             return "a rescan was asked for"
-        age = (dt.datetime.now(dt.UTC) - epoch.proved).total_seconds() if epoch.proved else 0.0
+        age = (dt.datetime.now(dt.UTC) - epoch.proved_at).total_seconds() if epoch.proved_at else 0.0
         if self._audit.rescan is not None and age >= self._audit.rescan:
-            return f"the source was last scanned at {epoch.proved:%Y-%m-%d %H:%M:%S} UTC, longer ago than the audit's rescan allows"
+            return f"the source was last scanned at {epoch.proved_at:%Y-%m-%d %H:%M:%S} UTC, longer ago than the audit's rescan allows"
         return ""
 
     def give_up(self, error: LiveSummariesWrong) -> None:
@@ -168,7 +168,7 @@ class Living:
     def note_compared(self, position: int, moved: int) -> None:
         """Note that the target was compared as of a position, with so many rows that had moved on."""
         time = self.sums.time_of(position)
-        proved = self.epoch.proved if self.epoch and self.epoch.proved_position <= position else None
+        proved = self.epoch.proved_at if self.epoch and self.epoch.proved_position <= position else None
         known = [one for one in (time, proved) if one]  # the table may have had no event since the scan
         self.check = self._check_at(self.sums.place_of(position), max(known, default=None), moved=moved)
 
@@ -229,9 +229,9 @@ class Living:
 
     def _check_at(self, place: str, time: dt.datetime | None, moved: int = 0) -> LiveCheck:
         epoch = self.epoch
-        assert epoch is not None and epoch.began is not None and epoch.proved is not None
+        assert epoch is not None and epoch.begun_at is not None and epoch.proved_at is not None
         return LiveCheck(
-            pipeline=epoch.pipeline, place=place, time=time, began=epoch.began, began_place=epoch.place, proved=epoch.proved,
-            proved_place=epoch.proved_place, scanned=self.why_scan, moved=moved, lost=self.lost.rows,
+            pipeline=epoch.pipeline, place=place, time=time, began=epoch.begun_at, began_place=epoch.log_place, proved=epoch.proved_at,
+            proved_place=epoch.proved_log_place, scanned=self.why_scan, moved=moved, lost=self.lost.rows,
             lost_partitions=tuple(self.label(number) for number in self.lost.partitions),
         )  # fmt: skip

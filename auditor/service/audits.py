@@ -133,7 +133,7 @@ def define(settings: Settings, store: Store, name: str, definition: Mapping[str,
         raise ConfigError(f"{name}: names of this form are reserved for ad-hoc runs; choose another name")
     stored = stored_definition(validate_definition(settings, name, definition))
     definitions.save_definition(store, name, stored, by)
-    events.record_event(store, who=by, what="audit defined", subject=name, detail={"definition": stored})
+    events.record_event(store, actor=by, action="audit defined", subject=name, detail={"definition": stored})
 
 
 def validate_definition(settings: Settings, name: str, definition: Mapping[str, Any]) -> Audit:
@@ -180,7 +180,7 @@ def _check_allowed(definition: Mapping[str, Any]) -> None:
 def drop(store: Store, name: str, by: str) -> None:
     """Delete an audit defined through the API, and record the event; its runs stay. Raises UnknownAudit."""
     definitions.delete_definition(store, name)
-    events.record_event(store, who=by, what="audit dropped", subject=name)
+    events.record_event(store, actor=by, action="audit dropped", subject=name)
 
 
 def pause(settings: Settings, store: Store, name: str, *, by: str = "") -> None:
@@ -188,7 +188,7 @@ def pause(settings: Settings, store: Store, name: str, *, by: str = "") -> None:
     if name not in settings.segments:
         proxies.audit(with_defined_audits(settings, store), name)
     audit_state.update_state(store, name, paused=True)
-    events.record_event(store, who=by, what="audit paused", subject=name)
+    events.record_event(store, actor=by, action="audit paused", subject=name)
 
 
 def unpause(settings: Settings, store: Store, name: str, *, by: str = "") -> None:
@@ -203,4 +203,4 @@ def unpause(settings: Settings, store: Store, name: str, *, by: str = "") -> Non
         if last:  # ticks during the pause do not count as missed
             schedule_claims.claim_tick(store, leg, last, "paused")
     audit_state.update_state(store, name, paused=False)
-    events.record_event(store, who=by, what="audit unpaused", subject=name)
+    events.record_event(store, actor=by, action="audit unpaused", subject=name)

@@ -59,7 +59,7 @@ def dump(settings: Settings, store: Store, config_file: Path, name: str, master:
         assert audit.via
         for old in _finished(root)[: -audit.via.keep]:
             shutil.rmtree(old)
-    events.record_event(store, who=who, what="dump written", subject=name)
+    events.record_event(store, actor=who, action="dump written", subject=name)
     return whole, found
 
 

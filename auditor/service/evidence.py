@@ -171,7 +171,7 @@ def erase_row_keys(store: Store, audit: str, run: str | None, *, by: str) -> int
     Without its key, a digest says nothing of a row any more, and the stored run can no longer be held against it.
     """
     erased = chains.erase_row_keys(store, audit, run)
-    events.record_event(store, who=by, what="evidence keys erased", subject=run or audit, detail={"audit": audit, "runs": erased})
+    events.record_event(store, actor=by, action="evidence keys erased", subject=run or audit, detail={"audit": audit, "runs": erased})
     return erased
 
 

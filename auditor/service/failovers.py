@@ -67,7 +67,7 @@ def fail_over(
             with suppress(FileNotFoundError):
                 shutil.rmtree(Path(pipeline.staging.path) / "checkpoint")
             set_source(config_file, name, to)
-            events.record_event(store, who=by, what="pipeline failed over", subject=f"{name} to {to} at {found.place}")
+            events.record_event(store, actor=by, action="pipeline failed over", subject=f"{name} to {to} at {found.place}")
     return FailedOver(str(found.place), found.behind, found.gaps, mend)
 
 

@@ -18,7 +18,7 @@ from auditor.pipeline.bootstrap.source_tables import writer_of
 from auditor.pipeline.check import home_of, read_schemas
 from auditor.pipeline.waits import POLL
 from auditor.store import Store, refreshes
-from auditor.store.refreshes import UNFINISHED, Asked, Refresh
+from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
 
 MOST_KEYS = 100_000
 """Keys that one request may list."""
@@ -53,10 +53,10 @@ def request(
         raise ConfigError("keys are those of one table; name it with --table")
     found = []
     for one in chosen:
-        asked = Asked(tuple(one.parse_range(*ends) for ends in wanted), tuple(one.parse(key) for key in keys))
-        make_plan(one, asked)
-        found.append((one.name, asked))
-    return [refreshes.request_refresh(store, name, one, asked, by) for one, asked in found]
+        scope = RefreshScope(tuple(one.parse_range(*ends) for ends in wanted), tuple(one.parse(key) for key in keys))
+        make_plan(one, scope)
+        found.append((one.name, scope))
+    return [refreshes.request_refresh(store, name, one, scope, by) for one, scope in found]
 
 
 def choose_tables(settings: Settings, name: str, table: str | None) -> list[KeyColumns]:

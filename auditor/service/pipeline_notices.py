@@ -50,7 +50,7 @@ def look_at_pipelines(settings: Settings, store: Store, now: dt.datetime | None 
         if due:
             errors = _send(settings, store, problem_message(name, due), now)
             if errors and all(errors):
-                problems.set_untold(store, name, [one.key for one in due])
+                problems.set_unnotified(store, name, [one.key for one in due])
             failures += errors
         if over:
             failures += _send(settings, store, recovery_message(name, over, len(found)), now)

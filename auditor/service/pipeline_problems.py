@@ -37,7 +37,7 @@ def find_problems(
         if values["state"] not in GOING_ON
     }
     if status["paused"] or status["seen_at"] is None:
-        told = {key: one for key, one in known.items() if one.told}
+        told = {key: one for key, one in known.items() if one.notified}
         return {**_still(told, "down", "failing", "lagging"), **found}
     if not status["running"]:
         why = formatting.sentence(status["reason"])

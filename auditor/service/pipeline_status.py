@@ -88,8 +88,8 @@ def _newest_epochs(store: Store, name: str) -> list[LiveEpoch]:
 def _live_summaries(epoch: LiveEpoch) -> dict[str, Any]:
     return {
         "audit": epoch.audit, "table": epoch.table, "target": epoch.target, "state": epoch.state,
-        "since": epoch.began.isoformat() if epoch.began else None, "since_place": epoch.place,
-        "proved": epoch.proved.isoformat() if epoch.proved else None, "proved_place": epoch.proved_place,
+        "since": epoch.begun_at.isoformat() if epoch.begun_at else None, "since_place": epoch.log_place,
+        "proved": epoch.proved_at.isoformat() if epoch.proved_at else None, "proved_place": epoch.proved_log_place,
         "ended": epoch.ended.isoformat() if epoch.ended else None, "reason": epoch.reason,
     }  # fmt: skip
 

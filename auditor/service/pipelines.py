@@ -106,7 +106,7 @@ def set_paused(settings: Settings, store: Store, name: str, paused: bool, *, by:
     """Pause a pipeline, or let it go on, and record the event. Raises UnknownPipeline and StoreError."""
     settings.pipeline(name)
     pipelines.set_paused(store, name, paused, by)
-    events.record_event(store, who=by, what=f"pipeline {'paused' if paused else 'unpaused'}", subject=name)
+    events.record_event(store, actor=by, action=f"pipeline {'paused' if paused else 'unpaused'}", subject=name)
 
 
 def skip(settings: Settings, store: Store, name: str, table: str, place: str, reason: str, *, by: str) -> list[TableNote]:
@@ -125,7 +125,7 @@ def skip(settings: Settings, store: Store, name: str, table: str, place: str, re
     found = find_stopped(store, name, table, place)
     found = table_notes.skip(store, name, found, by=by, reason=reason.strip(), whole=place.count(":") == 1)
     subject = {"table": found[0].table, "place": place, "events": sum(note.events for note in found), "reason": reason}
-    events.record_event(store, who=by, what="pipeline skipped", subject=name, detail=subject)
+    events.record_event(store, actor=by, action="pipeline skipped", subject=name, detail=subject)
     skipped = {(note.position, note.row, note.kind, note.target) for note in found}
     listed = table_notes.list_notes(store, name, [found[0].table])
     return [note for note in listed if (note.position, note.row, note.kind, note.target) in skipped]
@@ -143,7 +143,7 @@ def start(settings: Settings, store: Store, processes: PipelineProcesses | None,
             " under service: pipelines in auditor.yaml"
         )
     pipelines.set_paused(store, name, False)
-    events.record_event(store, who=by, what="pipeline started", subject=name)
+    events.record_event(store, actor=by, action="pipeline started", subject=name)
 
 
 def describe_reset(settings: Settings, store: Store, name: str, *, from_targets: bool = False) -> list[str]:

@@ -156,7 +156,7 @@ def cancel(store: Store, run: str, wait: float = 0.0, *, by: str = "") -> Stored
     before = runs.get_run(store, run)
     stored = runs.request_cancel(store, before.run)
     if before.ended is None:
-        events.record_event(store, who=by, what="run cancelled", subject=stored.run, detail={"audit": stored.audit})
+        events.record_event(store, actor=by, action="run cancelled", subject=stored.run, detail={"audit": stored.audit})
     until = time.monotonic() + wait
     while stored.ended is None and time.monotonic() < until:
         time.sleep(0.2)
@@ -215,7 +215,7 @@ def _record_event(checkpoint: StoreCheckpoint, who: str, what: str, detail: Mapp
     from auditor.store import events
 
     try:
-        events.record_event(checkpoint.store, who=who, what=what, subject=checkpoint.run, detail=detail)
+        events.record_event(checkpoint.store, actor=who, action=what, subject=checkpoint.run, detail=detail)
     except StoreError as error:
         checkpoint.failure = str(error)
 

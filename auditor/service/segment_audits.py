@@ -124,7 +124,7 @@ def run(settings: Settings, store: Store, name: str, *, reason: str = "", reques
     check_evidence(settings)
     run_id, definition = uuid.uuid4().hex, definition_of(settings, name)
     runs.start_run(store, run=run_id, audit=name, definition=definition, method=None, reason=reason, requested_by=requested_by)
-    events.record_event(store, who=requested_by, what="run requested", subject=run_id, detail={"audit": name, "reason": reason})
+    events.record_event(store, actor=requested_by, action="run requested", subject=run_id, detail={"audit": name, "reason": reason})
     return execute(settings, name, StoreCheckpoint(store, run_id), reason, save_outcome)
 
 
@@ -274,7 +274,7 @@ def request_run(
     more: dict[str, Any] = {"reason": reason, "requested_by": requested_by, "max_pending": settings.service.queue}
     found = queue.enqueue_run(store, **values, **more, idempotency_key=idempotency)
     if found.how == "new":
-        events.record_event(store, who=requested_by, what="run requested", subject=found.run, detail={"audit": name, "reason": reason})
+        events.record_event(store, actor=requested_by, action="run requested", subject=found.run, detail={"audit": name, "reason": reason})
     return found
 
 

@@ -106,7 +106,7 @@ def copy(settings: Settings, store: Store, audit: str, good: str, table: str | N
     for one in found:
         if not one.refused:
             detail = {"audit": audit, "from": good, "table": one.table, "first": one.first, "last": one.last, "files": list(one.copied)}
-            events.record_event(store, who=by, what="segments copied", subject=audit, detail=detail)
+            events.record_event(store, actor=by, action="segments copied", subject=audit, detail=detail)
     return found
 
 
@@ -119,7 +119,7 @@ def reset(settings: Settings, store: Store, audit: str, *, by: str) -> None:
         from auditor.pipeline.segments.sides import side_of
 
         forget(store, side_of(settings, audit, ANEW))
-    events.record_event(store, who=by, what="segments reset", subject=audit)
+    events.record_event(store, actor=by, action="segments reset", subject=audit)
 
 
 def tell_copied(settings: Settings, found: Sequence[Mended], good: str, bad: str, file: str) -> Iterator[str]:

@@ -13,31 +13,32 @@ if TYPE_CHECKING:
     from auditor.store import Store
 
 
-def create(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None = None, by: str = "", maker: Token | None = None) -> str:
+def create(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None = None, by: str = "", creator: Token | None = None) -> str:
     """Create a token and return its secret, of which only a hash is stored.
 
-    ``maker`` is the token that the request came with, None on the command line: the new token expires no later, and ends with it. Raises
-    ConfigError for a reserved or used name, and Forbidden for a scope that is not below the maker's.
+    ``creator`` is the token that the request came with, None on the command line: the new token expires no later, and ends with it. Raises
+    ConfigError for a reserved or used name, and Forbidden for a scope that is not below the creator's.
     """
-    _check_below(maker, scope)
+    _check_below(creator, scope)
     if name.startswith(tokens.SESSION_PREFIX):
         raise ConfigError(f"token names that start with {tokens.SESSION_PREFIX!r} are reserved for sessions; choose another name")
-    secret = tokens.create_token(store, name=name, scope=scope, expires=expires, maker=maker)
+    secret = tokens.create_token(store, name=name, scope=scope, expires=expires, creator=creator)
     detail = {"scope": scope, "expires": expires.isoformat() if expires else None}
-    events.record_event(store, who=by, what="token made", subject=name, detail=detail)
+    events.record_event(store, actor=by, action="token made", subject=name, detail=detail)
     return secret
 
 
 def revoke(store: Store, name: str, by: str = "", holder: Token | None = None) -> Token:
-    """Revoke the valid token of that name, and what it made. ``holder`` is the token that the request came with, None on the command line.
+    """Revoke the valid token of that name, and those that it created.
 
-    Raises ConfigError if there is none, and Forbidden if its scope is not below the holder's and it is not the holder.
+    ``holder`` is the token that the request came with, None on the command line. Raises ConfigError if there is none, and Forbidden if its
+    scope is not below the holder's and it is not the holder.
     """
     found = tokens.find_token(store, name)
-    if holder is None or found.number not in (holder.number, holder.maker):
+    if holder is None or found.number not in (holder.number, holder.created_by):
         _check_below(holder, found.scope)
     token = tokens.revoke_token(store, name)
-    events.record_event(store, who=by, what="token revoked", subject=name)
+    events.record_event(store, actor=by, action="token revoked", subject=name)
     return token
 
 

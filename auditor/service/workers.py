@@ -87,7 +87,7 @@ def request_run(
         enqueued.append(queue.enqueue_run(store, **value, **more, idempotency_key=key))
         if enqueued[-1].how == "new":
             detail = {"audit": leg, "overrides": others, "reason": reason}
-            events.record_event(store, who=requested_by, what="run requested", subject=enqueued[-1].run, detail=detail)
+            events.record_event(store, actor=requested_by, action="run requested", subject=enqueued[-1].run, detail=detail)
     return Enqueued(enqueued[-1].run, enqueued[-1].how, tuple(other.run for other in enqueued[:-1]))
 
 
@@ -116,14 +116,14 @@ def request_ad_hoc(
     found = queue.enqueue_run(store, **value, **more, idempotency_key=idempotency, request=request)
     if found.how == "new":
         detail = {"audit": name, "definition": definitions.definition(audit), "reason": reason}
-        events.record_event(store, who=requested_by, what="run requested", subject=found.run, detail=detail)
+        events.record_event(store, actor=requested_by, action="run requested", subject=found.run, detail=detail)
     return found
 
 
 def request_resume(settings: Settings, store: Store, run: str, *, requested_by: str = "") -> StoredRun:
     """Enqueue a failed or cancelled run to be resumed, and record the event. Raises UnknownRun, NotResumable and QueueFull."""
     found = queue.requeue_run(store, runs.get_run(store, run).run, settings.service.queue)
-    events.record_event(store, who=requested_by, what="run resumed", subject=found.run, detail={"audit": found.audit})
+    events.record_event(store, actor=requested_by, action="run resumed", subject=found.run, detail={"audit": found.audit})
     return found
 
 
@@ -196,7 +196,7 @@ class _RunExecutor:
         """Store how a run ended, or return it to the queue, with retries. Raises StoreError after giving up."""
 
         def finish() -> None:
-            if held.requeue_when_stopped and runs.get_run(self.store, held.run).cancel_asked:
+            if held.requeue_when_stopped and runs.get_run(self.store, held.run).cancel_requested:
                 held.requeue_when_stopped = False
             if _returns_to_queue(held, outcome.report):
                 queue.put_back_run(self.store, held.run)

@@ -12,7 +12,7 @@ from auditor.model import State, Verdict
 from auditor.store import audit_state
 from auditor.store._process import Owner, has_ended
 from auditor.store._rows import run_owner
-from auditor.store._schema import chunks, documents, queue, runs
+from auditor.store._schema import chunks, queue, run_documents, runs
 from auditor.store._store import Store, database_time
 
 HEARTBEAT_TIMEOUT = 120.0
@@ -55,12 +55,16 @@ def recover_dead_runs(store: Store) -> Recovered:
                 continue
             requeue = _should_requeue(connection, row)
             resumable = has_checkpoint(connection, row.number)
-            pending = {"state": State.PENDING, "running": None, "resumable": resumable}
+            pending = {"state": State.PENDING, "running_audit": None, "resumable": resumable}
             values = pending if requeue else _failed_columns(row, resumable, requested=requeue is not None)
             if not connection.execute(update(runs).where(unchanged).values(**values, progress={})).rowcount:
                 continue
             if requeue:
-                connection.execute(update(queue).where(queue.c.run == row.number).values(waiting=row.audit, lost=queue.c.lost + 1))
+                connection.execute(
+                    update(queue)
+                    .where(queue.c.run == row.number)
+                    .values(pending_audit=row.audit, lost_processes=queue.c.lost_processes + 1)
+                )
                 recovered.requeued.append(str(row.run))
             else:
                 audit_state.adjust_run_count(connection, row.number, 1)
@@ -72,11 +76,11 @@ def recover_dead_runs(store: Store) -> Recovered:
 
 def _should_requeue(connection: Connection, row: Row[Any]) -> bool | None:
     """Return whether a run whose process has died becomes pending again; None if it was never requested through the queue."""
-    losses = connection.execute(select(queue.c.lost).where(queue.c.run == row.number)).scalar()
+    losses = connection.execute(select(queue.c.lost_processes).where(queue.c.run == row.number)).scalar()
     if losses is None:
         return None
-    pending = connection.execute(select(queue.c.run).where(queue.c.waiting == row.audit)).first()
-    return losses + 1 < MAX_PROCESS_LOSSES and pending is None and not row.cancel_asked
+    pending = connection.execute(select(queue.c.run).where(queue.c.pending_audit == row.audit)).first()
+    return losses + 1 < MAX_PROCESS_LOSSES and pending is None and not row.cancel_requested
 
 
 Liveness = Literal["alive", "dead", "ahead"]
@@ -85,7 +89,7 @@ Liveness = Literal["alive", "dead", "ahead"]
 
 def _judge_running(connection: Connection) -> list[tuple[Row[Any], Liveness]]:
     # Not IS NOT NULL, for which SQLite uses no index; every name is greater than "".
-    running = connection.execute(select(runs).where(runs.c.running >= "")).all()
+    running = connection.execute(select(runs).where(runs.c.running_audit >= "")).all()
     at = database_time(connection)  # after the heartbeats were read, so that only a clock that was set back makes one later
     return [(row, _judge(row, at)) for row in running]
 
@@ -103,8 +107,8 @@ def _failed_columns(row: Row[Any], resumable: bool, *, requested: bool) -> dict[
     anew = f"it had stored nothing to go on from; start a new run: auditor run {shell_word(row.audit)}"
     advice = f"resume it with: auditor resume {row.run}" if resumable else anew
     return {
-        "state": State.CANCELLED if requested and row.cancel_asked else State.FAILED,
-        "running": None,
+        "state": State.CANCELLED if requested and row.cancel_requested else State.FAILED,
+        "running_audit": None,
         "ended": row.heartbeat,
         "seconds": max(0.0, (row.heartbeat - row.started).total_seconds()),
         "exit_code": Verdict.UNKNOWN.exit_code,
@@ -115,10 +119,16 @@ def _failed_columns(row: Row[Any], resumable: bool, *, requested: bool) -> dict[
 
 def has_checkpoint(connection: Connection, number: int) -> bool:
     """Return whether the run left what a resume goes on from: its plan, and a chunk at least. Without these it can only begin anew."""
-    left = select(chunks.c.run).join(documents, documents.c.run == chunks.c.run).where(chunks.c.run == number, documents.c.kind == "plan")
+    left = (
+        select(chunks.c.run)
+        .join(run_documents, run_documents.c.run == chunks.c.run)
+        .where(chunks.c.run == number, run_documents.c.kind == "plan")
+    )
     return connection.execute(left.limit(1)).first() is not None
 
 
 def is_owned_by(process: Owner) -> ColumnElement[bool]:
     """Return the condition that a run is running and belongs to this process."""
-    return and_(runs.c.running.is_not(None), runs.c.host == process.host, runs.c.pid == process.pid, runs.c.process == process.started)
+    return and_(
+        runs.c.running_audit.is_not(None), runs.c.host == process.host, runs.c.pid == process.pid, runs.c.process == process.started
+    )

@@ -23,7 +23,7 @@ _alembic_lock = threading.Lock()
 def migrate(engine: Engine, name: str) -> None:
     """Create the tables, or migrate them to `HEAD`.
 
-    Raises StoreTooNew if a newer version of the auditor migrated them, StoreUnavailable if another process does not finish migrating.
+    Raises StoreTooNew if this version does not know their schema, StoreUnavailable if another process does not finish migrating.
     """
     with engine.connect() as connection, connection.begin():
         if _stored_version(connection) == HEAD:
@@ -73,8 +73,8 @@ def _upgrade(connection: Connection, version: str | None, name: str) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if version is not None and version not in known:
         raise StoreTooNew(
-            f"store {name}: it was migrated by a newer version of the auditor (its schema is {version}, this version knows {HEAD}); "
-            "upgrade the auditor, or use another store"
+            f"store {name}: another version of the auditor made it: its schema is {version}, and this version knows {HEAD};"
+            " upgrade the auditor, or use another store"
         )
     with _alembic_lock:
         command.upgrade(config, "head")

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, or_, select, union
 from auditor.errors import UnknownRun
 from auditor.model import Side, State, Verdict
 from auditor.store._rows import OWN_SETTINGS, StoredRun, fetch_runs, get_run_number, unknown_run
-from auditor.store._schema import audits, differences, documents, queue, runs
+from auditor.store._schema import audit_versions, differences, queue, run_documents, runs
 from auditor.store._store import Store
 
 
@@ -129,7 +129,7 @@ def get_report(store: Store, run: str) -> bytes | None:
 
 def get_partition_map(store: Store, run: str) -> bytes | None:
     """Return the packed partition map that `finish_run` stored, None if there is none. Raises UnknownRun."""
-    return _get_document(store, run, "picture")
+    return _get_document(store, run, "partition_map")
 
 
 def get_plan(store: Store, run: str) -> bytes | None:
@@ -167,9 +167,9 @@ def _select_latest(audit: ColumnElement[str] | None = None) -> Select[Any]:
 
     It finds them by indexes, so its cost does not grow with the number of runs of an audit.
     """
-    names = select(audits.c.audit).distinct()
+    names = select(audit_versions.c.audit).distinct()
     if audit is not None:
-        names = names.where(audits.c.audit == audit)
+        names = names.where(audit_versions.c.audit == audit)
     name = names.subquery()
 
     def last(condition: ColumnElement[bool]) -> Select[Any]:
@@ -185,7 +185,7 @@ def _select_latest(audit: ColumnElement[str] | None = None) -> Select[Any]:
 def _select_active_numbers() -> tuple[Select[Any], Select[Any]]:
     """Return the statements for the numbers of the running and of the pending runs."""
     # Not IS NOT NULL, for which SQLite uses no index; every name is greater than "".
-    return select(runs.c.number).where(runs.c.running >= ""), select(queue.c.run).where(queue.c.waiting >= "")
+    return select(runs.c.number).where(runs.c.running_audit >= ""), select(queue.c.run).where(queue.c.pending_audit >= "")
 
 
 _LATEST, _LATEST_OF_AUDIT = _select_latest(), _select_latest(bindparam("named"))
@@ -228,7 +228,7 @@ _SCORES_OF_AUDIT = _SCORES.where(runs.c.audit == bindparam("named"))
 def _get_document(store: Store, run: str, kind: str) -> bytes | None:
     with store.reading() as connection:
         number = get_run_number(connection, run)
-        statement = select(documents.c.body).where(documents.c.run == number, documents.c.kind == kind)
+        statement = select(run_documents.c.body).where(run_documents.c.run == number, run_documents.c.kind == kind)
         body: bytes | None = connection.execute(statement).scalar()
     return body
 

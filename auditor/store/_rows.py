@@ -13,7 +13,7 @@ from sqlalchemy import Column, Connection, Row, Select, Text, select, type_coerc
 from auditor.errors import UnknownRun
 from auditor.model import PERMISSIONS, SIDES, Side, State, Verdict, describe_other_settings
 from auditor.store._process import Owner
-from auditor.store._schema import audits, runs, schemas
+from auditor.store._schema import audit_versions, runs, schemas
 from auditor.store._types import to_json
 
 AD_HOC_PREFIX = "ad-hoc"
@@ -66,7 +66,7 @@ class StoredRun:
     progress: dict[str, Any]
     owner: Owner | None
     resumable: bool
-    cancel_asked: bool
+    cancel_requested: bool
     verified_through: dt.datetime | None
     within_threshold: bool
     within_threshold_through: dt.datetime | None
@@ -92,14 +92,14 @@ class StoredRun:
 COPIED_COLUMNS = (  # columns that become fields of `StoredRun` unchanged
     "run", "audit", "exit_code", "method", "reason", "requested_by", "overrides", "started", "ended", "seconds", "score", "lower",
     "upper", "published", "coverage", "partitions", "unequal", "missing", "extra", "changed", "unsettled", "progress", "resumable",
-    "cancel_asked", "verified_through", "within_threshold_through",
+    "cancel_requested", "verified_through", "within_threshold_through",
 )  # fmt: skip
 
 
 def fetch_runs(connection: Connection, statement: Select[Any], values: Mapping[str, Any] = {}) -> list[StoredRun]:
     """Return the runs that a statement over the table of runs selects, in its order. ``values`` are its bound parameters."""
     rows = connection.execute(statement, values).all()
-    definitions = _fetch_contents(connection, audits.c.definition, {row.version for row in rows})
+    definitions = _fetch_contents(connection, audit_versions.c.definition, {row.version for row in rows})
     columns = _fetch_contents(connection, schemas.c.columns, {row.schema_version for row in rows} - {None})
     return [_to_run(row, definitions[row.version], columns.get(row.schema_version)) for row in rows]
 
@@ -131,7 +131,7 @@ def _to_run(row: Row[Any], definition: dict[str, Any], schema: dict[str, Any] | 
         within_threshold=bool(row.within_threshold),
         rows=None if None in counts.values() else counts,
         reasons=tuple(row.reasons),
-        owner=None if row.running is None else run_owner(row),
+        owner=None if row.running_audit is None else run_owner(row),
         schema=schema,
         definition=definition,
     )

@@ -24,7 +24,7 @@ from auditor.store._dead_runs import has_checkpoint, is_owned_by, recover_runs
 from auditor.store._process import this_process
 from auditor.store._reading import StoredDifference
 from auditor.store._rows import StoredRun, fetch_runs, get_run_number, run_owner, unknown_run
-from auditor.store._schema import audits, chunks, differences, documents, queue, runs, schemas
+from auditor.store._schema import audit_versions, chunks, differences, queue, run_documents, runs, schemas
 from auditor.store._store import Store, database_time
 from auditor.store.evidence import Seal, add_link, forget_payloads
 
@@ -103,7 +103,7 @@ def start_run(
     def work(connection: Connection) -> None:
         _check_not_running(connection, audit)
         at = database_time(connection)
-        version = save_version(connection, audits, {"audit": audit}, {"definition": definition, "since": at})
+        version = save_version(connection, audit_versions, {"audit": audit}, {"definition": definition, "since": at})
         connection.execute(
             insert(runs).values(
                 run=run,
@@ -142,7 +142,7 @@ def record_heartbeat(store: Store, run: str, progress: Mapping[str, Any]) -> boo
 
     def work(connection: Connection) -> bool:
         number = update_own_run(connection, run, heartbeat=database_time(connection), progress=progress)
-        return bool(connection.execute(select(runs.c.cancel_asked).where(runs.c.number == number)).scalar())
+        return bool(connection.execute(select(runs.c.cancel_requested).where(runs.c.number == number)).scalar())
 
     return store.write(work)
 
@@ -164,11 +164,11 @@ def finish_run(store: Store, run: str, outcome: Outcome, seal: Seal | None = Non
             target_rows=rows.get("target"),
             resumable=resumable,
             ended=database_time(connection),
-            running=None,
+            running_audit=None,
             progress={},
         )
         _save_document(connection, number, "report", report)
-        _save_document(connection, number, "picture", outcome.partition_map)
+        _save_document(connection, number, "partition_map", outcome.partition_map)
         connection.execute(delete(differences).where(differences.c.run == number))
         if outcome.differences:
             connection.execute(insert(differences), [_difference_row(number, *entry) for entry in enumerate(outcome.differences, 1)])
@@ -197,12 +197,14 @@ def request_cancel(store: Store, run: str) -> StoredRun:
     def work(connection: Connection) -> StoredRun:
         number = get_run_number(connection, run)
         # Updates the row of the queue first, as `queue.claim_run` does, so that the run is either cancelled or claimed.
-        if connection.execute(update(queue).where(queue.c.run == number, queue.c.waiting.is_not(None)).values(waiting=None)).rowcount:
+        if connection.execute(
+            update(queue).where(queue.c.run == number, queue.c.pending_audit.is_not(None)).values(pending_audit=None)
+        ).rowcount:
             ended = {"state": State.CANCELLED, "ended": database_time(connection), "exit_code": Verdict.UNKNOWN.exit_code}
             ended |= {"reasons": ["the run was cancelled while it was pending"], "progress": {}}
             connection.execute(update(runs).where(runs.c.number == number).values(**ended))
             audit_state.adjust_run_count(connection, number, 1)
-        connection.execute(update(runs).where(runs.c.number == number, runs.c.running.is_not(None)).values(cancel_asked=True))
+        connection.execute(update(runs).where(runs.c.number == number, runs.c.running_audit.is_not(None)).values(cancel_requested=True))
         return fetch_runs(connection, select(runs).where(runs.c.number == number))[0]
 
     return store.write(work)
@@ -216,7 +218,9 @@ def resume_run(store: Store, run: str) -> ResumedRun:
         row = connection.execute(select(runs).where(runs.c.run == run).with_for_update()).first()
         if row is None:
             raise unknown_run(run)
-        plan = connection.execute(select(documents.c.body).where(documents.c.run == row.number, documents.c.kind == "plan")).scalar()
+        plan = connection.execute(
+            select(run_documents.c.body).where(run_documents.c.run == row.number, run_documents.c.kind == "plan")
+        ).scalar()
         _check_resumable(row, plan)
         _check_not_running(connection, row.audit)
         owned = ownership_columns(row.audit, database_time(connection))
@@ -238,14 +242,14 @@ def resume_run(store: Store, run: str) -> ResumedRun:
 
 
 def _check_not_running(connection: Connection, audit: str) -> None:
-    row = connection.execute(select(runs).where(runs.c.running == audit)).first()
+    row = connection.execute(select(runs).where(runs.c.running_audit == audit)).first()
     if row is not None:
         since = f"{row.started:%Y-%m-%d %H:%M:%S} UTC"
         raise AlreadyRunning(f"audit {audit} is already running: run {row.run}, since {since}, in {run_owner(row)}")
 
 
 def _check_resumable(row: Row[Any], plan: bytes | None) -> None:
-    if row.running is not None:
+    if row.running_audit is not None:
         raise NotResumable(f"run {row.run} is still running, in {run_owner(row)}")
     if row.state == State.PENDING:
         raise NotResumable(f"run {row.run} is pending; a serving process will start it")
@@ -261,12 +265,12 @@ def ownership_columns(audit: str, at: dt.datetime) -> dict[str, Any]:
     process = this_process()
     return {
         "state": State.RUNNING,
-        "running": audit,
+        "running_audit": audit,
         "host": process.host,
         "pid": process.pid,
         "process": process.started,
         "heartbeat": at,
-        "cancel_asked": False,
+        "cancel_requested": False,
     }
 
 
@@ -276,16 +280,16 @@ def update_own_run(connection: Connection, run: str, **values: Any) -> int:
         row = connection.execute(select(runs).where(runs.c.run == run)).first()
         if row is None:
             raise unknown_run(run)
-        reason = f"{run_owner(row)} owns it" if row.running is not None else f"it is {row.state}"
+        reason = f"{run_owner(row)} owns it" if row.running_audit is not None else f"it is {row.state}"
         raise UnknownRun(f"run {run} no longer belongs to this process: {reason}")
     return get_run_number(connection, run)
 
 
 def _save_document(connection: Connection, number: int, kind: str, body: bytes) -> None:
     """Replace the run's document of this kind; an empty ``body`` only deletes it."""
-    connection.execute(delete(documents).where(documents.c.run == number, documents.c.kind == kind))
+    connection.execute(delete(run_documents).where(run_documents.c.run == number, run_documents.c.kind == kind))
     if body:
-        connection.execute(insert(documents).values(run=number, kind=kind, body=body))
+        connection.execute(insert(run_documents).values(run=number, kind=kind, body=body))
 
 
 def save_version(connection: Connection, table: Table, key: Mapping[str, str], values: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from sqlalchemy import Boolean, Column, ForeignKey, ForeignKeyConstraint, Index,
 
 from auditor.store._types import Json, Moment, Real, Words, blob, name, number
 
-HEAD = "0026"
+HEAD = "0001"
 """The revision of the newest migration."""
 
 VERSION_TABLE = "auditor_version"
@@ -26,8 +26,8 @@ def _run_column() -> Column[Any]:
     return Column("run", number(), ForeignKey("auditor_runs.number", ondelete="CASCADE"), primary_key=True)
 
 
-audits = Table(
-    "auditor_audits",
+audit_versions = Table(
+    "auditor_audit_versions",
     metadata,
     Column("audit", name(), primary_key=True),
     Column("version", name(64), primary_key=True),
@@ -84,29 +84,29 @@ runs = Table(
     Column("within_threshold", Boolean()),
     Column("within_threshold_through", Moment()),
     Column("resumable", Boolean(), nullable=False),
-    Column("cancel_asked", Boolean(), nullable=False),
+    Column("cancel_requested", Boolean(), nullable=False),
     # The audit's name while the run is running: the unique constraint allows one running run of an audit.
-    Column("running", name(), unique=True),
+    Column("running_audit", name(), unique=True),
     Column("host", name(), nullable=False),
     Column("pid", number(), nullable=False),
     Column("process", name(64), nullable=False),
     Column("heartbeat", Moment(), nullable=False),
-    ForeignKeyConstraint(["audit", "version"], ["auditor_audits.audit", "auditor_audits.version"]),
+    ForeignKeyConstraint(["audit", "version"], ["auditor_audit_versions.audit", "auditor_audit_versions.version"]),
     # Created with the table, and so atomically on MySQL, unlike separate indexes.
     UniqueConstraint("audit", "number"),
     **MYSQL,
 )
 """The runs, numbered in the order of their start, independent of clocks."""
 
-documents = Table(
-    "auditor_documents",
+run_documents = Table(
+    "auditor_run_documents",
     metadata,
     _run_column(),
     Column("kind", name(16), primary_key=True),
     Column("body", blob(), nullable=False),
     **MYSQL,
 )
-"""The large values of a run, by kind: ``plan``, ``report``, and ``picture``, the packed partition map."""
+"""The large values of a run, by kind: ``plan``, ``report``, and ``partition_map``, which is packed."""
 
 differences = Table(
     "auditor_differences",
@@ -136,29 +136,30 @@ chunks = Table(
 )
 """The finished chunks of a run. Bounds are text, '' for none: keys can exceed 64 bits, and a primary key cannot hold NULL."""
 
-standing = Table(
-    "auditor_standing",
+audit_states = Table(
+    "auditor_audit_states",
     metadata,
     Column("audit", name(), primary_key=True),
     Column("verified_through", Moment()),
     Column("within_threshold_through", Moment()),
-    Column("verified_by", name(64)),
-    Column("told_verdict", name(16)),
-    Column("told_failure", Boolean()),
-    Column("told_at", Moment()),
-    Column("runs", number(), nullable=False),
+    Column("verified_settings", name(64)),
+    Column("notified_verdict", name(16)),
+    Column("notified_failure", Boolean()),
+    Column("notified_at", Moment()),
+    Column("run_count", number(), nullable=False),
     Column("paused", Boolean(), nullable=False),
     # Shapes of statements whose rows were held against a count of the whole table, the latest last; null where there are none.
-    Column("proved", Json()),
+    Column("counted_shapes", Json()),
     **MYSQL,
 )
-"""What is remembered of an audit, and outlives its runs. ``verified_by`` is the hash of the settings under which it was verified;
-``told_verdict`` and ``told_at`` are the last verdict sent to the channels, ``told_failure`` whether they know that runs fail since."""
+"""What is remembered of an audit, and outlives its runs. ``verified_settings`` is the hash of the settings under which it was verified;
+``notified_verdict`` and ``notified_at`` are the last verdict sent to the channels, ``notified_failure`` whether they know that runs fail
+since; ``run_count`` is how many runs with the audit's own settings ended."""
 
-stretches = Table(
-    "auditor_stretches",
+rolling_parts = Table(
+    "auditor_rolling_parts",
     metadata,
-    Column("audit", name(), ForeignKey("auditor_standing.audit"), primary_key=True),
+    Column("audit", name(), ForeignKey("auditor_audit_states.audit"), primary_key=True),
     Column("number", number(), primary_key=True, autoincrement=False),
     Column("layout", name(), nullable=False),
     Column("first", name(), nullable=False),
@@ -169,8 +170,8 @@ stretches = Table(
     **MYSQL,
 )
 
-claims = Table(
-    "auditor_claims",
+schedule_claims = Table(
+    "auditor_schedule_claims",
     metadata,
     Column("audit", name(), primary_key=True),
     Column("tick", Moment(), primary_key=True),
@@ -179,56 +180,65 @@ claims = Table(
     **MYSQL,
 )
 
-left_out = Table(
-    "auditor_left_out",
+left_out_rows = Table(
+    "auditor_left_out_rows",
     metadata,
     Column("audit", name(), primary_key=True),
     Column("settings", name(64), nullable=False),
     Column("body", blob(), nullable=False),
     **MYSQL,
 )
-"""The rows of each audit that its last runs did not compare, packed; ``settings`` is the hash of the settings of these runs.
+"""The rows of each audit that its last runs did not compare, packed; ``settings`` is the hash of the settings of these runs."""
 
-The row without a name holds the store's salt.
-"""
-
-repairs = Table(
-    "auditor_repairs",
+salts = Table(
+    "auditor_salt",
     metadata,
-    Column("id", name(64), primary_key=True),
-    Column("run", name(64), nullable=False),
-    Column("audit", name(), nullable=False),
-    Column("requested_by", Words(), nullable=False),
-    Column("at", Moment(), nullable=False),
-    Column("kind", name(16), nullable=False),
-    Column("state", name(16), nullable=False),
-    Column("detail", Json(), nullable=False),
-    Index("auditor_repairs_run_at", "run", "at"),
+    Column("number", Integer(), primary_key=True, autoincrement=False),
+    Column("salt", blob(), nullable=False),
     **MYSQL,
 )
-"""Recorded repairs. ``run`` is the run's id, not a foreign key, because a repair outlives its run."""
+"""The store's salt, in one row, whose number is 1."""
+
+evidence = Table(
+    "auditor_evidence",
+    metadata,
+    Column("audit", name(), primary_key=True),
+    Column("number", number(), primary_key=True, autoincrement=False),
+    # No foreign key, because a link outlives its run.
+    Column("run", name(64), nullable=False),
+    Column("run_number", number(), nullable=False),
+    Column("link", blob(), nullable=False),
+    Column("signature", name(128), nullable=False),
+    # Null once the run was deleted, resumed or scrubbed.
+    Column("payload", blob()),
+    # Null as soon as the payload is, or when it was erased.
+    Column("row_key", blob()),
+    Index("auditor_evidence_run", "run"),
+    **MYSQL,
+)
+"""The links of each audit's chain, as they were signed; ``payload`` is what a run found, ``row_key`` makes its keyed digests."""
 
 queue = Table(
     "auditor_queue",
     metadata,
     _run_column(),
-    Column("requested", Moment(), nullable=False),
+    Column("requested_at", Moment(), nullable=False),
     # The audit's name while the run is pending: the unique constraint allows one pending run of an audit.
-    Column("waiting", name(), unique=True),
-    Column("lost", Integer(), nullable=False),
+    Column("pending_audit", name(), unique=True),
+    Column("lost_processes", Integer(), nullable=False),
     **MYSQL,
 )
-"""The runs that were requested through the queue. ``lost`` counts how often the process of the run died."""
+"""The runs that were requested through the queue. ``lost_processes`` counts how often the process of the run died."""
 
-keys = Table(
-    "auditor_keys",
+idempotency_keys = Table(
+    "auditor_idempotency_keys",
     metadata,
     Column("hash", name(64), primary_key=True),
     Column("run", number(), ForeignKey("auditor_runs.number", ondelete="CASCADE"), nullable=False),
-    Column("asked", name(64), nullable=False),
+    Column("request_hash", name(64), nullable=False),
     **MYSQL,
 )
-"""Hashes of the idempotency keys of requests; ``asked`` is the hash of the request."""
+"""Hashes of the idempotency keys of requests; ``request_hash`` is that of the request."""
 
 slots = Table(
     "auditor_slots",
@@ -241,8 +251,8 @@ slots = Table(
 )
 """Statement slots of a connection's database: a row for each slot in use, and one with a negative number for each waiting holder."""
 
-defined = Table(
-    "auditor_defined",
+definitions = Table(
+    "auditor_definitions",
     metadata,
     Column("audit", name(), primary_key=True),
     Column("definition", Json(), nullable=False),
@@ -258,16 +268,16 @@ tokens = Table(
     Column("number", number(), primary_key=True),
     Column("name", name(), nullable=False),
     # The name while no other token may have it: the unique constraint allows one valid token of a name.
-    Column("living", name(), unique=True),
+    Column("valid_name", name(), unique=True),
     Column("hash", name(64), nullable=False, unique=True),
     Column("scope", name(16), nullable=False),
-    Column("made", Moment(), nullable=False),
+    Column("created_at", Moment(), nullable=False),
     Column("expires", Moment()),
     Column("revoked", Moment()),
     Column("last_used", Moment()),
-    # The number of the token that made it, by which it ends; null for those made on the command line.
-    Column("maker", number()),
-    Index("auditor_tokens_maker", "maker"),
+    # The number of the token that created it, by which it ends; null for those made on the command line.
+    Column("created_by", number()),
+    Index("auditor_tokens_created_by", "created_by"),
     **MYSQL,
 )
 
@@ -276,8 +286,8 @@ events = Table(
     metadata,
     Column("number", number(), primary_key=True),
     Column("at", Moment(), nullable=False),
-    Column("who", Words(), nullable=False),
-    Column("what", name(64), nullable=False),
+    Column("actor", Words(), nullable=False),
+    Column("action", name(64), nullable=False),
     Column("subject", Words(), nullable=False),
     Column("detail", Json(), nullable=False),
     **MYSQL,
@@ -285,93 +295,15 @@ events = Table(
 """The log of requests by people and programs."""
 
 channel_messages = Table(
-    "auditor_told",
+    "auditor_channel_messages",
     metadata,
     Column("channel", name(), primary_key=True),
     Column("sent", Json(), nullable=False),
-    Column("held", number(), nullable=False),
+    Column("held_back", number(), nullable=False),
     Column("titles", Json(), nullable=False),
     **MYSQL,
 )
 """For each channel the times of the last hour's messages (``sent``, seconds since 1970), and the number and titles of those held back."""
-
-pipelines = Table(
-    "auditor_pipelines",
-    metadata,
-    Column("pipeline", name(), primary_key=True),
-    Column("paused", Boolean(), nullable=False),
-    Column("staged_through", number()),
-    Column("staged_time", Moment()),
-    Column("staged_at", Moment()),
-    Column("source_offset", Json()),
-    Column("reason", Words(), nullable=False),
-    Column("event_count", number()),
-    Column("progress", Json()),
-    Column("paused_by", Words()),
-    Column("paused_at", Moment()),
-    Column("incarnation", name(64)),
-    **MYSQL,
-)
-"""What a pipeline staged: up to which position, when its source committed that, when it was staged, the offset of the stream's last batch,
-as its source writes it, and how many events; why it is stopped; what its process last saw of source and staging; who paused it when; and
-its incarnation, which its staging and its targets carry too."""
-
-parts = Table(
-    "auditor_parts",
-    metadata,
-    Column("number", number(), primary_key=True),
-    Column("pipeline", name(), nullable=False),
-    Column("table_name", name(), nullable=False),
-    Column("first_position", number(), nullable=False),
-    Column("last_position", number(), nullable=False),
-    Column("row_count", number(), nullable=False),
-    Column("byte_count", number(), nullable=False),
-    Column("schema_id", name(64), nullable=False),
-    Column("path", Words(), nullable=False),
-    Column("last_time", Moment(), nullable=False),
-    Column("staged_at", Moment(), nullable=False),
-    Column("checksum", name(64)),
-    UniqueConstraint("pipeline", "table_name", "first_position"),
-    **MYSQL,
-)
-"""The manifest of a pipeline: its parts, each the events of one table and schema between two positions."""
-
-table_schemas = Table(
-    "auditor_table_schemas",
-    metadata,
-    Column("pipeline", name(), primary_key=True),
-    Column("schema_id", name(64), primary_key=True),
-    Column("body", Json(), nullable=False),
-    **MYSQL,
-)
-"""The columns of a pipeline's tables, by the id that parts state."""
-
-staged_tables = Table(
-    "auditor_staged_tables",
-    metadata,
-    Column("pipeline", name(), primary_key=True),
-    Column("table_name", name(), primary_key=True),
-    Column("staged_through", number(), nullable=False),
-    Column("pruned_through", number(), nullable=False),
-    **MYSQL,
-)
-"""For each table of a pipeline the last position of its parts, and that of those that were deleted; 0 for none."""
-
-merges = Table(
-    "auditor_merges",
-    metadata,
-    Column("pipeline", name(), primary_key=True),
-    Column("target", name(), primary_key=True),
-    Column("table_name", name(), primary_key=True),
-    Column("position", number(), nullable=False),
-    Column("through_time", Moment()),
-    Column("at", Moment(), nullable=False),
-    Column("event_count", number(), nullable=False),
-    Column("state", name(16), nullable=False),
-    Column("reason", Words(), nullable=False),
-    **MYSQL,
-)
-"""What targets reported of their tables: up to which position they hold them. The position that counts stands in the target itself."""
 
 leases = Table(
     "auditor_leases",

@@ -45,8 +45,8 @@ segment_progress = Table(
     metadata,
     Column("pipeline", name(), primary_key=True),
     Column("through", number(), nullable=False),
-    Column("clock", number(), nullable=False),
-    Column("replaced", Integer(), nullable=False, server_default="0"),
+    Column("latest_commit", number(), nullable=False),
+    Column("replacements", Integer(), nullable=False, default=0),
     **MYSQL,
 )
 """Up to which position a pipeline's events were cut, the latest commit until there, in microseconds since 1970, and how often segments were
@@ -73,7 +73,7 @@ registered_segments = Table(
     Column("side", Integer(), primary_key=True, autoincrement=False),
     Column("start_at", number(), primary_key=True, autoincrement=False),
     Column("start_row", number(), primary_key=True, autoincrement=False),
-    Column("doubled", Integer(), primary_key=True, autoincrement=False),
+    Column("overlap", Integer(), primary_key=True, autoincrement=False),
     Column("end_at", number(), nullable=False),
     Column("end_row", number(), nullable=False),
     Column("row_count", number(), nullable=False),
@@ -87,8 +87,8 @@ registered_segments = Table(
     Column("ended", Moment(), nullable=False),
     Column("registered", Moment(), nullable=False),
     Column("verdict", name(16), nullable=False),
-    Column("other_at", number()),
-    Column("other_row", number()),
+    Column("matched_position", number()),
+    Column("matched_row", number()),
     **MYSQL,
 )
 """The segments of both sides of segment audits, each with the verdict on it and the place of what it was compared with."""

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, insert, select
 
 from auditor.store._rows import OWN_SETTINGS
-from auditor.store._schema import runs, standing
+from auditor.store._schema import audit_states, runs
 from auditor.store._store import Store
 
-_ALL = select(standing)
+_ALL = select(audit_states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,24 +22,24 @@ class AuditState:
     """What is remembered of an audit.
 
     ``notified_verdict`` is the last verdict that was sent to the channels, at ``notified_at``; ``notified_failure`` is whether they know
-    that runs fail since. ``runs`` counts the finished runs with the audit's own settings. ``verified_by`` is the hash of the settings
-    under which ``verified_through`` and ``within_threshold_through`` were determined; these do not apply to others. ``proved`` are the
-    shapes of statements whose rows were held against a count of the whole table, the latest last.
+    that runs fail since. ``run_count`` counts the finished runs with the audit's own settings. ``verified_settings`` is the hash of the
+    settings under which ``verified_through`` and ``within_threshold_through`` were determined; these do not apply to others.
+    ``counted_shapes`` are the shapes of statements whose rows were held against a count of the whole table, the latest last.
     """
 
     verified_through: dt.datetime | None = None
     notified_verdict: str | None = None
     notified_at: dt.datetime | None = None
-    runs: int = 0
+    run_count: int = 0
     paused: bool = False
-    verified_by: str | None = None
+    verified_settings: str | None = None
     within_threshold_through: dt.datetime | None = None
     notified_failure: bool = False
-    proved: tuple[str, ...] = ()
+    counted_shapes: tuple[str, ...] = ()
 
     def verified_under(self, settings: str) -> tuple[dt.datetime | None, dt.datetime | None]:
         """Return the times up to which everything was seen equal, and equal or within the threshold, under these settings (their hash)."""
-        return (self.verified_through, self.within_threshold_through) if self.verified_by == settings else (None, None)
+        return (self.verified_through, self.within_threshold_through) if self.verified_settings == settings else (None, None)
 
 
 class Changes(TypedDict, total=False):
@@ -47,22 +47,18 @@ class Changes(TypedDict, total=False):
 
     verified_through: dt.datetime | None
     within_threshold_through: dt.datetime | None
-    verified_by: str | None
+    verified_settings: str | None
     notified_verdict: str | None
     notified_failure: bool
     notified_at: dt.datetime | None
     paused: bool
-    proved: Sequence[str]
-
-
-_COLUMNS = {"notified_verdict": "told_verdict", "notified_failure": "told_failure", "notified_at": "told_at"}
-"""Columns whose names differ from the fields'."""
+    counted_shapes: Sequence[str]
 
 
 def get_state(store: Store, audit: str) -> AuditState:
     """Return what is remembered of an audit; an empty state if the audit never ran."""
     with store.reading() as connection:
-        row = connection.execute(select(standing).where(standing.c.audit == audit)).first()
+        row = connection.execute(select(audit_states).where(audit_states.c.audit == audit)).first()
     return AuditState() if row is None else _to_state(row)
 
 
@@ -80,25 +76,24 @@ def is_paused(states: Mapping[str, AuditState], audit: str) -> bool:
 def _to_state(row: Row[Any]) -> AuditState:
     return AuditState(
         verified_through=row.verified_through,
-        notified_verdict=row.told_verdict,
-        notified_at=row.told_at,
-        runs=row.runs,
+        notified_verdict=row.notified_verdict,
+        notified_at=row.notified_at,
+        run_count=row.run_count,
         paused=row.paused,
-        verified_by=row.verified_by,
+        verified_settings=row.verified_settings,
         within_threshold_through=row.within_threshold_through,
-        notified_failure=bool(row.told_failure),
-        proved=tuple(row.proved or ()),
+        notified_failure=bool(row.notified_failure),
+        counted_shapes=tuple(row.counted_shapes or ()),
     )
 
 
 def update_state(store: Store, audit: str, **changes: Unpack[Changes]) -> None:
     """Change the given fields of an audit's state."""
-    values = {_COLUMNS.get(name, name): value for name, value in changes.items()}
 
     def work(connection: Connection) -> None:
-        lock_standing(connection, audit)
-        if values:
-            connection.execute(sa.update(standing).where(standing.c.audit == audit).values(**values))
+        lock_state(connection, audit)
+        if changes:
+            connection.execute(sa.update(audit_states).where(audit_states.c.audit == audit).values(**changes))
 
     store.write(work)
 
@@ -108,11 +103,11 @@ def adjust_run_count(connection: Connection, run: int, by: int) -> None:
     audit = connection.execute(select(runs.c.audit).where(runs.c.number == run, OWN_SETTINGS)).scalar()
     if audit is None:
         return
-    lock_standing(connection, audit)
-    connection.execute(sa.update(standing).where(standing.c.audit == audit).values(runs=standing.c.runs + by))
+    lock_state(connection, audit)
+    connection.execute(sa.update(audit_states).where(audit_states.c.audit == audit).values(run_count=audit_states.c.run_count + by))
 
 
-def lock_standing(connection: Connection, audit: str) -> None:
+def lock_state(connection: Connection, audit: str) -> None:
     """Insert the audit's row if there is none, and lock it until the transaction ends."""
-    if connection.execute(select(standing.c.audit).where(standing.c.audit == audit).with_for_update()).first() is None:
-        connection.execute(insert(standing).values(audit=audit, runs=0, paused=False))
+    if connection.execute(select(audit_states.c.audit).where(audit_states.c.audit == audit).with_for_update()).first() is None:
+        connection.execute(insert(audit_states).values(audit=audit, run_count=0, paused=False))

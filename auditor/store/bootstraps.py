@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from auditor.errors import BootstrapRefused, UnknownRepair
 from auditor.store import events
-from auditor.store._bootstrap_schema import bootstrap_ranges, bootstraps
 from auditor.store._process import Owner, has_ended, this_process
+from auditor.store._repair_schema import bootstrap_ranges, bootstraps
 from auditor.store._store import Store, database_time
 
 BootstrapState = Literal["running", "stopped", "failed", "done", "dropped"]
@@ -52,7 +52,7 @@ def begin_bootstrap(store: Store, *, bootstrap: str, audit: str, target: str, wh
         now = database_time(connection)
         about = {"bootstrap": bootstrap, "audit": audit, "target": target, "requested_by": who, "at": now, "heartbeat": now}
         connection.execute(insert(bootstraps).values(**about, state="running", stage="copying", detail=dict(detail), **_process()))
-        events.insert_event(connection, who=who, what="bootstrap begun", subject=bootstrap, detail={"audit": audit})
+        events.insert_event(connection, actor=who, action="bootstrap begun", subject=bootstrap, detail={"audit": audit})
 
     store.write(work)
 
@@ -117,7 +117,7 @@ def end_bootstrap(store: Store, bootstrap: str, state: BootstrapState, detail: M
         row = connection.execute(select(bootstraps).where(same)).one()
         connection.execute(update(bootstraps).where(same).values(state=state, detail={**row.detail, **(detail or {})}))
         what = "bootstrap dropped" if state == "dropped" else "bootstrap ended"
-        events.insert_event(connection, who=row.requested_by, what=what, subject=bootstrap, detail={"audit": row.audit, "state": state})
+        events.insert_event(connection, actor=row.requested_by, action=what, subject=bootstrap, detail={"audit": row.audit, "state": state})
 
     store.write(work)
 

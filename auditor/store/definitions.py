@@ -8,26 +8,26 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select
 
 from auditor.errors import UnknownAudit
-from auditor.store._schema import defined
+from auditor.store._schema import definitions
 from auditor.store._store import Store, database_time
 
-_ALL = select(defined.c.audit, defined.c.definition).order_by(defined.c.audit)
+_ALL = select(definitions.c.audit, definitions.c.definition).order_by(definitions.c.audit)
 
 
 def save_definition(store: Store, name: str, definition: Mapping[str, Any], by: str) -> None:
     """Store an audit's definition, replacing an earlier one of this name. ``by`` is who defined it."""
 
     def work(connection: Connection) -> None:
-        connection.execute(delete(defined).where(defined.c.audit == name))
+        connection.execute(delete(definitions).where(definitions.c.audit == name))
         values = {"audit": name, "definition": dict(definition), "defined_by": by, "at": database_time(connection)}
-        connection.execute(insert(defined).values(**values))
+        connection.execute(insert(definitions).values(**values))
 
     store.write(work)
 
 
 def delete_definition(store: Store, name: str) -> None:
     """Delete an audit's definition, but not its runs. Raises UnknownAudit."""
-    if not store.write(lambda connection: connection.execute(delete(defined).where(defined.c.audit == name)).rowcount):
+    if not store.write(lambda connection: connection.execute(delete(definitions).where(definitions.c.audit == name)).rowcount):
         raise UnknownAudit(f"no audit {name!r} is defined through the API; audits in the configuration file are changed there")
 
 

@@ -15,24 +15,26 @@ from auditor.store._store import Store, database_time
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A request: ``who`` did ``what`` to ``subject`` (an audit, run or token). ``number`` counts events in their order."""
+    """A request: ``actor`` did ``action`` to ``subject`` (an audit, run or token). ``number`` counts events in their order."""
 
     number: int
     at: dt.datetime
-    who: str
-    what: str
+    actor: str
+    action: str
     subject: str
     detail: dict[str, Any]
 
 
-def record_event(store: Store, *, who: str, what: str, subject: str, detail: Mapping[str, Any] = {}) -> None:
+def record_event(store: Store, *, actor: str, action: str, subject: str, detail: Mapping[str, Any] = {}) -> None:
     """Store an event. ``detail`` must not contain secrets or values of rows."""
-    store.write(lambda connection: insert_event(connection, who=who, what=what, subject=subject, detail=detail))
+    store.write(lambda connection: insert_event(connection, actor=actor, action=action, subject=subject, detail=detail))
 
 
-def insert_event(connection: Connection, *, who: str, what: str, subject: str, detail: Mapping[str, Any] = {}) -> None:
+def insert_event(connection: Connection, *, actor: str, action: str, subject: str, detail: Mapping[str, Any] = {}) -> None:
     """Store an event within the caller's transaction."""
-    connection.execute(insert(events).values(at=database_time(connection), who=who, what=what, subject=subject, detail=dict(detail)))
+    connection.execute(
+        insert(events).values(at=database_time(connection), actor=actor, action=action, subject=subject, detail=dict(detail))
+    )
 
 
 MOST_CALLERS = 20
@@ -42,19 +44,19 @@ RECENT_EVENTS = 1000
 """How many of the newest events are searched for one that still counts."""
 
 
-def count_event(store: Store, *, who: str, what: str, within: dt.timedelta) -> None:
+def count_event(store: Store, *, actor: str, action: str, within: dt.timedelta) -> None:
     """Store an event that callers can cause at will: one row counts all of them within a time, and names the first MOST_CALLERS."""
 
     def work(connection: Connection) -> None:
         at = database_time(connection)
         newest = connection.execute(select(events.c.number).order_by(events.c.number.desc()).limit(1)).scalar() or 0
-        recent = select(events).where(events.c.number > newest - RECENT_EVENTS, events.c.what == what, events.c.at > at - within)
+        recent = select(events).where(events.c.number > newest - RECENT_EVENTS, events.c.action == action, events.c.at > at - within)
         row = connection.execute(recent.order_by(events.c.number.desc()).limit(1).with_for_update()).first()
         if row is None:
-            insert_event(connection, who=who, what=what, subject="", detail={"count": 1, "callers": [who]})
+            insert_event(connection, actor=actor, action=action, subject="", detail={"count": 1, "callers": [actor]})
             return
-        callers = row.detail.get("callers", [row.who])
-        callers = callers if who in callers or len(callers) >= MOST_CALLERS else [*callers, who]
+        callers = row.detail.get("callers", [row.actor])
+        callers = callers if actor in callers or len(callers) >= MOST_CALLERS else [*callers, actor]
         detail = {"count": row.detail.get("count", 1) + 1, "callers": callers}
         connection.execute(update(events).where(events.c.number == row.number).values(detail=detail))
 
@@ -67,4 +69,4 @@ def list_events(store: Store, *, limit: int = 100, before: int | None = None) ->
     if before is not None:
         statement = statement.where(events.c.number < before)
     with store.reading() as connection:
-        return [Event(row.number, row.at, row.who, row.what, row.subject, row.detail) for row in connection.execute(statement)]
+        return [Event(row.number, row.at, row.actor, row.action, row.subject, row.detail) for row in connection.execute(statement)]

@@ -17,13 +17,12 @@ from typing import Any
 from sqlalchemy import Connection, Text, func, insert, select, type_coerce, update
 
 from auditor.model import State
-from auditor.store._evidence_schema import evidence
 from auditor.store._reading import StoredDifference
 from auditor.store._rows import StoredRun, fetch_runs
-from auditor.store._schema import audits, chunks, differences, documents, runs, schemas
+from auditor.store._schema import audit_versions, chunks, differences, evidence, run_documents, runs, schemas
 from auditor.store._store import Store
 from auditor.store._types import Json
-from auditor.store.audit_state import lock_standing
+from auditor.store.audit_state import lock_state
 
 SEALED_COLUMNS = (
     "run", "audit", "version", "schema_version", "state", "verdict", "exit_code", "method", "reason", "requested_by", "overrides",
@@ -99,7 +98,7 @@ def add_link(connection: Connection, number: int, seal: Seal) -> None:
     These are runs whose process died, or that were cancelled while they were pending: none of them has a verdict.
     """
     audit = connection.execute(select(runs.c.audit).where(runs.c.number == number)).scalar_one()
-    lock_standing(connection, audit)  # so that two links do not get one place
+    lock_state(connection, audit)  # so that two links do not get one place
     for one in (*_list_unlinked(connection, audit, number), number):
         _insert(connection, audit, one, seal)
 
@@ -139,14 +138,14 @@ def _read_contents(connection: Connection, number: int) -> dict[str, bytes]:
     ]
     row = connection.execute(select(*columns).where(runs.c.number == number)).one()
     found = {name: _to_bytes(getattr(row, name)) for name in SEALED_COLUMNS}
-    for name, table, version in (("definition", audits, row.version), ("schema", schemas, row.schema_version)):
-        content = table.c.definition if table is audits else table.c.columns
-        of_audit = [audits.c.audit == row.audit] if table is audits else []
+    for name, table, version in (("definition", audit_versions, row.version), ("schema", schemas, row.schema_version)):
+        content = table.c.definition if table is audit_versions else table.c.columns
+        of_audit = [audit_versions.c.audit == row.audit] if table is audit_versions else []
         text = connection.execute(select(type_coerce(content, Text)).where(table.c.version == version, *of_audit)).scalar()
         found[name] = _to_bytes(text)
-    kept = connection.execute(select(documents.c.kind, documents.c.body).where(documents.c.run == number))
+    kept = connection.execute(select(run_documents.c.kind, run_documents.c.body).where(run_documents.c.run == number))
     bodies = {row.kind: row.body for row in kept}
-    found |= {kind: _as_bytes(bodies.get(kind, b"")) for kind in ("report", "picture")}
+    found |= {kind: _as_bytes(bodies.get(kind, b"")) for kind in ("report", "partition_map")}
     details = select(differences.c.number, differences.c.kind, differences.c.state, type_coerce(differences.c.detail, Text))
     hashed = hashlib.sha256()
     for one in connection.execute(details.where(differences.c.run == number).order_by(differences.c.number)):

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, select, update
 
-from auditor.store._hold_schema import holds
+from auditor.store._pipeline_schema import holds
 from auditor.store._store import Store, database_time
 
 HoldState = Literal["intent", "frozen", "wanted", "held", "failed"]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select
 
 from auditor.errors import StoreError
-from auditor.store._lag_schema import lags
+from auditor.store._pipeline_schema import lags
 from auditor.store._store import Store
 
 SPAN = 30

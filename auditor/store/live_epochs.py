@@ -26,10 +26,10 @@ from sqlalchemy import Connection, Row, and_, func, insert, select, update
 
 from auditor.errors import LiveSummariesWrong
 from auditor.model import LiveEpoch
-from auditor.store._live_schema import live_epochs
+from auditor.store._pipeline_schema import live_epochs
 from auditor.store._store import Store, database_time
 
-COLUMNS = [column for column in live_epochs.c if column.name not in ("base", "base_check", "asked")]
+COLUMNS = [column for column in live_epochs.c if column.name not in ("base", "base_check", "requested_at")]
 """What is read of an epoch; its base may have megabytes."""
 
 
@@ -54,13 +54,13 @@ def begin_epoch(
     id_ = secrets.token_hex(8)
     about = {"audit": subject.audit, "pipeline": subject.pipeline, "target": subject.target, "table_name": subject.table}
     settings = {"fingerprint": fingerprint, "layout": layout, "plan": dict(plan), "condition": where, "state": "wanted", "base_check": ""}
-    unplaced = {"position": 0, "place": "", "proved_position": 0, "proved_place": "", "reason": ""}
+    unplaced = {"position": 0, "log_place": "", "proved_position": 0, "proved_log_place": "", "reason": ""}
 
     def work(connection: Connection) -> None:
         now = database_time(connection)
         over = {"state": "ended", "ended": now, "reason": "the audit began its live summaries anew", "base": None}
         connection.execute(update(live_epochs).where(live_epochs.c.audit == subject.audit, live_epochs.c.state != "ended").values(**over))
-        connection.execute(insert(live_epochs).values(epoch=id_, asked=now, **about, **settings, **unplaced))
+        connection.execute(insert(live_epochs).values(epoch=id_, requested_at=now, **about, **settings, **unplaced))
 
     store.write(work)
     found = get_epoch(store, id_)
@@ -87,16 +87,16 @@ def list_epochs(store: Store, *, audit: str | None = None, pipeline: str | None 
     wanted += [live_epochs.c.pipeline == pipeline] if pipeline is not None else []
     wanted += [live_epochs.c.state != "ended"] if lasting else []
     with store.reading() as connection:
-        rows = connection.execute(select(*COLUMNS).where(*wanted).order_by(live_epochs.c.asked.desc(), live_epochs.c.epoch)).all()
+        rows = connection.execute(select(*COLUMNS).where(*wanted).order_by(live_epochs.c.requested_at.desc(), live_epochs.c.epoch)).all()
     return [_epoch(row) for row in rows]
 
 
-def place_epoch(store: Store, epoch: str, *, position: int, place: str, at: dt.datetime) -> bool:
+def place_epoch(store: Store, epoch: str, *, position: int, log_place: str, at: dt.datetime) -> bool:
     """Say at which place a snapshot of the source is open; the epoch is scanning then. False if it is no longer wanted.
 
     It must be called before a target may merge beyond the place. ``at`` is the source's clock there. Raises StoreError.
     """
-    values = {"state": "scanning", "position": position, "place": place, "began": at}
+    values = {"state": "scanning", "position": position, "log_place": log_place, "begun_at": at}
     return _change(store, epoch, "wanted", values)
 
 
@@ -108,11 +108,11 @@ def keep_epoch(store: Store, epoch: str, base: bytes) -> bool:
     found = get_epoch(store, epoch)
     if found is None or found.state != "scanning":
         return False
-    proved = {"proved_position": found.position, "proved_place": found.place, "proved": found.began}
+    proved = {"proved_position": found.position, "proved_log_place": found.log_place, "proved_at": found.begun_at}
     return _change(store, epoch, "scanning", {"state": "kept", "base": base, "base_check": _check(found, base), **proved})
 
 
-def prove_epoch(store: Store, epoch: str, *, position: int, place: str, at: dt.datetime, base: bytes | None = None) -> bool:
+def prove_epoch(store: Store, epoch: str, *, position: int, log_place: str, at: dt.datetime, base: bytes | None = None) -> bool:
     """Say that the sums equalled a scan of the source at a place; False if the epoch is not kept.
 
     ``base`` is the new base where they did not, by which they do: the old one plus what the scan has and the sums lack. Raises StoreError.
@@ -121,7 +121,7 @@ def prove_epoch(store: Store, epoch: str, *, position: int, place: str, at: dt.d
     if found is None or found.state != "kept":
         return False
     corrected = {} if base is None else {"base": base, "base_check": _check(found, base)}
-    return _change(store, epoch, "kept", {"proved_position": position, "proved_place": place, "proved": at, **corrected})
+    return _change(store, epoch, "kept", {"proved_position": position, "proved_log_place": log_place, "proved_at": at, **corrected})
 
 
 def end_epoch(store: Store, epoch: str, reason: str) -> bool:

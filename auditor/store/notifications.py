@@ -46,7 +46,7 @@ def hold_messages(store: Store, channel: str, titles: Sequence[str], count: int 
         row = _lock_row(connection, channel)
         stored = [*row.titles, *titles][:MAX_HELD_TITLES]
         connection.execute(
-            update(channel_messages).where(channel_messages.c.channel == channel).values(held=row.held + count, titles=stored)
+            update(channel_messages).where(channel_messages.c.channel == channel).values(held_back=row.held_back + count, titles=stored)
         )
 
     store.write(work)
@@ -55,15 +55,17 @@ def hold_messages(store: Store, channel: str, titles: Sequence[str], count: int 
 def list_held_messages(store: Store) -> dict[str, HeldMessages]:
     """Return the messages that were held back, by channel."""
     with store.reading() as connection:
-        rows = connection.execute(select(channel_messages).where(channel_messages.c.held > 0).order_by(channel_messages.c.channel)).all()
-    return {row.channel: HeldMessages(row.held, row.titles) for row in rows}
+        rows = connection.execute(
+            select(channel_messages).where(channel_messages.c.held_back > 0).order_by(channel_messages.c.channel)
+        ).all()
+    return {row.channel: HeldMessages(row.held_back, row.titles) for row in rows}
 
 
 def clear_held_messages(store: Store, channel: str) -> None:
     """Delete the titles and the number of a channel's messages held back."""
     store.write(
         lambda connection: connection.execute(
-            update(channel_messages).where(channel_messages.c.channel == channel).values(held=0, titles=[])
+            update(channel_messages).where(channel_messages.c.channel == channel).values(held_back=0, titles=[])
         )
     )
 
@@ -71,5 +73,5 @@ def clear_held_messages(store: Store, channel: str) -> None:
 def _lock_row(connection: Connection, channel: str) -> Any:
     statement = select(channel_messages).where(channel_messages.c.channel == channel).with_for_update()
     if connection.execute(statement).first() is None:
-        connection.execute(insert(channel_messages).values(channel=channel, sent=[], held=0, titles=[]))
+        connection.execute(insert(channel_messages).values(channel=channel, sent=[], held_back=0, titles=[]))
     return connection.execute(statement).one()

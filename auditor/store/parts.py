@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, and_, delete, func, insert, select, upda
 
 from auditor.model import Part, TableNote
 from auditor.store import pipelines, schema_history, table_notes
-from auditor.store._schema import parts, staged_tables, table_schemas
+from auditor.store._pipeline_schema import parts, staged_tables, table_schemas
 from auditor.store._store import Store, database_time
 
 

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 
 from auditor.errors import ConfigError, PatchRefused
 from auditor.store import events
-from auditor.store._patch_schema import patch_plans, patches
 from auditor.store._process import this_process
+from auditor.store._repair_schema import patch_plans, patches
 from auditor.store._store import Store, database_time
 from auditor.store.patches import NOT_UNDOABLE, Patch, fetch_patch, to_patch
 
@@ -56,7 +56,7 @@ def save_proposal(
         _insert(connection, {**about, "undoes": None, "state": "proposed", "undoable": False, "requested_by": who})
         connection.execute(insert(patch_plans).values(patch=patch, body=body))
         rows = {"rows": detail["planned"]}
-        events.insert_event(connection, who=who, what="patch proposed", subject=patch, detail={"run": run, "audit": audit, **rows})
+        events.insert_event(connection, actor=who, action="patch proposed", subject=patch, detail={"run": run, "audit": audit, **rows})
         return to_patch(fetch_patch(connection, patch))
 
     return store.write(work)
@@ -90,7 +90,7 @@ def request_apply(store: Store, patch: str, *, rows: int, who: str, idempotency_
         if not connection.execute(update(patches).where(patches.c.patch == row.patch, still).values(**changed)).rowcount:
             raise PatchRefused(f"patch {row.patch} is being applied already; follow it")
         detail = {"run": row.run, "audit": row.audit, "rows": rows}
-        events.insert_event(connection, who=who, what="patch requested", subject=row.patch, detail=detail)
+        events.insert_event(connection, actor=who, action="patch requested", subject=row.patch, detail=detail)
         return to_patch(fetch_patch(connection, row.patch))
 
     return store.write(work)
@@ -131,7 +131,7 @@ def request_undo(store: Store, patch: str, *, rows: int, who: str, idempotency_k
         values = {**about, "patch": undo, "undoes": original.patch, "state": "waiting", "undoable": True, "requested_by": who}
         _insert(connection, {**values, "detail": detail, "request_key": key})
         told = {"run": original.run, "audit": original.audit, "patch": original.patch, "rows": rows}
-        events.insert_event(connection, who=who, what="undo requested", subject=undo, detail=told)
+        events.insert_event(connection, actor=who, action="undo requested", subject=undo, detail=told)
         return to_patch(fetch_patch(connection, undo))
 
     return store.write(work)
@@ -172,7 +172,7 @@ def claim_patch(store: Store) -> Patch | None:
             if connection.execute(update(patches).where(patches.c.patch == row.patch, still).values(state="running", **mine)).rowcount:
                 what = "undo begun" if row.undoes else "patch begun"
                 about = {"run": row.run, "audit": row.audit}
-                events.insert_event(connection, who=row.requested_by, what=what, subject=row.patch, detail=about)
+                events.insert_event(connection, actor=row.requested_by, action=what, subject=row.patch, detail=about)
                 return to_patch(fetch_patch(connection, row.patch))
         return None
 

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, updat
 
 from auditor.errors import PatchRefused, UnknownPatch
 from auditor.store import events
-from auditor.store._patch_schema import patch_batches, patch_plans, patches
 from auditor.store._process import Owner, has_ended, this_process
+from auditor.store._repair_schema import patch_batches, patch_plans, patches
 from auditor.store._store import Store, database_time
 
 PatchState = Literal["proposed", "waiting", "running", "done", "failed", "undone"]
@@ -94,7 +94,7 @@ def begin_patch(
         told = {**detail, "begun": now.isoformat()}
         connection.execute(insert(patches).values(**about, state="running", undoable=undoable, detail=told, heartbeat=now, **process))
         what = "undo begun" if undoes else "patch begun"
-        events.insert_event(connection, who=who, what=what, subject=patch, detail={"run": run, "audit": audit})
+        events.insert_event(connection, actor=who, action=what, subject=patch, detail={"run": run, "audit": audit})
 
     store.write(work)
 
@@ -124,7 +124,7 @@ def end_patch(store: Store, patch: str, state: PatchState, detail: Mapping[str, 
             connection.execute(update(patches).where(patches.c.patch == row.undoes).values(state="undone"))
         counts = {name: value for name, value in detail.items() if isinstance(value, int)}
         what = "undo ended" if row.undoes else "patch ended"
-        events.insert_event(connection, who=row.requested_by, what=what, subject=patch, detail={"state": state, **counts})
+        events.insert_event(connection, actor=row.requested_by, action=what, subject=patch, detail={"state": state, **counts})
 
     store.write(work)
 

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, and_, delete, insert, select, update
 
-from auditor.store._lag_schema import lags, problems
-from auditor.store._schema import merges, pipelines
+from auditor.store._pipeline_schema import lags, merges, pipelines, problems
 from auditor.store._store import Store, database_time
 
 MergeState = Literal["merged", "delayed", "stopped"]

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select, update
 
-from auditor.store._lag_schema import problems
+from auditor.store._pipeline_schema import problems
 from auditor.store._store import Store
 
 ProblemKind = Literal["down", "failing", "stopped", "lagging"]
@@ -34,7 +34,7 @@ class Problem:
     key: ProblemKey
     since: dt.datetime
     reason: str
-    told: bool = False
+    notified: bool = False
     """Whether the channels were told."""
 
 
@@ -51,26 +51,26 @@ def update_problems(
         due, over = [], []
         for key, reason in found.items():
             before = known.get(key)
-            one = Problem(key, before.since if before else now, reason, bool(before and before.told))
-            if not one.told and (now - one.since).total_seconds() >= patience(one):
-                one = Problem(key, one.since, reason, told=True)
+            one = Problem(key, before.since if before else now, reason, bool(before and before.notified))
+            if not one.notified and (now - one.since).total_seconds() >= patience(one):
+                one = Problem(key, one.since, reason, notified=True)
                 due.append(one)
             _save(connection, pipeline, one, before)
         for key, before in known.items():
             if key not in found:
                 connection.execute(delete(problems).where(_same(pipeline, key)))
-                over += [before] if before.told else []
+                over += [before] if before.notified else []
         return due, over
 
     return store.write(work)
 
 
-def set_untold(store: Store, pipeline: str, keys: Iterable[ProblemKey]) -> None:
+def set_unnotified(store: Store, pipeline: str, keys: Iterable[ProblemKey]) -> None:
     """Record that no channel received the notification of these problems, so that it is sent later. Raises StoreError."""
 
     def work(connection: Connection) -> None:
         for key in keys:
-            connection.execute(update(problems).where(_same(pipeline, key)).values(told=False))
+            connection.execute(update(problems).where(_same(pipeline, key)).values(notified=False))
 
     store.write(work)
 
@@ -84,15 +84,15 @@ def list_problems(store: Store, pipeline: str) -> list[Problem]:
 def _read(connection: Connection, pipeline: str, lock: bool = False) -> list[Problem]:
     wanted = select(problems).where(problems.c.pipeline == pipeline).order_by(problems.c.since)
     rows = connection.execute(wanted.with_for_update() if lock else wanted)
-    return [Problem(ProblemKey(KINDS[row.kind], row.target, row.table_name), row.since, row.reason, row.told) for row in rows]
+    return [Problem(ProblemKey(KINDS[row.kind], row.target, row.table_name), row.since, row.reason, row.notified) for row in rows]
 
 
 def _save(connection: Connection, pipeline: str, one: Problem, before: Problem | None) -> None:
     if before is None:
         key = {"pipeline": pipeline, "kind": KINDS.index(one.key.kind), "target": one.key.target, "table_name": one.key.table}
-        connection.execute(insert(problems).values(**key, since=one.since, reason=one.reason, told=one.told))
+        connection.execute(insert(problems).values(**key, since=one.since, reason=one.reason, notified=one.notified))
     elif one != before:
-        connection.execute(update(problems).where(_same(pipeline, one.key)).values(reason=one.reason, told=one.told))
+        connection.execute(update(problems).where(_same(pipeline, one.key)).values(reason=one.reason, notified=one.notified))
 
 
 def _same(pipeline: str, key: ProblemKey) -> ColumnElement[bool]:

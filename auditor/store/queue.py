@@ -21,7 +21,7 @@ from auditor.store import audit_state, schedule_claims
 from auditor.store._dead_runs import has_checkpoint, recover_dead_runs
 from auditor.store._rows import OWN_SETTINGS, StoredRun, fetch_runs, get_run_number, unknown_run
 from auditor.store._run_lifecycle import NOT_ENDED, ownership_columns, save_version, update_own_run
-from auditor.store._schema import audits, keys, queue, runs
+from auditor.store._schema import audit_versions, idempotency_keys, queue, runs
 from auditor.store._store import Store, database_time
 from auditor.store.evidence import forget_payloads
 
@@ -72,7 +72,7 @@ def enqueue_run(
         enqueued = _insert_or_join(connection, definition, values, max_pending)
         if idempotency_key is not None:
             number = get_run_number(connection, enqueued.run)
-            connection.execute(insert(keys).values(hash=_hash(idempotency_key), run=number, asked=request_hash))
+            connection.execute(insert(idempotency_keys).values(hash=_hash(idempotency_key), run=number, request_hash=request_hash))
         return enqueued
 
     return store.write(work)
@@ -125,7 +125,7 @@ def claim_run(store: Store) -> StoredRun | None:
     def work(connection: Connection) -> StoredRun | None:
         for number in _claimable(connection):
             # Locks a single row by its primary key: a locking scan would lock every row that it passes.
-            pending = select(queue.c.run).where(queue.c.run == number, queue.c.waiting.is_not(None)).with_for_update(skip_locked=True)
+            pending = select(queue.c.run).where(queue.c.run == number, queue.c.pending_audit.is_not(None)).with_for_update(skip_locked=True)
             if connection.execute(pending).first() is not None:
                 return _assign(connection, number)
         return None
@@ -135,8 +135,8 @@ def claim_run(store: Store) -> StoredRun | None:
 
 def _claimable(connection: Connection) -> list[int]:
     # Not IS NOT NULL, for which SQLite uses no index; every name is greater than "".
-    running = select(runs.c.running).where(runs.c.running >= "")
-    pending = select(queue.c.run).where(queue.c.waiting >= "", queue.c.waiting.not_in(running)).order_by(queue.c.run)
+    running = select(runs.c.running_audit).where(runs.c.running_audit >= "")
+    pending = select(queue.c.run).where(queue.c.pending_audit >= "", queue.c.pending_audit.not_in(running)).order_by(queue.c.run)
     return list(connection.execute(pending.limit(CLAIM_CANDIDATES)).scalars())
 
 
@@ -145,7 +145,7 @@ def _assign(connection: Connection, number: int) -> StoredRun:
     at = database_time(connection)
     started = {} if row.resumable else {"started": at}
     connection.execute(update(runs).where(runs.c.number == number).values(**ownership_columns(row.audit, at), **started))
-    connection.execute(update(queue).where(queue.c.run == number).values(waiting=None))
+    connection.execute(update(queue).where(queue.c.run == number).values(pending_audit=None))
     return fetch_runs(connection, select(runs).where(runs.c.number == number))[0]
 
 
@@ -156,9 +156,9 @@ def put_back_run(store: Store, run: str) -> None:
     """
 
     def work(connection: Connection) -> None:
-        number = update_own_run(connection, run, state=State.PENDING, running=None)
+        number = update_own_run(connection, run, state=State.PENDING, running_audit=None)
         audit = connection.execute(select(runs.c.audit).where(runs.c.number == number)).scalar_one()
-        if _run_named_in(connection, audit, queue.c.waiting) is not None:
+        if _run_named_in(connection, audit, queue.c.pending_audit) is not None:
             ended = {"state": State.CANCELLED, "ended": database_time(connection), "exit_code": Verdict.UNKNOWN.exit_code}
             reason = "its process was stopped while another run of the audit was pending"
             ended |= {"reasons": [reason], "resumable": has_checkpoint(connection, number)}
@@ -166,7 +166,7 @@ def put_back_run(store: Store, run: str) -> None:
             audit_state.adjust_run_count(connection, number, 1)
             return
         connection.execute(update(runs).where(runs.c.number == number).values(resumable=has_checkpoint(connection, number)))
-        connection.execute(update(queue).where(queue.c.run == number).values(waiting=audit))
+        connection.execute(update(queue).where(queue.c.run == number).values(pending_audit=audit))
 
     store.write(work)
 
@@ -181,16 +181,20 @@ def requeue_run(store: Store, run: str, max_pending: int) -> StoredRun:
             raise unknown_run(run)
         if row.state not in (State.FAILED, State.CANCELLED) or not row.resumable or not has_checkpoint(connection, row.number):
             raise NotResumable(f"run {run} is {row.state} and cannot be resumed; start a new run")
-        for state, column in (("pending", queue.c.waiting), ("running", runs.c.running)):
+        for state, column in (("pending", queue.c.pending_audit), ("running", runs.c.running_audit)):
             if (other := _run_named_in(connection, row.audit, column)) is not None:
                 raise NotResumable(
                     f"run {run} cannot be resumed while run {other} of audit {row.audit} is {state}; wait for it, or cancel it"
                 )
         _check_queue_size(connection, max_pending)
-        pending = {"state": State.PENDING, "cancel_asked": False, **NOT_ENDED}
+        pending = {"state": State.PENDING, "cancel_requested": False, **NOT_ENDED}
         connection.execute(update(runs).where(runs.c.number == row.number).values(**pending))
-        if not connection.execute(update(queue).where(queue.c.run == row.number).values(waiting=row.audit, lost=0)).rowcount:
-            connection.execute(insert(queue).values(run=row.number, requested=database_time(connection), waiting=row.audit, lost=0))
+        if not connection.execute(
+            update(queue).where(queue.c.run == row.number).values(pending_audit=row.audit, lost_processes=0)
+        ).rowcount:
+            connection.execute(
+                insert(queue).values(run=row.number, requested_at=database_time(connection), pending_audit=row.audit, lost_processes=0)
+            )
         audit_state.adjust_run_count(connection, row.number, -1)
         forget_payloads(connection, [run])
         return fetch_runs(connection, select(runs).where(runs.c.number == row.number))[0]
@@ -203,7 +207,7 @@ def update_definition(store: Store, run: str, definition: Mapping[str, Any]) -> 
 
     def work(connection: Connection) -> None:
         audit = connection.execute(select(runs.c.audit).where(runs.c.run == run)).scalar() or ""
-        version = save_version(connection, audits, {"audit": audit}, {"definition": definition, "since": database_time(connection)})
+        version = save_version(connection, audit_versions, {"audit": audit}, {"definition": definition, "since": database_time(connection)})
         update_own_run(connection, run, version=version)
 
     store.write(work)
@@ -221,7 +225,7 @@ def count_waiting(store: Store) -> int:
 
 
 def _count_waiting(connection: Connection) -> int:
-    count: int = connection.execute(select(func.count()).select_from(queue).where(queue.c.waiting >= "")).scalar_one()
+    count: int = connection.execute(select(func.count()).select_from(queue).where(queue.c.pending_audit >= "")).scalar_one()
     return count
 
 
@@ -231,40 +235,48 @@ def _check_queue_size(connection: Connection, max_pending: int) -> None:
 
 
 def _find_request(connection: Connection, key: str, request_hash: str) -> Enqueued | None:
-    statement = select(keys.c.asked, runs.c.run).join(runs, runs.c.number == keys.c.run).where(keys.c.hash == _hash(key))
+    statement = (
+        select(idempotency_keys.c.request_hash, runs.c.run)
+        .join(runs, runs.c.number == idempotency_keys.c.run)
+        .where(idempotency_keys.c.hash == _hash(key))
+    )
     row = connection.execute(statement).first()
     if row is None:
         return None
-    if row.asked != request_hash:
+    if row.request_hash != request_hash:
         raise ConfigError(f"the idempotency key {key[:64]!r} was used for another request; use a new key")
     return Enqueued(row.run, "same")
 
 
 def _insert_or_join(connection: Connection, definition: Mapping[str, Any], values: Mapping[str, Any], max_pending: int) -> Enqueued:
     audit = values["audit"]
-    if (pending := _run_named_in(connection, audit, queue.c.waiting)) is not None:
+    if (pending := _run_named_in(connection, audit, queue.c.pending_audit)) is not None:
         return Enqueued(pending, "pending")
-    if (running := _run_named_in(connection, audit, runs.c.running)) is not None:
+    if (running := _run_named_in(connection, audit, runs.c.running_audit)) is not None:
         return Enqueued(running, "running")
     _check_queue_size(connection, max_pending)
     at = database_time(connection)
-    version = save_version(connection, audits, {"audit": audit}, {"definition": definition, "since": at})
-    unowned = {"host": "", "pid": 0, "process": "", "heartbeat": at, "cancel_asked": False, "resumable": False}
+    version = save_version(connection, audit_versions, {"audit": audit}, {"definition": definition, "since": at})
+    unowned = {"host": "", "pid": 0, "process": "", "heartbeat": at, "cancel_requested": False, "resumable": False}
     new = {"version": version, "state": State.PENDING, "verdict": Verdict.UNKNOWN, "started": at, "reasons": [], "progress": {}}
     connection.execute(insert(runs).values(**values, **new, **unowned))
-    connection.execute(insert(queue).values(run=get_run_number(connection, values["run"]), requested=at, waiting=audit, lost=0))
+    connection.execute(
+        insert(queue).values(run=get_run_number(connection, values["run"]), requested_at=at, pending_audit=audit, lost_processes=0)
+    )
     return Enqueued(values["run"], "new")
 
 
 def _has_one_off(connection: Connection, audit: str) -> bool:
     """Return whether a run of the audit with other settings is pending or running."""
-    active = [run for column in (queue.c.waiting, runs.c.running) if (run := _run_named_in(connection, audit, column)) is not None]
+    active = [
+        run for column in (queue.c.pending_audit, runs.c.running_audit) if (run := _run_named_in(connection, audit, column)) is not None
+    ]
     one_off = select(runs.c.number).where(runs.c.run.in_(active), ~OWN_SETTINGS)
     return bool(active) and connection.execute(one_off).first() is not None
 
 
 def _run_named_in(connection: Connection, audit: str, column: Any) -> str | None:
-    """Return the id of the run in whose row ``column`` (`queue.waiting` or `runs.running`) holds the audit's name."""
+    """Return the id of the run in whose row ``column`` (`queue.pending_audit` or `runs.running_audit`) holds the audit's name."""
     statement = select(runs.c.run).where(column == audit)
     if column.table is queue:
         statement = statement.join(queue, queue.c.run == runs.c.number)

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from auditor.errors import StoreError
 from auditor.store import events
-from auditor.store._refresh_schema import refreshes
+from auditor.store._pipeline_schema import refreshes
 from auditor.store._store import Store, database_time
 
 RefreshState = Literal["requested", "running", "done", "failed"]
@@ -25,8 +25,8 @@ KeyTexts = Sequence[str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Which rows of a table are asked for: all where nothing is given."""
+class RefreshScope:
+    """Which rows of a table are requested: all where nothing is given."""
 
     ranges: tuple[tuple[KeyTexts, KeyTexts], ...] = ()
     """Intervals of keys: the greatest key below, and the last one; an empty key is no bound."""
@@ -45,9 +45,9 @@ class Refresh:
     refresh: str
     pipeline: str
     table: str
-    asked: Asked
+    scope: RefreshScope
     state: RefreshState
-    who: str
+    requested_by: str
     at: dt.datetime
     ended: dt.datetime | None = None
     progress: Mapping[str, Any] = field(default_factory=dict)
@@ -56,20 +56,20 @@ class Refresh:
     """Why it waits or failed; empty if it does not."""
 
 
-def request_refresh(store: Store, pipeline: str, table: str, asked: Asked, who: str) -> Refresh:
+def request_refresh(store: Store, pipeline: str, table: str, scope: RefreshScope, requested_by: str) -> Refresh:
     """Ask for rows of a table, and record the event; return the request, or an equal one that has not ended. Raises StoreError."""
-    plain = _plain(asked)
+    plain = _plain(scope)
 
     def work(connection: Connection) -> Refresh:
         for row in connection.execute(_unfinished(pipeline).where(refreshes.c.table_name == table)):
-            if row.asked == plain:
+            if row.scope == plain:
                 return _refresh(row)
         at, refresh = database_time(connection), uuid.uuid4().hex
-        values = {"refresh": refresh, "pipeline": pipeline, "table_name": table, "asked": plain, "who": who, "at": at}
+        values = {"refresh": refresh, "pipeline": pipeline, "table_name": table, "scope": plain, "requested_by": requested_by, "at": at}
         connection.execute(insert(refreshes).values(**values, state="requested", progress={}, reason=""))
-        detail = {"refresh": refresh, "table": table, "ranges": len(asked.ranges), "keys": len(asked.keys)}
-        events.insert_event(connection, who=who, what="pipeline bootstrap", subject=pipeline, detail=detail)
-        return Refresh(refresh, pipeline, table, asked, "requested", who, at)
+        detail = {"refresh": refresh, "table": table, "ranges": len(scope.ranges), "keys": len(scope.keys)}
+        events.insert_event(connection, actor=requested_by, action="pipeline bootstrap", subject=pipeline, detail=detail)
+        return Refresh(refresh, pipeline, table, scope, "requested", requested_by, at)
 
     return store.write(work)
 
@@ -118,8 +118,8 @@ def _unfinished(pipeline: str) -> Any:
     return wanted.order_by(refreshes.c.at, refreshes.c.refresh)
 
 
-def _plain(asked: Asked) -> Any:
-    plain = asdict(asked)
+def _plain(scope: RefreshScope) -> Any:
+    plain = asdict(scope)
     return {
         "ranges": [[list(end) for end in one] for one in plain["ranges"]],
         "keys": [list(one) for one in plain["keys"]],
@@ -127,6 +127,8 @@ def _plain(asked: Asked) -> Any:
 
 
 def _refresh(row: Row[Any]) -> Refresh:
-    asked = Asked(tuple((tuple(low), tuple(high)) for low, high in row.asked["ranges"]), tuple(tuple(key) for key in row.asked["keys"]))
-    about = (row.refresh, row.pipeline, row.table_name, asked, row.state, row.who, row.at)
+    scope = RefreshScope(
+        tuple((tuple(low), tuple(high)) for low, high in row.scope["ranges"]), tuple(tuple(key) for key in row.scope["keys"])
+    )
+    about = (row.refresh, row.pipeline, row.table_name, scope, row.state, row.requested_by, row.at)
     return Refresh(*about, row.ended, row.progress, row.reason)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, and_, insert, or_, select
 
 from auditor.errors import ConfigError, UnknownRepair
 from auditor.store import events
-from auditor.store._schema import repairs
+from auditor.store._repair_schema import repairs
 from auditor.store._store import Store, database_time
 
 Kind = Literal["patch", "bootstrap", "other"]
@@ -72,7 +72,7 @@ def record_repair(
         if row is None:
             connection.execute(insert(repairs).values(id=identity, state=STATE_RECORDED, at=database_time(connection), **values))
             summary = {"audit": audit, "repair": identity, "kind": kind, "rows": rows}
-            events.insert_event(connection, who=who, what="repair recorded", subject=run, detail=summary)
+            events.insert_event(connection, actor=who, action="repair recorded", subject=run, detail=summary)
         return _to_repair(row or connection.execute(statement).one())
 
     return store.write(work)

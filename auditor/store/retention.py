@@ -16,7 +16,7 @@ from auditor.model import State
 from auditor.store import patches
 from auditor.store._errors import translate_errors
 from auditor.store._rows import OWN_SETTINGS, ad_hoc_audit
-from auditor.store._schema import audits, claims, events, runs, standing, stretches, tokens
+from auditor.store._schema import audit_states, audit_versions, events, rolling_parts, runs, schedule_claims, tokens
 from auditor.store._store import Store
 from auditor.store.evidence import forget_payloads
 from auditor.store.tokens import SESSION_PREFIX
@@ -133,11 +133,11 @@ def _delete_runs(store: Store, rows: Sequence[Row[Any]]) -> int:
 
     def work(connection: Connection) -> int:
         # Since it was selected, a run may have been resumed, or recorded as a part of a rolling audit.
-        unused = runs.c.number.not_in(select(stretches.c.run))
+        unused = runs.c.number.not_in(select(rolling_parts.c.run))
         deleted = connection.execute(delete(runs).where(runs.c.number.in_(numbers), runs.c.state.not_in(ACTIVE_STATES), unused)).rowcount
         stored = set(connection.execute(select(runs.c.number).where(runs.c.number.in_(numbers))).scalars())
         forget_payloads(connection, [row.run for row in rows if row.number not in stored])
-        for table in (audits, standing) if ad_hoc else ():
+        for table in (audit_versions, audit_states) if ad_hoc else ():
             left = select(runs.c.audit).where(runs.c.audit.in_(ad_hoc))
             connection.execute(delete(table).where(table.c.audit.in_(ad_hoc), table.c.audit.not_in(left)))
         return deleted
@@ -147,10 +147,10 @@ def _delete_runs(store: Store, rows: Sequence[Row[Any]]) -> int:
 
 def _delete_claims(store: Store, now: dt.datetime) -> None:
     def work(connection: Connection) -> None:
-        newest = select(claims.c.audit, func.max(claims.c.tick).label("tick")).group_by(claims.c.audit)
+        newest = select(schedule_claims.c.audit, func.max(schedule_claims.c.tick).label("tick")).group_by(schedule_claims.c.audit)
         for row in connection.execute(newest).all():
-            old = claims.c.tick < min(row.tick, now - KEEP_CLAIMS)
-            connection.execute(delete(claims).where(claims.c.audit == row.audit, old))
+            old = schedule_claims.c.tick < min(row.tick, now - KEEP_CLAIMS)
+            connection.execute(delete(schedule_claims).where(schedule_claims.c.audit == row.audit, old))
 
     store.write(work)
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 
 from auditor.store import audit_state
 from auditor.store._rows import get_run_number
-from auditor.store._schema import runs, stretches
+from auditor.store._schema import rolling_parts, runs
 from auditor.store._store import Store
 from auditor.store.chunks import format_bound, parse_bound
 
@@ -36,10 +36,10 @@ def record_part(store: Store, audit: str, layout: str, part: RollingPart) -> Non
     """
 
     def work(connection: Connection) -> None:
-        audit_state.lock_standing(connection, audit)
+        audit_state.lock_state(connection, audit)
         get_run_number(connection, part.run)
         left = [rest for earlier in _fetch_parts(connection, audit, layout) for rest in _subtract(earlier, part)]
-        connection.execute(delete(stretches).where(stretches.c.audit == audit))
+        connection.execute(delete(rolling_parts).where(rolling_parts.c.audit == audit))
         rows = [
             {
                 "audit": audit,
@@ -53,7 +53,7 @@ def record_part(store: Store, audit: str, layout: str, part: RollingPart) -> Non
             }
             for number, each in enumerate(sorted([*left, part], key=_sort_key), 1)
         ]
-        connection.execute(insert(stretches), rows)
+        connection.execute(insert(rolling_parts), rows)
 
     store.write(work)
 
@@ -67,12 +67,12 @@ def list_parts(store: Store, audit: str, layout: str) -> list[RollingPart]:
 def get_last_read(store: Store, audit: str) -> dt.datetime | None:
     """Return when a part of an audit was last read, under any layout; None if none was. It changes with every part that is stored."""
     with store.reading() as connection:
-        return connection.execute(select(func.max(stretches.c.at)).where(stretches.c.audit == audit)).scalar()
+        return connection.execute(select(func.max(rolling_parts.c.at)).where(rolling_parts.c.audit == audit)).scalar()
 
 
 def _fetch_parts(connection: Connection, audit: str, layout: str) -> list[RollingPart]:
-    joined = select(stretches, runs.c.run.label("id")).join(runs, runs.c.number == stretches.c.run)
-    statement = joined.where(stretches.c.audit == audit, stretches.c.layout == layout).order_by(stretches.c.number)
+    joined = select(rolling_parts, runs.c.run.label("id")).join(runs, runs.c.number == rolling_parts.c.run)
+    statement = joined.where(rolling_parts.c.audit == audit, rolling_parts.c.layout == layout).order_by(rolling_parts.c.number)
     return [
         RollingPart(parse_bound(row.first), parse_bound(row.end_before), row.id, row.at, row.watermark)
         for row in connection.execute(statement)

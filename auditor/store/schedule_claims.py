@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from sqlalchemy import Connection, and_, insert, or_, select
 
-from auditor.store._schema import claims
+from auditor.store._schema import schedule_claims as claims
 from auditor.store._store import Store, database_time
 
 

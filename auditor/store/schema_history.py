@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, delete, insert, select
 
 from auditor.model import Part
-from auditor.store._note_schema import schema_history
+from auditor.store._pipeline_schema import schema_history
 from auditor.store._store import Store
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from sqlalchemy import Connection, delete, select, update
 
 from auditor.store._errors import translate_errors
+from auditor.store._repair_schema import repairs
 from auditor.store._rows import get_run_number
-from auditor.store._schema import chunks, differences, documents, left_out, repairs, runs, stretches
+from auditor.store._schema import chunks, differences, left_out_rows, rolling_parts, run_documents, runs
 from auditor.store._store import PRIVATE, Store
 from auditor.store.evidence import Seal, add_link, forget_payloads
 
@@ -39,14 +40,14 @@ def replace_run(
     Unless ``keep_map``, its partition map is deleted too. What its evidence said of it before is removed; with a ``seal`` it gets another
     link. Raises UnknownRun.
     """
-    kinds = ("plan",) if keep_map else ("plan", "picture")
+    kinds = ("plan",) if keep_map else ("plan", "partition_map")
 
     def work(connection: Connection) -> None:
         number = get_run_number(connection, run)
         connection.execute(update(runs).where(runs.c.number == number).values(reasons=list(reasons), resumable=False))
-        mine = documents.c.run == number
-        connection.execute(update(documents).where(mine, documents.c.kind == "report").values(body=zlib.compress(report)))
-        connection.execute(delete(documents).where(mine, documents.c.kind.in_(kinds)))
+        mine = run_documents.c.run == number
+        connection.execute(update(run_documents).where(mine, run_documents.c.kind == "report").values(body=zlib.compress(report)))
+        connection.execute(delete(run_documents).where(mine, run_documents.c.kind.in_(kinds)))
         connection.execute(delete(chunks).where(chunks.c.run == number))
         for position, detail in details.items():
             changed = update(differences).where(differences.c.run == number, differences.c.number == position)
@@ -74,8 +75,8 @@ def forget_audit(store: Store, audit: str) -> None:
     """Delete the rows that an audit left out, and which ranges of its table a rolling audit has read."""
 
     def work(connection: Connection) -> None:
-        connection.execute(delete(left_out).where(left_out.c.audit == audit))
-        connection.execute(delete(stretches).where(stretches.c.audit == audit))
+        connection.execute(delete(left_out_rows).where(left_out_rows.c.audit == audit))
+        connection.execute(delete(rolling_parts).where(rolling_parts.c.audit == audit))
 
     store.write(work)
 

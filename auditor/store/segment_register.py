@@ -120,7 +120,7 @@ class _Side:
     @property
     def standing(self) -> ColumnElement[bool]:
         """The condition on its rows without doubled segments."""
-        return and_(self.every, registered_segments.c.doubled == 0)
+        return and_(self.every, registered_segments.c.overlap == 0)
 
 
 def _enter(connection: Connection, own: _Side, one: RegisteredSegment) -> bool:
@@ -129,14 +129,14 @@ def _enter(connection: Connection, own: _Side, one: RegisteredSegment) -> bool:
         return _enter_doubled(connection, own, one, before)
     other = _first(connection, select(registered_segments).where(own.other.standing, _not_before(one.start)))
     verdict, place = compare_segment(one, other)
-    connection.execute(insert(registered_segments).values(_values(own, replace(one, verdict=verdict, other=place))))
+    connection.execute(insert(registered_segments).values(_values(own, replace(one, verdict=verdict, matched=place))))
     # Those of the other side between this segment's start and that of the one before it now have this one as the first behind them.
     between = and_(own.other.standing, _after(_start_before(connection, own, one.start)), ~_not_before(one.start))
-    connection.execute(update(registered_segments).where(between).values(verdict="start mismatch", **_other(one.start)))
+    connection.execute(update(registered_segments).where(between).values(verdict="start mismatch", **_matched(one.start)))
     if other and other.start == one.start:
         verdict, place = compare_segment(other, one)
         same = and_(own.other.standing, *_at(one.start))
-        connection.execute(update(registered_segments).where(same).values(verdict=verdict, **_other(place)))
+        connection.execute(update(registered_segments).where(same).values(verdict=verdict, **_matched(place)))
     return True
 
 
@@ -145,7 +145,7 @@ def _enter_doubled(connection: Connection, own: _Side, one: RegisteredSegment, b
     known = [_segment(row) for row in connection.execute(select(registered_segments).where(starts))]
     if any((each.end, each.content) == (one.end, one.content) for each in known):
         return False
-    doubled = replace(one, verdict="doubled", other=before.start, doubled=1 + max((each.doubled for each in known), default=0))
+    doubled = replace(one, verdict="doubled", matched=before.start, overlap=1 + max((each.overlap for each in known), default=0))
     connection.execute(insert(registered_segments).values(_values(own, doubled)))
     return True
 
@@ -163,9 +163,9 @@ def _judge(connection: Connection, judged: _Side, after: Place, through: Place) 
     for one in [_segment(row) for row in connection.execute(wanted)]:
         other = _first(connection, select(registered_segments).where(judged.other.standing, _not_before(one.start)))
         verdict, place = compare_segment(one, other)
-        if (verdict, place) != (one.verdict, one.other):
+        if (verdict, place) != (one.verdict, one.matched):
             same = and_(judged.standing, *_at(one.start))
-            connection.execute(update(registered_segments).where(same).values(verdict=verdict, **_other(place)))
+            connection.execute(update(registered_segments).where(same).values(verdict=verdict, **_matched(place)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ def list_tables(store: Store, audit: str) -> list[TableState]:
     """Return what both sides registered of each table, by its name. Raises StoreError."""
     found = registered_segments.c
     sums = (func.count(), func.sum(found.row_count), func.max(found.ended), func.min(found.registered))
-    grouped = select(found.table_name, found.side, found.verdict, *sums).where(found.audit == audit, found.doubled == 0)
+    grouped = select(found.table_name, found.side, found.verdict, *sums).where(found.audit == audit, found.overlap == 0)
     with store.reading() as connection:
         rows = connection.execute(grouped.group_by(found.table_name, found.side, found.verdict)).all()
         tables = sorted({row[0] for row in rows})
@@ -272,7 +272,7 @@ def list_entries(
     wanted = select(registered_segments).where(_Side(audit, table, sides.index(side)).every, _after(after))
     if verdicts:
         wanted = wanted.where(registered_segments.c.verdict.in_(verdicts))
-    order = (*_START, registered_segments.c.doubled)
+    order = (*_START, registered_segments.c.overlap)
     wanted = wanted.order_by(*(one.desc() for one in order)) if newest else wanted.order_by(*order)
     with store.reading() as connection:
         return [_segment(row) for row in connection.execute(wanted.limit(limit))]
@@ -336,16 +336,16 @@ def _after(place: Place) -> ColumnElement[bool]:
     return or_(_START[0] > place[0], and_(_START[0] == place[0], _START[1] > place[1]))
 
 
-def _other(place: Place | None) -> dict[str, int | None]:
-    return {"other_at": place[0] if place else None, "other_row": place[1] if place else None}
+def _matched(place: Place | None) -> dict[str, int | None]:
+    return {"matched_position": place[0] if place else None, "matched_row": place[1] if place else None}
 
 
 def _values(own: _Side, one: RegisteredSegment) -> dict[str, Any]:
-    about = {"audit": own.audit, "table_name": own.table, "side": own.number, "doubled": one.doubled}
+    about = {"audit": own.audit, "table_name": own.table, "side": own.number, "overlap": one.overlap}
     places = {"start_at": one.start[0], "start_row": one.start[1], "end_at": one.end[0], "end_row": one.end[1]}
     content = {"row_count": one.rows, "schema_id": one.schema_id, "sha256": one.sha256, "encoding": one.encoding}
     log = {"first_position": one.first, "last_position": one.last, "gtid": one.gtid, "began": one.began, "ended": one.ended}
-    return {**about, **places, **content, **log, "registered": one.registered, "verdict": one.verdict, **_other(one.other)}
+    return {**about, **places, **content, **log, "registered": one.registered, "verdict": one.verdict, **_matched(one.matched)}
 
 
 def _segment(row: Row[Any]) -> RegisteredSegment:
@@ -364,6 +364,6 @@ def _segment(row: Row[Any]) -> RegisteredSegment:
         ended=row.ended,
         registered=row.registered,
         verdict=row.verdict,
-        other=None if row.other_at is None else (row.other_at, row.other_row),
-        doubled=row.doubled,
+        matched=None if row.matched_position is None else (row.matched_position, row.matched_row),
+        overlap=row.overlap,
     )

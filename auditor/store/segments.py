@@ -16,14 +16,14 @@ from auditor.store._store import Store
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How far a stream was cut: up to which position, 0 for none, and what its clock showed there."""
+    """How far a stream was cut: up to which position, 0 for none, and the latest commit until there."""
 
     through: int = 0
-    clock: int = 0
-    """The latest commit, in microseconds since 1970."""
+    latest_commit: int = 0
+    """In microseconds since 1970."""
     free: Mapping[str, int] = field(default_factory=dict)
     """By table, up to which position all its events are in segments that ended."""
-    replaced: int = 0
+    replacements: int = 0
     """How often segments of the pipeline were replaced."""
 
 
@@ -33,7 +33,7 @@ def get_cut(store: Store, pipeline: str) -> Cut:
     with store.reading() as connection:
         row = connection.execute(select(segment_progress).where(segment_progress.c.pipeline == pipeline)).one_or_none()
         free = {one.table_name: one.free_through for one in connection.execute(tables)}
-    return Cut(row.through, row.clock, free, row.replaced) if row else Cut()
+    return Cut(row.through, row.latest_commit, free, row.replacements) if row else Cut()
 
 
 def record_cut(
@@ -46,14 +46,14 @@ def record_cut(
     """
 
     def work(connection: Connection) -> bool:
-        known = select(segment_progress.c.replaced).where(segment_progress.c.pipeline == pipeline).with_for_update()
-        if (connection.execute(known).scalar_one_or_none() or 0) != cut.replaced:
+        known = select(segment_progress.c.replacements).where(segment_progress.c.pipeline == pipeline).with_for_update()
+        if (connection.execute(known).scalar_one_or_none() or 0) != cut.replacements:
             return False
         for one in ended:
             same = and_(_of(pipeline, one.table), segments.c.last_position == one.last, segments.c.last_row == one.last_row)
             connection.execute(delete(segments).where(same))
             connection.execute(insert(segments).values(_values(pipeline, one)))
-        _replace(connection, segment_progress, {"pipeline": pipeline}, {"through": cut.through, "clock": cut.clock})
+        _replace(connection, segment_progress, {"pipeline": pipeline}, {"through": cut.through, "latest_commit": cut.latest_commit})
         for table, position in cut.free.items():
             _replace(connection, segmented_tables, {"pipeline": pipeline, "table_name": table}, {"free_through": position})
         for one_more in also:
@@ -84,7 +84,7 @@ def replace_listed(
     chosen = and_(_of(pipeline, table), begins, ends)
 
     def work(connection: Connection) -> list[Segment]:
-        once_more = {"replaced": segment_progress.c.replaced + 1}
+        once_more = {"replacements": segment_progress.c.replacements + 1}
         connection.execute(update(segment_progress).where(segment_progress.c.pipeline == pipeline).values(once_more))
         gone = [_segment(row) for row in connection.execute(select(segments).where(chosen))]
         if any((one.last, one.last_row) > (last, last_row) for one in gone):

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, select, update
 
 from auditor.model import NoteKind, Skip, TableNote
-from auditor.store._note_schema import table_notes as notes
+from auditor.store._pipeline_schema import table_notes as notes
 from auditor.store._store import Store, database_time
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sqlalchemy import and_, delete, insert, select, update
 
-from auditor.store._note_schema import migrations
+from auditor.store._pipeline_schema import migrations
 from auditor.store._store import Store, database_time
 
 MigrationState = Literal["planned", "applied", "refused"]

@@ -64,15 +64,15 @@ class Token:
 
     name: str
     scope: Scope
-    made: dt.datetime
+    created_at: dt.datetime
     expires: dt.datetime | None
     revoked: dt.datetime | None
     last_used: dt.datetime | None
     number: int = 0
-    maker: int | None = None
-    """The number of the token that made it, over HTTP; None for one made on the command line."""
-    made_by: str = ""
-    """The name of the token that made it; empty where that was not looked up."""
+    created_by: int | None = None
+    """The number of the token that created it, over HTTP; None for one created on the command line."""
+    creator: str = ""
+    """The name of the token that created it; empty where that was not looked up."""
 
     @property
     def is_session(self) -> bool:
@@ -88,11 +88,11 @@ class Token:
         return self.allows("define") and GRANTED_BY[scope] < GRANTED_BY[self.scope]
 
 
-def create_token(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None = None, maker: Token | None = None) -> str:
-    """Create a token and return its secret, which cannot be read again. It expires no later than its ``maker``, and ends with it.
+def create_token(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None = None, creator: Token | None = None) -> str:
+    """Create a token and return its secret, which cannot be read again. It expires no later than its ``creator``, and ends with it.
 
     Raises ConfigError for a name that is invalid or belongs to a valid token, an unknown scope, or an expiry in the past, and Unauthorised
-    if the maker has ended.
+    if the creator has ended.
     """
     if scope not in SCOPES:
         raise ConfigError(f"there is no scope {scope!r}; use one of {', '.join(SCOPES)}")
@@ -105,10 +105,10 @@ def create_token(store: Store, *, name: str, scope: Scope, expires: dt.datetime 
         if expires is not None and expires <= at:
             raise ConfigError(f"the expiry {expires:%Y-%m-%d %H:%M:%S} UTC is in the past; choose a later one")
         ended = or_(tokens.c.revoked.is_not(None), tokens.c.expires <= at)
-        connection.execute(update(tokens).where(tokens.c.living == name, ended).values(living=None))
-        if connection.execute(select(tokens.c.number).where(tokens.c.living == name)).first() is not None:
+        connection.execute(update(tokens).where(tokens.c.valid_name == name, ended).values(valid_name=None))
+        if connection.execute(select(tokens.c.number).where(tokens.c.valid_name == name)).first() is not None:
             raise ConfigError(f"a token {name!r} already exists; choose another name, or: auditor token revoke {shell_word(name)}")
-        _insert(connection, name, secret, scope, at, expires, maker)
+        _insert(connection, name, secret, scope, at, expires, creator)
 
     store.write(work)
     return secret
@@ -122,12 +122,12 @@ def create_session(store: Store, token: Token, expires: dt.datetime) -> str:
     secret = SECRET_PREFIX + secrets.token_urlsafe(32)
     # "!" is the character after the space. Not LIKE, which ignores case in SQLite.
     is_session = and_(tokens.c.name > SESSION_PREFIX, tokens.c.name < SESSION_PREFIX[:-1] + "!")
-    ended = and_(tokens.c.living > SESSION_PREFIX, tokens.c.living < SESSION_PREFIX[:-1] + "!")
+    ended = and_(tokens.c.valid_name > SESSION_PREFIX, tokens.c.valid_name < SESSION_PREFIX[:-1] + "!")
 
     def work(connection: Connection) -> None:
         at = database_time(connection)
         connection.execute(delete(tokens).where(ended, tokens.c.expires <= at))
-        own = select(tokens).where(tokens.c.maker == token.number, is_session).order_by(tokens.c.number.desc())
+        own = select(tokens).where(tokens.c.created_by == token.number, is_session).order_by(tokens.c.number.desc())
         rows = connection.execute(own).all()
         kept = [row.number for row in rows if _is_valid(row, at)][: MAX_SESSIONS - 1]
         if old := [row.number for row in rows if row.number not in kept]:
@@ -139,18 +139,20 @@ def create_session(store: Store, token: Token, expires: dt.datetime) -> str:
 
 
 def _insert(
-    connection: Connection, name: str, secret: str, scope: Scope, at: dt.datetime, expires: dt.datetime | None, maker: Token | None
+    connection: Connection, name: str, secret: str, scope: Scope, at: dt.datetime, expires: dt.datetime | None, creator: Token | None
 ) -> None:
-    """Insert a token. Its maker's row is locked, so that the maker does not end meanwhile."""
+    """Insert a token. Its creator's row is locked, so that the creator does not end meanwhile."""
     number = None
-    if maker is not None:
-        number = maker.maker if maker.is_session else maker.number
+    if creator is not None:
+        number = creator.created_by if creator.is_session else creator.number
         row = connection.execute(select(tokens).where(tokens.c.number == number).with_for_update()).first()
         if row is None or not _is_valid(row, at):
             raise Unauthorised(INVALID)
         expires = min(one for one in (expires, row.expires) if one) if expires or row.expires else None
     connection.execute(
-        insert(tokens).values(name=name, living=name, hash=_hash(secret), scope=scope, made=at, expires=expires, maker=number)
+        insert(tokens).values(
+            name=name, valid_name=name, hash=_hash(secret), scope=scope, created_at=at, expires=expires, created_by=number
+        )
     )
 
 
@@ -164,7 +166,7 @@ def verify_token(store: Store, secret: str, run: Callable[[Callable[[], None]], 
     with store.reading() as connection:
         row = connection.execute(_select_by_hash(connection.dialect.name), {"secret_hash": secret_hash}).first()
     matches = hmac.compare_digest(row.hash if row else "0" * len(secret_hash), secret_hash)
-    if row is None or not matches or not _is_valid(row, row.now) or (row.maker is not None and not _has_valid_maker(row)):
+    if row is None or not matches or not _is_valid(row, row.now) or (row.created_by is not None and not _has_valid_creator(row)):
         raise Unauthorised(INVALID)
     if row.last_used is None or row.now - row.last_used >= LAST_USED_PRECISION:
         run(lambda: _record_use(store, row.number, row.now))
@@ -173,15 +175,19 @@ def verify_token(store: Store, secret: str, run: Callable[[Callable[[], None]], 
 
 @cache
 def _select_by_hash(database: str) -> Select[Any]:
-    maker = tokens.alias("maker_token")
-    of_maker = (maker.c.name.label("maker_name"), maker.c.revoked.label("maker_revoked"), maker.c.expires.label("maker_expires"))
-    joined = tokens.outerjoin(maker, tokens.c.maker == maker.c.number)
-    found = select(tokens, *of_maker, time_expression(database).label("now")).select_from(joined)
+    creator = tokens.alias("creator_token")
+    of_creator = (
+        creator.c.name.label("creator_name"),
+        creator.c.revoked.label("creator_revoked"),
+        creator.c.expires.label("creator_expires"),
+    )
+    joined = tokens.outerjoin(creator, tokens.c.created_by == creator.c.number)
+    found = select(tokens, *of_creator, time_expression(database).label("now")).select_from(joined)
     return found.where(tokens.c.hash == bindparam("secret_hash"))
 
 
-def _has_valid_maker(row: Row[Any]) -> bool:
-    return row.maker_name is not None and row.maker_revoked is None and (row.maker_expires is None or row.maker_expires > row.now)
+def _has_valid_creator(row: Row[Any]) -> bool:
+    return row.creator_name is not None and row.creator_revoked is None and (row.creator_expires is None or row.creator_expires > row.now)
 
 
 def _record_use(store: Store, number: int, at: dt.datetime) -> None:
@@ -196,17 +202,17 @@ def list_tokens(store: Store) -> list[Token]:
 
 
 def revoke_token(store: Store, name: str) -> Token:
-    """Revoke the valid token with this name, and what it made. Raises ConfigError if there is none."""
+    """Revoke the valid token with this name, and those that it created. Raises ConfigError if there is none."""
 
     def work(connection: Connection) -> Token:
-        row = connection.execute(select(tokens).where(tokens.c.living == name).with_for_update()).first()
+        row = connection.execute(select(tokens).where(tokens.c.valid_name == name).with_for_update()).first()
         if row is None:
             raise ConfigError(f"there is no token {name!r}; list the tokens with: auditor token list")
         at, ending = database_time(connection), [row.number]
         while ending:
-            connection.execute(update(tokens).where(tokens.c.number.in_(ending)).values(revoked=at, living=None))
-            made = select(tokens.c.number).where(tokens.c.maker.in_(ending), tokens.c.revoked.is_(None))
-            ending = list(connection.execute(made).scalars())
+            connection.execute(update(tokens).where(tokens.c.number.in_(ending)).values(revoked=at, valid_name=None))
+            created = select(tokens.c.number).where(tokens.c.created_by.in_(ending), tokens.c.revoked.is_(None))
+            ending = list(connection.execute(created).scalars())
         return _to_token(connection.execute(select(tokens).where(tokens.c.number == row.number)).one())
 
     return store.write(work)
@@ -215,7 +221,7 @@ def revoke_token(store: Store, name: str) -> Token:
 def find_token(store: Store, name: str) -> Token:
     """Return the valid token with this name. Raises ConfigError if there is none."""
     with store.reading() as connection:
-        row = connection.execute(select(tokens).where(tokens.c.living == name)).first()
+        row = connection.execute(select(tokens).where(tokens.c.valid_name == name)).first()
     if row is None:
         raise ConfigError(f"there is no token {name!r}; list the tokens with: auditor token list")
     return _to_token(row)
@@ -225,7 +231,7 @@ def has_valid_token(store: Store) -> bool:
     """Return whether there is a valid token. Sessions do not count: they are valid only with the token that they were created with."""
     with store.reading() as connection:
         at = database_time(connection)
-        rows = connection.execute(select(tokens).where(tokens.c.living.is_not(None)))
+        rows = connection.execute(select(tokens).where(tokens.c.valid_name.is_not(None)))
         return any(_is_valid(row, at) and not _to_token(row).is_session for row in rows)
 
 
@@ -234,8 +240,8 @@ def _is_valid(row: Row[tuple[object, ...]], at: dt.datetime) -> bool:
 
 
 def _to_token(row: Row[tuple[object, ...]]) -> Token:
-    made_by = getattr(row, "maker_name", None) or ""
-    return Token(row.name, row.scope, row.made, row.expires, row.revoked, row.last_used, row.number, row.maker, made_by)
+    creator = getattr(row, "creator_name", None) or ""
+    return Token(row.name, row.scope, row.created_at, row.expires, row.revoked, row.last_used, row.number, row.created_by, creator)
 
 
 def _hash(secret: str) -> str:

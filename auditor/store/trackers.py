@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, delete, insert, select, update
 
+from auditor.store._pipeline_schema import columns, dumps, trackers
 from auditor.store._store import Store, database_time
-from auditor.store._tracker_schema import columns, dumps, trackers
 
 Name = tuple[str, str]
 """Database and table."""
@@ -25,7 +25,7 @@ class TrackerState:
     """By which the tracker's server is known as this pipeline's own."""
     checkpoint: Any = None
     """The place up to which the tracker was brought: ``epoch``, ``file``, ``position``; None if it was not begun."""
-    pending: Any = None
+    pending_statement: Any = None
     """The statement that was being replayed: ``place`` and ``text``; None between two statements."""
 
 
@@ -49,7 +49,7 @@ def get_tracker(store: Store, pipeline: str) -> TrackerState:
     def work(connection: Connection) -> TrackerState:
         row = connection.execute(select(trackers).where(trackers.c.pipeline == pipeline)).one_or_none()
         if row is not None:
-            return TrackerState(row.token, row.checkpoint, row.pending)
+            return TrackerState(row.token, row.checkpoint, row.pending_statement)
         token = secrets.token_hex(16)
         connection.execute(insert(trackers).values(pipeline=pipeline, token=token, at=database_time(connection)))
         return TrackerState(token)
@@ -96,7 +96,7 @@ def note_statement(store: Store, pipeline: str, place: str, text: str) -> None:
     """Record that a statement is going to be replayed on the schema that the dump has. Raises StoreError."""
 
     def work(connection: Connection) -> None:
-        values = {"pending": {"place": place, "text": text}, "at": database_time(connection)}
+        values = {"pending_statement": {"place": place, "text": text}, "at": database_time(connection)}
         connection.execute(update(trackers).where(trackers.c.pipeline == pipeline).values(**values))
 
     store.write(work)
@@ -113,7 +113,7 @@ def forget(store: Store, pipeline: str) -> None:
     def work(connection: Connection) -> None:
         for table in (dumps, columns):
             connection.execute(delete(table).where(table.c.pipeline == pipeline))
-        values = {"checkpoint": None, "pending": None, "at": database_time(connection)}
+        values = {"checkpoint": None, "pending_statement": None, "at": database_time(connection)}
         connection.execute(update(trackers).where(trackers.c.pipeline == pipeline).values(**values))
 
     store.write(work)
@@ -123,7 +123,7 @@ def _record(connection: Connection, pipeline: str, step: Step) -> None:
     _replace(connection, dumps, pipeline, {name: None if text is None else {"statement": text} for name, text in step.dump.items()})
     bodies = {name: {"body": body} for name, body in step.columns.items()}
     _replace(connection, columns, pipeline, bodies, position=step.position)
-    values = {"checkpoint": dict(step.checkpoint), "pending": None, "at": database_time(connection)}
+    values = {"checkpoint": dict(step.checkpoint), "pending_statement": None, "at": database_time(connection)}
     connection.execute(update(trackers).where(trackers.c.pipeline == pipeline).values(**values))
 
 

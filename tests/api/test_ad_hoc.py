@@ -21,7 +21,7 @@ from auditor.service.notify import choose_occasion
 from auditor.service.workers import request_ad_hoc, run_pending
 from auditor.sql import render
 from auditor.store import audit_state, events, queue, retention, runs
-from auditor.store._schema import audits as definitions
+from auditor.store._schema import audit_versions as definitions
 from auditor.summary import arrays
 from tests.api.conftest import Service, TemporaryService, make_client
 from tests.api.test_client import listening
@@ -67,7 +67,7 @@ def test_ad_hoc_run_is_executed_and_reported_like_any_other(own: Service) -> Non
     assert [one["run"] for one in client.get(f"/api/v1/runs?audit={report.audit}").json()["items"]] == [report.run]
     assert client.get(f"/api/v1/runs/{own.runs['orders']}").json()["definition"] is None
     noted = events.list_events(own.store, limit=1)[0]
-    assert (noted.what, noted.who, noted.subject) == ("run requested", "the define token", report.run)
+    assert (noted.action, noted.actor, noted.subject) == ("run requested", "the define token", report.run)
     assert noted.detail["definition"]["source"] == ORDERS["source"]
 
 

@@ -157,7 +157,7 @@ def test_idempotency_key_returns_the_same_run(own: Service) -> None:
     assert (duplicate.status_code, duplicate.headers["location"]) == (409, place)
     cancelled = client.post(f"{place}/cancel")
     assert (cancelled.status_code, cancelled.json()["state"]) == (202, "cancelled")
-    noted = [(one.who, one.what) for one in events.list_events(own.store, limit=2)]
+    noted = [(one.actor, one.action) for one in events.list_events(own.store, limit=2)]
     assert noted == [("the run token", "run cancelled"), ("the run token", "run requested")]
 
 
@@ -220,7 +220,7 @@ def test_audit_is_paused_and_unpaused(own: Service) -> None:
     for what, paused in (("pause", True), ("unpause", False)):
         assert client.post(f"/api/v1/audits/with%2Fslash/{what}").json() == {"name": "with/slash", "paused": paused}
         assert client.get("/api/v1/audits/with%2Fslash").json()["paused"] is paused
-    assert [one.what for one in events.list_events(own.store, limit=2)] == ["audit unpaused", "audit paused"]
+    assert [one.action for one in events.list_events(own.store, limit=2)] == ["audit unpaused", "audit paused"]
 
 
 def test_uploaded_results_are_compared(own: Service, tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_a_patch_is_proposed_applied_audited_and_undone(own: Service) -> None:
     written_back = get(own, f"/patches/{undo['patch']}/rows")["items"]
     assert {(row["kind"], row["outcome"]) for row in written_back} == {(kind, "written") for kind in ("missing", "changed", "extra")}
     assert [one["patch"] for one in list_all(own, f"/api/v1/runs/{own.runs['orders']}/patches", 1)] == [patch["patch"], undo["patch"]]
-    told = [(one.what, one.who) for one in reversed(events.list_events(own.store)) if "patch" in one.what or "undo" in one.what]
+    told = [(one.action, one.actor) for one in reversed(events.list_events(own.store)) if "patch" in one.action or "undo" in one.action]
     by = "the apply token"
     assert told == [
         ("patch proposed", "the repair token"),

@@ -86,7 +86,7 @@ def test_pausing_is_recorded_with_who_asked(road: Road, client: httpx.Client) ->
     assert (found["paused"], found["paused_by"]) == (True, "ops") and found["paused_at"]
     assert pipelines.get_pipeline(road.store, PIPELINE).paused
     assert client.post(f"/api/v1/pipelines/{PIPELINE}/unpause").json() == {"pipeline": PIPELINE, "paused": False}
-    assert [(one.who, one.what, one.subject) for one in events.list_events(road.store)][:2] == [
+    assert [(one.actor, one.action, one.subject) for one in events.list_events(road.store)][:2] == [
         ("ops", "pipeline unpaused", PIPELINE),
         ("ops", "pipeline paused", PIPELINE),
     ]
@@ -97,7 +97,7 @@ def test_a_bootstrap_is_asked_for_and_refused(road: Road, client: httpx.Client) 
     refused = client.post(path, json={"table": "orders"})
     assert refused.status_code == 409 and "may only read; add write: {url: ...} to it" in refused.json()["detail"]
     assert client.post(path, json={"tables": "orders"}).status_code == 422
-    refreshes.request_refresh(road.store, PIPELINE, "shop.orders", refreshes.Asked(keys=(("1",),)), "ops")
+    refreshes.request_refresh(road.store, PIPELINE, "shop.orders", refreshes.RefreshScope(keys=(("1",),)), "ops")
     [found] = client.get(f"{path}s").raise_for_status().json()
     assert (found["table"], found["state"], found["keys"], found["ranges"], found["rows"]) == ("shop.orders", "requested", 1, 0, 0)
 
@@ -123,7 +123,7 @@ def test_events_that_stop_a_table_are_skipped_with_who_and_why(road: Road, clien
     found = client.get(path).json()
     assert (found["stopped"], found["skipped"]) == ([], [skipped])
     [event, *_] = events.list_events(road.store)
-    assert (event.who, event.what, event.subject, event.detail["reason"]) == ("ops", "pipeline skipped", PIPELINE, "test rows")
+    assert (event.actor, event.action, event.subject, event.detail["reason"]) == ("ops", "pipeline skipped", PIPELINE, "test rows")
     assert client.post(f"{path}/skips", json=asked).status_code == 422, "nothing stops it any more"
 
 
@@ -148,7 +148,7 @@ def test_starting_unpauses_and_restarts_what_the_service_runs(road: Road, client
     assert here.post(path).json() == {"pipeline": PIPELINE, "paused": False}
     assert processes.restarted == [PIPELINE] and not pipelines.get_pipeline(road.store, PIPELINE).paused
     [event, *_] = events.list_events(road.store)
-    assert (event.who, event.what, event.subject) == ("ops", "pipeline started", PIPELINE)
+    assert (event.actor, event.action, event.subject) == ("ops", "pipeline started", PIPELINE)
     assert here.post("/api/v1/pipelines/shopp/start").status_code == 404
 
 

@@ -146,7 +146,7 @@ def test_invalid_session_cookie_is_rejected(own: Service) -> None:
 def test_logins_and_failed_logins_are_recorded_as_events(own: Service) -> None:
     client, _ = log_in(own)
     assert client.post("/login", data={"token": "aud_wrong"}).status_code == 401
-    assert [one.what for one in events.list_events(own.store, limit=2)] == ["login refused", "login"]
+    assert [one.action for one in events.list_events(own.store, limit=2)] == ["login refused", "login"]
     stored = "".join(str(one) for one in [*events.list_events(own.store), *tokens.list_tokens(own.store)])
     assert "aud_" not in stored
 
@@ -167,7 +167,7 @@ def test_refused_logins_are_summed_up(own: Service) -> None:
         assert client.post("/login", data={"token": f"aud_{number:08}wrong"}).status_code == 401
     (newest, *_), after = events.list_events(own.store), len(events.list_events(own.store))
     assert after - before <= 1
-    assert newest.what == "login refused"
+    assert newest.action == "login refused"
     assert newest.detail["count"] >= 12
     assert newest.detail["callers"] == ["testclient"]
 
@@ -180,7 +180,7 @@ def test_session_is_read_by_its_digest_and_a_token_has_few(own: Service) -> None
         assert client.post("/login", data={"token": secret}).status_code == 200
     assert [client.get("/me").status_code for client in clients] == [401] * 5 + [200] * tokens.MAX_SESSIONS
     maker = tokens.find_token(own.store, "robot")
-    assert sum(one.maker == maker.number for one in tokens.list_tokens(own.store)) == tokens.MAX_SESSIONS, "old ones are swept"
+    assert sum(one.created_by == maker.number for one in tokens.list_tokens(own.store)) == tokens.MAX_SESSIONS, "old ones are swept"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "list_tokens", lambda *_: pytest.fail("all tokens were read for one session"))
         assert clients[-1].get("/me").json()["name"] == "robot"

@@ -118,8 +118,8 @@ def create_shop(directory: Path, now: dt.datetime) -> tuple[Settings, Store]:
         report = service.run_audit(configured, "events", store=store, requested_by="schedule")
         move_run(store, report.run, now - dt.timedelta(hours=hours), report.seconds)
     with store.engine.begin() as connection:  # the time of each part is the start of its run
-        read = sa.select(_schema.runs.c.started).where(_schema.runs.c.number == _schema.stretches.c.run).scalar_subquery()
-        connection.execute(sa.update(_schema.stretches).values(at=read))
+        read = sa.select(_schema.runs.c.started).where(_schema.runs.c.number == _schema.rolling_parts.c.run).scalar_subquery()
+        connection.execute(sa.update(_schema.rolling_parts).values(at=read))
     runs.start_run(store, run="4f" * 16, audit="payments", definition={}, method="exact", requested_by="ada", reason="after the backfill")
     return configured, store
 

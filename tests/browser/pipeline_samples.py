@@ -104,14 +104,14 @@ def _merge(store: Store, now: dt.datetime) -> None:
 
 def _bootstraps(store: Store) -> None:
     """One bootstrap that is done, one that waits for the server, and one of single keys."""
-    done = refreshes.request_refresh(store, "shop", "shop.orders", refreshes.Asked(), "ada")
+    done = refreshes.request_refresh(store, "shop", "shop.orders", refreshes.RefreshScope(), "ada")
     counts = {"rows": 1_941_222, "chunks": 388, "seconds": 412.0, "longest": 0.46}
     refreshes.save_progress(store, done.refresh, "done", counts)
-    ranges = refreshes.Asked(ranges=((("99999",), ("200000",)),))
+    ranges = refreshes.RefreshScope(ranges=((("99999",), ("200000",)),))
     waiting = refreshes.request_refresh(store, "shop", "shop.orders", ranges, "a pipeline token")
     reason = "it waits: replica db2 lags 41 s behind, and pause_when allows 30 s"
     refreshes.save_progress(store, waiting.refresh, "running", {"rows": 20_000, "chunks": 4, "longest": 0.21}, reason)
-    refreshes.request_refresh(store, "shop", "shop.orders", refreshes.Asked(keys=(("17",), ("18",))), "grace")
+    refreshes.request_refresh(store, "shop", "shop.orders", refreshes.RefreshScope(keys=(("17",), ("18",))), "grace")
 
 
 def _notes(store: Store, now: dt.datetime) -> None:
@@ -141,9 +141,9 @@ def _live_summaries(store: Store, now: dt.datetime) -> None:
 
     for audit, table, ago in (("orders", "shop.orders", 5), ("customers", "shop.customers", 3)):
         epoch = begun(audit, table)
-        live_epochs.place_epoch(store, epoch, position=4100, place="binlog.000041:4100", at=now - dt.timedelta(days=ago))
+        live_epochs.place_epoch(store, epoch, position=4100, log_place="binlog.000041:4100", at=now - dt.timedelta(days=ago))
         live_epochs.keep_epoch(store, epoch, b"base")
-        live_epochs.prove_epoch(store, epoch, position=61_000, place="binlog.000041:61000", at=now - dt.timedelta(hours=ago))
+        live_epochs.prove_epoch(store, epoch, position=61_000, log_place="binlog.000041:61000", at=now - dt.timedelta(hours=ago))
     live_epochs.end_epoch(store, epoch, "shop.customers was emptied at binlog.000041:70120, which sends no event for each row")
     begun("payments by the hour", TABLES[4])
 

@@ -110,7 +110,7 @@ def test_pausing_says_who_did_it_and_is_recorded(browse: Browse, unpaused: Site)
     page.get_by_role("button", name="Unpause").click()
     expect(page.locator("header.top .verdict")).to_have_text("tables stopped")
     expect(page.get_by_role("button", name="Start")).to_have_count(0)  # this service runs none of them
-    done = [(one.who, one.what, one.subject) for one in events.list_events(unpaused.store)[:2]]
+    done = [(one.actor, one.action, one.subject) for one in events.list_events(unpaused.store)[:2]]
     assert done == [("a pipeline token", "pipeline unpaused", "shop"), ("a pipeline token", "pipeline paused", "shop")]
 
 

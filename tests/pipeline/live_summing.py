@@ -26,7 +26,7 @@ from auditor.sql import render
 from auditor.sql.merge import Positions
 from auditor.store import live_epochs, parts, refreshes
 from auditor.store.live_epochs import EpochSubject
-from auditor.store.refreshes import Asked
+from auditor.store.refreshes import RefreshScope
 from auditor.summary import arrays, codec
 from auditor.summary.arrays import Summaries
 from tests.binlog import LiveLog
@@ -103,7 +103,7 @@ class SummingRoad(LiveRoad):
         position = place.position(0).pack()
         at = self.log.run("SELECT NOW(6)")[0][0].astimezone()
         for epoch in found:
-            assert live_epochs.place_epoch(self.store, epoch.id, position=position, place=str(place), at=at)
+            assert live_epochs.place_epoch(self.store, epoch.id, position=position, log_place=str(place), at=at)
             assert live_epochs.keep_epoch(self.store, epoch.id, codec.pack_summaries(self.scan(epoch)))
         return live_epochs.list_epochs(self.store, lasting=True)
 
@@ -151,7 +151,7 @@ class SummingRoad(LiveRoad):
 
     def refresh(self) -> int:
         """Write all rows of the table into the log anew, as a bootstrap in the stream does, and return how many."""
-        asked = refreshes.request_refresh(self.store, PIPELINE, f"{self.database}.{self.table}", Asked(), "ops")
+        asked = refreshes.request_refresh(self.store, PIPELINE, f"{self.database}.{self.table}", RefreshScope(), "ops")
         Carrier(self.settings, self.store, PIPELINE, threading.Event()).carry_out()
         done = refreshes.get_refresh(self.store, asked.refresh)
         assert done.state == "done", done.reason

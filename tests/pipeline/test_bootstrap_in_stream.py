@@ -32,7 +32,7 @@ from auditor.points import armed, followed
 from auditor.service import pipeline_bootstraps as service
 from auditor.service.certify.log_columns import KINDS
 from auditor.store import open_store, refreshes, segments
-from auditor.store.refreshes import Asked, Refresh
+from auditor.store.refreshes import Refresh, RefreshScope
 from tests import tables
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
@@ -83,10 +83,10 @@ def fill(engine: LiveEngine, rows: int = ROWS) -> LiveLog:
     return log
 
 
-ALL = Asked()
+ALL = RefreshScope()
 
 
-def bootstrap(road: LiveRoad, asked: Asked = ALL, table: str = "boot_orders") -> Refresh:
+def bootstrap(road: LiveRoad, asked: RefreshScope = ALL, table: str = "boot_orders") -> Refresh:
     found = refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.{table}", asked, "ops")
     Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out()
     return refreshes.get_refresh(road.store, found.refresh)
@@ -147,7 +147,7 @@ def test_a_range_and_a_list_of_keys(road: LiveRoad, engine: LiveEngine) -> None:
         "DELETE FROM boot_orders WHERE id IN (5, 6, 40)",
         "UPDATE boot_orders SET item = 'unseen' WHERE id IN (7, 41, 42)",
     )
-    bootstrap(road, Asked(ranges=((("4",), ("10",)),), keys=(("40",), ("41",), ("999",))))
+    bootstrap(road, RefreshScope(ranges=((("4",), ("10",)),), keys=(("40",), ("41",), ("999",))))
     road.merge()
     source, target = both(road, engine)
     assert [one for one in target if one not in source] == [(42, "item 42", source[0][2].__class__("42.25"), 21)]
@@ -311,7 +311,7 @@ def test_requests_say_what_is_wrong_with_them(road: LiveRoad, engine: LiveEngine
         service.request(road.settings, open_store(f"sqlite:///{tmp_path}/other.db"), PIPELINE)
     [one] = service.request(road.settings, road.store, PIPELINE, "boot_orders", first=3, last=5)
     [again] = service.request(road.settings, road.store, PIPELINE, "boot_orders", first=3, last=5)
-    assert one.refresh == again.refresh and one.asked.ranges == ((("2",), ("5",)),)
+    assert one.refresh == again.refresh and one.scope.ranges == ((("2",), ("5",)),)
     [done] = service.carry_out(road.settings, road.store, PIPELINE, [one], threading.Event())
     assert (done.state, done.progress["rows"]) == ("done", 3)
     lacking = service.wait_until_arrived(road.settings, road.store, PIPELINE, [done], threading.Event(), most=0)

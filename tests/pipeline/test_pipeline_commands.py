@@ -97,7 +97,7 @@ def test_status_says_which_live_summaries_the_stream_keeps(duck: Road, capsys: p
         subject = EpochSubject(one, PIPELINE, "wh", f"shop.{one}")
         epoch = live_epochs.begin_epoch(duck.store, subject, fingerprint="f", layout="range 16", plan={"number": number})
     last, place = live_epochs.current_epoch(duck.store, "orders"), "binlog.000001:400"
-    assert last and live_epochs.place_epoch(duck.store, last.id, position=400, place=place, at=began)
+    assert last and live_epochs.place_epoch(duck.store, last.id, position=400, log_place=place, at=began)
     assert live_epochs.keep_epoch(duck.store, last.id, b"")
     about = {"table": "shop.items", "target": "wh", "since": None, "since_place": "", "proved": None, "proved_place": "", "ended": None}
     kept = {"audit": "orders", "table": "shop.orders", "target": "wh", "state": "kept", "since": began.isoformat(), "since_place": place}

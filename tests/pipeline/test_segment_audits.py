@@ -180,7 +180,7 @@ def test_a_segment_that_ended_while_copies_were_written_is_not_lost(store: Store
     stretch = (listed[2].first, listed[2].first_row), (listed[3].last, listed[3].last_row - 1)
     with pytest.raises(SegmentFailed, match=r"eu ended a segment of .* meanwhile, and nothing was replaced; run the command again"):
         segments.replace_listed(store, "eu", "shop.orders", stretch, listed[2:3], lambda _: None)
-    assert segments.list_segments(store, "eu", "shop.orders") == listed and segments.get_cut(store, "eu").replaced == 0
+    assert segments.list_segments(store, "eu", "shop.orders") == listed and segments.get_cut(store, "eu").replacements == 0
 
 
 def test_a_lost_segment_and_one_from_nowhere(store: Store, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_the_rows_arrive_that_a_select_shows(source: str, definition: str, engin
         assert line.audit() == Verdict.MISMATCH
         if not writing_dialect("warehouse", line.road.settings.connections["warehouse"]).MERGES_RANGES:
             return
-        refreshes.request_refresh(line.road.store, PIPELINE, f"{line.road.database}.versioned", refreshes.Asked(), "ops")
+        refreshes.request_refresh(line.road.store, PIPELINE, f"{line.road.database}.versioned", refreshes.RefreshScope(), "ops")
         Carrier(line.road.settings, line.road.store, PIPELINE, threading.Event()).carry_out()
         line.road.merge()
         assert line.audit() == Verdict.MATCH

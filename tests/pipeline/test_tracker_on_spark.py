@@ -57,7 +57,7 @@ def test_changes_and_a_bootstrap_arrive_as_they_are_on_the_source(road: WholeRoa
         log.run(f"INSERT INTO {TABLE} VALUES (1, 'a 1', 'b 1', 4000000000), (2, 'a 2', 'b 2', NULL)")
         log.run(f"ALTER TABLE {TABLE} RENAME COLUMN a TO b, RENAME COLUMN b TO a", f"UPDATE {TABLE} SET b = 'zz' WHERE id = 2")
         log.run(f"ALTER TABLE {TABLE} ADD COLUMN c decimal(8,2) NOT NULL DEFAULT 2.5 AFTER id", f"INSERT INTO {TABLE} (id) VALUES (3)")
-        refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.{TABLE}", refreshes.Asked(), "ops")
+        refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.{TABLE}", refreshes.RefreshScope(), "ops")
         running.until(lambda: have_arrived(road), every=0.5)
     assert running.error is None
     log.run(f"ALTER TABLE {TABLE} MODIFY n bigint, MODIFY c decimal(12,4)", f"INSERT INTO {TABLE} (id, b, n) VALUES (4, 'zzz', -1)")

@@ -74,7 +74,7 @@ def test_what_a_source_commits_is_what_an_audit_of_the_targets_finds(road: Whole
         with tables.open_writable(road.source) as session:  # rows that no stream brought
             session.execute("SET SESSION sql_log_bin = 0")
             session.execute("UPDATE road_orders SET name = 'zzy not logged' WHERE id % 20 = 4")
-        refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.{TABLE}", refreshes.Asked(), "ops")
+        refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.{TABLE}", refreshes.RefreshScope(), "ops")
         running.until(lambda: have_arrived(road))
     assert running.error is None
     assert {name: report.verdict for name, report in road.audits().items()} == {

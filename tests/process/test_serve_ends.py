@@ -21,7 +21,7 @@ from auditor.config import Settings
 from auditor.model import State
 from auditor.service import workers
 from auditor.store import Store, chunks, open_store, queue, runs
-from auditor.store._schema import claims
+from auditor.store._schema import schedule_claims
 from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, engine_params
@@ -130,7 +130,7 @@ def test_restarted_service_finishes_running_queued_and_scheduled_runs(place: Pla
     assert (run_counts["slow"], run_counts["waits"], run_counts["waits too"]) == (1, 1, 1)
     ticks = [one.reason for one in runs.list_runs(store, audit="scheduled")]
     with store.reading() as connection:
-        claimed = len(connection.execute(claims.select()).all())
+        claimed = len(connection.execute(schedule_claims.select()).all())
     assert len(ticks) == len(set(ticks)) <= claimed
 
 

@@ -112,7 +112,7 @@ def test_reading_by_a_new_connection_says_that_the_file_was_deleted(tables: Path
         for path in tables.glob("store.db*"):
             path.unlink()
         with pytest.raises(StoreUnavailable, match="deleted or replaced"), store.reading() as connection:
-            connection.execute(sa.text("SELECT count(*) FROM auditor_standing"))
+            connection.execute(sa.text("SELECT count(*) FROM auditor_audit_states"))
 
 
 def test_report_survives_a_store_locked_by_another_process(tables: Path, store: Store) -> None:

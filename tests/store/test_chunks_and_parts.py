@@ -71,7 +71,7 @@ def test_standing_is_updated_by_field(store: Store) -> None:
     audit = new_audit_name()
     assert audit_state.get_state(store, audit) == audit_state.AuditState()
     audit_state.update_state(store, audit, notified_verdict="mismatch", notified_at=T0)
-    audit_state.update_state(store, audit, verified_through=T0, verified_by="these", paused=True)
+    audit_state.update_state(store, audit, verified_through=T0, verified_settings="these", paused=True)
     found = audit_state.get_state(store, audit)
     assert found == audit_state.AuditState(T0, "mismatch", T0, 0, True, "these")
     assert (found.verified_under("these"), found.verified_under("those")) == ((T0, None), (None, None))

@@ -16,8 +16,8 @@ from auditor.model import State, Verdict
 from auditor.service import evidence
 from auditor.store import Store, chunks, queue, retention, runs
 from auditor.store import evidence as chains
-from auditor.store._evidence_schema import evidence as links_table
-from auditor.store._schema import differences, documents
+from auditor.store._schema import differences, run_documents
+from auditor.store._schema import evidence as links_table
 from auditor.store._schema import runs as runs_table
 from tests.store.samples import DONE, FAILED, make_chunk, new_audit_name, start_run
 
@@ -78,10 +78,10 @@ def test_changed_documents_and_differences_are_found(store: Store, settings: Set
     audit = new_audit_name()
     run = add_run(store, audit, settings)
     number = sa.select(runs_table.c.number).where(runs_table.c.run == run).scalar_subquery()
-    _change(store, sa.update(documents).where(documents.c.run == number).values(body=b"another"))
+    _change(store, sa.update(run_documents).where(run_documents.c.run == number).values(body=b"another"))
     _change(store, sa.delete(differences).where(differences.c.run == number, differences.c.number == 3))
     (problem,) = evidence.find_problems(settings, store, audit)
-    assert problem.endswith(": differences, picture")
+    assert problem.endswith(": differences, partition_map")
 
 
 def _read(store: Store, name: str, run: str) -> Any:

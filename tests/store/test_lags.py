@@ -9,7 +9,7 @@ import pytest
 
 from auditor.errors import StoreError
 from auditor.store import Store, lags, pipelines, problems
-from auditor.store._lag_schema import lags as table
+from auditor.store._pipeline_schema import lags as table
 from auditor.store.lags import HOUR, NOTHING, SPAN, Lag
 from auditor.store.problems import Problem, ProblemKey
 
@@ -107,7 +107,7 @@ def test_a_problem_is_told_of_once_after_its_patience_and_once_when_it_is_over(s
     assert look(60, {**both, table: "another reason"}) == ([down], [])
     assert look(90, both) == ([], [])
     assert problems.list_problems(store, pipeline) == [Problem(down, NOON, "gone", True), Problem(table, NOON, "no key", True)]
-    problems.set_untold(store, pipeline, [down])
+    problems.set_unnotified(store, pipeline, [down])
     assert look(100, both) == ([down], []), "no channel could be told"
     assert look(110, {table: "no key"}) == ([], [down])
     assert look(120, {down: "gone again"}) == ([], [table])

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from auditor.store import Store, runs
 from auditor.store._reading import _select_runs
-from auditor.store._schema import differences, documents
+from auditor.store._schema import differences, run_documents
 from auditor.store._schema import runs as table
 from auditor.summary.codec import pack_partition_map
 from tests.store.samples import add_finished_run
@@ -48,8 +48,8 @@ def test_thousand_runs_fit_in_1_gb_and_are_found_by_index(file_store: Store) -> 
         "listed of one audit": _select_runs(("audit",), False).params(audit="a3").limit(50),
         "next page": _select_runs(("audit", "below"), False).params(audit="a3", below=500).limit(50),
         "find": sa.select(table).where(table.c.run >= "a", table.c.run < "b"),
-        "living": sa.select(table).where(table.c.running >= ""),
-        "document": sa.select(documents).where(documents.c.run == 5, documents.c.kind == "report"),
+        "living": sa.select(table).where(table.c.running_audit >= ""),
+        "document": sa.select(run_documents).where(run_documents.c.run == 5, run_documents.c.kind == "report"),
         "differences": sa.select(differences).where(differences.c.run == 5, differences.c.number > 3).order_by(differences.c.number),
     }
     for name, statement in statements.items():

@@ -74,7 +74,7 @@ def test_killed_process_leaves_consistent_runs(store: Store, url: str, request: 
                 assert runs.resume_run(store, run_id).plan == b"plan"
                 runs.finish_run(store, run_id, DONE)
     ended = len(runs.list_runs(store, audit=audit, limit=1_000))
-    assert states <= {State.FAILED, State.DONE} and audit_state.get_state(store, audit).runs == ended
+    assert states <= {State.FAILED, State.DONE} and audit_state.get_state(store, audit).run_count == ended
 
 
 def _assert_consistent(store: Store, run: runs.StoredRun) -> None:

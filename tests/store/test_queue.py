@@ -159,7 +159,7 @@ def test_pending_run_can_be_cancelled_but_not_resumed(empty_queue: Store) -> Non
     assert (
         queue.claim_run(empty_queue) is None
         and enqueue(empty_queue, audit).how == "new"
-        and audit_state.get_state(empty_queue, audit).runs == 1
+        and audit_state.get_state(empty_queue, audit).run_count == 1
     )
 
 
@@ -220,7 +220,7 @@ def test_run_is_put_back_at_its_place(empty_queue: Store) -> None:
     found = runs.get_run(empty_queue, run)
     assert (found.state, found.resumable, found.owner) == (State.PENDING, True, None) and audit_state.get_state(
         empty_queue, audit
-    ).runs == 0
+    ).run_count == 0
     assert [claim(empty_queue).run, claim(empty_queue).run] == [run, other]
     set_dead_process(empty_queue, run)
     with pytest.raises(UnknownRun, match="no longer belongs"):
@@ -235,7 +235,7 @@ def test_failed_run_is_requeued(empty_queue: Store) -> None:
     with pytest.raises(NotResumable, match="is running"):
         queue.requeue_run(empty_queue, run, 1)
     runs.finish_run(empty_queue, run, FAILED)
-    assert queue.requeue_run(empty_queue, run, 1).state is State.PENDING and audit_state.get_state(empty_queue, audit).runs == 0
+    assert queue.requeue_run(empty_queue, run, 1).state is State.PENDING and audit_state.get_state(empty_queue, audit).run_count == 0
     with pytest.raises(NotResumable, match="is pending"):
         queue.requeue_run(empty_queue, run, 1)
     assert claim(empty_queue).resumable

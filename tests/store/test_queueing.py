@@ -30,7 +30,12 @@ def test_invalid_requests_are_rejected(configured: tuple[Path, Settings, Store])
     assert request_run(settings, store, "a0", overrides={"method": "signature"}, idempotency="x").how == "same"
     assert request_run(settings, store, "a0").how == "pending"
     [event] = events.list_events(store)
-    assert (event.who, event.what, event.subject, event.detail["overrides"]) == ("me", "run requested", one.run, {"method": "signature"})
+    assert (event.actor, event.action, event.subject, event.detail["overrides"]) == (
+        "me",
+        "run requested",
+        one.run,
+        {"method": "signature"},
+    )
     full = settings.model_copy(update={"service": settings.service.model_copy(update={"queue": 1})})
     with pytest.raises(QueueFull):
         request_run(full, store, "a1")
@@ -127,7 +132,7 @@ def test_overview_of_audits(configured: tuple[Path, Settings, Store]) -> None:
     audits.pause(settings, store, "berlin", by="me")
     [berlin] = [one for one in audits.overview(settings, store) if one.name == "berlin"]
     assert berlin.paused and berlin.next_due is None
-    assert [one.what for one in events.list_events(store, limit=1)] == ["audit paused"]
+    assert [one.action for one in events.list_events(store, limit=1)] == ["audit paused"]
 
 
 def test_defined_audits_cannot_contain_sql_or_files(configured: tuple[Path, Settings, Store]) -> None:

@@ -8,16 +8,12 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
 
 from auditor.errors import ConfigError, StoreError, UnknownRepair, UnknownRun
 from auditor.service import repairs as use
-from auditor.store import Store, _migrate, events, open_store, repairs, retention
-from auditor.store._schema import repairs as table
-from tests.store.conftest import Make
+from auditor.store import Store, events, repairs, retention
+from auditor.store._repair_schema import repairs as table
 from tests.store.samples import T0, add_finished_run, new_audit_name
-
-upgrade = command.upgrade
 
 SQL = "x'; DROP TABLE auditor_repairs; -- naïve 🙂 \0"
 
@@ -27,7 +23,7 @@ def record(store: Store, run: str, note: str = "patched", **more: Any) -> repair
 
 
 def events_of(store: Store, run: str) -> list[tuple[str, str, dict[str, Any]]]:
-    return [(one.who, one.what, one.detail) for one in events.list_events(store, limit=1000) if one.subject == run]
+    return [(one.actor, one.action, one.detail) for one in events.list_events(store, limit=1000) if one.subject == run]
 
 
 def test_repair_is_stored_unchanged_with_its_event(store: Store) -> None:
@@ -99,23 +95,3 @@ def test_repair_outlives_its_run(store: Store) -> None:
     for unknown in (run[:12], "0" * 32):
         with pytest.raises(UnknownRun):
             use.list_repairs(store, unknown)
-
-
-def test_migration_interrupted_after_the_index_continues(make_url: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = make_url()
-    with monkeypatch.context() as before:
-        before.setattr(_migrate, "HEAD", "0002")
-        before.setattr(command, "upgrade", lambda config, _: upgrade(config, "0002"))
-        store = open_store(url)
-    assert not sa.inspect(store.engine).get_indexes("auditor_repairs")
-    store.write(lambda connection: sa.Index("auditor_repairs_run_at", *_columns()).create(connection))
-    store.close()
-    store = open_store(url)
-    assert [index["name"] for index in sa.inspect(store.engine).get_indexes("auditor_repairs")] == ["auditor_repairs_run_at"]
-    assert record(store, "a run").run == "a run"
-    store.close()
-
-
-def _columns() -> list[sa.Column[Any]]:
-    table = sa.Table("auditor_repairs", sa.MetaData(), sa.Column("run", sa.String(64)), sa.Column("at", sa.DateTime()))
-    return list(table.columns)

@@ -12,11 +12,11 @@ import sqlalchemy as sa
 
 from auditor.errors import UnknownRun
 from auditor.store import Store, audit_state, chunks, events, retention, rolling_parts, runs, schedule_claims, tokens
-from auditor.store._schema import audits as definitions
-from auditor.store._schema import claims as claimed
-from auditor.store._schema import differences, documents
+from auditor.store._schema import audit_versions as definitions
+from auditor.store._schema import differences, run_documents
 from auditor.store._schema import events as noted
 from auditor.store._schema import runs as table
+from auditor.store._schema import schedule_claims as claimed
 from auditor.store._schema import tokens as made_tokens
 from tests.store.samples import DONE, FAILED, T0, add_finished_run, make_chunk, new_audit_name, start_run
 
@@ -41,9 +41,9 @@ def test_newest_runs_are_preserved(store: Store, daily_runs: tuple[str, list[str
         runs.get_report(store, made[0])
     with store.reading() as connection:
         known = sa.select(table.c.number)
-        for dependant in (differences, documents):
+        for dependant in (differences, run_documents):
             assert connection.execute(sa.select(sa.func.count()).where(dependant.c.run.not_in(known))).scalar() == 0
-    assert audit_state.get_state(store, audit).runs == 6
+    assert audit_state.get_state(store, audit).run_count == 6
     assert retention.prune(store, runs=2, days=None, now=T0).runs == 0
 
 
@@ -112,7 +112,7 @@ def test_old_events_are_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -
     retention.prune(store, runs=None, days=1, now=T0 + 9000 * DAY)
     subject = new_audit_name()
     for age in (9, 8, 7, 6, 5, 4):
-        events.record_event(store, who="me", what="run requested", subject=subject, detail={"age": age})
+        events.record_event(store, actor="me", action="run requested", subject=subject, detail={"age": age})
         _set_columns(store, noted, noted.c.number == events.list_events(store, limit=1)[0].number, at=T0 - age * DAY)
     assert retention.prune(store, runs=None, days=None, now=T0).events == 0
     assert retention.prune(store, runs=None, days=5.5, now=T0).events == 4

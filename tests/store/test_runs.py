@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from auditor.errors import AlreadyRunning, NotResumable, StoreError, UnknownRun
 from auditor.model import State, Verdict
 from auditor.store import Store, audit_state, chunks, queue, runs
-from auditor.store._schema import audits, schemas
+from auditor.store._schema import audit_versions, schemas
 from tests.store.samples import DONE, FAILED, T0, add_finished_run, make_chunk, new_audit_name, start_run
 
 
@@ -35,7 +35,7 @@ def test_finished_run_is_read_back_unchanged(store: Store) -> None:
     assert found.definition == {"source": "orders", "n": 1}
     assert found.schema == {"source": [["ключ", "bigint"]]}
     assert found.progress == {}, "what a finished run did last is of no meaning"
-    assert found.owner is None and not found.cancel_asked
+    assert found.owner is None and not found.cancel_requested
     assert found.ended is not None and found.started <= found.ended
     assert abs(found.started - began) < dt.timedelta(seconds=30) and found.started.tzinfo is not None
     assert runs.get_report(store, run) == DONE.report
@@ -73,7 +73,7 @@ def test_definition_is_stored_once_per_version(store: Store) -> None:
         runs.save_plan(store, runs.list_runs(store, audit=audit)[0].run, plan=b"p", schema={"of": audit})
         runs.finish_run(store, runs.list_runs(store, audit=audit)[0].run, DONE)
     with store.reading() as connection:
-        assert connection.execute(sa.select(sa.func.count()).where(audits.c.audit == audit)).scalar() == 2
+        assert connection.execute(sa.select(sa.func.count()).where(audit_versions.c.audit == audit)).scalar() == 2
         stored = connection.execute(sa.select(schemas.c["columns"])).scalars().all()
     assert stored.count({"of": audit}) == 1
 
@@ -96,7 +96,7 @@ def test_run_ids_are_unique(store: Store) -> None:
 
 def test_cancel_request_is_seen_at_the_next_heartbeat(store: Store) -> None:
     run = start_run(store, new_audit_name())
-    assert runs.request_cancel(store, run).cancel_asked
+    assert runs.request_cancel(store, run).cancel_requested
     assert runs.record_heartbeat(store, run, {}) is True
     runs.finish_run(store, run, replace(FAILED, state=State.CANCELLED))
     assert runs.request_cancel(store, run).state == State.CANCELLED
@@ -177,7 +177,7 @@ def test_share_connection_uses_one_connection(store: Store) -> None:
 
     sa.event.listen(store.read_engine, "checkout", take)
     with store.share_connection():
-        assert runs.get_latest_run(store, audit) is None and audit_state.get_state(store, audit).runs == 0
+        assert runs.get_latest_run(store, audit) is None and audit_state.get_state(store, audit).run_count == 0
         with pytest.raises(UnknownRun):
             runs.get_plan(store, "none of that name")
         with store.share_connection():
@@ -219,19 +219,19 @@ def test_failed_run_is_resumed(store: Store) -> None:
     chunks.save_chunk(store, run, make_chunk())
     runs.request_cancel(store, run)
     runs.finish_run(store, run, FAILED)
-    assert audit_state.get_state(store, audit).runs == 1
+    assert audit_state.get_state(store, audit).run_count == 1
     resumed = runs.resume_run(store, run)
     assert (resumed.audit, resumed.plan, resumed.overrides, resumed.method) == (audit, b"the plan", {"force": True}, "exact")
     assert resumed.definition == {"source": "orders", "n": 1}
     found = runs.get_run(store, run)
-    assert (found.state, found.cancel_asked, found.ended, found.started) == (State.RUNNING, False, None, resumed.started)
+    assert (found.state, found.cancel_requested, found.ended, found.started) == (State.RUNNING, False, None, resumed.started)
     assert chunks.list_chunks(store, run) == [make_chunk()]
     with pytest.raises(AlreadyRunning):
         start_run(store, audit)
     with pytest.raises(NotResumable, match="still running, in process"):
         runs.resume_run(store, run)
     runs.finish_run(store, run, DONE)
-    assert audit_state.get_state(store, audit).runs == 1
+    assert audit_state.get_state(store, audit).run_count == 1
     assert chunks.list_chunks(store, run) == []
     assert len(runs.list_differences(store, run)) == 3
 

@@ -46,7 +46,7 @@ def enter(store: Store, audit: str, side: str, *entries: RegisteredSegment) -> i
 def verdicts(store: Store, audit: str, side: str) -> list[tuple[int, str, int | None]]:
     """Each segment's start, its verdict, and the position that it was compared with."""
     listed = segment_register.list_entries(store, audit, "shop.orders", side)
-    return [(one.start[0], one.verdict, one.other[0] if one.other else None) for one in listed]
+    return [(one.start[0], one.verdict, one.matched[0] if one.matched else None) for one in listed]
 
 
 def findings(store: Store, audit: str) -> list[tuple[str, int, tuple[int, int]]]:

@@ -38,16 +38,16 @@ def test_one_off_runs_do_not_change_the_standing(store: Store, overrides: dict[s
         assert [(one.run, one.is_one_off) for one in found[audit]] == [(living, True), (whole, False)]
     assert [one.run for one in runs.list_scores(store, T0 - dt.timedelta(days=9999), audit)[audit]] == [whole]
     assert runs.get_run(store, parts[0]).overrides == overrides, "keys beyond 64 bits were changed"
-    assert audit_state.get_state(store, audit).runs == 1
+    assert audit_state.get_state(store, audit).run_count == 1
 
 
 def test_slice_runs_are_not_counted(store: Store) -> None:
     audit = new_audit_name()
     add_finished_run(store, audit)
     run = add_slice_run(store, audit, KEYS, FAILED)
-    assert audit_state.get_state(store, audit).runs == 1
+    assert audit_state.get_state(store, audit).run_count == 1
     runs.resume_run(store, run)
-    assert audit_state.get_state(store, audit).runs == 1, "resuming a slice run decremented the count"
+    assert audit_state.get_state(store, audit).run_count == 1, "resuming a slice run decremented the count"
 
 
 def test_audit_with_slice_runs_only(store: Store) -> None:

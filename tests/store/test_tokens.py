@@ -102,10 +102,10 @@ def test_sessions_do_not_count_as_valid_tokens(file_store: Store) -> None:
 def test_events_are_listed_by_page(store: Store) -> None:
     subject = new_audit_name()
     for number in range(5):
-        events.record_event(store, who="ä", what="run requested", subject=subject, detail={"n": number})
-    events.record_event(store, who="", what="login refused", subject="\0\ud800")
+        events.record_event(store, actor="ä", action="run requested", subject=subject, detail={"n": number})
+    events.record_event(store, actor="", action="login refused", subject="\0\ud800")
     mine = [one for one in events.list_events(store) if one.subject == subject]
-    assert [one.detail["n"] for one in mine] == [4, 3, 2, 1, 0] and mine[0].who == "ä" and mine[0].at.tzinfo
+    assert [one.detail["n"] for one in mine] == [4, 3, 2, 1, 0] and mine[0].actor == "ä" and mine[0].at.tzinfo
     page = events.list_events(store, limit=2, before=mine[1].number)
     assert [one.detail["n"] for one in page] == [2, 1]
 

@@ -31,7 +31,7 @@ def test_a_statement_is_noted_and_then_recorded_with_what_it_changed(store: Stor
     trackers.begin(store, pipeline, Step(at(10), 10, whole, {T: first, LIKE_T: first, LONG: first}))
     trackers.note_statement(store, pipeline, "binlog.000001:20", "ALTER TABLE t ...")
     found = trackers.get_tracker(store, pipeline)
-    assert found.checkpoint == at(10) and found.pending == {"place": "binlog.000001:20", "text": "ALTER TABLE t ..."}
+    assert found.checkpoint == at(10) and found.pending_statement == {"place": "binlog.000001:20", "text": "ALTER TABLE t ..."}
     body = {"columns": [["a", "int", False, None, []]], "key": []}
     for _ in range(2):
         trackers.record(store, pipeline, Step(at(20), 15, {T: "CREATE TABLE t (b int)", LIKE_T: None}, {T: body}))

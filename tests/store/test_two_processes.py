@@ -14,7 +14,7 @@ from auditor.config import Settings
 from auditor.model import State, Verdict
 from auditor.service.workers import request_run
 from auditor.store import Store, audit_state, queue, runs
-from auditor.store._schema import claims
+from auditor.store._schema import schedule_claims
 from tests.live import engine_params
 from tests.store.service import AUDITS, CHUNKED, Serve, finished_chunks, wait_until
 
@@ -58,7 +58,7 @@ def test_two_processes_share_many_runs_in_order(
     found = runs.list_runs(store, limit=1000)[::-1]
     assert [one.run for one in found] == requested
     assert {(one.state, one.verdict, one.missing) for one in found} == {(State.DONE, Verdict.MISMATCH, 1)}
-    assert sum(one.runs for one in audit_state.get_states(store).values()) == many  # each ended once
+    assert sum(one.run_count for one in audit_state.get_states(store).values()) == many  # each ended once
     _assert_audits_never_overlap(found)
     # Oldest first: a run overtakes only those that start at the same moment.
     order = sorted(range(len(found)), key=lambda number: found[number].started)
@@ -131,7 +131,7 @@ def test_two_schedulers_run_each_tick_once(configured: tuple[Path, Settings, Sto
 
     def last_ticks() -> list[Any]:
         with store.reading() as connection:
-            return list(connection.execute(claims.select().where(claims.c.claimed_by.not_like("%first seen"))).all())
+            return list(connection.execute(schedule_claims.select().where(schedule_claims.c.claimed_by.not_like("%first seen"))).all())
 
     wait_until(
         lambda: max((row.tick for row in last_ticks()), default=begin) > end - dt.timedelta(hours=24) and not runs.get_active_runs(store),

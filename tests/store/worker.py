@@ -130,22 +130,25 @@ def open_new_store(url: str) -> None:
     _print("open")
 
 
-def crash(url: str, tables: str) -> None:
-    """Kill this process while it creates a store's tables."""
+def crash(url: str, statements: str) -> None:
+    """Kill this process after so many of the statements that create a store's tables and indexes."""
     from alembic import op
 
     from auditor.store import open_store
 
-    left, create = int(tables), op.create_table
+    left = int(statements)
 
-    def counted(*arguments: Any, **options: Any) -> Any:
-        nonlocal left
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        left -= 1
-        return create(*arguments, **options)
+    def counted(create: Callable[..., Any]) -> Callable[..., Any]:
+        def kill_or_create(*arguments: Any, **options: Any) -> Any:
+            nonlocal left
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            left -= 1
+            return create(*arguments, **options)
 
-    op.create_table = counted
+        return kill_or_create
+
+    op.create_table, op.create_index = counted(op.create_table), counted(op.create_index)
     _wait_for_go()
     open_store(url)
     _print("survived")

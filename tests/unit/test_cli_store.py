@@ -117,8 +117,8 @@ def test_statement_slots_are_shared_through_the_store_only_during_the_command(
 def test_commands_are_recorded_as_events_with_their_user(settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def log(count: int) -> list[tuple[str, str, dict[str, Any]]]:
         found = events.list_events(store, limit=count)
-        assert {one.who for one in found} == {getpass.getuser()}
-        return [(one.what, one.subject, one.detail) for one in reversed(found)]
+        assert {one.actor for one in found} == {getpass.getuser()}
+        return [(one.action, one.subject, one.detail) for one in reversed(found)]
 
     assert main(["run", "first", "--quiet", "--reason", "by hand", "--force"]) == 0
     [ran] = runs.list_runs(store)

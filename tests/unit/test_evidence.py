@@ -33,7 +33,7 @@ from tests import documents
 from tests.store.samples import FAILED, make_chunk
 
 SECRET = "hidden-value"
-PARTS = ("definition", "schema", "report", "picture", "differences")
+PARTS = ("definition", "schema", "report", "partition_map", "differences")
 """What is stored of a run beside its row."""
 FLIPS = 400
 """Bits that are flipped of a file, beside all of its first lines."""
@@ -442,13 +442,13 @@ CHANGES = {
     "UPDATE auditor_runs SET ended = '2026-01-01 00:00:00.000000'": "ended",
     "UPDATE auditor_runs SET reasons = '[]'": "reasons",
     "UPDATE auditor_runs SET overrides = '{ }'": "overrides",
-    "UPDATE auditor_audits SET definition = '{}'": "definition",
+    "UPDATE auditor_audit_versions SET definition = '{}'": "definition",
     "UPDATE auditor_schemas SET columns = '{}'": "schema",
     "DELETE FROM auditor_differences": "differences",
     "UPDATE auditor_differences SET state = 'unsettled' WHERE number = 1": "differences",
-    "UPDATE auditor_documents SET body = x'00' WHERE kind = 'picture'": "picture",
-    "UPDATE auditor_documents SET body = 'text' WHERE kind = 'report'": "report",
-    "DELETE FROM auditor_documents WHERE kind = 'report'": "report",
+    "UPDATE auditor_run_documents SET body = x'00' WHERE kind = 'partition_map'": "partition_map",
+    "UPDATE auditor_run_documents SET body = 'text' WHERE kind = 'report'": "report",
+    "DELETE FROM auditor_run_documents WHERE kind = 'report'": "report",
     "UPDATE auditor_evidence SET row_key = 'text'": ", ".join(sorted([*chains.SEALED_COLUMNS, *PARTS])),
 }
 
@@ -465,7 +465,7 @@ def test_a_changed_run_is_found(run: Run, store: Store, settings: Settings, fold
 def test_every_column_of_an_ended_run_is_sealed_or_does_not_matter() -> None:
     from auditor.store._schema import runs as table
 
-    of_its_life = {"number", "progress", "resumable", "cancel_asked", "running", "host", "pid", "process", "heartbeat"}
+    of_its_life = {"number", "progress", "resumable", "cancel_requested", "running_audit", "host", "pid", "process", "heartbeat"}
     assert {column.name for column in table.columns} == {*chains.SEALED_COLUMNS, *of_its_life}
 
 

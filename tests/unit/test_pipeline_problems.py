@@ -61,7 +61,7 @@ def test_a_lag_that_was_told_of_is_over_at_half_the_limit() -> None:
 @pytest.mark.parametrize("graver", [{"paused": True}, {"running": False}, {"reason": "disk full"}, {"lag_seconds": 700.0}])
 def test_a_graver_problem_does_not_end_a_lag_that_it_hides(graver: dict[str, Any]) -> None:
     hidden = ProblemKey("lagging", "wh", "a")
-    known = {hidden: Problem(hidden, NOW, "lags", told=True)}
+    known = {hidden: Problem(hidden, NOW, "lags", notified=True)}
     assert find_problems(status({"a": table()}, **graver), known)[hidden] == "lags"
     assert hidden not in find_problems(status({"a": table()}, **graver))
     untold = {hidden: Problem(hidden, NOW, "lags")}

@@ -200,7 +200,7 @@ def test_run_with_other_settings_is_a_one_off_run(table: Table, overrides: dict[
     assert not runs.get_run(table.store, own.run).is_one_off and runs.get_run(table.store, own.run).overrides == {"force": True}
     other = table.run(overrides)
     assert runs.get_run(table.store, other.run).is_one_off and other.other_settings
-    assert table.latest() == own.run and audit_state.get_state(table.store, "t").runs == 1
+    assert table.latest() == own.run and audit_state.get_state(table.store, "t").run_count == 1
 
 
 def test_every_report_format_names_the_slice(table: Table) -> None:

@@ -31,7 +31,7 @@ def run(verdict: Verdict = MATCH, hours: float = 1, state: State = State.DONE, *
     values: dict[str, Any] = {
         **nothing, "run": f"{verdict}-{hours}-{state}", "audit": "a", "state": state, "verdict": verdict, "reason": "", "requested_by": "",
         "overrides": {}, "started": began, "ended": began if state in (State.DONE, State.FAILED, State.CANCELLED) else None,
-        "reasons": ("because",), "progress": {}, "resumable": False, "cancel_asked": False, "within_threshold": False, "definition": {},
+        "reasons": ("because",), "progress": {}, "resumable": False, "cancel_requested": False, "within_threshold": False, "definition": {},
     }  # fmt: skip
     return StoredRun(**(values | more))
 
@@ -86,7 +86,7 @@ def test_verified_through_needs_the_same_settings() -> None:
     assert stand(other, *kept).verified_through is None
     settings = fingerprint.hash_settings({})
     assert derive_standing([other, *kept], NOW, None, settings).verified_through == earlier
-    state = AuditState(verified_through=later, verified_by=settings)
+    state = AuditState(verified_through=later, verified_settings=settings)
     assert derive_standing([other], NOW, None, settings, state=state).verified_through == later, "remembered beyond its run"
 
 

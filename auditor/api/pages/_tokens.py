@@ -41,7 +41,7 @@ def create_token(
     """Create a token; only this response shows its secret."""
     expires = now() + dt.timedelta(days=int(lasts)) if lasts else None
     try:
-        secret = tokens.create(app.store, name=name.strip(), scope=scope, expires=expires, by=visitor.name, maker=visitor.token)
+        secret = tokens.create(app.store, name=name.strip(), scope=scope, expires=expires, by=visitor.name, creator=visitor.token)
     except ConfigError as error:
         return _render(request, app, visitor, error=str(error), status=http_status(error))
     return _render(request, app, visitor, secret=secret, created=name.strip())

@@ -109,7 +109,7 @@ class Carrier:
         try:
             tables = SourceTables(connection, refreshes_of(self.settings, self.pipeline))
             tables.prepare()
-            plan = make_plan(KeyColumns(schema), refresh.asked)
+            plan = make_plan(KeyColumns(schema), refresh.scope)
             writer = ChunkWriter(tables, writer_of(self.settings, self.pipeline), refresh.refresh, plan, secrets.token_hex(16))
             progress = _Progress.of(refresh)
             place, failures = writer.begin(), 0

@@ -9,7 +9,7 @@ from typing import Any
 
 from auditor.pipeline.bootstrap.keys import Key, KeyColumns
 from auditor.pipeline.events import ColumnSchema, TableSchema
-from auditor.store.refreshes import Asked
+from auditor.store.refreshes import RefreshScope
 
 MOST_KEYS = 500
 """Keys of a chunk of listed keys: MariaDB looks more of them up by reading the table."""
@@ -101,12 +101,12 @@ class Plan:
         return {"schema": TableSchema(schema.database, schema.table, sent.columns, schema.key).to_json(), "rows": sent.rows}
 
 
-def make_plan(key: KeyColumns, asked: Asked) -> Plan:
+def make_plan(key: KeyColumns, scope: RefreshScope) -> Plan:
     """Return the plan of a request. Raises ColumnRefused for a table whose key has no order."""
-    ranges = [(_plain(low), _plain(high)) for low, high in asked.ranges]
-    if asked.is_all or ranges:
+    ranges = [(_plain(low), _plain(high)) for low, high in scope.ranges]
+    if scope.is_all or ranges:
         assert key.chunked
-    return Plan(key, [((), ())] if asked.is_all else ranges, [_plain(one) for one in asked.keys], asked.is_all and not key.is_ordered)
+    return Plan(key, [((), ())] if scope.is_all else ranges, [_plain(one) for one in scope.keys], scope.is_all and not key.is_ordered)
 
 
 def read_next(body: str) -> Next | None:

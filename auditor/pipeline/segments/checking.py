@@ -65,7 +65,7 @@ def check_files(store: Store, audit: str, side: Side, table: str) -> Iterator[Fi
         elif sentence := check_segment(side.folder, one):
             yield _problem(side, one, entry, sentence)
     for entry in entries.values():
-        if not entry.doubled:
+        if not entry.overlap:
             places = (entry.start, entry.end, entry.first, entry.last)
             yield FileProblem(side.name, table, *places, "it was registered, and the manifest does not list it any more")
 

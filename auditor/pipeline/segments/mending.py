@@ -113,7 +113,7 @@ class _Mending:
     def copy(self, good: Sequence[RegisteredSegment], bad: Sequence[RegisteredSegment], start: Place, end: Place) -> Mended:
         """Copy the good side's segments of a stretch, and list them instead of the bad side's. Raises SegmentFailed and StoreError."""
         named = Mended(self.table, start[0], end[0])
-        standing = [one for one in good if not one.doubled]
+        standing = [one for one in good if not one.overlap]
         if refused := self._refuse(standing, bad):
             return replace(named, refused=refused)
         sources: list[Segment] = []
@@ -135,7 +135,7 @@ class _Mending:
             back = f"copy from {self.bad.name} instead" if not self.good.is_anew else "look at it, and reset the pipeline if it is wrong"
             return f"{self.good.name} has no segment there; {back}"
         behind = _all(self.store, self.audit, self.table, self.good.name, after=good[-1].start)
-        if bad and good[-1].end < bad[-1].end and all(one.doubled for one in behind):
+        if bad and good[-1].end < bad[-1].end and all(one.overlap for one in behind):
             return f"{self.bad.name} has events behind the last segment of {self.good.name}; try again after that one's next segment"
         return ""
 

@@ -85,7 +85,7 @@ class SegmentWriter:
             for table, listed in sorted(found.items()):
                 ended += [self._join(table, *places) for places in self._count(self._tables[table], listed, ticks, through)]
             free = {name: _free(state, through) for name, state in self._tables.items()}
-            cut = Cut(through, clock, free, before.replaced)
+            cut = Cut(through, clock, free, before.replacements)
             recorded = segments.record_cut(self.store, self.pipeline, ended, cut, [one.enter for one in self._registered])
         except BaseException:
             self._cut = None  # what was counted is read again
@@ -145,7 +145,7 @@ class SegmentWriter:
             for batch in _events(self.root, [part], (cut.through + 1, -1), (through + 1, -1)):
                 positions.append(batch["position"].to_numpy())
                 times.append(batch["time"].cast(pa.int64()).to_numpy())
-        return find_ticks(np.concatenate(positions), np.concatenate(times), self.rule.age, cut.clock)
+        return find_ticks(np.concatenate(positions), np.concatenate(times), self.rule.age, cut.latest_commit)
 
     def _count(self, state: _Table, found: Sequence[Part], ticks: Numbers, through: int) -> Iterator[tuple[Place, Place]]:
         """Count a table's next events, and yield the first and last place of each segment that ends."""

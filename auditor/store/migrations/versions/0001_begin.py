@@ -1,11 +1,11 @@
-"""Create the tables of the first version."""
+"""Create all tables, as the first version has them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import sqlalchemy as sa
 from alembic import op
+from sqlalchemy import Boolean, Column, ForeignKey, ForeignKeyConstraint, Integer, UniqueConstraint, inspect
 
 from auditor.store._types import Json, Moment, Real, Words, blob, name, number
 
@@ -16,126 +16,601 @@ MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "
 
 
 def upgrade() -> None:
-    """Create the tables."""
+    """Create the tables that are missing: MySQL commits each, so that a process that died may have left some."""
     _run_tables()
-    _found_tables()
+    _result_tables()
     _audit_tables()
+    _queue_tables()
+    _access_tables()
+    _patch_tables()
+    _bootstrap_tables()
+    _pipeline_tables()
+    _watch_tables()
+    _history_tables()
+    _live_tables()
+    _segment_tables()
+    _register_tables()
+
+
+def _table(table: str, *parts: Any) -> None:
+    if not inspect(op.get_bind()).has_table(table):
+        op.create_table(table, *parts, **MYSQL)
+
+
+def _index(index: str, table: str, *columns: str, unique: bool = False) -> None:
+    if all(one["name"] != index for one in inspect(op.get_bind()).get_indexes(table)):
+        op.create_index(index, table, list(columns), unique=unique)
+
+
+def _run_column() -> Column[Any]:
+    return Column("run", number(), ForeignKey("auditor_runs.number", ondelete="CASCADE"), primary_key=True)
 
 
 def _run_tables() -> None:
     _table(
-        "auditor_audits",
-        sa.Column("audit", name(), primary_key=True),
-        sa.Column("version", name(64), primary_key=True),
-        sa.Column("definition", Json(), nullable=False),
-        sa.Column("since", Moment(), nullable=False),
+        "auditor_audit_versions",
+        Column("audit", name(), primary_key=True),
+        Column("version", name(64), primary_key=True),
+        Column("definition", Json(), nullable=False),
+        Column("since", Moment(), nullable=False),
     )
     _table(
         "auditor_schemas",
-        sa.Column("version", name(64), primary_key=True),
-        sa.Column("columns", Json(), nullable=False),
+        Column("version", name(64), primary_key=True),
+        Column("columns", Json(), nullable=False),
     )
     _table(
         "auditor_runs",
-        sa.Column("number", number(), primary_key=True),
-        *(sa.Column(column, name(64), nullable=False) for column in ("run", "version", "process")),
-        *(sa.Column(column, name(), nullable=False) for column in ("audit", "host")),
-        *(sa.Column(column, name(16), nullable=False) for column in ("state", "verdict")),
-        *(sa.Column(column, Words(), nullable=False) for column in ("reason", "requested_by")),
-        *(sa.Column(column, Json(), nullable=False) for column in ("overrides", "reasons", "progress")),
-        *(sa.Column(column, Moment(), nullable=False) for column in ("started", "heartbeat")),
-        *(sa.Column(column, sa.Boolean(), nullable=False) for column in ("resumable", "cancel_asked")),
-        *(sa.Column(column, Moment()) for column in ("ended", "verified_through")),
-        *(sa.Column(column, Real()) for column in ("seconds", "score", "lower", "upper", "published", "coverage")),
-        *(sa.Column(column, number()) for column in ("source_rows", "target_rows", "partitions", "unequal")),
-        *(sa.Column(column, number()) for column in ("missing", "extra", "changed", "unsettled")),
-        sa.Column("schema_version", name(64)),
-        sa.Column("exit_code", sa.Integer()),
-        sa.Column("method", name(16)),
-        sa.Column("running", name()),
-        sa.Column("pid", number(), nullable=False),
-        sa.UniqueConstraint("run", name="auditor_runs_run"),
-        sa.UniqueConstraint("running", name="auditor_runs_running"),
-        sa.UniqueConstraint("audit", "number", name="auditor_runs_audit_number"),
-        sa.ForeignKeyConstraint(
-            ["audit", "version"], ["auditor_audits.audit", "auditor_audits.version"], name="auditor_runs_audit_version_fk"
-        ),
-        sa.ForeignKeyConstraint(["schema_version"], ["auditor_schemas.version"], name="auditor_runs_schema_version_fk"),
+        Column("number", number(), primary_key=True),
+        Column("run", name(64), nullable=False, unique=True),
+        Column("audit", name(), nullable=False),
+        Column("version", name(64), nullable=False),
+        Column("schema_version", name(64), ForeignKey("auditor_schemas.version")),
+        Column("state", name(16), nullable=False),
+        Column("verdict", name(16), nullable=False),
+        Column("exit_code", Integer()),
+        Column("method", name(16)),
+        Column("reason", Words(), nullable=False),
+        Column("requested_by", Words(), nullable=False),
+        Column("overrides", Json(), nullable=False),
+        Column("started", Moment(), nullable=False),
+        Column("ended", Moment()),
+        Column("seconds", Real()),
+        Column("score", Real()),
+        Column("lower", Real()),
+        Column("upper", Real()),
+        Column("published", Real()),
+        Column("coverage", Real()),
+        Column("source_rows", number()),
+        Column("target_rows", number()),
+        Column("partitions", number()),
+        Column("unequal", number()),
+        Column("missing", number()),
+        Column("extra", number()),
+        Column("changed", number()),
+        Column("unsettled", number()),
+        Column("reasons", Json(), nullable=False),
+        Column("progress", Json(), nullable=False),
+        Column("verified_through", Moment()),
+        Column("within_threshold", Boolean()),
+        Column("within_threshold_through", Moment()),
+        Column("resumable", Boolean(), nullable=False),
+        Column("cancel_requested", Boolean(), nullable=False),
+        Column("running_audit", name(), unique=True),
+        Column("host", name(), nullable=False),
+        Column("pid", number(), nullable=False),
+        Column("process", name(64), nullable=False),
+        Column("heartbeat", Moment(), nullable=False),
+        ForeignKeyConstraint(["audit", "version"], ["auditor_audit_versions.audit", "auditor_audit_versions.version"]),
+        UniqueConstraint("audit", "number"),
     )
 
 
-def _found_tables() -> None:
+def _result_tables() -> None:
     _table(
-        "auditor_documents",
-        *_of_run("auditor_documents"),
-        sa.Column("kind", name(16), primary_key=True),
-        sa.Column("body", blob(), nullable=False),
+        "auditor_run_documents",
+        _run_column(),
+        Column("kind", name(16), primary_key=True),
+        Column("body", blob(), nullable=False),
     )
     _table(
         "auditor_differences",
-        *_of_run("auditor_differences"),
-        sa.Column("number", number(), primary_key=True, autoincrement=False),
-        *(sa.Column(column, name(16), nullable=False) for column in ("kind", "state")),
-        sa.Column("detail", Json(), nullable=False),
+        _run_column(),
+        Column("number", number(), primary_key=True, autoincrement=False),
+        Column("kind", name(16), nullable=False),
+        Column("state", name(16), nullable=False),
+        Column("detail", Json(), nullable=False),
     )
     _table(
         "auditor_chunks",
-        *_of_run("auditor_chunks"),
-        sa.Column("side", name(16), primary_key=True),
-        *(sa.Column(column, name(), primary_key=True) for column in ("first", "end_before")),
-        sa.Column("null_key", sa.Boolean(), primary_key=True),
-        sa.Column("row_count", number(), nullable=False),
-        sa.Column("seconds", Real(), nullable=False),
-        sa.Column("attempts", sa.Integer(), nullable=False),
-        sa.Column("at", Moment(), nullable=False),
-        sa.Column("payload", blob(), nullable=False),
+        _run_column(),
+        Column("side", name(16), primary_key=True),
+        Column("first", name(), primary_key=True),
+        Column("end_before", name(), primary_key=True),
+        Column("null_key", Boolean(), primary_key=True),
+        Column("row_count", number(), nullable=False),
+        Column("seconds", Real(), nullable=False),
+        Column("attempts", Integer(), nullable=False),
+        Column("at", Moment(), nullable=False),
+        Column("payload", blob(), nullable=False),
     )
+    _table(
+        "auditor_evidence",
+        Column("audit", name(), primary_key=True),
+        Column("number", number(), primary_key=True, autoincrement=False),
+        Column("run", name(64), nullable=False),
+        Column("run_number", number(), nullable=False),
+        Column("link", blob(), nullable=False),
+        Column("signature", name(128), nullable=False),
+        Column("payload", blob()),
+        Column("row_key", blob()),
+    )
+    _index("auditor_evidence_run", "auditor_evidence", "run")
 
 
 def _audit_tables() -> None:
     _table(
-        "auditor_standing",
-        sa.Column("audit", name(), primary_key=True),
-        *(sa.Column(column, Moment()) for column in ("verified_through", "told_at")),
-        sa.Column("told_verdict", name(16)),
-        sa.Column("runs", number(), nullable=False),
-        sa.Column("paused", sa.Boolean(), nullable=False),
+        "auditor_audit_states",
+        Column("audit", name(), primary_key=True),
+        Column("verified_through", Moment()),
+        Column("within_threshold_through", Moment()),
+        Column("verified_settings", name(64)),
+        Column("notified_verdict", name(16)),
+        Column("notified_failure", Boolean()),
+        Column("notified_at", Moment()),
+        Column("run_count", number(), nullable=False),
+        Column("paused", Boolean(), nullable=False),
+        Column("counted_shapes", Json()),
     )
     _table(
-        "auditor_stretches",
-        sa.Column("audit", name(), primary_key=True),
-        sa.Column("number", number(), primary_key=True, autoincrement=False),
-        *(sa.Column(column, name(), nullable=False) for column in ("layout", "first", "end_before")),
-        sa.Column("run", number(), nullable=False),
-        sa.Column("at", Moment(), nullable=False),
-        sa.Column("watermark", Moment()),
-        sa.ForeignKeyConstraint(["audit"], ["auditor_standing.audit"], name="auditor_stretches_audit_fk"),
-        sa.ForeignKeyConstraint(["run"], ["auditor_runs.number"], name="auditor_stretches_run_fk"),
+        "auditor_rolling_parts",
+        Column("audit", name(), ForeignKey("auditor_audit_states.audit"), primary_key=True),
+        Column("number", number(), primary_key=True, autoincrement=False),
+        Column("layout", name(), nullable=False),
+        Column("first", name(), nullable=False),
+        Column("end_before", name(), nullable=False),
+        Column("run", number(), ForeignKey("auditor_runs.number"), nullable=False),
+        Column("at", Moment(), nullable=False),
+        Column("watermark", Moment()),
     )
     _table(
-        "auditor_claims",
-        sa.Column("audit", name(), primary_key=True),
-        sa.Column("tick", Moment(), primary_key=True),
-        sa.Column("claimed_by", Words(), nullable=False),
-        sa.Column("at", Moment(), nullable=False),
+        "auditor_schedule_claims",
+        Column("audit", name(), primary_key=True),
+        Column("tick", Moment(), primary_key=True),
+        Column("claimed_by", Words(), nullable=False),
+        Column("at", Moment(), nullable=False),
     )
+    _table(
+        "auditor_left_out_rows",
+        Column("audit", name(), primary_key=True),
+        Column("settings", name(64), nullable=False),
+        Column("body", blob(), nullable=False),
+    )
+    _table(
+        "auditor_salt",
+        Column("number", Integer(), primary_key=True, autoincrement=False),
+        Column("salt", blob(), nullable=False),
+    )
+
+
+def _queue_tables() -> None:
+    _table(
+        "auditor_queue",
+        _run_column(),
+        Column("requested_at", Moment(), nullable=False),
+        Column("pending_audit", name(), unique=True),
+        Column("lost_processes", Integer(), nullable=False),
+    )
+    _table(
+        "auditor_idempotency_keys",
+        Column("hash", name(64), primary_key=True),
+        Column("run", number(), ForeignKey("auditor_runs.number", ondelete="CASCADE"), nullable=False),
+        Column("request_hash", name(64), nullable=False),
+    )
+    _table(
+        "auditor_definitions",
+        Column("audit", name(), primary_key=True),
+        Column("definition", Json(), nullable=False),
+        Column("defined_by", Words(), nullable=False),
+        Column("at", Moment(), nullable=False),
+    )
+    _table(
+        "auditor_leases",
+        Column("source", name(64), primary_key=True),
+        Column("holder", name(64), nullable=False),
+        Column("about", Words(), nullable=False),
+        Column("until", Moment(), nullable=False),
+    )
+    _table(
+        "auditor_slots",
+        Column("connection", name(), primary_key=True),
+        Column("slot", Integer(), primary_key=True, autoincrement=False),
+        Column("holder", name(64), nullable=False),
+        Column("until", Moment(), nullable=False),
+    )
+
+
+def _access_tables() -> None:
+    _table(
+        "auditor_tokens",
+        Column("number", number(), primary_key=True),
+        Column("name", name(), nullable=False),
+        Column("valid_name", name(), unique=True),
+        Column("hash", name(64), nullable=False, unique=True),
+        Column("scope", name(16), nullable=False),
+        Column("created_at", Moment(), nullable=False),
+        Column("expires", Moment()),
+        Column("revoked", Moment()),
+        Column("last_used", Moment()),
+        Column("created_by", number()),
+    )
+    _index("auditor_tokens_created_by", "auditor_tokens", "created_by")
+    _table(
+        "auditor_events",
+        Column("number", number(), primary_key=True),
+        Column("at", Moment(), nullable=False),
+        Column("actor", Words(), nullable=False),
+        Column("action", name(64), nullable=False),
+        Column("subject", Words(), nullable=False),
+        Column("detail", Json(), nullable=False),
+    )
+    _table(
+        "auditor_channel_messages",
+        Column("channel", name(), primary_key=True),
+        Column("sent", Json(), nullable=False),
+        Column("held_back", number(), nullable=False),
+        Column("titles", Json(), nullable=False),
+    )
+
+
+def _patch_tables() -> None:
     _table(
         "auditor_repairs",
-        sa.Column("id", name(64), primary_key=True),
-        sa.Column("run", name(64), nullable=False),
-        sa.Column("audit", name(), nullable=False),
-        sa.Column("requested_by", Words(), nullable=False),
-        sa.Column("at", Moment(), nullable=False),
-        *(sa.Column(column, name(16), nullable=False) for column in ("kind", "state")),
-        sa.Column("detail", Json(), nullable=False),
+        Column("id", name(64), primary_key=True),
+        Column("run", name(64), nullable=False),
+        Column("audit", name(), nullable=False),
+        Column("requested_by", Words(), nullable=False),
+        Column("at", Moment(), nullable=False),
+        Column("kind", name(16), nullable=False),
+        Column("state", name(16), nullable=False),
+        Column("detail", Json(), nullable=False),
+    )
+    _index("auditor_repairs_run_at", "auditor_repairs", "run", "at")
+    _table(
+        "auditor_patches",
+        Column("patch", name(64), primary_key=True),
+        Column("run", name(64), nullable=False),
+        Column("audit", name(), nullable=False),
+        Column("undoes", name(64)),
+        Column("target", name(64), nullable=False),
+        Column("requested_by", Words(), nullable=False),
+        Column("at", Moment(), nullable=False),
+        Column("state", name(16), nullable=False),
+        Column("undoable", Boolean(), nullable=False),
+        Column("detail", Json(), nullable=False),
+        Column("host", name(), nullable=False),
+        Column("pid", number(), nullable=False),
+        Column("process", name(64), nullable=False),
+        Column("heartbeat", Moment(), nullable=False),
+        Column("request_key", name(64)),
+        Column("after_run", name(64)),
+    )
+    _index("auditor_patches_run_at", "auditor_patches", "run", "at")
+    _index("auditor_patches_request_key", "auditor_patches", "request_key", unique=True)
+    _index("auditor_patches_after_run", "auditor_patches", "after_run")
+    _table(
+        "auditor_patch_plans",
+        Column("patch", name(64), ForeignKey("auditor_patches.patch", ondelete="CASCADE"), primary_key=True),
+        Column("body", blob(), nullable=False),
+    )
+    _table(
+        "auditor_patch_batches",
+        Column("patch", name(64), ForeignKey("auditor_patches.patch", ondelete="CASCADE"), primary_key=True),
+        Column("number", Integer(), primary_key=True, autoincrement=False),
+        Column("state", name(16), nullable=False),
+        Column("at", Moment(), nullable=False),
+        Column("body", blob()),
     )
 
 
-def _of_run(table: str) -> tuple[Any, ...]:
-    reference = sa.ForeignKeyConstraint(["run"], ["auditor_runs.number"], name=f"{table}_run_fk", ondelete="CASCADE")
-    return sa.Column("run", number(), primary_key=True), reference
+def _bootstrap_tables() -> None:
+    _table(
+        "auditor_bootstraps",
+        Column("bootstrap", name(64), primary_key=True),
+        Column("audit", name(), nullable=False),
+        Column("target", name(64), nullable=False),
+        Column("requested_by", Words(), nullable=False),
+        Column("at", Moment(), nullable=False),
+        Column("state", name(16), nullable=False),
+        Column("stage", name(16), nullable=False),
+        Column("detail", Json(), nullable=False),
+        Column("host", name(), nullable=False),
+        Column("pid", number(), nullable=False),
+        Column("process", name(64), nullable=False),
+        Column("heartbeat", Moment(), nullable=False),
+    )
+    _index("auditor_bootstraps_target_at", "auditor_bootstraps", "target", "at")
+    _table(
+        "auditor_bootstrap_ranges",
+        Column("bootstrap", name(64), ForeignKey("auditor_bootstraps.bootstrap", ondelete="CASCADE"), primary_key=True),
+        Column("number", Integer(), primary_key=True, autoincrement=False),
+        Column("detail", Json(), nullable=False),
+    )
 
 
-def _table(table: str, *parts: Any) -> None:
-    if not sa.inspect(op.get_bind()).has_table(table):
-        op.create_table(table, *parts, **MYSQL)
+def _pipeline_tables() -> None:
+    _table(
+        "auditor_pipelines",
+        Column("pipeline", name(), primary_key=True),
+        Column("paused", Boolean(), nullable=False),
+        Column("staged_through", number()),
+        Column("staged_time", Moment()),
+        Column("staged_at", Moment()),
+        Column("source_offset", Json()),
+        Column("reason", Words(), nullable=False),
+        Column("event_count", number()),
+        Column("progress", Json()),
+        Column("paused_by", Words()),
+        Column("paused_at", Moment()),
+        Column("incarnation", name(64)),
+    )
+    _table(
+        "auditor_parts",
+        Column("number", number(), primary_key=True),
+        Column("pipeline", name(), nullable=False),
+        Column("table_name", name(), nullable=False),
+        Column("first_position", number(), nullable=False),
+        Column("last_position", number(), nullable=False),
+        Column("row_count", number(), nullable=False),
+        Column("byte_count", number(), nullable=False),
+        Column("schema_id", name(64), nullable=False),
+        Column("path", Words(), nullable=False),
+        Column("last_time", Moment(), nullable=False),
+        Column("staged_at", Moment(), nullable=False),
+        Column("checksum", name(64)),
+        UniqueConstraint("pipeline", "table_name", "first_position"),
+    )
+    _table(
+        "auditor_table_schemas",
+        Column("pipeline", name(), primary_key=True),
+        Column("schema_id", name(64), primary_key=True),
+        Column("body", Json(), nullable=False),
+    )
+    _table(
+        "auditor_staged_tables",
+        Column("pipeline", name(), primary_key=True),
+        Column("table_name", name(), primary_key=True),
+        Column("staged_through", number(), nullable=False),
+        Column("pruned_through", number(), nullable=False),
+    )
+    _table(
+        "auditor_merges",
+        Column("pipeline", name(), primary_key=True),
+        Column("target", name(), primary_key=True),
+        Column("table_name", name(), primary_key=True),
+        Column("position", number(), nullable=False),
+        Column("through_time", Moment()),
+        Column("at", Moment(), nullable=False),
+        Column("event_count", number(), nullable=False),
+        Column("state", name(16), nullable=False),
+        Column("reason", Words(), nullable=False),
+    )
+
+
+def _watch_tables() -> None:
+    _table(
+        "auditor_pipeline_lags",
+        Column("pipeline", name(), primary_key=True),
+        Column("at", Moment(), primary_key=True),
+        Column("span", Integer(), nullable=False),
+        Column("seconds", Real()),
+        Column("byte_count", number()),
+        Column("rate", Real()),
+        Column("tables", blob(), nullable=False),
+    )
+    _table(
+        "auditor_pipeline_problems",
+        Column("pipeline", name(), primary_key=True),
+        Column("kind", Integer(), primary_key=True, autoincrement=False),
+        Column("target", name(), primary_key=True),
+        Column("table_name", name(), primary_key=True),
+        Column("since", Moment(), nullable=False),
+        Column("reason", Words(), nullable=False),
+        Column("notified", Boolean(), nullable=False),
+    )
+    _table(
+        "auditor_holds",
+        Column("pipeline", name(), primary_key=True),
+        Column("target", name(), primary_key=True),
+        Column("table_name", name(), primary_key=True),
+        Column("holder", name(64), nullable=False),
+        Column("state", name(16), nullable=False),
+        Column("position", number()),
+        Column("reason", Words(), nullable=False),
+        Column("until", Moment(), nullable=False),
+    )
+    _table(
+        "auditor_refreshes",
+        Column("refresh", name(64), primary_key=True),
+        Column("pipeline", name(), nullable=False),
+        Column("table_name", name(), nullable=False),
+        Column("scope", Json(), nullable=False),
+        Column("state", name(16), nullable=False),
+        Column("requested_by", Words(), nullable=False),
+        Column("at", Moment(), nullable=False),
+        Column("ended", Moment()),
+        Column("progress", Json(), nullable=False),
+        Column("reason", Words(), nullable=False),
+    )
+    _index("auditor_refreshes_pipeline_at", "auditor_refreshes", "pipeline", "at")
+
+
+def _history_tables() -> None:
+    _table(
+        "auditor_table_notes",
+        Column("number", number(), primary_key=True),
+        Column("pipeline", name(), nullable=False),
+        Column("table_name", name(), nullable=False),
+        Column("position", number(), nullable=False),
+        Column("last_position", number(), nullable=False),
+        Column("first_row", number(), nullable=False),
+        Column("kind", name(16), nullable=False),
+        Column("target", name(), nullable=False),
+        Column("event_count", number(), nullable=False),
+        Column("time", Moment(), nullable=False),
+        Column("at", Moment(), nullable=False),
+        Column("body", Json(), nullable=False),
+        Column("skipped_at", Moment()),
+        Column("skipped_by", Words()),
+        Column("skip_reason", Words()),
+    )
+    _index("auditor_table_notes_place", "auditor_table_notes", "pipeline", "table_name", "position")
+    _table(
+        "auditor_schema_history",
+        Column("pipeline", name(), primary_key=True),
+        Column("table_name", name(), primary_key=True),
+        Column("position", number(), primary_key=True, autoincrement=False),
+        Column("schema_id", name(64), nullable=False),
+        Column("at", Moment(), nullable=False),
+        Column("catalogue", Json()),
+    )
+    _table(
+        "auditor_migrations",
+        Column("number", number(), primary_key=True),
+        Column("pipeline", name(), nullable=False),
+        Column("target", name(), nullable=False),
+        Column("table_name", name(), nullable=False),
+        Column("position", number(), nullable=False),
+        Column("from_schema", name(64), nullable=False),
+        Column("to_schema", name(64), nullable=False),
+        Column("state", name(16), nullable=False),
+        Column("body", Json(), nullable=False),
+        Column("reason", Words(), nullable=False),
+        Column("at", Moment(), nullable=False),
+        Column("ended", Moment()),
+    )
+    _index("auditor_migrations_place", "auditor_migrations", "pipeline", "table_name", "position")
+
+
+def _live_tables() -> None:
+    _table(
+        "auditor_live_epochs",
+        Column("epoch", name(16), primary_key=True),
+        Column("audit", name(), nullable=False),
+        Column("pipeline", name(), nullable=False),
+        Column("target", name(), nullable=False),
+        Column("table_name", name(), nullable=False),
+        Column("fingerprint", name(16), nullable=False),
+        Column("layout", name(64), nullable=False),
+        Column("plan", Json(), nullable=False),
+        Column("condition", Words(), nullable=False),
+        Column("state", name(16), nullable=False),
+        Column("requested_at", Moment(), nullable=False),
+        Column("position", number(), nullable=False),
+        Column("log_place", Words(), nullable=False),
+        Column("begun_at", Moment()),
+        Column("proved_position", number(), nullable=False),
+        Column("proved_log_place", Words(), nullable=False),
+        Column("proved_at", Moment()),
+        Column("ended", Moment()),
+        Column("reason", Words(), nullable=False),
+        Column("base", blob()),
+        Column("base_check", name(64), nullable=False),
+    )
+    _index("auditor_live_epochs_audit", "auditor_live_epochs", "audit", "requested_at")
+    _index("auditor_live_epochs_pipeline", "auditor_live_epochs", "pipeline", "state")
+    _table(
+        "auditor_trackers",
+        Column("pipeline", name(), primary_key=True),
+        Column("token", name(64), nullable=False),
+        Column("checkpoint", Json()),
+        Column("pending_statement", Json()),
+        Column("at", Moment(), nullable=False),
+    )
+    _table(
+        "auditor_tracker_dumps",
+        Column("pipeline", name(), primary_key=True),
+        Column("digest", name(64), primary_key=True),
+        Column("database_name", Words(), nullable=False),
+        Column("table_name", Words(), nullable=False),
+        Column("statement", Json(), nullable=False),
+    )
+    _table(
+        "auditor_tracker_columns",
+        Column("pipeline", name(), primary_key=True),
+        Column("digest", name(64), primary_key=True),
+        Column("position", number(), primary_key=True, autoincrement=False),
+        Column("database_name", Words(), nullable=False),
+        Column("table_name", Words(), nullable=False),
+        Column("body", Json(), nullable=False),
+    )
+
+
+def _segment_tables() -> None:
+    _table(
+        "auditor_segments",
+        Column("pipeline", name(), primary_key=True),
+        Column("table_name", name(), primary_key=True),
+        Column("last_position", number(), primary_key=True, autoincrement=False),
+        Column("last_row", number(), primary_key=True, autoincrement=False),
+        Column("first_position", number(), nullable=False),
+        Column("first_row", number(), nullable=False),
+        Column("row_count", number(), nullable=False),
+        Column("byte_count", number(), nullable=False),
+        Column("schema_id", name(64), nullable=False),
+        Column("sha256", name(64), nullable=False),
+        Column("encoding", Integer(), nullable=False),
+        Column("path", Words(), nullable=False),
+        Column("began", Moment(), nullable=False),
+        Column("ended", Moment(), nullable=False),
+        Column("gtid", Words()),
+        Column("first_gtid", Words()),
+    )
+    _table(
+        "auditor_segmented_tables",
+        Column("pipeline", name(), primary_key=True),
+        Column("table_name", name(), primary_key=True),
+        Column("free_through", number(), nullable=False),
+    )
+    _table(
+        "auditor_segment_progress",
+        Column("pipeline", name(), primary_key=True),
+        Column("through", number(), nullable=False),
+        Column("latest_commit", number(), nullable=False),
+        Column("replacements", Integer(), nullable=False),
+    )
+
+
+def _register_tables() -> None:
+    _table(
+        "auditor_segment_registers",
+        Column("audit", name(), primary_key=True),
+        Column("sides", Json(), nullable=False),
+        Column("compared_by", name(16), nullable=False),
+        Column("sequence", name()),
+        Column("refused", Words(), nullable=False),
+    )
+    _table(
+        "auditor_registered_segments",
+        Column("audit", name(), primary_key=True),
+        Column("table_name", name(), primary_key=True),
+        Column("side", Integer(), primary_key=True, autoincrement=False),
+        Column("start_at", number(), primary_key=True, autoincrement=False),
+        Column("start_row", number(), primary_key=True, autoincrement=False),
+        Column("overlap", Integer(), primary_key=True, autoincrement=False),
+        Column("end_at", number(), nullable=False),
+        Column("end_row", number(), nullable=False),
+        Column("row_count", number(), nullable=False),
+        Column("schema_id", name(64), nullable=False),
+        Column("sha256", name(64), nullable=False),
+        Column("encoding", Integer(), nullable=False),
+        Column("first_position", number(), nullable=False),
+        Column("last_position", number(), nullable=False),
+        Column("gtid", Words()),
+        Column("began", Moment(), nullable=False),
+        Column("ended", Moment(), nullable=False),
+        Column("registered", Moment(), nullable=False),
+        Column("verdict", name(16), nullable=False),
+        Column("matched_position", number()),
+        Column("matched_row", number()),
+    )

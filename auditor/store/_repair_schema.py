@@ -1,4 +1,4 @@
-"""The current tables of patches; the others are in ``_schema``."""
+"""The current tables of repairs: patches and bootstraps; the others are in ``_schema``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,22 @@ from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, Table
 
 from auditor.store._schema import MYSQL, metadata
 from auditor.store._types import Json, Moment, Words, blob, name, number
+
+repairs = Table(
+    "auditor_repairs",
+    metadata,
+    Column("id", name(64), primary_key=True),
+    Column("run", name(64), nullable=False),
+    Column("audit", name(), nullable=False),
+    Column("requested_by", Words(), nullable=False),
+    Column("at", Moment(), nullable=False),
+    Column("kind", name(16), nullable=False),
+    Column("state", name(16), nullable=False),
+    Column("detail", Json(), nullable=False),
+    Index("auditor_repairs_run_at", "run", "at"),
+    **MYSQL,
+)
+"""Recorded repairs. ``run`` is the run's id, not a foreign key, because a repair outlives its run."""
 
 patches = Table(
     "auditor_patches",
@@ -57,3 +73,33 @@ patch_batches = Table(
     **MYSQL,
 )
 """The journal: for each batch of a patch its rows as they were and as they should be, packed; null once that was dropped."""
+
+bootstraps = Table(
+    "auditor_bootstraps",
+    metadata,
+    Column("bootstrap", name(64), primary_key=True),
+    Column("audit", name(), nullable=False),
+    Column("target", name(64), nullable=False),
+    Column("requested_by", Words(), nullable=False),
+    Column("at", Moment(), nullable=False),
+    Column("state", name(16), nullable=False),
+    Column("stage", name(16), nullable=False),
+    Column("detail", Json(), nullable=False),
+    Column("host", name(), nullable=False),
+    Column("pid", number(), nullable=False),
+    Column("process", name(64), nullable=False),
+    Column("heartbeat", Moment(), nullable=False),
+    Index("auditor_bootstraps_target_at", "target", "at"),
+    **MYSQL,
+)
+"""Bootstraps that were begun. ``target`` is a hash of the table that is copied anew."""
+
+bootstrap_ranges = Table(
+    "auditor_bootstrap_ranges",
+    metadata,
+    Column("bootstrap", name(64), ForeignKey("auditor_bootstraps.bootstrap", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer(), primary_key=True, autoincrement=False),
+    Column("detail", Json(), nullable=False),
+    **MYSQL,
+)
+"""The ranges of keys of a bootstrap that were copied, each with its rows, bytes and digest."""
