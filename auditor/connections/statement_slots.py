@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from auditor.background import Service
 from auditor.connections.limiter import Limiter, Waiter, describe_slots
 from auditor.errors import StoreError
 
@@ -34,18 +33,20 @@ class _Shared:
 
     def __init__(self, store: Store) -> None:
         from auditor.store import slots
+        from auditor.store.leases import Renewal
 
         self.take = partial(slots.take_slot, store)
         self.renew = partial(slots.renew_slot, store)
         self.release = partial(slots.release_slot, store)
-        self.held: set[str] = set()
-        self.renewal = Service("slots", self._renew_all, LAPSE / 4, waits_first=True)
+        self.held: dict[str, str] = {}
+        """The database of each holder."""
+        self.renewal = Renewal("slots", self._renew_all, LAPSE / 4)
         self.renewal.start()
 
     def _renew_all(self) -> None:
-        for holder in list(self.held):
+        for holder, database in list(self.held.items()):
             with suppress(StoreError):  # while the store fails, no other process gets the slot either
-                self.renew(holder, LAPSE)
+                self.renew(database, holder, LAPSE)
 
 
 _shared: _Shared | None = None
@@ -79,7 +80,7 @@ def hold_slot(database_of: Callable[[], str], most: Callable[[], int | None], wa
         waiter.wait(partial(_reason_to_wait, shared, database, holder, most), threading.Condition(), POLL_INTERVAL)
         yield
     finally:
-        shared.held.discard(holder)
+        shared.held.pop(holder, None)
         with suppress(StoreError):  # then it lapses
             shared.release(database, holder)
 
@@ -103,5 +104,5 @@ def _reason_to_wait(shared: _Shared, database: str, holder: str, most: Callable[
             return f"waits for its slot, which the store cannot count: {error}"
         log.warning("statements are counted in this process alone: %s", error, extra={"action": "slots_failed"})
         return None
-    shared.held.add(holder)
+    shared.held[holder] = database
     return None

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from auditor import telemetry
-from auditor.background import Service
-from auditor.errors import StoreError, UnknownRun
+from auditor.errors import AuditorError, StoreError, UnknownRun
 from auditor.history.handover import CountStatements, Schemas
 from auditor.history.stored_plan import dump_plan
 from auditor.model import Chunk, Plan, Progress, Side
 from auditor.store import Store, chunks, runs
+from auditor.store.leases import Renewal
 from auditor.summary import codec
 from auditor.summary.arrays import Summaries
 
@@ -115,13 +115,17 @@ class StoreCheckpoint:
             try:
                 stop_requested = runs.record_heartbeat(self.store, self.run, self._progress_by_side(statements))
             except UnknownRun:
-                self.taken_away = stop_requested = True
+                raise
             except StoreError:
                 return  # readers of the store see a missing heartbeat, which is true
             if stop_requested:
                 stop()
 
-        with Service("heartbeat", telemetry.with_current_context(beat), BEAT, waits_first=True):
+        def end(_: AuditorError) -> None:
+            self.taken_away = True
+            stop()
+
+        with Renewal("heartbeat", telemetry.with_current_context(beat), BEAT, end):
             yield
 
     def _count_waits(self, seconds: float) -> None:

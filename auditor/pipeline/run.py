@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import secrets
 import shutil
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -43,7 +42,7 @@ from auditor.pipeline.staging import Staging
 from auditor.pipeline.tracker.follower import Follower
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT
 from auditor.pipeline.watch import Watch, source_of
-from auditor.store import Store, leases, parts, pipelines, runs, salt
+from auditor.store import Store, leases, parts, pipelines, salt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,7 +100,7 @@ class Run:
         make_folder(root)
         with ExitStack() as held:
             if self.stages:
-                held.enter_context(self._lease(lease_of_source(self.settings, self.name)))
+                held.enter_context(self._keep("source", lease_of_source(self.settings, self.name)))
             self.targets = [target for target in self.targets if self._is_ours(target, held)]
             log.info("%s: %sloads %s", self.name, "stages and " * self.stages, ", ".join(self.targets) or "none", extra={"action": "began"})
             if self.stages:
@@ -162,7 +161,7 @@ class Run:
     def _is_ours(self, target: str, held: ExitStack) -> bool:
         """Hold the lease of a target; return False if another process loads it. Raises SourceTaken if this one was to do nothing else."""
         try:
-            held.enter_context(self._lease(f"{self.name}/{target}"))
+            held.enter_context(self._keep("target", f"{self.name}/{target}"))
         except SourceTaken as error:
             if not self.stages:
                 raise
@@ -339,32 +338,14 @@ class Run:
         except AuditorError as error:
             log.warning("%s: parts could not be deleted: %s", self.name, error, extra={"action": "retention_failed"})
 
-    @contextmanager
-    def _lease(self, name: str) -> Iterator[None]:
-        """Hold a lease for the block, and stop the run if another process takes it over. Raises SourceTaken."""
-        holder, owner = secrets.token_hex(16), runs.this_process()
-        leases.take_lease(self.store, name, holder, owner, LEASE)
-        renewed = [time.monotonic()]
+    def _keep(self, kind: leases.Kind, name: str) -> AbstractContextManager[None]:
+        """Have a lease for a block, and stop the run if another process takes it over. Raises SourceTaken."""
 
-        def renew() -> None:
-            try:
-                leases.take_lease(self.store, name, holder, owner, LEASE)
-                renewed[0] = time.monotonic()
-            except SourceTaken as error:
-                self._lost.append(error)
-                self.stop.set()
-            except StoreError as error:
-                if time.monotonic() - renewed[0] > LEASE:
-                    self._lost.append(error)
-                    self.stop.set()
-                raise
+        def end(error: AuditorError) -> None:
+            self._lost.append(error)
+            self.stop.set()
 
-        try:
-            with Service("lease", renew, LEASE / 6, failure="the lease cannot be extended", action="lease_failed", waits_first=True):
-                yield
-        finally:
-            with suppress(StoreError):  # then it lapses
-                leases.release_lease(self.store, name, holder)
+        return leases.keep(self.store, kind, name, LEASE, end)
 
 
 def lease_of_source(settings: Settings, name: str) -> str:

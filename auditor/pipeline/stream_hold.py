@@ -66,7 +66,7 @@ class StreamHold:
             )
         if self.table not in parts.list_tables(self.store, self.pipeline):
             raise NotAligned(f"the pipeline {self.pipeline} has staged nothing of {self.table} yet")
-        if not leases.is_held(self.store, f"{self.pipeline}/{self.target}"):
+        if not leases.is_held(self.store, "target", f"{self.pipeline}/{self.target}"):
             raise NotAligned(f"no process loads the target {self.target}; start one with: auditor pipeline run {shell_word(self.pipeline)}")
         busy = f"another run holds {self.table} in the target {self.target}; run the audit again later"
         self._await(lambda: holds.take_hold(self.store, self._key, LEASE) or None, ANSWER, busy)

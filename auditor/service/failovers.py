@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from auditor.config import Settings, set_source
 from auditor.errors import ConfigError, FailoverRefused
 from auditor.escaping import shell_word
-from auditor.store import events, leases, live_epochs, parts, pipelines, runs
+from auditor.store import events, leases, live_epochs, parts, pipelines
 from dialects.url import parse_url
 
 if TYPE_CHECKING:
@@ -95,8 +94,6 @@ def _check_connection(settings: Settings, name: str, to: str) -> None:
 
 def _hold(settings: Settings, store: Store, name: str, to: str, held: ExitStack) -> None:
     """Hold the leases of both servers, so that nobody reads them for the pipeline meanwhile. Raises SourceTaken."""
-    holder, owner = secrets.token_hex(16), runs.this_process()
     old = settings.pipeline(name).source.connection
     for lease in sorted({settings.connections[one].database for one in (old, to)}):
-        leases.take_lease(store, lease, holder, owner, 600)
-        held.callback(leases.release_lease, store, lease, holder)
+        held.enter_context(leases.keep(store, "source", lease, 600))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,6 @@ from auditor.store import (
     parts,
     pipelines,
     refreshes,
-    runs,
     salt,
     schema_history,
     segments,
@@ -180,13 +178,10 @@ def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = F
     from auditor.pipeline.run import lease_of_source
 
     pipeline = settings.pipeline(name)
-    holder, owner = secrets.token_hex(16), runs.this_process()
-    names = [lease_of_source(settings, name), *(f"{name}/{target}" for target in pipeline.targets)]
-    held = []
-    try:
-        for lease in names:
-            leases.take_lease(store, lease, holder, owner, 600)
-            held.append(lease)
+    with ExitStack() as held:
+        held.enter_context(leases.keep(store, "source", lease_of_source(settings, name), 600))
+        for target in pipeline.targets:
+            held.enter_context(leases.keep(store, "target", f"{name}/{target}", 600))
         tables = find_tables(settings, store, name) if from_targets else []
         offset = find_common_place(settings, store, name, tables) if from_targets else None
         for target in () if from_targets else pipeline.targets:
@@ -208,9 +203,6 @@ def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = F
         for target in pipeline.targets:
             adopt_target(settings, store, name, target, tables, incarnation)
         return show(offset)
-    finally:
-        for lease in held:
-            leases.release_lease(store, lease, holder)
 
 
 def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None = None) -> dict[str, Any]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, select, update
+from sqlalchemy import Connection, Row, select, update
 
 from auditor.escaping import shell_word
 from auditor.model import State, Verdict
-from auditor.store import audit_state
-from auditor.store._process import Owner, has_ended
-from auditor.store._rows import run_owner
+from auditor.store import audit_state, leases
 from auditor.store._schema import chunks, queue, run_documents, runs
 from auditor.store._store import Store, database_time
+from auditor.store.leases import Lease
 
 HEARTBEAT_TIMEOUT = 120.0
 """Seconds without a heartbeat after which a run's process on another host is considered dead."""
@@ -35,6 +34,7 @@ def recover_runs(store: Store) -> list[str]:
     A run that was requested through the queue becomes pending again; any other fails, and can be resumed if it stored a chunk.
     A process on another host is considered dead when its heartbeat is older than HEARTBEAT_TIMEOUT by the database's clock, which
     also dates the heartbeats. If that clock was set back, a heartbeat in its future is set to the current time, to age from there.
+    A running run has a lease: both are written in one transaction.
     """
     return recover_dead_runs(store).failed
 
@@ -42,23 +42,24 @@ def recover_runs(store: Store) -> list[str]:
 def recover_dead_runs(store: Store) -> Recovered:
     """Fail or requeue the runs whose process has died, as `recover_runs` describes."""
     with store.reading() as connection:
-        if all(liveness == "alive" for _, liveness in _judge_running(connection)):
+        at, running = _read_running(connection)
+        if all(lease.judge(at) == "alive" for _, lease in running):
             return Recovered([], [])
 
     def work(connection: Connection) -> Recovered:
         recovered = Recovered([], [])
-        for row, liveness in _judge_running(connection):
-            unchanged = and_(runs.c.number == row.number, runs.c.heartbeat == row.heartbeat, is_owned_by(run_owner(row)))
+        at, running = _read_running(connection)
+        for row, lease in running:
+            liveness = lease.judge(at)
             if liveness == "ahead":
-                connection.execute(update(runs).where(unchanged).values(heartbeat=database_time(connection)))
-            if liveness != "dead":
+                leases.let_age(connection, lease, HEARTBEAT_TIMEOUT)
+            if liveness != "dead" or not leases.take_away(connection, lease):
                 continue
             requeue = _should_requeue(connection, row)
             resumable = has_checkpoint(connection, row.number)
             pending = {"state": State.PENDING, "running_audit": None, "resumable": resumable}
-            values = pending if requeue else _failed_columns(row, resumable, requested=requeue is not None)
-            if not connection.execute(update(runs).where(unchanged).values(**values, progress={})).rowcount:
-                continue
+            values = pending if requeue else _failed_columns(row, lease, resumable, requested=requeue is not None)
+            connection.execute(update(runs).where(runs.c.number == row.number).values(**values, progress={}))
             if requeue:
                 connection.execute(
                     update(queue)
@@ -83,37 +84,26 @@ def _should_requeue(connection: Connection, row: Row[Any]) -> bool | None:
     return losses + 1 < MAX_PROCESS_LOSSES and pending is None and not row.cancel_requested
 
 
-Liveness = Literal["alive", "dead", "ahead"]
-"""Of a running run's process; ``ahead``: unknown, because its last heartbeat lies in the future."""
-
-
-def _judge_running(connection: Connection) -> list[tuple[Row[Any], Liveness]]:
+def _read_running(connection: Connection) -> tuple[dt.datetime, list[tuple[Row[Any], Lease]]]:
+    """Return the running runs with their leases, and the time at which these were read."""
     # Not IS NOT NULL, for which SQLite uses no index; every name is greater than "".
-    running = connection.execute(select(runs).where(runs.c.running_audit >= "")).all()
+    running = leases.select_with_leases(runs, runs.c.run, "run").where(runs.c.running_audit >= "")
+    rows = connection.execute(running).all()
     at = database_time(connection)  # after the heartbeats were read, so that only a clock that was set back makes one later
-    return [(row, _judge(row, at)) for row in running]
+    return at, [(row, lease) for row in rows if (lease := leases.lease_of(row))]
 
 
-def _judge(row: Row[Any], at: dt.datetime) -> Liveness:
-    ended = has_ended(run_owner(row))
-    if ended is not None:
-        return "dead" if ended else "alive"
-    if row.heartbeat > at:
-        return "ahead"
-    return "dead" if (at - row.heartbeat).total_seconds() > HEARTBEAT_TIMEOUT else "alive"
-
-
-def _failed_columns(row: Row[Any], resumable: bool, *, requested: bool) -> dict[str, Any]:
+def _failed_columns(row: Row[Any], lease: Lease, resumable: bool, *, requested: bool) -> dict[str, Any]:
     anew = f"it had stored nothing to go on from; start a new run: auditor run {shell_word(row.audit)}"
     advice = f"resume it with: auditor resume {row.run}" if resumable else anew
     return {
         "state": State.CANCELLED if requested and row.cancel_requested else State.FAILED,
         "running_audit": None,
-        "ended": row.heartbeat,
-        "seconds": max(0.0, (row.heartbeat - row.started).total_seconds()),
+        "ended": lease.heartbeat,
+        "seconds": max(0.0, (lease.heartbeat - row.started).total_seconds()),
         "exit_code": Verdict.UNKNOWN.exit_code,
         "resumable": resumable,
-        "reasons": [f"its process has died ({run_owner(row)}); {advice}"],
+        "reasons": [f"its process has died ({lease.owner}); {advice}"],
     }
 
 
@@ -125,10 +115,3 @@ def has_checkpoint(connection: Connection, number: int) -> bool:
         .where(chunks.c.run == number, run_documents.c.kind == "plan")
     )
     return connection.execute(left.limit(1)).first() is not None
-
-
-def is_owned_by(process: Owner) -> ColumnElement[bool]:
-    """Return the condition that a run is running and belongs to this process."""
-    return and_(
-        runs.c.running_audit.is_not(None), runs.c.host == process.host, runs.c.pid == process.pid, runs.c.process == process.started
-    )

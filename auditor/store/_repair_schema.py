@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, Table
 
 from auditor.store._schema import MYSQL, metadata
-from auditor.store._types import Json, Moment, Words, blob, name, number
+from auditor.store._types import Json, Moment, Words, blob, name
 
 repairs = Table(
     "auditor_repairs",
@@ -36,10 +36,6 @@ patches = Table(
     Column("state", name(16), nullable=False),
     Column("undoable", Boolean(), nullable=False),
     Column("detail", Json(), nullable=False),
-    Column("host", name(), nullable=False),
-    Column("pid", number(), nullable=False),
-    Column("process", name(64), nullable=False),
-    Column("heartbeat", Moment(), nullable=False),
     Column("request_key", name(64)),
     Column("after_run", name(64)),
     Index("auditor_patches_run_at", "run", "at"),
@@ -85,10 +81,6 @@ bootstraps = Table(
     Column("state", name(16), nullable=False),
     Column("stage", name(16), nullable=False),
     Column("detail", Json(), nullable=False),
-    Column("host", name(), nullable=False),
-    Column("pid", number(), nullable=False),
-    Column("process", name(64), nullable=False),
-    Column("heartbeat", Moment(), nullable=False),
     Index("auditor_bootstraps_target_at", "target", "at"),
     **MYSQL,
 )

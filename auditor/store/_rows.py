@@ -15,6 +15,7 @@ from auditor.model import PERMISSIONS, SIDES, Side, State, Verdict, describe_oth
 from auditor.store._process import Owner
 from auditor.store._schema import audit_versions, runs, schemas
 from auditor.store._types import to_json
+from auditor.store.leases import Lease, find_leases
 
 AD_HOC_PREFIX = "ad-hoc"
 
@@ -101,7 +102,8 @@ def fetch_runs(connection: Connection, statement: Select[Any], values: Mapping[s
     rows = connection.execute(statement, values).all()
     definitions = _fetch_contents(connection, audit_versions.c.definition, {row.version for row in rows})
     columns = _fetch_contents(connection, schemas.c.columns, {row.schema_version for row in rows} - {None})
-    return [_to_run(row, definitions[row.version], columns.get(row.schema_version)) for row in rows]
+    owned = find_leases(connection, "run", [row.run for row in rows if row.running_audit is not None])
+    return [_to_run(row, definitions[row.version], columns.get(row.schema_version), owned.get(row.run)) for row in rows]
 
 
 CACHE_LIMIT = 1000
@@ -122,7 +124,7 @@ def _fetch_contents(connection: Connection, column: Column[Any], versions: set[s
     return found
 
 
-def _to_run(row: Row[Any], definition: dict[str, Any], schema: dict[str, Any] | None) -> StoredRun:
+def _to_run(row: Row[Any], definition: dict[str, Any], schema: dict[str, Any] | None, lease: Lease | None) -> StoredRun:
     counts = dict(zip(SIDES, (row.source_rows, row.target_rows), strict=True))
     return StoredRun(
         **{column: getattr(row, column) for column in COPIED_COLUMNS},
@@ -131,15 +133,10 @@ def _to_run(row: Row[Any], definition: dict[str, Any], schema: dict[str, Any] | 
         within_threshold=bool(row.within_threshold),
         rows=None if None in counts.values() else counts,
         reasons=tuple(row.reasons),
-        owner=None if row.running_audit is None else run_owner(row),
+        owner=lease.owner if lease else None,
         schema=schema,
         definition=definition,
     )
-
-
-def run_owner(row: Row[Any]) -> Owner:
-    """Return the process that last ran the run."""
-    return Owner(row.host, row.pid, row.process)
 
 
 def get_run_number(connection: Connection, run: str) -> int:

@@ -19,11 +19,10 @@ from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 from auditor.errors import AlreadyRunning, NotResumable, UnknownRun
 from auditor.escaping import shell_word
 from auditor.model import Side, State, Verdict
-from auditor.store import audit_state
-from auditor.store._dead_runs import has_checkpoint, is_owned_by, recover_runs
-from auditor.store._process import this_process
+from auditor.store import audit_state, leases
+from auditor.store._dead_runs import HEARTBEAT_TIMEOUT, has_checkpoint, recover_runs
 from auditor.store._reading import StoredDifference
-from auditor.store._rows import StoredRun, fetch_runs, get_run_number, run_owner, unknown_run
+from auditor.store._rows import StoredRun, fetch_runs, get_run_number, unknown_run
 from auditor.store._schema import audit_versions, chunks, differences, queue, run_documents, runs, schemas
 from auditor.store._store import Store, database_time
 from auditor.store.evidence import Seal, add_link, forget_payloads
@@ -118,9 +117,10 @@ def start_run(
                 reasons=[],
                 progress={},
                 resumable=False,
-                **ownership_columns(audit, at),
+                **running_columns(audit),
             )
         )
+        leases.assign(connection, "run", run, HEARTBEAT_TIMEOUT)
 
     store.write(work)
 
@@ -141,7 +141,7 @@ def record_heartbeat(store: Store, run: str, progress: Mapping[str, Any]) -> boo
     """Store a heartbeat and the run's progress, and return whether cancellation was requested. Raises UnknownRun."""
 
     def work(connection: Connection) -> bool:
-        number = update_own_run(connection, run, heartbeat=database_time(connection), progress=progress)
+        number = update_own_run(connection, run, progress=progress)
         return bool(connection.execute(select(runs.c.cancel_requested).where(runs.c.number == number)).scalar())
 
     return store.write(work)
@@ -167,6 +167,7 @@ def finish_run(store: Store, run: str, outcome: Outcome, seal: Seal | None = Non
             running_audit=None,
             progress={},
         )
+        leases.drop(connection, "run", run)
         _save_document(connection, number, "report", report)
         _save_document(connection, number, "partition_map", outcome.partition_map)
         connection.execute(delete(differences).where(differences.c.run == number))
@@ -221,10 +222,10 @@ def resume_run(store: Store, run: str) -> ResumedRun:
         plan = connection.execute(
             select(run_documents.c.body).where(run_documents.c.run == row.number, run_documents.c.kind == "plan")
         ).scalar()
-        _check_resumable(row, plan)
+        _check_resumable(connection, row, plan)
         _check_not_running(connection, row.audit)
-        owned = ownership_columns(row.audit, database_time(connection))
-        connection.execute(update(runs).where(runs.c.number == row.number).values(**owned, **NOT_ENDED))
+        connection.execute(update(runs).where(runs.c.number == row.number).values(**running_columns(row.audit), **NOT_ENDED))
+        leases.assign(connection, "run", run, HEARTBEAT_TIMEOUT)
         audit_state.adjust_run_count(connection, row.number, -1)
         forget_payloads(connection, [run])
         resumed = fetch_runs(connection, select(runs).where(runs.c.number == row.number))[0]
@@ -245,12 +246,12 @@ def _check_not_running(connection: Connection, audit: str) -> None:
     row = connection.execute(select(runs).where(runs.c.running_audit == audit)).first()
     if row is not None:
         since = f"{row.started:%Y-%m-%d %H:%M:%S} UTC"
-        raise AlreadyRunning(f"audit {audit} is already running: run {row.run}, since {since}, in {run_owner(row)}")
+        raise AlreadyRunning(f"audit {audit} is already running: run {row.run}, since {since}, in {_owner(connection, row)}")
 
 
-def _check_resumable(row: Row[Any], plan: bytes | None) -> None:
+def _check_resumable(connection: Connection, row: Row[Any], plan: bytes | None) -> None:
     if row.running_audit is not None:
-        raise NotResumable(f"run {row.run} is still running, in {run_owner(row)}")
+        raise NotResumable(f"run {row.run} is still running, in {_owner(connection, row)}")
     if row.state == State.PENDING:
         raise NotResumable(f"run {row.run} is pending; a serving process will start it")
     if row.state == State.DONE:
@@ -260,28 +261,28 @@ def _check_resumable(row: Row[Any], plan: bytes | None) -> None:
         raise NotResumable(f"run {row.run} cannot be resumed: {why}; start a new run: auditor run {shell_word(row.audit)}")
 
 
-def ownership_columns(audit: str, at: dt.datetime) -> dict[str, Any]:
-    """Return the column values that assign a run to this process."""
-    process = this_process()
-    return {
-        "state": State.RUNNING,
-        "running_audit": audit,
-        "host": process.host,
-        "pid": process.pid,
-        "process": process.started,
-        "heartbeat": at,
-        "cancel_requested": False,
-    }
+def _owner(connection: Connection, row: Row[Any]) -> str:
+    return leases.describe_owner(connection, "run", row.run)
+
+
+def running_columns(audit: str) -> dict[str, Any]:
+    """Return the column values of a run that a process begins or continues, whose lease it takes in the same transaction."""
+    return {"state": State.RUNNING, "running_audit": audit, "cancel_requested": False}
 
 
 def update_own_run(connection: Connection, run: str, **values: Any) -> int:
-    """Update columns of a run that this process owns, and return its number. Raises UnknownRun if it does not own the run."""
-    if not connection.execute(update(runs).where(runs.c.run == run, is_owned_by(this_process())).values(**values)).rowcount:
+    """Renew the lease of a run that this process owns, update its columns, and return its number.
+
+    Raises UnknownRun if this process does not own the run.
+    """
+    if not leases.renew(connection, "run", run, HEARTBEAT_TIMEOUT):
         row = connection.execute(select(runs).where(runs.c.run == run)).first()
         if row is None:
             raise unknown_run(run)
-        reason = f"{run_owner(row)} owns it" if row.running_audit is not None else f"it is {row.state}"
+        reason = f"{_owner(connection, row)} owns it" if row.running_audit is not None else f"it is {row.state}"
         raise UnknownRun(f"run {run} no longer belongs to this process: {reason}")
+    if values:
+        connection.execute(update(runs).where(runs.c.run == run).values(**values))
     return get_run_number(connection, run)
 
 

@@ -87,10 +87,6 @@ runs = Table(
     Column("cancel_requested", Boolean(), nullable=False),
     # The audit's name while the run is running: the unique constraint allows one running run of an audit.
     Column("running_audit", name(), unique=True),
-    Column("host", name(), nullable=False),
-    Column("pid", number(), nullable=False),
-    Column("process", name(64), nullable=False),
-    Column("heartbeat", Moment(), nullable=False),
     ForeignKeyConstraint(["audit", "version"], ["auditor_audit_versions.audit", "auditor_audit_versions.version"]),
     # Created with the table, and so atomically on MySQL, unlike separate indexes.
     UniqueConstraint("audit", "number"),
@@ -240,17 +236,6 @@ idempotency_keys = Table(
 )
 """Hashes of the idempotency keys of requests; ``request_hash`` is that of the request."""
 
-slots = Table(
-    "auditor_slots",
-    metadata,
-    Column("connection", name(), primary_key=True),
-    Column("slot", Integer(), primary_key=True, autoincrement=False),
-    Column("holder", name(64), nullable=False),
-    Column("until", Moment(), nullable=False),
-    **MYSQL,
-)
-"""Statement slots of a connection's database: a row for each slot in use, and one with a negative number for each waiting holder."""
-
 definitions = Table(
     "auditor_definitions",
     metadata,
@@ -308,10 +293,16 @@ channel_messages = Table(
 leases = Table(
     "auditor_leases",
     metadata,
-    Column("source", name(64), primary_key=True),
+    Column("kind", name(16), primary_key=True),
+    Column("name", name(), primary_key=True),
+    Column("slot", Integer(), primary_key=True, autoincrement=False),
     Column("holder", name(64), nullable=False),
-    Column("about", Words(), nullable=False),
+    Column("host", name(), nullable=False),
+    Column("pid", number(), nullable=False),
+    Column("process", name(64), nullable=False),
+    Column("heartbeat", Moment(), nullable=False),
     Column("until", Moment(), nullable=False),
     **MYSQL,
 )
-"""Who reads the change stream of a source, or loads a target, and until when nobody else may."""
+"""Who owns what until when (`auditor.store.leases`). ``slot`` is 0 but for statement slots, of which a database has several: those in
+use from 0 on, and a negative number for each waiting holder."""

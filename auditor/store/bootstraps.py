@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from auditor.errors import BootstrapRefused, UnknownRepair
-from auditor.store import events
-from auditor.store._process import Owner, has_ended, this_process
+from auditor.store import events, leases
 from auditor.store._repair_schema import bootstrap_ranges, bootstraps
 from auditor.store._store import Store, database_time
 
@@ -22,8 +21,8 @@ BootstrapStage = Literal["copying", "swapping", "swapped", "settled"]
 """``copying`` until the copy was found equal to its snapshot; ``swapping`` while it is brought into the table; ``swapped`` once it is
 there; ``settled`` once the table was audited again."""
 
-SILENT = dt.timedelta(minutes=10)
-"""How long a bootstrap of a process that cannot be looked at is silent before its process counts as dead."""
+SILENT = 600.0
+"""Seconds for which a bootstrap of a process that cannot be looked at is silent before its process counts as dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +45,11 @@ def begin_bootstrap(store: Store, *, bootstrap: str, audit: str, target: str, wh
     def work(connection: Connection) -> None:
         open_ones = select(bootstraps).where(bootstraps.c.target == target, bootstraps.c.state.in_(("running", "stopped", "failed")))
         if (busy := connection.execute(open_ones).first()) is not None:
-            raise BootstrapRefused(
-                f"bootstrap {busy.bootstrap} of this table has not ended ({_owner(busy)}); continue it, or drop its copy"
-            )
-        now = database_time(connection)
-        about = {"bootstrap": bootstrap, "audit": audit, "target": target, "requested_by": who, "at": now, "heartbeat": now}
-        connection.execute(insert(bootstraps).values(**about, state="running", stage="copying", detail=dict(detail), **_process()))
+            where = leases.describe_owner(connection, "bootstrap", busy.bootstrap) if busy.state == "running" else busy.state
+            raise BootstrapRefused(f"bootstrap {busy.bootstrap} of this table has not ended ({where}); continue it, or drop its copy")
+        about = {"bootstrap": bootstrap, "audit": audit, "target": target, "requested_by": who, "at": database_time(connection)}
+        connection.execute(insert(bootstraps).values(**about, state="running", stage="copying", detail=dict(detail)))
+        leases.assign(connection, "bootstrap", bootstrap, SILENT)
         events.insert_event(connection, actor=who, action="bootstrap begun", subject=bootstrap, detail={"audit": audit})
 
     store.write(work)
@@ -61,12 +59,12 @@ def continue_bootstrap(store: Store, bootstrap: str) -> None:
     """Give a bootstrap that was stopped, failed or killed to this process. Raises BootstrapRefused while it is at work, and StoreError."""
 
     def work(connection: Connection) -> None:
-        row = connection.execute(select(bootstraps).where(bootstraps.c.bootstrap == bootstrap)).one()
-        now = database_time(connection)
-        if row.state == "running" and not _is_dead(row, now):
-            raise BootstrapRefused(f"bootstrap {bootstrap} of this table is at work ({_owner(row)}); wait for its end")
-        same = bootstraps.c.bootstrap == bootstrap
-        connection.execute(update(bootstraps).where(same).values(state="running", heartbeat=now, **_process()))
+        row = connection.execute(_with_lease(bootstrap)).one()
+        if _is_at_work(connection, row):
+            where = leases.describe_owner(connection, "bootstrap", bootstrap)
+            raise BootstrapRefused(f"bootstrap {bootstrap} of this table is at work ({where}); wait for its end")
+        connection.execute(update(bootstraps).where(bootstraps.c.bootstrap == bootstrap).values(state="running"))
+        leases.assign(connection, "bootstrap", bootstrap, SILENT)
 
     store.write(work)
 
@@ -77,8 +75,8 @@ def save_stage(store: Store, bootstrap: str, stage: BootstrapStage, detail: Mapp
     def work(connection: Connection) -> None:
         same = bootstraps.c.bootstrap == bootstrap
         row = connection.execute(select(bootstraps).where(same)).one()
-        values = {"stage": stage, "detail": {**row.detail, **(detail or {})}, "heartbeat": database_time(connection)}
-        connection.execute(update(bootstraps).where(same).values(**values))
+        connection.execute(update(bootstraps).where(same).values(stage=stage, detail={**row.detail, **(detail or {})}))
+        leases.renew(connection, "bootstrap", bootstrap, SILENT)
 
     store.write(work)
 
@@ -90,8 +88,7 @@ def save_range(store: Store, bootstrap: str, number: int, detail: Mapping[str, A
         same = (bootstrap_ranges.c.bootstrap == bootstrap) & (bootstrap_ranges.c.number == number)
         connection.execute(delete(bootstrap_ranges).where(same))
         connection.execute(insert(bootstrap_ranges).values(bootstrap=bootstrap, number=number, detail=dict(detail)))
-        beat = update(bootstraps).where(bootstraps.c.bootstrap == bootstrap)
-        connection.execute(beat.values(heartbeat=database_time(connection)))
+        leases.renew(connection, "bootstrap", bootstrap, SILENT)
 
     store.write(work)
 
@@ -116,6 +113,7 @@ def end_bootstrap(store: Store, bootstrap: str, state: BootstrapState, detail: M
         same = bootstraps.c.bootstrap == bootstrap
         row = connection.execute(select(bootstraps).where(same)).one()
         connection.execute(update(bootstraps).where(same).values(state=state, detail={**row.detail, **(detail or {})}))
+        leases.drop(connection, "bootstrap", bootstrap)
         what = "bootstrap dropped" if state == "dropped" else "bootstrap ended"
         events.insert_event(connection, actor=row.requested_by, action=what, subject=bootstrap, detail={"audit": row.audit, "state": state})
 
@@ -153,22 +151,16 @@ def list_bootstraps(store: Store, *, audit: str | None = None, target: str | Non
 def is_at_work(store: Store, bootstrap: str) -> bool:
     """Return whether a process works on a bootstrap."""
     with store.reading() as connection:
-        row = connection.execute(select(bootstraps).where(bootstraps.c.bootstrap == bootstrap)).one()
-        return row.state == "running" and not _is_dead(row, database_time(connection))
+        return _is_at_work(connection, connection.execute(_with_lease(bootstrap)).one())
 
 
-def _process() -> dict[str, Any]:
-    owner = this_process()
-    return {"host": owner.host, "pid": owner.pid, "process": owner.started}
+def _with_lease(bootstrap: str) -> Select[Any]:
+    return leases.select_with_leases(bootstraps, bootstraps.c.bootstrap, "bootstrap").where(bootstraps.c.bootstrap == bootstrap)
 
 
-def _is_dead(row: Row[Any], now: dt.datetime) -> bool:
-    ended = has_ended(_owner(row))
-    return now - row.heartbeat > SILENT if ended is None else ended
-
-
-def _owner(row: Row[Any]) -> Owner:
-    return Owner(row.host, row.pid, row.process)
+def _is_at_work(connection: Connection, row: Row[Any]) -> bool:
+    lease = leases.lease_of(row)
+    return row.state == "running" and lease is not None and lease.judge(database_time(connection)) != "dead"
 
 
 def _to_bootstrap(row: Row[Any]) -> Bootstrap:

@@ -11,7 +11,7 @@ from auditor.model import Side
 from auditor.store._rows import get_run_number
 from auditor.store._run_lifecycle import update_own_run
 from auditor.store._schema import chunks
-from auditor.store._store import Store, database_time
+from auditor.store._store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +37,9 @@ def save_chunk(store: Store, run: str, chunk: StoredChunk) -> None:
     """Store a chunk, replacing an earlier copy of it. Raises UnknownRun, also if this process no longer owns the run."""
 
     def work(connection: Connection) -> None:
-        # The update locks the run first, so that a process that takes over the run waits for this transaction, or this one for it.
+        # This locks the run's lease first, so that a process that takes over the run waits for this transaction, or this one for it.
         key = {
-            "run": update_own_run(connection, run, heartbeat=database_time(connection)),
+            "run": update_own_run(connection, run),
             "side": chunk.side,
             "first": format_bound(chunk.first),
             "end_before": format_bound(chunk.end),

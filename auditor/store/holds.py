@@ -11,6 +11,9 @@ failed   it cannot; ``reason`` says why                                    the l
 ======== ================================================================= ==========
 
 The audit ends a hold by deleting it. One that is not ended, because its process died, ends by itself at ``until``, by the store's clock.
+
+It has a table of its own beside that of leases, because it is a question with an answer: audit and loader write its state in turn, nobody
+renews it, and its key are three names, which would not fit into the key of a lease.
 """
 
 from __future__ import annotations

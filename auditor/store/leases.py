@@ -1,51 +1,230 @@
-"""Leases: at most one process reads the change stream of a source, and one loads a target."""
+"""Leases: who owns what until when, all in one table.
+
+=========== ======================================= ================================ ==========================================
+kind        what is owned, by its name              renewed                          free again
+=========== ======================================= ================================ ==========================================
+source      the change stream of a source           by `keep`                        after its time, or when its process ended
+target      the loading of ``pipeline/target``      by `keep`                        likewise
+refreshes   the sending of a pipeline's rows        by `keep`                        likewise
+run         a running run                           with its heartbeats and chunks   when its process ended; after its time, where
+                                                                                     this host cannot tell
+patch       a patch at work                         with its batches                 likewise
+bootstrap   a bootstrap at work                     with its ranges                  likewise
+slot        a statement slot of a database, or a    by `statement_slots`             after its time
+            place in the queue for one (`slots`)
+=========== ======================================= ================================ ==========================================
+
+Who changes what is owned renews the lease first, in the same transaction (`renew`): that locks its row, so that a process that takes it
+over waits for this transaction, or this one finds that it lost the lease.
+
+A hold of a target's table is no lease: see `holds`.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
-import json
+import math
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Row, Select, Table, and_, delete, insert, select, update
 
-from auditor.errors import SourceTaken
-from auditor.store._process import Owner, has_ended
+from auditor.background import Service
+from auditor.errors import AuditorError, SourceTaken, StoreError, UnknownRun
+from auditor.store._process import Owner, has_ended, this_process
 from auditor.store._schema import leases
 from auditor.store._store import Store, database_time
 
+Kind = Literal["source", "target", "refreshes", "run", "patch", "bootstrap", "slot"]
 
-def take_lease(store: Store, source: str, holder: str, owner: Owner, seconds: float) -> None:
-    """Take or extend the lease of ``source`` for ``holder``, for ``seconds`` by the store's clock; ``owner`` is the holder's process.
+Liveness = Literal["alive", "dead", "ahead"]
+"""Of the process that owns something; ``ahead``: unknown, because its last heartbeat lies in the future."""
 
-    A lease whose process has ended is free, if this host can tell: what takes the place of a crashed process does not wait. Raises
-    SourceTaken while another holder has it, and StoreError.
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A lease as it was read."""
+
+    kind: Kind
+    name: str
+    holder: str
+    """Distinguishes holders within one process; '' where the process itself is the holder."""
+    owner: Owner
+    heartbeat: dt.datetime
+    """When it was taken or renewed last, by the store's clock."""
+    until: dt.datetime
+
+    def is_free(self, at: dt.datetime) -> bool:
+        """Return whether another holder may take it: after its time, or when its process has ended, if this host can tell."""
+        return self.until <= at or bool(has_ended(self.owner))
+
+    def judge(self, at: dt.datetime) -> Liveness:
+        """Return whether its process is alive, by its time only if this host cannot tell."""
+        ended = has_ended(self.owner)
+        if ended is not None:
+            return "dead" if ended else "alive"
+        if self.heartbeat > at:
+            return "ahead"
+        return "dead" if self.until < at else "alive"
+
+
+def select_with_leases(table: Table, name: Column[Any], kind: Kind) -> Select[Any]:
+    """Return the statement for a table's rows, each with the columns of its lease, which are NULL where nobody has it.
+
+    It is one statement, so that it does not see a row before its lease ends and the lease afterwards.
     """
+    return select(table, leases).select_from(table.outerjoin(leases, _is(kind, name)))
 
-    def work(database: Connection) -> str:
-        at = database_time(database)
-        found = database.execute(select(leases).where(leases.c.source == source)).one_or_none()
-        values = {"holder": holder, "about": json.dumps(dataclasses.asdict(owner)), "until": at + dt.timedelta(seconds=seconds)}
+
+def lease_of(row: Row[Any]) -> Lease | None:
+    """Return the lease of a row that `select_with_leases` found; None if nobody has it."""
+    if row.holder is None:
+        return None
+    return Lease(row.kind, row.name, row.holder, Owner(row.host, row.pid, row.process), row.heartbeat, row.until)
+
+
+def find_leases(connection: Connection, kind: Kind, names: Collection[str]) -> dict[str, Lease]:
+    """Return those of the leases of a kind that exist, by name."""
+    wanted = select(leases).where(leases.c.kind == kind, leases.c.name.in_(names), leases.c.slot == 0)
+    found = [lease_of(row) for row in connection.execute(wanted)] if names else []
+    return {lease.name: lease for lease in found if lease}
+
+
+def describe_owner(connection: Connection, kind: Kind, name: str) -> str:
+    """Return the process that has a lease, for an error message."""
+    lease = find_leases(connection, kind, [name]).get(name)
+    return str(lease.owner) if lease else "another process"
+
+
+def assign(connection: Connection, kind: Kind, name: str, seconds: float) -> None:
+    """Give a lease to this process, which found within the transaction that no other has it."""
+    drop(connection, kind, name)
+    times = lease_times(connection, seconds)
+    connection.execute(insert(leases).values(kind=kind, name=name, slot=0, holder="", **owner_columns(this_process()), **times))
+
+
+def renew(connection: Connection, kind: Kind, name: str, seconds: float) -> bool:
+    """Renew a lease of this process, which locks it until the transaction ends; False if this process does not have it."""
+    mine = and_(_is(kind, name), _is_owned_by("", this_process()))
+    return bool(connection.execute(update(leases).where(mine).values(**lease_times(connection, seconds))).rowcount)
+
+
+def drop(connection: Connection, kind: Kind, name: str) -> None:
+    """Delete a lease, whoever has it: what was owned has ended."""
+    connection.execute(delete(leases).where(_is(kind, name)))
+
+
+def take_away(connection: Connection, lease: Lease) -> bool:
+    """Delete the lease of a dead process; False if it was renewed or taken since it was read."""
+    return bool(connection.execute(delete(leases).where(_is_unchanged(lease))).rowcount)
+
+
+def let_age(connection: Connection, lease: Lease, seconds: float) -> None:
+    """Date a lease whose heartbeat lies in the future to now, unless it was renewed since it was read: it ages from there."""
+    connection.execute(update(leases).where(_is_unchanged(lease)).values(**lease_times(connection, seconds)))
+
+
+def take_lease(store: Store, kind: Kind, name: str, holder: str, seconds: float, owner: Owner | None = None) -> None:
+    """Take or renew a lease for ``holder``, for ``seconds`` by the store's clock; ``owner`` is the holder's process, by default this one.
+
+    A lease whose process has ended is free: what takes the place of a crashed process does not wait. Raises SourceTaken while another
+    holder has it, and StoreError.
+    """
+    process = owner or this_process()
+
+    def work(connection: Connection) -> str:
+        at = database_time(connection)
+        found = find_leases(connection, kind, [name]).get(name)
+        values = {"holder": holder, **owner_columns(process), **lease_times(connection, seconds, at)}
         if found is None:
-            database.execute(insert(leases).values(source=source, **values))
+            connection.execute(insert(leases).values(kind=kind, name=name, slot=0, **values))
             return ""
-        present = Owner(**json.loads(found.about))
-        if found.holder == holder or found.until <= at or has_ended(present):
-            unchanged = (leases.c.source == source) & (leases.c.holder == found.holder)
-            return "" if database.execute(update(leases).where(unchanged).values(**values)).rowcount else str(present)
-        return f"{present} until {found.until:%H:%M:%S} UTC"
+        if found.holder == holder or found.is_free(at):
+            return "" if connection.execute(update(leases).where(_is_unchanged(found)).values(**values)).rowcount else str(found.owner)
+        return f"{found.owner} until {found.until:%H:%M:%S} UTC"
 
     if taken := store.write(work):
         raise SourceTaken(f"it is taken by {taken}; stop that process, or wait until its lease is over")
 
 
-def is_held(store: Store, source: str) -> bool:
-    """Return whether a process has the lease of ``source``: one that died has it until it runs out. Raises StoreError."""
-    with store.reading() as database:
-        held = (leases.c.source == source) & (leases.c.until > database_time(database))
-        return database.execute(select(leases.c.holder).where(held)).one_or_none() is not None
+def is_held(store: Store, kind: Kind, name: str) -> bool:
+    """Return whether a process has a lease: one that died has it until it runs out. Raises StoreError."""
+    with store.reading() as connection:
+        found = find_leases(connection, kind, [name]).get(name)
+        return found is not None and found.until > database_time(connection)
 
 
-def release_lease(store: Store, source: str, holder: str) -> None:
+def release_lease(store: Store, kind: Kind, name: str, holder: str) -> None:
     """Give a lease back; does nothing if another holder has it. Raises StoreError."""
-    held = (leases.c.source == source) & (leases.c.holder == holder)
-    store.write(lambda database: database.execute(delete(leases).where(held)) and None)
+    mine = and_(_is(kind, name), leases.c.holder == holder)
+    store.write(lambda connection: connection.execute(delete(leases).where(mine)) and None)
+
+
+OnLost = Callable[[AuditorError], None]
+"""Receives why something is no longer owned: SourceTaken or UnknownRun if another process has it, StoreError if it ran out."""
+
+
+class Renewal(Service):
+    """Renews what this process owns, again and again, and says when it is lost."""
+
+    def __init__(
+        self, name: str, renew: Callable[[], object], every: float, on_lost: OnLost = lambda _: None, lasts: float = math.inf
+    ) -> None:
+        """``lasts`` are the seconds without a renewal, because the store fails, after which it is lost."""
+        super().__init__(name, self._renew_once, every, failure="the lease cannot be extended", action="lease_failed", waits_first=True)
+        self._renew, self._on_lost, self._lasts, self._renewed = renew, on_lost, lasts, time.monotonic()
+
+    def _renew_once(self) -> None:
+        try:
+            self._renew()
+            self._renewed = time.monotonic()
+        except (SourceTaken, UnknownRun) as error:
+            self._on_lost(error)
+        except StoreError as error:
+            if time.monotonic() - self._renewed > self._lasts:
+                self._on_lost(error)
+            raise
+
+
+@contextmanager
+def keep(store: Store, kind: Kind, name: str, seconds: float, on_lost: OnLost = lambda _: None) -> Iterator[None]:
+    """Have a lease for the block, and call ``on_lost``, in another thread, if it is lost. Raises SourceTaken and StoreError."""
+    holder = secrets.token_hex(16)
+    take = partial(take_lease, store, kind, name, holder, seconds)
+    take()
+    try:
+        with Renewal("lease", take, seconds / 6, on_lost, seconds):
+            yield
+    finally:
+        with suppress(StoreError):  # then it runs out
+            release_lease(store, kind, name, holder)
+
+
+def owner_columns(owner: Owner) -> dict[str, Any]:
+    """Return the column values that name a process as owner."""
+    return {"host": owner.host, "pid": owner.pid, "process": owner.started}
+
+
+def lease_times(connection: Connection, seconds: float, at: dt.datetime | None = None) -> dict[str, Any]:
+    """Return the column values of a lease that is taken or renewed now, for so many seconds."""
+    at = at or database_time(connection)
+    return {"heartbeat": at, "until": at + dt.timedelta(seconds=seconds)}
+
+
+def _is(kind: Kind, name: str | Column[Any]) -> ColumnElement[bool]:
+    return and_(leases.c.kind == kind, leases.c.name == name, leases.c.slot == 0)
+
+
+def _is_owned_by(holder: str, owner: Owner) -> ColumnElement[bool]:
+    process = and_(leases.c.host == owner.host, leases.c.pid == owner.pid, leases.c.process == owner.started)
+    return and_(leases.c.holder == holder, process)
+
+
+def _is_unchanged(lease: Lease) -> ColumnElement[bool]:
+    is_owned = _is_owned_by(lease.holder, lease.owner)
+    return and_(_is(lease.kind, lease.name), is_owned, leases.c.heartbeat == lease.heartbeat)

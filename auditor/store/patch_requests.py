@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import json
 import uuid
@@ -13,17 +12,10 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, insert, select, update
 
 from auditor.errors import ConfigError, PatchRefused
-from auditor.store import events
-from auditor.store._process import this_process
+from auditor.store import events, leases
 from auditor.store._repair_schema import patch_plans, patches
 from auditor.store._store import Store, database_time
-from auditor.store.patches import NOT_UNDOABLE, Patch, fetch_patch, to_patch
-
-NOT_OWNED: dict[str, Any] = {"host": "", "pid": 0, "process": ""}
-"""The owner of a patch that no process has taken up."""
-
-LONG_AGO = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
-"""The heartbeat of a patch whose process gave it up."""
+from auditor.store.patches import NOT_UNDOABLE, SILENT, Patch, fetch_patch, to_patch
 
 WRITTEN = ("updated", "inserted", "deleted")
 """The numbers, in a patch's details, of the rows that it wrote."""
@@ -158,18 +150,16 @@ def claim_patch(store: Store) -> Patch | None:
     with store.reading() as connection:
         if connection.execute(select(patches.c.patch).where(patches.c.state == "waiting").limit(1)).first() is None:
             return None
-    owner = this_process()
 
     def work(connection: Connection) -> Patch | None:
         for row in connection.execute(select(patches).where(patches.c.state == "waiting").order_by(patches.c.at, patches.c.patch)).all():
             busy = select(patches.c.patch).where(patches.c.target == row.target, patches.c.state == "running")
             if connection.execute(busy).first() is not None:
                 continue
-            now = database_time(connection)
-            mine = {"host": owner.host, "pid": owner.pid, "process": owner.started, "heartbeat": now}
-            mine |= {"detail": {**row.detail, "begun": now.isoformat()}}
+            begun = {"state": "running", "detail": {**row.detail, "begun": database_time(connection).isoformat()}}
             still = patches.c.state == "waiting"
-            if connection.execute(update(patches).where(patches.c.patch == row.patch, still).values(state="running", **mine)).rowcount:
+            if connection.execute(update(patches).where(patches.c.patch == row.patch, still).values(**begun)).rowcount:
+                leases.assign(connection, "patch", row.patch, SILENT)
                 what = "undo begun" if row.undoes else "patch begun"
                 about = {"run": row.run, "audit": row.audit}
                 events.insert_event(connection, actor=row.requested_by, action=what, subject=row.patch, detail=about)
@@ -193,19 +183,16 @@ def begin_claimed(store: Store, patch: str, *, undoable: bool, detail: Mapping[s
         row = fetch_patch(connection, patch)
         if row.state != "running":
             raise PatchRefused(f"patch {patch} is no longer at work ({row.state}); look at it again")
-        values = {"undoable": undoable, "heartbeat": database_time(connection), "detail": {**row.detail, **detail}}
+        values = {"undoable": undoable, "detail": {**row.detail, **detail}}
         connection.execute(update(patches).where(patches.c.patch == patch).values(**values))
+        leases.renew(connection, "patch", patch, SILENT)
 
     store.write(work)
 
 
 def release_patch(store: Store, patch: str) -> None:
     """Leave a patch at work without a process, so that it is settled as that of a dead one."""
-
-    def work(connection: Connection) -> None:
-        connection.execute(update(patches).where(patches.c.patch == patch).values(**NOT_OWNED, heartbeat=LONG_AGO))
-
-    store.write(work)
+    store.write(lambda connection: leases.drop(connection, "patch", patch))
 
 
 def find_undo(store: Store, patch: str) -> Patch | None:
@@ -217,8 +204,7 @@ def find_undo(store: Store, patch: str) -> Patch | None:
 
 
 def _insert(connection: Connection, values: Mapping[str, Any]) -> None:
-    now = database_time(connection)
-    connection.execute(insert(patches).values(**values, **NOT_OWNED, at=now, heartbeat=now))
+    connection.execute(insert(patches).values(**values, at=database_time(connection)))
 
 
 def _find_request(connection: Connection, key: str) -> Row[Any] | None:

@@ -12,8 +12,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, update
 
 from auditor.errors import PatchRefused, UnknownPatch
-from auditor.store import events
-from auditor.store._process import Owner, has_ended, this_process
+from auditor.store import events, leases
 from auditor.store._repair_schema import patch_batches, patch_plans, patches
 from auditor.store._store import Store, database_time
 
@@ -40,8 +39,8 @@ NOT_UNDOABLE = (
 QUICK = 1
 """How much zlib compresses a batch's rows: little, because a person waits for it."""
 
-SILENT = dt.timedelta(minutes=10)
-"""How long a patch of a process that cannot be looked at is silent before its process counts as dead."""
+SILENT = 600.0
+"""Seconds for which a patch of a process that cannot be looked at is silent before its process counts as dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +81,17 @@ def begin_patch(
 
     An earlier patch of the table whose process died must have been settled before: see ``list_dead``.
     """
-    owner = this_process()
 
     def work(connection: Connection) -> None:
         busy = connection.execute(select(patches).where(patches.c.target == target, patches.c.state == "running")).first()
         if busy is not None:
-            raise PatchRefused(f"patch {busy.patch} of this table is at work ({_owner(busy)}); wait for its end")
+            where = leases.describe_owner(connection, "patch", busy.patch)
+            raise PatchRefused(f"patch {busy.patch} of this table is at work ({where}); wait for its end")
         now = database_time(connection)
-        process = {"host": owner.host, "pid": owner.pid, "process": owner.started}
         about = {"patch": patch, "run": run, "audit": audit, "undoes": undoes, "target": target, "requested_by": who, "at": now}
-        told = {**detail, "begun": now.isoformat()}
-        connection.execute(insert(patches).values(**about, state="running", undoable=undoable, detail=told, heartbeat=now, **process))
+        begun = {**detail, "begun": now.isoformat()}
+        connection.execute(insert(patches).values(**about, state="running", undoable=undoable, detail=begun))
+        leases.assign(connection, "patch", patch, SILENT)
         what = "undo begun" if undoes else "patch begun"
         events.insert_event(connection, actor=who, action=what, subject=patch, detail={"run": run, "audit": audit})
 
@@ -108,7 +107,7 @@ def write_batch(store: Store, patch: str, number: int, state: BatchState, rows: 
         same = and_(patch_batches.c.patch == patch, patch_batches.c.number == number)
         if not connection.execute(update(patch_batches).where(same).values(state=state, at=now, body=body)).rowcount:
             connection.execute(insert(patch_batches).values(patch=patch, number=number, state=state, at=now, body=body))
-        connection.execute(update(patches).where(patches.c.patch == patch).values(heartbeat=now))
+        leases.renew(connection, "patch", patch, SILENT)
 
     store.write(work)
 
@@ -120,6 +119,7 @@ def end_patch(store: Store, patch: str, state: PatchState, detail: Mapping[str, 
         row = fetch_patch(connection, patch)
         ended = {**row.detail, **detail, "ended": database_time(connection).isoformat()}
         connection.execute(update(patches).where(patches.c.patch == patch).values(state=state, detail=ended))
+        leases.drop(connection, "patch", patch)
         if row.undoes and state == "done":
             connection.execute(update(patches).where(patches.c.patch == row.undoes).values(state="undone"))
         counts = {name: value for name, value in detail.items() if isinstance(value, int)}
@@ -178,8 +178,9 @@ def find_patch_before(store: Store, run: str) -> Patch | None:
 def list_dead(store: Store) -> list[Patch]:
     """Return the patches that are at work by the store, and whose process has ended."""
     with store.reading() as connection:
-        now = database_time(connection)
-        return [to_patch(row) for row in connection.execute(select(patches).where(patches.c.state == "running")) if _is_dead(row, now)]
+        at_work = leases.select_with_leases(patches, patches.c.patch, "patch").where(patches.c.state == "running")
+        rows, now = connection.execute(at_work).all(), database_time(connection)
+        return [to_patch(row) for row in rows if (lease := leases.lease_of(row)) is None or lease.judge(now) == "dead"]
 
 
 def list_batches(store: Store, patch: str) -> list[Batch]:
@@ -218,15 +219,6 @@ def fetch_patch(connection: Connection, patch: str) -> Row[Any]:
         what = f"more than one patch begins with {patch!r}" if rows else f"there is no patch {patch!r}"
         raise UnknownPatch(f"{what}; list the patches of a run with: auditor show RUN")
     return rows[0]
-
-
-def _is_dead(row: Row[Any], now: dt.datetime) -> bool:
-    ended = has_ended(_owner(row))
-    return now - row.heartbeat > SILENT if ended is None else ended
-
-
-def _owner(row: Row[Any]) -> Owner:
-    return Owner(row.host, row.pid, row.process)
 
 
 def to_patch(row: Row[Any]) -> Patch:

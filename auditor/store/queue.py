@@ -17,10 +17,10 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from auditor.errors import ConfigError, NotResumable, QueueFull
 from auditor.model import State, Verdict
-from auditor.store import audit_state, schedule_claims
-from auditor.store._dead_runs import has_checkpoint, recover_dead_runs
+from auditor.store import audit_state, leases, schedule_claims
+from auditor.store._dead_runs import HEARTBEAT_TIMEOUT, has_checkpoint, recover_dead_runs
 from auditor.store._rows import OWN_SETTINGS, StoredRun, fetch_runs, get_run_number, unknown_run
-from auditor.store._run_lifecycle import NOT_ENDED, ownership_columns, save_version, update_own_run
+from auditor.store._run_lifecycle import NOT_ENDED, running_columns, save_version, update_own_run
 from auditor.store._schema import audit_versions, idempotency_keys, queue, runs
 from auditor.store._store import Store, database_time
 from auditor.store.evidence import forget_payloads
@@ -141,10 +141,10 @@ def _claimable(connection: Connection) -> list[int]:
 
 
 def _assign(connection: Connection, number: int) -> StoredRun:
-    row = connection.execute(select(runs.c.audit, runs.c.resumable).where(runs.c.number == number)).one()
-    at = database_time(connection)
-    started = {} if row.resumable else {"started": at}
-    connection.execute(update(runs).where(runs.c.number == number).values(**ownership_columns(row.audit, at), **started))
+    row = connection.execute(select(runs.c.run, runs.c.audit, runs.c.resumable).where(runs.c.number == number)).one()
+    started = {} if row.resumable else {"started": database_time(connection)}
+    connection.execute(update(runs).where(runs.c.number == number).values(**running_columns(row.audit), **started))
+    leases.assign(connection, "run", row.run, HEARTBEAT_TIMEOUT)
     connection.execute(update(queue).where(queue.c.run == number).values(pending_audit=None))
     return fetch_runs(connection, select(runs).where(runs.c.number == number))[0]
 
@@ -157,6 +157,7 @@ def put_back_run(store: Store, run: str) -> None:
 
     def work(connection: Connection) -> None:
         number = update_own_run(connection, run, state=State.PENDING, running_audit=None)
+        leases.drop(connection, "run", run)
         audit = connection.execute(select(runs.c.audit).where(runs.c.number == number)).scalar_one()
         if _run_named_in(connection, audit, queue.c.pending_audit) is not None:
             ended = {"state": State.CANCELLED, "ended": database_time(connection), "exit_code": Verdict.UNKNOWN.exit_code}
@@ -257,9 +258,8 @@ def _insert_or_join(connection: Connection, definition: Mapping[str, Any], value
     _check_queue_size(connection, max_pending)
     at = database_time(connection)
     version = save_version(connection, audit_versions, {"audit": audit}, {"definition": definition, "since": at})
-    unowned = {"host": "", "pid": 0, "process": "", "heartbeat": at, "cancel_requested": False, "resumable": False}
     new = {"version": version, "state": State.PENDING, "verdict": Verdict.UNKNOWN, "started": at, "reasons": [], "progress": {}}
-    connection.execute(insert(runs).values(**values, **new, **unowned))
+    connection.execute(insert(runs).values(**values, **new, cancel_requested=False, resumable=False))
     connection.execute(
         insert(queue).values(run=get_run_number(connection, values["run"]), requested_at=at, pending_audit=audit, lost_processes=0)
     )

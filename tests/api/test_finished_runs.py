@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from auditor.api import finished_runs
 from auditor.api.finished_runs import FinishedRuns
 from auditor.store import Store, chunks, open_store, queue, runs
+from auditor.store._schema import leases
 from auditor.store._schema import runs as table
 from tests.store.samples import DONE, FAILED, T0, make_chunk, new_audit_name, start_run
 
@@ -77,7 +78,8 @@ def test_run_of_a_dead_process_is_returned_when_recovered(store: Store) -> None:
     for one in others:
         runs.finish_run(store, one, DONE)
     assert new_runs(finished) == others
-    set_columns(store, lost, pid=1, heartbeat=LONG_AGO)  # its process was killed, which is detected only now
+    killed = leases.update().where(leases.c.name == lost).values(pid=1, heartbeat=LONG_AGO)
+    store.write(lambda connection: connection.execute(killed) and None)  # which is detected only now
     runs.recover_runs(store)
     assert runs.get_run(store, lost).ended == LONG_AGO
     assert new_runs(finished) == [lost] and new_runs(finished) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from auditor.pipeline.merge.target_table import NO_KEYS, TargetTable, examine
 from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.pipeline.staging import Staging
-from auditor.store import Store, leases, open_store, parts, runs
+from auditor.store import Store, leases, open_store, parts
 from dialects import Dialect
 
 PIPELINE = "shop"
@@ -33,12 +32,8 @@ PIPELINE = "shop"
 @contextmanager
 def leased(store: Store, pipeline: str = PIPELINE, target: str = "wh") -> Iterator[None]:
     """Hold the lease of a target for the block, as a process does that loads it."""
-    lease, holder = f"{pipeline}/{target}", secrets.token_hex(16)
-    leases.take_lease(store, lease, holder, runs.this_process(), 600)
-    try:
+    with leases.keep(store, "target", f"{pipeline}/{target}", 600):
         yield
-    finally:
-        leases.release_lease(store, lease, holder)
 
 
 class Road:

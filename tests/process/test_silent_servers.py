@@ -76,6 +76,6 @@ def _end(process: processes.Process, proxy: Proxy, folder: Path, how: str) -> No
         assert run_command(folder, "cancel", processes.list_runs(folder)[0]["run"]).wait() == 0
     elif how == "lost lease":
         with closing(sqlite3.connect(folder / "auditor.db")) as store, store:
-            store.execute("UPDATE auditor_runs SET pid = 1")  # another process has taken the run over
+            store.execute("UPDATE auditor_leases SET pid = 1 WHERE kind = 'run'")  # another process has taken the run over
     else:
         process.send(signal.Signals[how])

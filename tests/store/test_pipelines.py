@@ -1,4 +1,4 @@
-"""The manifest of a pipeline, what its targets report, and leases, on every database."""
+"""The manifest of a pipeline, and what its targets report, on every database."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from auditor.errors import SourceTaken
 from auditor.model import Part
-from auditor.store import Store, leases, parts, pipelines
-from auditor.store._process import Owner, this_process
+from auditor.store import Store, parts, pipelines
 from auditor.store.parts import Pile, StagedTable
 
 T0 = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
-ONE, OTHER = Owner("one", 1, ""), Owner("one", 2, "")
 _numbers = itertools.count()
 
 
@@ -80,28 +77,3 @@ def test_reports_of_targets_are_added_up(store: Store, pipeline: str) -> None:
     assert state == pipelines.PipelineState(paused=True, reason="the disk is full", paused_at=state.paused_at)
     pipelines.forget(store, pipeline)
     assert pipelines.list_merges(store, pipeline) == {} and pipelines.get_pipeline(store, pipeline) == pipelines.PipelineState()
-
-
-def test_a_lease_is_held_by_one(store: Store, pipeline: str) -> None:
-    source = pipeline
-    assert not leases.is_held(store, source)
-    leases.take_lease(store, source, "a", ONE, 60)
-    leases.take_lease(store, source, "a", ONE, 60)
-    assert leases.is_held(store, source)
-    with pytest.raises(SourceTaken, match=r"it is taken by process 1 on one until \d\d:\d\d:\d\d UTC; stop that process"):
-        leases.take_lease(store, source, "b", OTHER, 60)
-    leases.release_lease(store, source, "b")
-    with pytest.raises(SourceTaken):
-        leases.take_lease(store, source, "b", OTHER, 60)
-    leases.release_lease(store, source, "a")
-    leases.take_lease(store, source, "b", OTHER, -1)
-    assert not leases.is_held(store, source), "it has run out"
-    leases.take_lease(store, source, "a", ONE, 60)
-
-
-def test_a_lease_whose_process_has_ended_is_free(store: Store, pipeline: str) -> None:
-    alive = this_process()
-    leases.take_lease(store, pipeline, "a", replace(alive, started=f"{alive.started}0"), 60)
-    leases.take_lease(store, pipeline, "b", alive, 60)
-    with pytest.raises(SourceTaken, match=f"it is taken by process {alive.pid} on"):
-        leases.take_lease(store, pipeline, "c", alive, 60)

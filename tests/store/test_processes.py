@@ -16,6 +16,7 @@ from auditor.errors import NotResumable, UnknownRun
 from auditor.model import State, Verdict
 from auditor.store import Store, _dead_runs, audit_state, chunks, runs
 from auditor.store._process import Owner, has_ended
+from auditor.store._schema import leases
 from auditor.store._schema import runs as table
 from tests.store.samples import DONE, FAILED, make_chunk, new_audit_name, start_run
 from tests.store.worker import Worker, payload
@@ -94,7 +95,7 @@ def _assert_consistent(store: Store, run: runs.StoredRun) -> None:
 def test_former_owner_cannot_write_a_run(store: Store) -> None:
     audit = new_audit_name()
     run = start_run(store, audit)
-    _set_columns(store, run, pid=1)  # process 1 is alive, but started at another time
+    _set_lease(store, run, pid=1)  # process 1 is alive, but started at another time
     for step in (
         lambda: runs.record_heartbeat(store, run, {}),
         lambda: runs.finish_run(store, run, DONE),
@@ -109,13 +110,13 @@ def test_former_owner_cannot_write_a_run(store: Store) -> None:
     start_run(store, audit)
 
 
-def test_process_on_another_host_is_judged_by_its_heartbeat(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_on_another_host_is_judged_by_its_heartbeat(store: Store) -> None:
     run = start_run(store, new_audit_name())
     runs.save_plan(store, run, plan=b"plan", schema={})
     chunks.save_chunk(store, run, make_chunk())
-    _set_columns(store, run, host="elsewhere")
+    _set_lease(store, run, host="elsewhere")
     assert run not in runs.recover_runs(store)
-    monkeypatch.setattr(_dead_runs, "HEARTBEAT_TIMEOUT", -1.0)
+    _set_lease(store, run, until=dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1))
     assert run in runs.recover_runs(store)
     found = runs.get_run(store, run)
     assert found.resumable and found.reasons[0].endswith(f"auditor resume {run}")
@@ -127,7 +128,7 @@ def test_crashed_run_without_chunks_is_not_offered_for_resuming(store: Store) ->
     audit = new_audit_name()
     run = start_run(store, audit)
     runs.save_plan(store, run, plan=b"plan", schema={})
-    _set_columns(store, run, pid=1)
+    _set_lease(store, run, pid=1)
     assert run in runs.recover_runs(store)
     found = runs.get_run(store, run)
     assert not found.resumable and found.reasons[0].endswith(f"start a new run: auditor run {audit}")
@@ -143,14 +144,14 @@ def test_heartbeat_in_the_future_ages_from_now(store: Store, monkeypatch: pytest
     """A heartbeat in the future ages from when it is first seen; a process that writes further ones is alive."""
     here, elsewhere = start_run(store, new_audit_name()), start_run(store, new_audit_name())
     ahead = dt.datetime.now(dt.UTC) + dt.timedelta(days=3)
-    _set_columns(store, here, heartbeat=ahead)
-    _set_columns(store, elsewhere, heartbeat=ahead, host="elsewhere")
+    _set_lease(store, here, heartbeat=ahead, until=ahead)
+    _set_lease(store, elsewhere, heartbeat=ahead, until=ahead, host="elsewhere")
+    monkeypatch.setattr(_dead_runs, "HEARTBEAT_TIMEOUT", 0.2)
     assert not {here, elsewhere} & set(runs.recover_runs(store))
     with store.reading() as connection:
-        beats = {row.run: row.heartbeat for row in connection.execute(sa.select(table.c.run, table.c.heartbeat))}
+        beats = {row.name: row.heartbeat for row in connection.execute(sa.select(leases))}
     assert beats[here] == ahead and beats[elsewhere] < ahead
     assert runs.record_heartbeat(store, here, {}) is False
-    monkeypatch.setattr(_dead_runs, "HEARTBEAT_TIMEOUT", 0.2)
     time.sleep(0.3)
     given_up = runs.recover_runs(store)
     assert elsewhere in given_up and here not in given_up
@@ -181,6 +182,10 @@ def test_ended_processes_are_distinguished_from_later_ones(monkeypatch: pytest.M
     assert has_ended(Owner(me.host, 2**22 + 1, "")) is True
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: (_ for _ in ()).throw(FileNotFoundError))
     assert runs.this_process().started == ""
+
+
+def _set_lease(store: Store, run: str, **values: object) -> None:
+    store.write(lambda connection: connection.execute(sa.update(leases).where(leases.c.name == run).values(**values)) and None)
 
 
 def _set_columns(store: Store, run: str, **values: object) -> None:

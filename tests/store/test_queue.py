@@ -14,6 +14,7 @@ import pytest
 from auditor.errors import ConfigError, NotResumable, QueueFull, UnknownRun
 from auditor.model import State
 from auditor.store import Store, audit_state, chunks, queue, retention, runs
+from auditor.store._schema import leases
 from auditor.store._schema import runs as table
 from tests.store.samples import DONE, FAILED, T0, make_chunk, new_audit_name, start_run
 
@@ -38,7 +39,7 @@ def claim(store: Store) -> runs.StoredRun:
 
 def set_dead_process(store: Store, run: str) -> None:
     """Assign the run to a process that has ended."""
-    store.write(lambda c: c.execute(table.update().where(table.c.run == run).values(pid=1)) and None)
+    store.write(lambda c: c.execute(leases.update().where(leases.c.name == run).values(pid=1)) and None)
 
 
 def test_runs_are_claimed_in_order(empty_queue: Store) -> None:

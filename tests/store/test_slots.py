@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import threading
 import time
 import uuid
@@ -24,7 +23,7 @@ def take(store: Store, name: str, most: int, holder: str = "", seconds: float = 
 
 
 def test_slots_never_exceed_the_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "WAITER_TIMEOUT", dt.timedelta(seconds=0.5))
+    monkeypatch.setattr(slots, "WAITER_TIMEOUT", 0.5)
     name, other = new_audit_name(), new_audit_name()
     first, second = take(store, name, 2), take(store, name, 2)
     assert first and second and not take(store, name, 2) and take(store, other, 2)
@@ -49,13 +48,13 @@ def test_slots_are_given_in_order_of_arrival(store: Store) -> None:
 def test_slot_that_is_not_renewed_expires(store: Store) -> None:
     name = new_audit_name()
     silent, alive = take(store, name, 2, seconds=0.5), take(store, name, 2, seconds=0.5)
-    assert slots.renew_slot(store, alive, 30.0)
+    assert slots.renew_slot(store, name, alive, 30.0)
     time.sleep(0.6)
     another = take(store, name, 2)
     assert another and not take(store, name, 2)
-    assert not slots.renew_slot(store, silent, 30.0)
+    assert not slots.renew_slot(store, name, silent, 30.0)
     slots.release_slot(store, name, silent)
-    assert slots.renew_slot(store, another, 30.0) and not take(store, name, 2)
+    assert slots.renew_slot(store, name, another, 30.0) and not take(store, name, 2)
 
 
 def test_concurrent_holders_of_two_engines(store: Store, url: str) -> None:

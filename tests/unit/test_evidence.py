@@ -465,7 +465,7 @@ def test_a_changed_run_is_found(run: Run, store: Store, settings: Settings, fold
 def test_every_column_of_an_ended_run_is_sealed_or_does_not_matter() -> None:
     from auditor.store._schema import runs as table
 
-    of_its_life = {"number", "progress", "resumable", "cancel_requested", "running_audit", "host", "pid", "process", "heartbeat"}
+    of_its_life = {"number", "progress", "resumable", "cancel_requested", "running_audit"}
     assert {column.name for column in table.columns} == {*chains.SEALED_COLUMNS, *of_its_life}
 
 
@@ -572,7 +572,7 @@ def test_runs_that_others_ended_are_linked_before_the_next(run: Run, store: Stor
     """A run whose process died gets no link when it is found dead, and one before that of the next run."""
     run()
     runs.start_run(store, run="c" * 32, audit="orders", definition={}, method="exact")
-    change(folder, f"UPDATE auditor_runs SET host = 'another', heartbeat = '2026-01-01 00:00:00.000000' WHERE run = '{'c' * 32}'")
+    change(folder, "UPDATE auditor_leases SET host = 'another', until = '2026-01-01 00:00:00.000000' WHERE kind = 'run'")
     assert runs.recover_runs(store) == ["c" * 32]
     last = run().run
     assert [link.run for link in chains.list_links(store, "orders")][1:] == ["c" * 32, last]

@@ -27,7 +27,7 @@ from auditor.pipeline.check import read_schemas
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
 from auditor.pipeline.watch import source_of
-from auditor.store import Store, leases, pipelines, refreshes, runs
+from auditor.store import Store, leases, pipelines, refreshes
 from auditor.store.refreshes import Refresh
 
 log = logging.getLogger(__name__)
@@ -52,8 +52,8 @@ class Carrier:
     pipeline: str
     stopped: threading.Event
     on_progress: OnProgress = ignore_progress
-    _holder: str = field(default_factory=lambda: secrets.token_hex(16))
-    _extended: float = 0.0
+    _lost: list[AuditorError] = field(default_factory=list)
+    """Why another process may carry out bootstraps meanwhile."""
 
     def service(self, paused: threading.Event) -> Service:
         """Return what carries out what is asked for until ``stopped`` is set, but not while ``paused`` is. Nothing else ends it."""
@@ -71,24 +71,14 @@ class Carrier:
 
         Raises SourceTaken if another process does it, and errors that may pass: what is left goes on with the next call.
         """
+        if not refreshes.list_unfinished(self.store, self.pipeline):
+            return 0
         ended = 0
-        try:
+        self._lost.clear()
+        with leases.keep(self.store, "refreshes", self.pipeline, LEASE, self._lost.append):
             while not self.stopped.is_set() and (found := refreshes.list_unfinished(self.store, self.pipeline)):
-                self._extend()
                 ended += self._carry(found[0])
-        finally:
-            with suppress(StoreError):  # then it lapses
-                leases.release_lease(self.store, self._lease, self._holder)
         return ended
-
-    @property
-    def _lease(self) -> str:
-        return f"{self.pipeline}/bootstrap"[-64:]
-
-    def _extend(self) -> None:
-        """Take or extend the lease. Raises SourceTaken."""
-        leases.take_lease(self.store, self._lease, self._holder, runs.this_process(), LEASE)
-        self._extended = time.monotonic()
 
     def _carry(self, refresh: Refresh) -> bool:
         """Write the rows of a bootstrap, and return whether it ended. Raises errors that may pass."""
@@ -163,8 +153,8 @@ class Carrier:
         return note
 
     def _report(self, refresh: Refresh, progress: _Progress, writer: ChunkWriter) -> None:
-        if time.monotonic() - self._extended > LEASE / 6:
-            self._extend()
+        if self._lost:
+            raise self._lost[0]
         self._save(refresh, "running", progress.plain(writer))
 
     def _save(self, refresh: Refresh, state: refreshes.RefreshState, progress: dict[str, Any], reason: str = "") -> None:

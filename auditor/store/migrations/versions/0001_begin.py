@@ -97,10 +97,6 @@ def _run_tables() -> None:
         Column("resumable", Boolean(), nullable=False),
         Column("cancel_requested", Boolean(), nullable=False),
         Column("running_audit", name(), unique=True),
-        Column("host", name(), nullable=False),
-        Column("pid", number(), nullable=False),
-        Column("process", name(64), nullable=False),
-        Column("heartbeat", Moment(), nullable=False),
         ForeignKeyConstraint(["audit", "version"], ["auditor_audit_versions.audit", "auditor_audit_versions.version"]),
         UniqueConstraint("audit", "number"),
     )
@@ -216,16 +212,14 @@ def _queue_tables() -> None:
     )
     _table(
         "auditor_leases",
-        Column("source", name(64), primary_key=True),
-        Column("holder", name(64), nullable=False),
-        Column("about", Words(), nullable=False),
-        Column("until", Moment(), nullable=False),
-    )
-    _table(
-        "auditor_slots",
-        Column("connection", name(), primary_key=True),
+        Column("kind", name(16), primary_key=True),
+        Column("name", name(), primary_key=True),
         Column("slot", Integer(), primary_key=True, autoincrement=False),
         Column("holder", name(64), nullable=False),
+        Column("host", name(), nullable=False),
+        Column("pid", number(), nullable=False),
+        Column("process", name(64), nullable=False),
+        Column("heartbeat", Moment(), nullable=False),
         Column("until", Moment(), nullable=False),
     )
 
@@ -288,10 +282,6 @@ def _patch_tables() -> None:
         Column("state", name(16), nullable=False),
         Column("undoable", Boolean(), nullable=False),
         Column("detail", Json(), nullable=False),
-        Column("host", name(), nullable=False),
-        Column("pid", number(), nullable=False),
-        Column("process", name(64), nullable=False),
-        Column("heartbeat", Moment(), nullable=False),
         Column("request_key", name(64)),
         Column("after_run", name(64)),
     )
@@ -324,10 +314,6 @@ def _bootstrap_tables() -> None:
         Column("state", name(16), nullable=False),
         Column("stage", name(16), nullable=False),
         Column("detail", Json(), nullable=False),
-        Column("host", name(), nullable=False),
-        Column("pid", number(), nullable=False),
-        Column("process", name(64), nullable=False),
-        Column("heartbeat", Moment(), nullable=False),
     )
     _index("auditor_bootstraps_target_at", "auditor_bootstraps", "target", "at")
     _table(
