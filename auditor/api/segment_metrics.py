@@ -8,8 +8,8 @@ from typing import get_args
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from auditor.api.dependencies import AppState
-from auditor.compare.segment_findings import FindingKind
 from auditor.history.standing import STATUSES
+from auditor.model import FindingKind
 from auditor.service import segment_audits
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import signal
 import sys
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from auditor.cli._output import console, current_user, print_json, settings_and_store
 from auditor.escaping import command, shell_word, yaml_text
+
+if TYPE_CHECKING:
+    from auditor.shapes.pipeline import LiveSummaries, PipelineStatus
 
 
 def pipeline(options: argparse.Namespace) -> int:
@@ -80,70 +84,73 @@ def _status(options: argparse.Namespace) -> int:
     return 0
 
 
-def print_status(found: dict[str, Any]) -> None:
-    """Print how a pipeline stands, for people."""
+def print_status(status: PipelineStatus) -> None:
+    """Print the status of a pipeline, for people."""
     from auditor.pipeline.poison import skipped_line
 
-    how = "paused" if found["paused"] else "running" if found["running"] else "not running"
-    staged = f"{found['events']:,} events staged, up to {found['staged_time']}" if found["staged_time"] else "nothing was staged yet"
-    print(f"pipeline {found['pipeline']}: {how}; {staged}; {_lag(found)} behind the source")
-    if beat := found["heartbeat"]:
-        print(f"last heartbeat: {beat['serial']:,} of {beat['database']}, written {beat['age_seconds']:,.0f} s ago ({beat['at'][:19]} UTC)")
-    console().print(_status_table(found))
-    for warning in found["warnings"]:
+    how = "paused" if status.paused else "running" if status.running else "not running"
+    staged = f"{status.events:,} events staged, up to {status.staged_time.isoformat()}" if status.staged_time else "nothing was staged yet"
+    print(f"pipeline {status.pipeline}: {how}; {staged}; {_lag(status)} behind the source")
+    if beat := status.heartbeat:
+        print(f"last heartbeat: {beat.serial:,} of {beat.database}, written {beat.age_seconds:,.0f} s ago ({_second(beat.at)} UTC)")
+    console().print(_status_table(status))
+    for warning in status.warnings:
         print(f"warning: {warning}")
-    for note in found["notes"]:
+    for note in status.notes:
         print(f"note: {note}")
-    if found["reason"]:
-        print(f"staging: {found['reason']}")
-    for one in found["stopped"]:
-        where = f" for {one['target']}" if one["target"] else ""
-        print(f"{one['table']} stops at {one['place']}{where}: {one['reason']}")
-        without = command("auditor", "pipeline", "skip", found["pipeline"], "--table", one["table"], "--position", one["place"])
-        way_on = f"{without} --reason WHY"
-        print(f"  to go on without it: {way_on}")
-    for one in found["skipped"]:
-        when = one["skipped_at"][:19]
-        print(f"{one['table']}: {skipped_line(one['events'], one['place'])} by {one['skipped_by']} on {when}: {one['skip_reason']}")
-    for one in found["live_summaries"]:
-        print(_live_summaries(one))
-    for one in found["migrations"]:
-        for sentence in one["said"]:
-            print(f"{one['target']}: {sentence}")
-    stopped = {(one["table"], one["reason"]) for one in found["stopped"]}
-    for target, state in found["targets"].items():
-        for table, report in state["tables"].items():
-            if report["reason"] and (table, report["reason"]) not in stopped:
-                print(f"{target}: {table}: {report['state']}: {report['reason']}")
+    if status.reason:
+        print(f"staging: {status.reason}")
+    for stop in status.stopped:
+        where = f" for {stop.target}" if stop.target else ""
+        print(f"{stop.table} stops at {stop.place}{where}: {stop.reason}")
+        without = command("auditor", "pipeline", "skip", status.pipeline, "--table", stop.table, "--position", stop.place)
+        print(f"  to go on without it: {without} --reason WHY")
+    for skip in status.skipped:
+        when = f" on {_second(skip.skipped_at)}" if skip.skipped_at else ""
+        print(f"{skip.table}: {skipped_line(skip.events, skip.place)} by {skip.skipped_by}{when}: {skip.skip_reason}")
+    for summaries in status.live_summaries:
+        print(_live_summaries(summaries))
+    for migration in status.migrations:
+        for sentence in migration.said:
+            print(f"{migration.target}: {sentence}")
+    stopped = {(stop.table, stop.reason) for stop in status.stopped}
+    for target, held in status.targets.items():
+        for name, table in held.tables.items():
+            if table.reason and (name, table.reason) not in stopped:
+                print(f"{target}: {name}: {table.state}: {table.reason}")
 
 
-def _live_summaries(found: dict[str, Any]) -> str:
+def _live_summaries(summaries: LiveSummaries) -> str:
     """Return the line on the live summaries of an audit."""
-    told = f"live summaries of {found['audit']} ({found['table']} in {found['target']}): {found['state']}"
-    if found["since"]:
-        told += f" since {found['since'][:19]}"
-    if found["proved"]:
-        told += f", proved by a scan of the source as of {found['proved'][:19]}"
-    if found["ended"]:
-        told += f", ended {found['ended'][:19]}: {found['reason']}"
-    return told
+    line = f"live summaries of {summaries.audit} ({summaries.table} in {summaries.target}): {summaries.state}"
+    if summaries.since:
+        line += f" since {_second(summaries.since)}"
+    if summaries.proved:
+        line += f", proved by a scan of the source as of {_second(summaries.proved)}"
+    if summaries.ended:
+        line += f", ended {_second(summaries.ended)}: {summaries.reason}"
+    return line
 
 
-def _lag(found: dict[str, Any]) -> str:
-    size = "" if found.get("lag_bytes") is None else f" and {found['lag_bytes']:,} bytes"
-    return "not known how far" if found["lag_seconds"] is None else f"{found['lag_seconds']:,.0f} s{size}"
+def _second(moment: dt.datetime) -> str:
+    return moment.isoformat()[:19]
 
 
-def _status_table(found: dict[str, Any]) -> Any:
+def _lag(status: PipelineStatus) -> str:
+    size = "" if status.lag_bytes is None else f" and {status.lag_bytes:,} bytes"
+    return "not known how far" if status.lag_seconds is None else f"{status.lag_seconds:,.0f} s{size}"
+
+
+def _status_table(status: PipelineStatus) -> Any:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for column in ("target", "table", "holds up to", "events", "pending", "bytes", "behind", "state"):
         table.add_column(column, justify="right" if column in ("events", "pending", "bytes", "behind") else "left")
-    for target, state in found["targets"].items():
-        for name, one in state["tables"].items():
-            counts = (f"{one['events']:,}", f"{one['pending_events']:,}", f"{one['pending_bytes']:,}", f"{one['lag_seconds']:,.0f} s")
-            table.add_row(target, name, one["through"] or "", *counts, one["state"])
+    for target, held in status.targets.items():
+        for name, one in held.tables.items():
+            counts = (f"{one.events:,}", f"{one.pending_events:,}", f"{one.pending_bytes:,}", f"{one.lag_seconds:,.0f} s")
+            table.add_row(target, name, one.through.isoformat() if one.through else "", *counts, one.state)
     return table
 
 
@@ -164,13 +171,11 @@ def _skip(options: argparse.Namespace) -> int:
         about = (options.pipeline, options.table, options.position, options.reason)
         found = pipelines.skip(configured, store, *about, by=current_user())
     if options.format == "json":
-        print_json(
-            [{"table": note.table, "target": note.target or None, "events": note.events, "place": options.position} for note in found]
-        )
+        print_json(found)
         return 0
-    for note in found:
-        whose = f" for {note.target}" if note.target else ""
-        print(f"{note.table}: {skipped_line(note.events, options.position)}{whose}; it goes on behind them within a minute")
+    for stop in found:
+        whose = f" for {stop.target}" if stop.target else ""
+        print(f"{stop.table}: {skipped_line(stop.events, options.position)}{whose}; it goes on behind them within a minute")
     return 0
 
 
@@ -181,23 +186,20 @@ def _bootstrap(options: argparse.Namespace) -> int:
 
 
 def _segments(options: argparse.Namespace) -> int:
-    import dataclasses
-
     from auditor.service import pipelines
 
     with settings_and_store(options) as (configured, store):
         found = pipelines.list_segments(configured, store, options.pipeline, options.table, options.verify)
     if options.format == "json":
-        times = ({"began": one.began.isoformat(), "ended": one.ended.isoformat()} for one, _ in found)
-        print_json([{**dataclasses.asdict(one), **when, "wrong": wrong or None} for (one, wrong), when in zip(found, times, strict=True)])
+        print_json(found)
     else:
-        for one, wrong in found:
-            print(f"{one.table} {one.ended:%Y-%m-%dT%H:%M:%SZ} {one.rows:>9,} events  {one.sha256}  {wrong or one.path}")
-        bad = sum(1 for _, wrong in found if wrong)
-        told = f"; {len(found) - bad} of them hold what was hashed" if options.verify else ""
+        for one in found:
+            print(f"{one.table} {one.ended:%Y-%m-%dT%H:%M:%SZ} {one.rows:>9,} events  {one.sha256}  {one.wrong or one.path}")
+        good = sum(1 for one in found if not one.wrong)
+        verified = f"; {good} of them hold what was hashed" if options.verify else ""
         if not options.quiet:
-            print(f"{len(found)} segments of {len({one.table for one, _ in found})} tables{told}", file=sys.stderr)
-    return 1 if any(wrong for _, wrong in found) else 0
+            print(f"{len(found)} segments of {len({one.table for one in found})} tables{verified}", file=sys.stderr)
+    return 1 if any(one.wrong for one in found) else 0
 
 
 def _failover(options: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from auditor.cli._options import add_format_option
 from auditor.cli._output import console, current_user, print_json, settings_and_store
 
 if TYPE_CHECKING:
-    from auditor.service.segment_audits import Overview
+    from auditor.shapes.segment import SegmentAuditStatus
 
 
 def add_options(command: argparse.ArgumentParser, with_config: Callable[[argparse.ArgumentParser], argparse.ArgumentParser]) -> None:
@@ -41,18 +41,17 @@ def _status(options: argparse.Namespace) -> int:
     from auditor.service import segment_audits
 
     with settings_and_store(options) as (configured, store):
-        found = segment_audits.overview(configured, store, options.audit)
-        verdict, reasons, _ = segment_audits.conclude(configured, store, options.audit)
+        found = segment_audits.concluded_status(configured, store, options.audit)
     if options.format == "json":
-        print_json({**segment_audits.as_json(found), "verdict": verdict.value, "reasons": list(reasons)})
+        print_json(found)
     else:
         console().print(_table(found))
-        for reason in reasons:
+        for reason in found.reasons:
             print(reason)
-    return verdict.exit_code
+    return found.verdict.exit_code
 
 
-def _table(found: Overview) -> object:
+def _table(found: SegmentAuditStatus) -> object:
     from rich.table import Table
 
     from auditor.report import formatting
@@ -61,10 +60,10 @@ def _table(found: Overview) -> object:
     for title in ("table", "side", "segments", "events", "up to", "behind"):
         table.add_column(title, justify="right" if title in ("segments", "events") else "left")
     for one in found.tables:
-        for number, side in enumerate(one.state.sides):
-            behind = formatting.duration(one.lags[number]) if one.lags[number] else ""
-            through = f"{side.ended:%Y-%m-%d %H:%M:%S}" if side.ended else ""
-            table.add_row(one.state.table, found.sides[number], f"{side.segments:,}", f"{side.rows:,}", through, behind)
+        for name, side in one.sides.items():
+            behind = formatting.duration(side.lag_seconds) if side.lag_seconds else ""
+            through = f"{side.through:%Y-%m-%d %H:%M:%S}" if side.through else ""
+            table.add_row(one.table, name, f"{side.segments:,}", f"{side.events:,}", through, behind)
     return table
 
 

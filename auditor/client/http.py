@@ -1,4 +1,4 @@
-"""Requests to a service, and its error responses as errors of the tree. It needs only the standard library."""
+"""Requests to a service, and its error responses as errors of the tree."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from pydantic import ValidationError
+
 from auditor import errors
 from auditor.errors import AuditorError, ConfigError, Unreachable
+from auditor.shapes import AnyShape
 
 MAX_ANSWER = 256 * 1024 * 1024
 """Largest response in bytes."""
@@ -38,6 +41,26 @@ class Transport:
         self._timeout = timeout
         self._opener = urllib.request.build_opener(_NoRedirect)
 
+    def shape(self, shape: type[AnyShape], method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> AnyShape:
+        """Return what a response holds."""
+        return self.parse(shape, self.json(method, path, body, headers))
+
+    def shapes(self, shape: type[AnyShape], path: str, parameters: Mapping[str, Any] = {}) -> Iterator[AnyShape]:
+        """Yield the items of a list, page by page."""
+        return (self.parse(shape, one) for one in self.pages(path, parameters))
+
+    def shape_list(self, shape: type[AnyShape], method: str, path: str, body: Any = None) -> list[AnyShape]:
+        """Return the items of a response that is a list by itself."""
+        return [self.parse(shape, one) for one in self._json(list, method, path, body)]
+
+    def parse(self, shape: type[AnyShape], value: Any) -> AnyShape:
+        """Return a value of a response as what it is. Raises Unreachable."""
+        try:
+            return shape.model_validate(value)
+        except ValidationError as error:
+            wrong = ".".join(map(str, error.errors()[0]["loc"]))
+            raise Unreachable(f"{self.url} responded with another {shape.__name__} than this version reads ({wrong})") from None
+
     def pages(self, path: str, parameters: Mapping[str, Any] = {}) -> Iterator[Any]:
         """Yield the items of a list, page by page."""
         cursor: dict[str, str] = {}
@@ -51,12 +74,15 @@ class Transport:
 
     def json(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> Any:
         """Return the JSON object of a response."""
+        return self._json(dict, method, path, body, headers)
+
+    def _json(self, kind: type, method: str, path: str, body: Any, headers: Mapping[str, str] = {}) -> Any:
         answer = self.request(method, path, body, headers)
         try:
             found = json.loads(answer)
         except ValueError:
             found = None
-        if not isinstance(found, dict):
+        if not isinstance(found, kind):
             raise Unreachable(f"{self.url} did not respond like an auditor service; check the URL")
         return found
 

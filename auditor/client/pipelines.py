@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from auditor.client.http import Transport, quoted
+from auditor.shapes.lag import LagHistory
+from auditor.shapes.pipeline import PipelinePause, PipelineStatus, StoppedTable
+from auditor.shapes.segment import RegisteredEntry, SegmentAuditStatus, SegmentEntry
 
 if TYPE_CHECKING:
-    from auditor.client.lag_types import LagHistory
-    from auditor.client.pipeline_types import BootstrapEntry, PipelinePause, PipelineStatus, SegmentEntry, StoppedTable
-    from auditor.client.segment_types import RegisteredEntry, SegmentAuditStatus
+    from auditor.client.pipeline_types import BootstrapEntry
 
 
 class Pipelines:
@@ -21,13 +22,12 @@ class Pipelines:
         self._service = service
 
     def pipelines(self) -> list[PipelineStatus]:
-        """Return all pipelines with how they stand."""
-        return list(self._service.pages("/pipelines"))
+        """Return the status of all pipelines."""
+        return list(self._service.shapes(PipelineStatus, "/pipelines"))
 
     def pipeline(self, pipeline: str) -> PipelineStatus:
-        """Return how a pipeline stands. Raises UnknownPipeline."""
-        found: PipelineStatus = self._service.json("GET", f"/pipelines/{quoted(pipeline)}")
-        return found
+        """Return the status of a pipeline. Raises UnknownPipeline."""
+        return self._service.shape(PipelineStatus, "GET", f"/pipelines/{quoted(pipeline)}")
 
     def pipeline_lag(self, pipeline: str, table: str | None = None, since: str | None = None) -> LagHistory:
         """Return what a pipeline and its targets, or a table in each target, lagged behind; ``since`` is ISO 8601, by default a day ago.
@@ -36,25 +36,23 @@ class Pipelines:
         """
         parameters = {name: value for name, value in (("table", table), ("since", since)) if value is not None}
         query = f"?{urlencode(parameters)}" if parameters else ""
-        found: LagHistory = self._service.json("GET", f"/pipelines/{quoted(pipeline)}/lag{query}")
-        return found
+        return self._service.shape(LagHistory, "GET", f"/pipelines/{quoted(pipeline)}/lag{query}")
 
     def segments(self, pipeline: str, table: str) -> Iterator[SegmentEntry]:
         """Yield the segments of a pipeline's table in the order of the stream. Raises UnknownPipeline."""
-        return self._service.pages(f"/pipelines/{quoted(pipeline)}/segments", {"table": table})
+        return self._service.shapes(SegmentEntry, f"/pipelines/{quoted(pipeline)}/segments", {"table": table})
 
     def segment_audits(self) -> list[SegmentAuditStatus]:
         """Return all segment audits with what their sides registered; `request` runs one, like any audit."""
-        return list(self._service.pages("/segments"))
+        return list(self._service.shapes(SegmentAuditStatus, "/segments"))
 
     def segment_audit(self, audit: str) -> SegmentAuditStatus:
         """Return a segment audit with what its sides registered. Raises UnknownAudit."""
-        found: SegmentAuditStatus = self._service.json("GET", f"/segments/{quoted(audit)}")
-        return found
+        return self._service.shape(SegmentAuditStatus, "GET", f"/segments/{quoted(audit)}")
 
     def registered_segments(self, audit: str, table: str, side: str) -> Iterator[RegisteredEntry]:
         """Yield the segments that a side registered of a table. Raises UnknownAudit, and ConfigError for another side."""
-        return self._service.pages(f"/segments/{quoted(audit)}/entries", {"table": table, "side": side})
+        return self._service.shapes(RegisteredEntry, f"/segments/{quoted(audit)}/entries", {"table": table, "side": side})
 
     def bootstrap_pipeline(self, pipeline: str, **asked: Any) -> list[BootstrapEntry]:
         """Ask for existing rows to be sent through a pipeline's stream; ``asked``: ``table``, ``keys``, ``key_list``; by default all.
@@ -71,28 +69,23 @@ class Pipelines:
 
     def skip_events(self, pipeline: str, table: str, position: str, reason: str) -> list[StoppedTable]:
         """Let a stopped table go on without the events that stop it at a place. Raises UnknownPipeline and ConfigError."""
-        found: list[StoppedTable] = self._post(
-            f"/pipelines/{quoted(pipeline)}/skips", {"table": table, "position": position, "reason": reason}
-        )
-        return found
+        body = {"table": table, "position": position, "reason": reason}
+        return self._service.shape_list(StoppedTable, "POST", f"/pipelines/{quoted(pipeline)}/skips", body)
 
     def pause_pipeline(self, pipeline: str) -> PipelinePause:
         """Let a pipeline stand still after the batch under way. Raises UnknownPipeline."""
-        found: PipelinePause = self._service.json("POST", f"/pipelines/{quoted(pipeline)}/pause")
-        return found
+        return self._service.shape(PipelinePause, "POST", f"/pipelines/{quoted(pipeline)}/pause")
 
     def unpause_pipeline(self, pipeline: str) -> PipelinePause:
         """Let a paused pipeline go on. Raises UnknownPipeline."""
-        found: PipelinePause = self._service.json("POST", f"/pipelines/{quoted(pipeline)}/unpause")
-        return found
+        return self._service.shape(PipelinePause, "POST", f"/pipelines/{quoted(pipeline)}/unpause")
 
     def start_pipeline(self, pipeline: str) -> PipelinePause:
         """Let a pipeline go on, and start its process of the service again at once.
 
         Raises UnknownPipeline, and ConfigError for one that the service does not run.
         """
-        found: PipelinePause = self._service.json("POST", f"/pipelines/{quoted(pipeline)}/start")
-        return found
+        return self._service.shape(PipelinePause, "POST", f"/pipelines/{quoted(pipeline)}/start")
 
     def _post(self, path: str, body: Any = None, idempotency: str | None = None) -> Any:
         return self._service.json("POST", path, body, {"Idempotency-Key": idempotency} if idempotency else {})

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from auditor.model import RegisteredSegment
-
-FindingKind = Literal["missing", "doubled", "altered", "cut otherwise"]
-"""A side lacks segments that the other one has; registered one that overlaps one of its own; has other events in one; or the same stretch
-of the stream is cut at other places, or lacks events at its ends."""
+from auditor.model import FindingKind, RegisteredSegment
 
 Place = tuple[int, int]
 

@@ -155,7 +155,7 @@ class Demonstration:
     def _catch_up(self, settings: Settings, store: Store) -> None:
         def has_caught_up() -> bool:
             found = status(settings, store, PIPELINE)
-            return found["lag_bytes"] == 0 and not any(one["pending_events"] for one in found["targets"].values())
+            return found.lag_bytes == 0 and not any(target.pending_events for target in found.targets.values())
 
         seen = stored.get_pipeline(store, PIPELINE).progress
         _wait(lambda: stored.get_pipeline(store, PIPELINE).progress != seen, "reported nothing")
@@ -165,11 +165,11 @@ class Demonstration:
     def _show_progress(self, settings: Settings, store: Store) -> bool:
         """Print how far the pipeline is, and return whether each target holds something."""
         found = status(settings, store, PIPELINE)
-        merged = {name: sum(one["events"] for one in found["targets"][name]["tables"].values()) for name in TARGETS}
+        merged = {name: sum(table.events for table in found.targets[name].tables.values()) for name in TARGETS}
         held = ", ".join(f"{name} holds {events:,}" for name, events in merged.items())
-        size = "" if found["lag_bytes"] is None else f" and {found['lag_bytes']:,} bytes"
-        self._say(f"  {found['events']:>9,} events staged, {found['lag_seconds'] or 0:.0f} s{size} behind the source; {held}")
-        for sentence in (found["reason"], *found["warnings"]):
+        size = "" if found.lag_bytes is None else f" and {found.lag_bytes:,} bytes"
+        self._say(f"  {found.events:>9,} events staged, {found.lag_seconds or 0:.0f} s{size} behind the source; {held}")
+        for sentence in (found.reason, *found.warnings):
             if sentence:
                 self._say(f"  {sentence}")
         return all(merged.values())

@@ -74,6 +74,7 @@ from auditor.model._prescan import Prescan
 from auditor.model._registered_segment import (
     SEGMENT_VERDICTS,
     ComparedBy,
+    FindingKind,
     RegisteredSegment,
     SegmentVerdict,
     compare_segment,
@@ -126,6 +127,7 @@ __all__ = [
     "EvidenceSnapshots",
     "EvidenceStatement",
     "EvidenceSummaries",
+    "FindingKind",
     "Jaccard",
     "Leveling",
     "LiveCheck",

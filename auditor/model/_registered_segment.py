@@ -13,6 +13,10 @@ its own side had registered before."""
 
 SEGMENT_VERDICTS: tuple[SegmentVerdict, ...] = get_args(SegmentVerdict)
 
+FindingKind = Literal["missing", "doubled", "altered", "cut otherwise"]
+"""A side lacks segments that the other one has; registered one that overlaps one of its own; has other events in one; or the same stretch
+of the stream is cut at other places, or lacks events at its ends."""
+
 Place = tuple[int, int]
 """Where an event stands: by the position in the log, or by the number of its global id; and its row within the transaction."""
 

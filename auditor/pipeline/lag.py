@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from auditor.shapes.pipeline import PipelineProgress
 from auditor.store import Store, lags, parts, pipelines
 from auditor.store.lags import Lag, Place
 from auditor.store.parts import Pile
@@ -28,11 +28,11 @@ def target_lag(tables: Iterable[float], source_lag: float | None) -> float | Non
     return max([*tables, source_lag]) if source_lag is not None else None
 
 
-def source_lag(seen: Mapping[str, Any], now: dt.datetime) -> float | None:
-    """Return the seconds since the source's log ended where staging stands, by a look that a process made just now."""
-    if seen.get("lag_bytes") == 0:
+def source_lag(progress: PipelineProgress, now: dt.datetime) -> float | None:
+    """Return the seconds since the source's log ended where staging is, by what a process saw just now."""
+    if progress.lag_bytes == 0:
         return 0.0
-    return max(0.0, (now - dt.datetime.fromisoformat(seen["current_at"])).total_seconds()) if seen.get("current_at") else None
+    return max(0.0, (now - progress.current_at).total_seconds()) if progress.current_at else None
 
 
 @dataclass(slots=True)
@@ -47,14 +47,14 @@ class LagRecorder:
     _events: dict[Place, int] = field(default_factory=dict)
     """Events that were staged and merged until the last look."""
 
-    def record(self, seen: Mapping[str, Any], now: dt.datetime) -> None:
-        """Store a look at the pipeline, if one is due; ``seen`` is what the watch saw of its source. Raises StoreError."""
+    def record(self, progress: PipelineProgress, now: dt.datetime) -> None:
+        """Store what the pipeline lags behind, if that is due; ``progress`` is what the watch saw of its source. Raises StoreError."""
         if self._last and now - self._last < INTERVAL:
             return
         seconds = (now - self._last).total_seconds() if self._last else 0.0
         self._last = now
         state, merges = pipelines.get_pipeline(self.store, self.name), pipelines.list_merges(self.store, self.name)
-        whole = Lag(source_lag(seen, now), seen.get("lag_bytes"), self._rate(("", ""), state.events, seconds))
+        whole = Lag(source_lag(progress, now), progress.lag_bytes, self._rate(("", ""), state.events, seconds))
         found: dict[Place, Lag] = {}
         for target in self.targets:
             reports = merges.get(target, {})

@@ -1,17 +1,6 @@
-"""Look at what a running pipeline depends on, and report what will stop it before it does.
+"""Check what a running pipeline depends on, and report what will stop it before it does.
 
-A look yields plain values, which the store keeps and `auditor pipeline status`, metrics and the log show:
-
-``at``             when it was made (ISO 8601, UTC)
-``began``          when the process began that made it; only of one that runs the pipeline
-``log_end``        where the source's binary log ends, ``FILE:POS``
-``log_expires``    seconds after which the source deletes a file of its log; null if never
-``lag_bytes``      bytes of the log behind the last batch; null before the first one
-``current_at``     when the log last ended where staging stands now: its lag in seconds is the time since then
-``free_bytes``     free on the disk of the staging's folder, and ``needed_bytes``: below it a warning is reported
-``batch``          events, bytes and seconds of the last batch that had any
-``warnings``       a sentence each
-``notes``          what a person should know of the source's server, a sentence each
+What is seen is a `PipelineProgress`, which the store keeps and `auditor pipeline status`, metrics and the log show.
 """
 
 from __future__ import annotations
@@ -36,6 +25,7 @@ from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.lag import LagRecorder
 from auditor.pipeline.retention import warn_of_budget
 from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
+from auditor.shapes.pipeline import PipelineProgress, StagedBatch
 from auditor.store import Store, pipelines
 from auditor.store.pipelines import PipelineState
 
@@ -64,8 +54,8 @@ class Watch:
     store: Store
     settings: Settings
     name: str
-    batch: dict[str, Any] = field(default_factory=dict)
-    """Events, bytes and seconds of the last batch; set by staging."""
+    batch: StagedBatch | None = None
+    """The last batch; set by staging."""
     began: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
     largest: int = 0
     """Bytes of the largest batch so far."""
@@ -85,15 +75,15 @@ class Watch:
     def _look_and_store(self, history: LagRecorder) -> None:
         """Store a look. A source or store that is not reached is a warning in the log, and looked at again."""
         try:
-            seen = self.look()
-            pipelines.set_progress(self.store, self.name, seen)
-            history.record(seen, dt.datetime.now(dt.UTC))
+            progress = self.look()
+            pipelines.set_progress(self.store, self.name, progress)
+            history.record(progress, dt.datetime.now(dt.UTC))
         except StoreError as error:
             self._report([f"the store cannot be reached; staging and merges wait for it, and nothing is lost: {error}"])
         except AuditorError as error:
             self._report([str(error)])
 
-    def look(self) -> dict[str, Any]:
+    def look(self) -> PipelineProgress:
         """Return what is seen now. Raises StoreError."""
         state = pipelines.get_pipeline(self.store, self.name)
         warnings = []
@@ -101,13 +91,12 @@ class Watch:
             self._files = self._read_source()
         except AuditorError as error:
             warnings.append(f"the source cannot be looked at: {error}")
-        found = assess(state, self._files, self._current_at(state), self._disk(), dt.datetime.now(dt.UTC))
-        self._current = dt.datetime.fromisoformat(found["current_at"]) if found["current_at"] else None
-        found["began"] = self.began.isoformat()
-        found["batch"] = self.batch or (state.progress or {}).get("batch", {})
-        found["warnings"] = [*warnings, *found["warnings"], *warn_of_budget(self.store, self.name, self.settings.pipeline(self.name))]
-        self._report(found["warnings"])
-        return found
+        progress = assess(state, self._files, self._current_at(state), self._disk(), dt.datetime.now(dt.UTC))
+        self._current = progress.current_at
+        warnings += [*progress.warnings, *warn_of_budget(self.store, self.name, self.settings.pipeline(self.name))]
+        self._report(warnings)
+        batch = self.batch or state.progress.batch
+        return progress.model_copy(update={"began": self.began, "batch": batch, "warnings": warnings})
 
     def bytes_behind(self, offset: Any) -> int | None:
         """Return how many bytes of the log lay behind an offset at the last look; None if that is not known."""
@@ -116,7 +105,7 @@ class Watch:
 
     def note_batch(self, events: int, size: int, seconds: float) -> None:
         """Remember a batch that was staged."""
-        self.batch = {"events": events, "bytes": size, "seconds": round(seconds, 3)}
+        self.batch = StagedBatch(events=events, bytes=size, seconds=round(seconds, 3))
         self.largest = max(self.largest, size)
 
     def _current_at(self, state: PipelineState) -> dt.datetime | None:
@@ -154,23 +143,23 @@ class Watch:
         self._told = frozenset(_kind(sentence) for sentence in warnings)
 
 
-def look_once(settings: Settings, name: str, state: PipelineState) -> dict[str, Any]:
+def look_once(settings: Settings, name: str, state: PipelineState) -> PipelineProgress:
     """Return what is seen of a pipeline that no process runs. A source that is not reached is one of the warnings."""
-    files, warnings = None, []
+    files, batch, warnings = None, state.progress.batch, []
     try:
         with closing(source_of(settings, name).connect()) as connection:
             files = read_log_files(connection)
     except AuditorError as error:
         warnings.append(f"the source cannot be looked at: {error}")
-    disk = disk_room(folder_at(settings.pipeline(name).staging.path), int((state.progress or {}).get("batch", {}).get("bytes", 0)))
-    found = assess(state, files, known_current_at(state), disk, dt.datetime.now(dt.UTC))
-    return {**found, "batch": (state.progress or {}).get("batch", {}), "warnings": [*warnings, *found["warnings"]]}
+    disk = disk_room(folder_at(settings.pipeline(name).staging.path), batch.bytes if batch else 0)
+    progress = assess(state, files, known_current_at(state), disk, dt.datetime.now(dt.UTC))
+    return progress.model_copy(update={"batch": batch, "warnings": [*warnings, *progress.warnings]})
 
 
 def assess(
     state: PipelineState, files: LogFiles | None, current_at: dt.datetime | None, disk: tuple[int, int] | None, now: dt.datetime
-) -> dict[str, Any]:
-    """Return a look without its ``batch``, from what staging recorded, the source's log, and the free and needed bytes of the disk."""
+) -> PipelineProgress:
+    """Return what is seen but the ``batch``, from what staging recorded, the source's log, and the free and needed bytes of the disk."""
     place, warnings = _place(state.source_offset), []
     behind = files.bytes_behind(place) if files and place else None
     current_at = now if behind == 0 else current_at
@@ -191,23 +180,22 @@ def assess(
             f"the disk of the staging's folder has {disk[0] >> 20:,} MiB left, and fewer than {disk[1] >> 20:,} MiB may not do for the"
             " next batches; free some space there: staging waits while it is full"
         )
-    return {
-        "at": now.isoformat(),
-        "log_end": str(files.end) if files else None,
-        "log_expires": files.expiry if files else None,
-        "lag_bytes": behind,
-        "current_at": current_at.isoformat() if current_at else None,
-        "free_bytes": disk[0] if disk else None,
-        "needed_bytes": disk[1] if disk else None,
-        "warnings": warnings,
-        "notes": list(files.notes) if files else (state.progress or {}).get("notes", []),
-    }
+    return PipelineProgress(
+        at=now,
+        log_end=str(files.end) if files else None,
+        log_expires=files.expiry if files else None,
+        lag_bytes=behind,
+        current_at=current_at,
+        free_bytes=disk[0] if disk else None,
+        needed_bytes=disk[1] if disk else None,
+        warnings=warnings,
+        notes=list(files.notes) if files else state.progress.notes,
+    )
 
 
 def known_current_at(state: PipelineState) -> dt.datetime | None:
     """Return when the log last ended where staging stood, as the store has it."""
-    text = (state.progress or {}).get("current_at")
-    return dt.datetime.fromisoformat(text) if text else state.staged_at
+    return state.progress.current_at or state.staged_at
 
 
 def disk_room(root: Folder, largest: int) -> tuple[int, int] | None:

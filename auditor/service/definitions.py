@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from auditor.config import Audit, Settings
 from auditor.errors import ConfigError
 from auditor.history import fingerprint
 from auditor.model import PERMISSIONS, SLICES, Slice
 from auditor.planning import slicing
+from auditor.shapes.definition import Definition, Overrides
 
 if TYPE_CHECKING:
     from auditor.store.runs import StoredRun
 
 OVERRIDABLE = ("method", "k", "t", "threshold", "recheck", *PERMISSIONS, *SLICES)
 """What a single run may override: settings of its audit; permissions and the slice are options of the run itself."""
+
+
+class RunValues(TypedDict):
+    """What the queue stores of a new run, whatever asks for it."""
+
+    run: str
+    audit: str
+    definition: Definition
+    method: str | None
 
 
 def apply_overrides(audit: Audit, overrides: Mapping[str, Any]) -> tuple[Audit, Slice | None]:
@@ -41,7 +51,7 @@ def apply_overrides(audit: Audit, overrides: Mapping[str, Any]) -> tuple[Audit, 
     return validate_audit({**audit.model_dump(by_alias=True, exclude_unset=True), **values}), slice
 
 
-def without_own_settings(audit: Audit, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def without_own_settings(audit: Audit, overrides: Mapping[str, Any]) -> Overrides:
     """Return the overrides without those that repeat a setting of the audit; a run that has others left is a one-off run.
 
     Raises ConfigError, as `apply_overrides` does.
@@ -56,16 +66,16 @@ def without_own_settings(audit: Audit, overrides: Mapping[str, Any]) -> dict[str
     }
 
 
-def definition(audit: Audit) -> dict[str, Any]:
+def definition(audit: Audit) -> Definition:
     """Return an audit as it is stored: JSON values of all settings that differ from their defaults."""
     return audit.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
-def definition_of_run(settings: Settings, audit: Audit) -> dict[str, Any]:
+def definition_of_run(settings: Settings, audit: Audit) -> Definition:
     """Return an audit as it is stored with its runs: with what of its connections decides what these compare."""
     return fingerprint.with_connections(definition(audit), settings.connections)
 
 
-def own_definition(run: StoredRun) -> dict[str, Any]:
+def own_definition(run: StoredRun) -> Definition:
     """Return the audit that is stored with a run, as ``definition`` returned it."""
     return {name: value for name, value in run.definition.items() if name != fingerprint.CONNECTIONS}

@@ -127,7 +127,7 @@ def _wait(
 ) -> str:  # fmt: skip
     if any(one.state != "done" for one in done):
         return "it was stopped after a chunk; the pipeline, or the same command, goes on with it"
-    if not status(settings, store, name, look=False)["running"]:
+    if not status(settings, store, name, look=False).running:
         start = f"auditor pipeline run {shell_word(name)}"
         return f"the rows are in the source's log, and the pipeline does not run; start it ({start}), then audit again"
     return pipeline_bootstraps.wait_until_arrived(settings, store, name, done, stopped, [target], say, PATIENCE)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from auditor.report import formatting
+from auditor.shapes.pipeline import PipelineStatus
 from auditor.store.problems import KINDS, Problem, ProblemKey, ProblemKind
 
 PATIENCE: Mapping[ProblemKind, float] = {"down": 120.0, "failing": 120.0, "stopped": 0.0, "lagging": 60.0}
@@ -18,12 +18,9 @@ STEADY = 60.0
 RELIEF = 0.5
 """Share of the limit below which a reported lag counts as over, so that a lag close to the limit is not reported repeatedly."""
 
-GOING_ON = ("waiting", "merged", "delayed")
-"""What a table of a target stands at while it goes on by itself."""
-
 
 def find_problems(
-    status: Mapping[str, Any], known: Mapping[ProblemKey, Problem] = {}, now: dt.datetime | None = None
+    status: PipelineStatus, known: Mapping[ProblemKey, Problem] = {}, now: dt.datetime | None = None
 ) -> dict[ProblemKey, str]:
     """Return the problems of a pipeline with their reasons, from its status; ``known`` are those that it had.
 
@@ -31,52 +28,44 @@ def find_problems(
     over, that one goes on: what a pipeline lags behind that no process runs, or whose staging fails, is no problem of its own.
     """
     found = {
-        ProblemKey("stopped", target, table): formatting.sentence(values["reason"])
-        for target, held in status["targets"].items()
-        for table, values in held["tables"].items()
-        if values["state"] not in GOING_ON
+        ProblemKey("stopped", target, table): formatting.sentence(values.reason)
+        for target, held in status.targets.items()
+        for table, values in held.tables.items()
+        if values.state == "stopped"
     }
-    if status["paused"] or status["seen_at"] is None:
+    if status.paused or status.seen_at is None:
         told = {key: one for key, one in known.items() if one.notified}
         return {**_still(told, "down", "failing", "lagging"), **found}
-    if not status["running"]:
-        why = formatting.sentence(status["reason"])
-        reason = f"no process has reported since {_moment(status['seen_at'])}{f': {why}' if why else ''}"
+    if not status.running:
+        why = formatting.sentence(status.reason)
+        reason = f"no process has reported since {formatting.moment(status.seen_at)}{f': {why}' if why else ''}"
         return {ProblemKey("down"): reason, **_still(known, "failing", "lagging"), **found}
-    if status.get("began") and _age(status["began"], now) < STEADY:
+    if status.began and ((now or dt.datetime.now(dt.UTC)) - status.began).total_seconds() < STEADY:
         found |= _still(known, "down")
-    if status["reason"]:
-        return {ProblemKey("failing"): formatting.sentence(status["reason"]), **_still(known, "lagging"), **found}
+    if status.reason:
+        return {ProblemKey("failing"): formatting.sentence(status.reason), **_still(known, "lagging"), **found}
     return {**_lags(status, known), **found}
-
-
-def _age(text: str, now: dt.datetime | None) -> float:
-    return ((now or dt.datetime.now(dt.UTC)) - dt.datetime.fromisoformat(text)).total_seconds()
 
 
 def _still(known: Mapping[ProblemKey, Problem], *kinds: ProblemKind) -> dict[ProblemKey, str]:
     return {key: one.reason for key, one in known.items() if key.kind in kinds}
 
 
-def _lags(status: Mapping[str, Any], known: Mapping[ProblemKey, Problem]) -> dict[ProblemKey, str]:
+def _lags(status: PipelineStatus, known: Mapping[ProblemKey, Problem]) -> dict[ProblemKey, str]:
     def is_behind(key: ProblemKey, seconds: float | None, limit: float) -> bool:
         return seconds is not None and seconds > limit * (RELIEF if key in known else 1)
 
-    whole, limit = ProblemKey("lagging"), status["max_lag"]
-    if is_behind(whole, status["lag_seconds"], limit):
+    whole, limit = ProblemKey("lagging"), status.max_lag
+    if is_behind(whole, status.lag_seconds, limit):
         return {**_still(known, "lagging"), whole: f"staging lies more than {formatting.duration(limit)} behind the source"}
     found = {}
-    for target, held in status["targets"].items():
-        for table, values in held["tables"].items():
+    for target, held in status.targets.items():
+        for table, values in held.tables.items():
             key = ProblemKey("lagging", target, table)
-            if values["state"] in GOING_ON and is_behind(key, values["lag_seconds"], held["max_lag"]):
-                why = formatting.sentence(values["reason"])
-                found[key] = f"it lies more than {formatting.duration(held['max_lag'])} behind staging{f': {why}' if why else ''}"
+            if values.state != "stopped" and is_behind(key, values.lag_seconds, held.max_lag):
+                why = formatting.sentence(values.reason)
+                found[key] = f"it lies more than {formatting.duration(held.max_lag)} behind staging{f': {why}' if why else ''}"
     return found
-
-
-def _moment(text: str) -> str:
-    return formatting.moment(dt.datetime.fromisoformat(text))
 
 
 def gravest_first(found: Collection[Problem]) -> list[Problem]:

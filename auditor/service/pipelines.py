@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import asdict
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dialects
 from auditor.config import Settings, table_name
@@ -17,6 +18,7 @@ from auditor.pipeline import check as checks
 from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
 from auditor.pipeline.staged_parts import sweep
 from auditor.service.audits import with_defined_audits
+from auditor.shapes.segment import CheckedSegment
 from auditor.store import (
     events,
     leases,
@@ -33,9 +35,10 @@ from auditor.store import (
 )
 
 if TYPE_CHECKING:
-    from auditor.model import Segment, TableNote
     from auditor.pipeline.check import Finding
     from auditor.service.pipeline_processes import PipelineProcesses
+    from auditor.shapes.definition import ProposedAudit, ProposedTable
+    from auditor.shapes.pipeline import StoppedTable
     from auditor.store import Store
 
 
@@ -107,7 +110,7 @@ def set_paused(settings: Settings, store: Store, name: str, paused: bool, *, by:
     events.record_event(store, actor=by, action=f"pipeline {'paused' if paused else 'unpaused'}", subject=name)
 
 
-def skip(settings: Settings, store: Store, name: str, table: str, place: str, reason: str, *, by: str) -> list[TableNote]:
+def skip(settings: Settings, store: Store, name: str, table: str, place: str, reason: str, *, by: str) -> list[StoppedTable]:
     """Let a table go on without the event that stops it, written as ``FILE:POS:NUMBER``, or without all of the transaction at ``FILE:POS``.
 
     Returns what these are.
@@ -115,7 +118,8 @@ def skip(settings: Settings, store: Store, name: str, table: str, place: str, re
     Who skipped them, when and why is stored, and shown by status and by audits of the table. Raises UnknownPipeline, ConfigError for a
     reason that says nothing and a place where nothing stops the table, and StoreError.
     """
-    from auditor.pipeline.poison import find_stopped
+    from auditor.pipeline.poison import find_stopped, log_file
+    from auditor.service.pipeline_status import describe_stop
 
     settings.pipeline(name)
     if not reason.strip():
@@ -125,8 +129,8 @@ def skip(settings: Settings, store: Store, name: str, table: str, place: str, re
     subject = {"table": found[0].table, "place": place, "events": sum(note.events for note in found), "reason": reason}
     events.record_event(store, actor=by, action="pipeline skipped", subject=name, detail=subject)
     skipped = {(note.position, note.row, note.kind, note.target) for note in found}
-    listed = table_notes.list_notes(store, name, [found[0].table])
-    return [note for note in listed if (note.position, note.row, note.kind, note.target) in skipped]
+    listed, file = table_notes.list_notes(store, name, [found[0].table]), log_file(store, name)
+    return [describe_stop(note, file) for note in listed if (note.position, note.row, note.kind, note.target) in skipped]
 
 
 def start(settings: Settings, store: Store, processes: PipelineProcesses | None, name: str, *, by: str) -> None:
@@ -205,7 +209,7 @@ def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = F
         return show(offset)
 
 
-def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None = None) -> dict[str, Any]:
+def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None = None) -> dict[str, ProposedAudit]:
     """Return definitions of audits that compare each table of a pipeline with each of its targets, by name, as plain values.
 
     They leave out excluded and masked columns, rename the others, and have the pipeline's filter. Raises EngineError.
@@ -220,17 +224,17 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
             places = [(one.database, one.table) for one in checks.read_schemas(session, pipeline).values() if one.key]
         finally:
             session.close()
-    audits: dict[str, Any] = {}
+    audits: dict[str, ProposedAudit] = {}
     for database, table in places:
         read = table_name(table) if database == home else table_name(database, table)
         about = f"{name}_{table}" if database == home else f"{name}_{database}_{table}"
         rules = pipeline.columns_of(table)
         left_out = [*rules.exclude, *rules.mask]
         for target, chosen in pipeline.targets.items():
-            into: dict[str, Any] = {"connection": chosen.connection, "table": table_name(*chosen.place_of(f"{database}.{table}"))}
+            into: ProposedTable = {"connection": chosen.connection, "table": table_name(*chosen.place_of(f"{database}.{table}"))}
             if rules.rename:
                 into["columns"] = dict(rules.rename)
-            audit: dict[str, Any] = {"source": {"connection": pipeline.source.connection, "table": read}, "target": into}
+            audit: ProposedAudit = {"source": {"connection": pipeline.source.connection, "table": read}, "target": into}
             if left_out:
                 audit["columns"] = {"exclude": left_out}
             if rules.where is not None:
@@ -239,8 +243,8 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
     return audits
 
 
-def list_segments(settings: Settings, store: Store, name: str, table: str | None, verify: bool) -> list[tuple[Segment, str]]:
-    """Return a pipeline's segments in order, each with what is wrong with its file; '' for nothing, and without ``verify``.
+def list_segments(settings: Settings, store: Store, name: str, table: str | None, verify: bool) -> list[CheckedSegment]:
+    """Return a pipeline's segments in order, each with what is wrong with its file; without ``verify`` none is read.
 
     Raises UnknownPipeline, ConfigError for a table that has no segment, and StoreError.
     """
@@ -252,11 +256,12 @@ def list_segments(settings: Settings, store: Store, name: str, table: str | None
     chosen = [one for one in known if table in (None, one, one.partition(".")[2])]
     if table and not chosen:
         raise ConfigError(f"pipeline {name!r} has no segments of {table!r}; it has of {', '.join(known) or 'no table yet'}")
-    found = []
+    found: list[CheckedSegment] = []
     for one in chosen:
         after = (0, -1)
         while page := segments.list_segments(store, name, one, after):
-            found += [(each, check_segment(folder_of(pipeline), each) if verify else "") for each in page]
+            wrong = [check_segment(folder_of(pipeline), segment) if verify else "" for segment in page]
+            found += [CheckedSegment(**asdict(segment), wrong=why or None) for segment, why in zip(page, wrong, strict=True)]
             after = (page[-1].last, page[-1].last_row)
     return found
 

@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from auditor import telemetry
 from auditor.config import ANEW, SegmentAudit, Settings
-from auditor.errors import AuditorError
+from auditor.errors import AuditorError, ConfigError
 from auditor.history import fingerprint
 from auditor.history.handover import Outcome
 from auditor.history.standing import Standing, derive_standing
-from auditor.model import Report, State, Verdict
+from auditor.model import RegisteredSegment, Report, State, Verdict
 from auditor.report import formatting, listing
 from auditor.service import cron
+from auditor.service.definitions import RunValues
+from auditor.shapes.definition import Definition
+from auditor.shapes.segment import ComparedTable, ConcludedSegmentAudit, RegisteredEntry, SegmentAuditStatus, SegmentFinding, SideOfTable
 from auditor.store import Store, audit_state, events, queue, runs, segment_register
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from auditor.history.checkpoint import StoreCheckpoint
     from auditor.report.listing import ListedAudit
     from auditor.store.queue import Enqueued
-    from auditor.store.segment_register import TableState
+    from auditor.store.segment_register import Place, TableState
 
 MOST_TOLD = 20
 """Findings that a report tells one by one."""
@@ -65,7 +68,7 @@ class Overview:
         return max((seconds for one in self.tables for seconds in one.lags), default=0.0)
 
 
-def definition_of(settings: Settings, name: str) -> dict[str, Any]:
+def definition_of(settings: Settings, name: str) -> Definition:
     """Return a segment audit as it is stored with its runs. Raises UnknownAudit."""
     return {"segments": settings.segment_audit(name).model_dump(mode="json", exclude_defaults=True)}
 
@@ -278,53 +281,86 @@ def request_run(
     return found
 
 
-def run_values(settings: Settings, name: str) -> dict[str, Any]:
+def run_values(settings: Settings, name: str) -> RunValues:
     """Return what the queue stores about a new run of a segment audit. Raises UnknownAudit."""
     return {"run": uuid.uuid4().hex, "audit": name, "definition": definition_of(settings, name), "method": None}
 
 
-def as_json(one: Overview) -> dict[str, Any]:
-    """Return how the sides of a segment audit stand, as JSON values."""
-    return {
-        "audit": one.name,
-        "sides": list(one.sides),
-        "max_lag": one.audit.max_lag,
-        "lag_seconds": one.lag,
-        "status": one.standing.status,
-        "refused": one.refused,
-        "paused": one.paused,
-        "run": one.standing.run.run if one.standing.run else None,
-        "verified_through": _iso(one.standing.verified_through),
-        "tables": [_table_json(each, one.sides) for each in one.tables],
-    }
+def status(settings: Settings, store: Store, name: str) -> SegmentAuditStatus:
+    """Return the status of a segment audit, with what its sides registered. Raises UnknownAudit and StoreError."""
+    one = overview(settings, store, name)
+    return SegmentAuditStatus(
+        audit=one.name,
+        sides=list(one.sides),
+        max_lag=one.audit.max_lag,
+        lag_seconds=one.lag,
+        status=one.standing.status,
+        refused=one.refused,
+        paused=one.paused,
+        run=one.standing.run.run if one.standing.run else None,
+        verified_through=one.standing.verified_through,
+        tables=[_compared_table(table, one.sides) for table in one.tables],
+    )
 
 
-def _table_json(one: TableComparison, sides: Sequence[str]) -> dict[str, Any]:
-    states = zip(sides, one.state.sides, one.lags, strict=True)
-    return {
-        "table": one.state.table,
-        "matches": one.state.matches,
-        "matched_events": one.state.matched_rows,
-        "matched_through": _iso(one.state.matched_through),
-        "is_compared": one.state.compared_from is not None,
-        "sides": {
-            name: {"segments": state.segments, "events": state.rows, "through": _iso(state.ended), "lag_seconds": lag}
-            for name, state, lag in states
+def concluded_status(settings: Settings, store: Store, name: str) -> ConcludedSegmentAudit:
+    """Return the same with the verdict that the register gives now. Raises UnknownAudit and StoreError."""
+    verdict, reasons, _ = conclude(settings, store, name)
+    return ConcludedSegmentAudit(**dict(status(settings, store, name)), verdict=verdict, reasons=list(reasons))
+
+
+def _compared_table(table: TableComparison, sides: Sequence[str]) -> ComparedTable:
+    state = table.state
+    return ComparedTable(
+        table=state.table,
+        matches=state.matches,
+        matched_events=state.matched_rows,
+        matched_through=state.matched_through,
+        is_compared=state.compared_from is not None,
+        sides={
+            name: SideOfTable(segments=side.segments, events=side.rows, through=side.ended, lag_seconds=lag)
+            for name, side, lag in zip(sides, state.sides, table.lags, strict=True)
         },
-        "findings": [
-            {
-                "kind": each.kind,
-                "side": sides[each.side] if each.kind in ("missing", "doubled") else None,
-                "sentence": describe(each, sides),
-            }
-            for each in one.findings
+        findings=[
+            SegmentFinding(kind=finding.kind, side=_wrong_side(finding, sides), sentence=describe(finding, sides))
+            for finding in table.findings
         ],
-    }
+    )
 
 
 def _wrong_side(finding: Finding, sides: Sequence[str]) -> str | None:
     return sides[finding.side] if finding.kind in ("missing", "doubled") else None
 
 
-def _iso(at: dt.datetime | None) -> str | None:
-    return at.isoformat() if at else None
+def list_registered(
+    settings: Settings, store: Store, audit: str, table: str, side: str, *, after: Place, limit: int
+) -> list[RegisteredEntry]:
+    """Return segments that a side registered of a table, in the order of the stream, after a place.
+
+    Raises UnknownAudit, ConfigError for another side, and StoreError.
+    """
+    sides = settings.segment_audit(audit).sides
+    if side not in sides:
+        raise ConfigError(f"{side!r} is no side of {audit}; its sides are {' and '.join(sides)}")
+    found = segment_register.list_entries(store, audit, table, side, after=after, limit=limit)
+    return [_registered_entry(entry, side) for entry in found]
+
+
+def _registered_entry(entry: RegisteredSegment, side: str) -> RegisteredEntry:
+    return RegisteredEntry(
+        table=entry.table,
+        side=side,
+        verdict=entry.verdict,
+        start=list(entry.start),
+        end=list(entry.end),
+        other=list(entry.matched) if entry.matched else None,
+        rows=entry.rows,
+        schema_id=entry.schema_id,
+        sha256=entry.sha256,
+        first=entry.first,
+        last=entry.last,
+        gtid=entry.gtid,
+        began=entry.began,
+        ended=entry.ended,
+        registered=entry.registered,
+    )

@@ -25,7 +25,7 @@ def _carried(settings: Settings, audit: Audit) -> list[tuple[str, str, str]]:
 
 
 def _lines(store: Store, name: str, target: str, table: str) -> list[str]:
-    found = [f"pipeline {name}: {one}" for one in (pipelines.get_pipeline(store, name).progress or {}).get("notes", [])]
+    found = [f"pipeline {name}: {one}" for one in pipelines.get_pipeline(store, name).progress.notes]
     for note in table_notes.list_notes(store, name):
         if note.reason and note.target in ("", target) and note.table == table:
             place = place_of(note, log_file(store, name))

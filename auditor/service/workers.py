@@ -39,7 +39,7 @@ STOP_MARGIN = 5.0
 """Seconds of the shutdown time, at most half of it, reserved for stopping runs that have not ended by themselves."""
 
 
-def run_values(settings: Settings, name: str, overrides: Mapping[str, Any] = {}) -> dict[str, Any]:
+def run_values(settings: Settings, name: str, overrides: Mapping[str, Any] = {}) -> definitions.RunValues:
     """Return what the queue stores about a new run of an audit.
 
     Raises UnknownAudit, ConfigError, and PlanError for a slice that its tables do not allow; for a slice, this connects to both databases.
@@ -111,7 +111,8 @@ def request_ad_hoc(
     run = uuid.uuid4().hex
     name = runs.ad_hoc_audit(run)
     audit = audits.validate_definition(settings, name, definition)
-    value = run_values(settings.model_copy(update={"audits": {name: audit}}), name) | {"run": run}
+    value = run_values(settings.model_copy(update={"audits": {name: audit}}), name)
+    value["run"] = run
     more: dict[str, Any] = {"reason": reason, "requested_by": requested_by, "max_pending": settings.service.queue}
     found = queue.enqueue_run(store, **value, **more, idempotency_key=idempotency, request=request)
     if found.how == "new":

@@ -5,6 +5,6 @@ Times are ISO 8601 in UTC. A null means that a value is not known, or does not a
 
 from __future__ import annotations
 
-from auditor.shapes._shape import Shape
+from auditor.shapes._shape import AnyShape, Shape
 
-__all__ = ["Shape"]
+__all__ = ["AnyShape", "Shape"]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+AnyShape = TypeVar("AnyShape", bound="Shape")
+
 
 class Shape(BaseModel):
-    """A value that leaves the process. It does not change once it is built, and a client ignores fields that a later server added."""
+    """A value that leaves the process. It does not change once it is built, and a client ignores fields that a later server added.
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    Parts of it may be given as any object that has their fields as attributes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True, defer_build=True)
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return it as JSON text, with every field."""
@@ -20,3 +25,8 @@ class Shape(BaseModel):
     def from_json(cls, text: str | bytes) -> Self:
         """Read it from JSON text; raises pydantic's ValidationError for a value that it cannot be."""
         return cls.model_validate_json(text)
+
+    @classmethod
+    def fields_of(cls, value: object, *, without: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Return those fields that a value has under the same names, which need no line of their own where a shape is built."""
+        return {name: getattr(value, name) for name in cls.model_fields if name not in without and hasattr(value, name)}

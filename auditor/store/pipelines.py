@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import Connection, and_, delete, insert, select, update
 
+from auditor.shapes.pipeline import MergeState, PipelineProgress
 from auditor.store._pipeline_schema import lags, merges, pipelines, problems
 from auditor.store._store import Store, database_time
-
-MergeState = Literal["merged", "delayed", "stopped"]
-"""Whether a target's table goes on, is retried, or needs a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +28,8 @@ class PipelineState:
     """Why staging is stopped or delayed; empty while it goes on."""
     events: int = 0
     """Events staged since the pipeline began."""
-    progress: Any = None
-    """What its process last saw of source and staging, as `auditor.pipeline.watch` makes it; None if it never ran."""
+    progress: PipelineProgress = field(default_factory=PipelineProgress)
+    """What its process last saw of source and staging."""
     paused_by: str = ""
     """Who paused it; empty if it is not paused, or nobody said."""
     paused_at: dt.datetime | None = None
@@ -62,8 +60,9 @@ def get_pipeline(store: Store, pipeline: str) -> PipelineState:
     if row is None:
         return PipelineState()
     staged = (row.staged_through, row.staged_time, row.staged_at, row.source_offset)
+    progress = PipelineProgress.model_validate(row.progress or {})
     return PipelineState(
-        row.paused, *staged, row.reason, row.event_count or 0, row.progress, row.paused_by or "", row.paused_at, row.incarnation or ""
+        row.paused, *staged, row.reason, row.event_count or 0, progress, row.paused_by or "", row.paused_at, row.incarnation or ""
     )
 
 
@@ -99,9 +98,10 @@ def set_reason(store: Store, pipeline: str, reason: str) -> None:
     store.write(lambda connection: _write(connection, pipeline, reason=reason))
 
 
-def set_progress(store: Store, pipeline: str, progress: Any) -> None:
+def set_progress(store: Store, pipeline: str, progress: PipelineProgress) -> None:
     """Record what a pipeline's process sees of source and staging. Raises StoreError."""
-    store.write(lambda connection: _write(connection, pipeline, progress=progress))
+    values = progress.model_dump(mode="json")
+    store.write(lambda connection: _write(connection, pipeline, progress=values))
 
 
 def note_staged(

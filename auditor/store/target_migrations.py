@@ -5,14 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import and_, delete, insert, select, update
 
+from auditor.shapes.pipeline import MigrationState
 from auditor.store._pipeline_schema import migrations
 from auditor.store._store import Store, database_time
-
-MigrationState = Literal["planned", "applied", "refused"]
 
 
 @dataclass(frozen=True, slots=True)

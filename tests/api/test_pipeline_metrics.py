@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from auditor.api import pipeline_metrics
 from auditor.api.dependencies import AppState
+from auditor.shapes.pipeline import PipelineProgress, StagedBatch
 from auditor.store import open_store, pipelines
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
@@ -57,8 +58,15 @@ def test_what_was_staged_and_merged_and_how_far_behind_that_is(road: Road) -> No
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"], ["2", "b"])), batch(announce(LOG, 2), insert(LOG, 3, ["1"])))
     road.loader().merge_all()
     now = dt.datetime.now(dt.UTC)
-    progress = {"at": now.isoformat(), "current_at": (now - dt.timedelta(minutes=2)).isoformat(), "lag_bytes": 777, "log_expires": 3600}
-    progress |= {"free_bytes": 5, "warnings": ["one"], "batch": {"events": 3, "bytes": 9, "seconds": 0.5}}
+    progress = PipelineProgress(
+        at=now,
+        current_at=now - dt.timedelta(minutes=2),
+        lag_bytes=777,
+        log_expires=3600,
+        free_bytes=5,
+        warnings=["one"],
+        batch=StagedBatch(events=3, bytes=9, seconds=0.5),
+    )
     pipelines.set_progress(road.store, PIPELINE, progress)
     found = read(road)
     assert found["auditor_pipeline_running", NAMES] == found["auditor_pipeline_warnings", NAMES] == 1
@@ -73,7 +81,7 @@ def test_what_was_staged_and_merged_and_how_far_behind_that_is(road: Road) -> No
     assert found["auditor_pipeline_target_pending_events", (*NAMES, ("table", "shop.log"), ("target", "wh"))] == 1
     assert found["auditor_pipeline_target_lag_seconds", (*NAMES, ("table", "shop.log"), ("target", "wh"))] > 0
     # A process that reports no longer: what it saw last grows old.
-    old = (now - dt.timedelta(hours=1)).isoformat()
-    pipelines.set_progress(road.store, PIPELINE, {**progress, "at": old, "current_at": old, "lag_bytes": 0})
+    old = now - dt.timedelta(hours=1)
+    pipelines.set_progress(road.store, PIPELINE, progress.model_copy(update={"at": old, "current_at": old, "lag_bytes": 0}))
     found = read(road)
     assert found["auditor_pipeline_running", NAMES] == 0 and found["auditor_pipeline_source_lag_seconds", NAMES] >= 3600

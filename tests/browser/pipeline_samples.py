@@ -10,6 +10,7 @@ from auditor.config import Settings
 from auditor.model import Part, Segment, TableNote
 from auditor.pipeline.binlog.beats import Beat, Trail
 from auditor.service.pipeline_notices import look_at_pipelines
+from auditor.shapes.pipeline import MergeState, PipelineProgress, StagedBatch
 from auditor.store import Store, lags, live_epochs, parts, pipelines, refreshes, segments, table_notes, target_migrations
 from auditor.store.lags import Lag
 from auditor.store.target_migrations import TargetMigration
@@ -61,15 +62,23 @@ def create(settings: Settings, store: Store, now: dt.datetime) -> None:
 
 def heartbeat(store: Store, now: dt.datetime) -> None:
     """Store a new look of the pipeline at work."""
-    pipelines.set_progress(store, "shop", {**_progress(now, 18_400, 3), "warnings": ["the disk of the staging's folder has 212 MiB left,"
-        " and fewer than 256 MiB may not do for the next batches; free some space there: staging waits while it is full"]})  # fmt: skip
+    warning = (
+        "the disk of the staging's folder has 212 MiB left, and fewer than 256 MiB may not do for the next batches; free some space there:"
+        " staging waits while it is full"
+    )
+    pipelines.set_progress(store, "shop", _progress(now, 18_400, 3).model_copy(update={"warnings": [warning]}))
 
 
-def _progress(at: dt.datetime, size: int, seconds: float) -> dict[str, Any]:
-    current_at = (at - dt.timedelta(seconds=seconds)).isoformat()
-    log = {"lag_bytes": size, "log_end": "binlog.000041:99120", "log_expires": 259200}
-    batch = {"events": 812, "bytes": 65_000, "seconds": 0.21}
-    return {"at": at.isoformat(), "current_at": current_at, **log, "free_bytes": 212 << 20, "batch": batch, "warnings": []}
+def _progress(at: dt.datetime, size: int, seconds: float) -> PipelineProgress:
+    return PipelineProgress(
+        at=at,
+        current_at=at - dt.timedelta(seconds=seconds),
+        lag_bytes=size,
+        log_end="binlog.000041:99120",
+        log_expires=259200,
+        free_bytes=212 << 20,
+        batch=StagedBatch(events=812, bytes=65_000, seconds=0.21),
+    )
 
 
 def _stage(store: Store, now: dt.datetime) -> None:
@@ -88,7 +97,7 @@ def _stage(store: Store, now: dt.datetime) -> None:
 
 
 def _merge(store: Store, now: dt.datetime) -> None:
-    def report(target: str, table: str, position: int, state: pipelines.MergeState = "merged", reason: str = "") -> None:
+    def report(target: str, table: str, position: int, state: MergeState = "merged", reason: str = "") -> None:
         at = now - dt.timedelta(seconds=20)
         pipelines.report_merge(store, "shop", target, table, position=position, state=state, reason=reason, events=941_222, time=at)
 

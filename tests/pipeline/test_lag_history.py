@@ -12,8 +12,10 @@ import pytest
 from auditor.pipeline.lag import LagRecorder
 from auditor.pipeline.watch import Watch
 from auditor.service.pipeline_lags import condense, list_lags
+from auditor.shapes.lag import LagPoint
+from auditor.shapes.pipeline import PipelineProgress
 from auditor.store import lags, open_store
-from auditor.store.lags import Lag, Point
+from auditor.store.lags import Lag
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import T0, announce, batch, insert, table
 
@@ -29,8 +31,8 @@ def road(tmp_path: Path) -> Iterator[Road]:
     made.close()
 
 
-def seen(at: dt.datetime, behind: float, size: int) -> dict[str, object]:
-    return {"current_at": (at - dt.timedelta(seconds=behind)).isoformat(), "lag_bytes": size}
+def seen(at: dt.datetime, behind: float, size: int) -> PipelineProgress:
+    return PipelineProgress(current_at=at - dt.timedelta(seconds=behind), lag_bytes=size)
 
 
 def test_looks_have_the_lag_bytes_and_rate_of_pipeline_target_and_tables(road: Road) -> None:
@@ -53,9 +55,9 @@ def test_looks_have_the_lag_bytes_and_rate_of_pipeline_target_and_tables(road: R
 def test_a_running_pipeline_stores_its_looks(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped, now = threading.Event(), dt.datetime.now(dt.UTC)
 
-    def look(_: Watch) -> dict[str, object]:
+    def look(_: Watch) -> PipelineProgress:
         stopped.set()
-        return {"at": now.isoformat(), **seen(now, 7, 900), "warnings": []}
+        return seen(now, 7, 900)
 
     monkeypatch.setattr(Watch, "look", look)
     Watch(road.store, road.settings, PIPELINE).service(stopped).run()
@@ -88,14 +90,14 @@ def test_the_history_begins_a_day_ago_or_a_month_at_most(road: Road) -> None:
         lags.record_lag(road.store, PIPELINE, now - dt.timedelta(days=days), Lag(days, 0, 0), {})
 
     def count(since: dt.datetime | None) -> int:
-        return len(list_lags(road.settings, road.store, PIPELINE, None, since)[None])
+        return len(list_lags(road.settings, road.store, PIPELINE, None, since).points_of(None))
 
     assert (count(None), count(dt.datetime.min.replace(tzinfo=dt.UTC)), count(dt.datetime.max.replace(tzinfo=dt.UTC))) == (1, 2, 0)
 
 
 def test_condensed_points_are_maxima() -> None:
-    found = [Point(T0 + dt.timedelta(seconds=30 * n), 30, Lag(n % 7 or None, n, 1.0)) for n in range(100)]
+    found = [LagPoint(at=T0 + dt.timedelta(seconds=30 * n), span=30, seconds=n % 7 or None, bytes=n, rate=1.0) for n in range(100)]
     until = T0 + dt.timedelta(seconds=3000)
     few = condense(found, T0, until, 10)
-    assert len(few) == 10 and few[0] == Point(T0, 300, Lag(6, 9, 1.0))
-    assert condense(found[:1], T0, until, 10) == [Point(T0, 300, Lag(None, 0, 1.0))] and condense([], T0, until, 10) == []
+    assert len(few) == 10 and few[0] == LagPoint(at=T0, span=300, seconds=6, bytes=9, rate=1.0)
+    assert condense(found[:1], T0, until, 10) == [found[0].model_copy(update={"span": 300})] and condense([], T0, until, 10) == []

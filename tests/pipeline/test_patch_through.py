@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -79,7 +80,7 @@ def damage(road: LiveRoad) -> None:
 
 def test_differences_are_sent_through_the_pipeline(road: LiveRoad, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     damage(road)
-    monkeypatch.setattr(patch_through, "status", lambda *_, **__: {"running": True})
+    monkeypatch.setattr(patch_through, "status", lambda *_, **__: SimpleNamespace(running=True))
     with delivering(road):
         sent = patch_through.send_refresh(road.settings, road.store, "sent", Selection(delete_extra=True))
     assert sent.lacking == "" and sent.after and sent.after.verdict == Verdict.MATCH, sent

@@ -32,8 +32,8 @@ def state(road: Road, name: str) -> str:
 
 
 def stopped(road: Road) -> list[tuple[str, str, str, int]]:
-    found = status(road.settings, road.store, PIPELINE, look=False)["stopped"]
-    return [(one["table"], one["place"], one["stage"], one["events"]) for one in found]
+    found = status(road.settings, road.store, PIPELINE, look=False).stopped
+    return [(stop.table, stop.place, stop.stage, stop.events) for stop in found]
 
 
 def skip(road: Road, name: str, place: str) -> None:
@@ -56,8 +56,8 @@ def test_what_cannot_be_decoded_stops_its_table_until_it_is_skipped(road: Road) 
     assert road.rows() == [(1, "a")] and road.rows("healthy") == [(25,), (45,)]
     assert state(road, "orders") == "stopped" and state(road, "healthy") == "merged"
     assert stopped(road) == [("shop.orders", "binlog.000000:20:0", "decoding", 2)]
-    tables = status(road.settings, road.store, PIPELINE, look=False)["targets"]["wh"]["tables"]
-    assert tables["shop.orders"]["reason"] == REASON and tables["shop.orders"]["pending_events"] > 0
+    tables = status(road.settings, road.store, PIPELINE, look=False).targets["wh"].tables
+    assert tables["shop.orders"].reason == REASON and tables["shop.orders"].pending_events > 0
     with pytest.raises(ConfigError, match=r"nothing stops orders at binlog.000000:21; what stops it: shop.orders at binlog.000000:20:0"):
         skip(road, "orders", "binlog.000000:21")
     with pytest.raises(ConfigError, match=r"nothing stops orders at binlog.000000:20:1; what stops it"):
@@ -66,8 +66,8 @@ def test_what_cannot_be_decoded_stops_its_table_until_it_is_skipped(road: Road) 
     now[0] += 100
     assert loader.merge_all() == 2
     assert road.rows() == [(1, "a"), (2, "b"), (3, "c")] and stopped(road) == []
-    [skipped] = status(road.settings, road.store, PIPELINE, look=False)["skipped"]
-    assert (skipped["events"], skipped["skipped_by"], skipped["skip_reason"]) == (2, "ann", "an empty row")
+    [skipped] = status(road.settings, road.store, PIPELINE, look=False).skipped
+    assert (skipped.events, skipped.skipped_by, skipped.skip_reason) == (2, "ann", "an empty row")
 
 
 @quick_on_target("postgres")
@@ -185,7 +185,7 @@ def test_rows_of_a_transaction_are_skipped_one_by_one_or_all_together(road: Road
     assert stopped(road) == [("shop.t", "000000:30:5", "merge", 1)]
     skip(road, "t", "000000:30")
     assert goes_on() == [*(number for number in range(40) if number not in (17, 30)), 99] and stopped(road) == []
-    skipped = [(one["place"], one["events"]) for one in status(road.settings, road.store, PIPELINE, look=False)["skipped"]]
+    skipped = [(skip.place, skip.events) for skip in status(road.settings, road.store, PIPELINE, look=False).skipped]
     assert skipped == [("000000:20:17", 1), ("000000:20:30", 1), ("000000:30", 40)]
 
 

@@ -15,6 +15,7 @@ from auditor.pipeline.events import Position
 from auditor.pipeline.poison import place_text
 from auditor.service import pipelines as service
 from auditor.service.pipeline_status import status
+from auditor.shapes.pipeline import StoppedTable
 from auditor.store import parts, pipelines
 from tests.binlog import LiveLog
 from tests.live import Engines
@@ -60,8 +61,8 @@ def test_a_poisoned_table_stops_and_three_healthy_ones_never_do(road: WholeRoad)
                 time.sleep(1)
             log.run("ALTER TABLE healthy_2 ADD COLUMN n int NOT NULL DEFAULT 9")
             [stop_at] = _stopped(road)
-            assert stop_at["table"] == f"{road.database}.poisoned" and stop_at["stage"] == "decoding"
-            service.skip(road.settings, road.store, PIPELINE, "poisoned", stop_at["place"], "a test", by="ann")
+            assert stop_at.table == f"{road.database}.poisoned" and stop_at.stage == "decoding"
+            service.skip(road.settings, road.store, PIPELINE, "poisoned", stop_at.place, "a test", by="ann")
             held = max(pace["poisoned"])
             running.until(lambda: min(_held(road, "poisoned")) > held, every=0.5)
             stop.set()
@@ -75,7 +76,7 @@ def test_a_poisoned_table_stops_and_three_healthy_ones_never_do(road: WholeRoad)
     moved = {table: len(set(seen)) for table, seen in pace.items()}
     print(f"{next(written):,} rows a table; positions seen in 15 s while one was stopped: {moved}")
     stop_place = Position.unpack(held)
-    assert place_text(held).rpartition(":")[0] in stop_at["place"] and stop_place.offset < int(stop_at["place"].split(":")[1])
+    assert place_text(held).rpartition(":")[0] in stop_at.place and stop_place.offset < int(stop_at.place.split(":")[1])
     assert all(moved[table] > 2 for table in TABLES[1:])
     verdicts = {name: report.verdict for name, report in road.audits().items()}
     assert all(verdict == (Verdict.MISMATCH if "poisoned" in name else Verdict.MATCH) for name, verdict in verdicts.items()), verdicts
@@ -94,6 +95,5 @@ def _all_staged(road: WholeRoad) -> bool:
     return all(_is_staged(road, table) for table in TABLES)
 
 
-def _stopped(road: WholeRoad) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = status(road.settings, road.store, PIPELINE, look=False)["stopped"]
-    return found
+def _stopped(road: WholeRoad) -> list[StoppedTable]:
+    return status(road.settings, road.store, PIPELINE, look=False).stopped

@@ -305,10 +305,10 @@ def test_a_type_that_was_changed_and_back_stops_the_table_until_it_is_skipped(ro
     )
     road.stage_task(batch(change("orders", 20, there), change("orders", 30, back), comes(ORDERS, 40, ["3", "cap", "3.25"])))
     assert loader.merge_all() == 0 and report(road).state == "stopped"
-    [stop] = status(road.settings, road.store, PIPELINE, look=False)["stopped"]
-    assert (stop["place"], stop["target"]) == ("binlog.000000:20", "wh")
-    assert stop["reason"].startswith("shop.orders.amount became decimal(10,1) and was decimal(10,2), which may have changed values,")
+    [stop] = status(road.settings, road.store, PIPELINE, look=False).stopped
+    assert (stop.place, stop.target) == ("binlog.000000:20", "wh")
+    assert stop.reason.startswith("shop.orders.amount became decimal(10,1) and was decimal(10,2), which may have changed values,")
     assert loader.merge_all() == 0, "it is looked at again, and still stops"
-    service.skip(road.settings, road.store, PIPELINE, "orders", stop["place"], "the table was copied again", by="ann")
+    service.skip(road.settings, road.store, PIPELINE, "orders", stop.place, "the table was copied again", by="ann")
     assert loader.merge_all() == 1 and report(road).state == "merged"
     assert len(road.rows("orders")) == 3

@@ -48,8 +48,8 @@ class Shards:
         return found.state, found.reason
 
     def stops(self) -> list[tuple[str, str]]:
-        found = status(self.road.settings, self.road.store, PIPELINE, look=False)["stopped"]
-        return [(one["place"], one["reason"]) for one in found]
+        found = status(self.road.settings, self.road.store, PIPELINE, look=False).stopped
+        return [(stop.place, stop.reason) for stop in found]
 
     def skip(self, place: str) -> None:
         service.skip(self.road.settings, self.road.store, PIPELINE, "orders", place, "the rows were deleted by hand", by="ann")

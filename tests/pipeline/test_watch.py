@@ -21,6 +21,7 @@ from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.check import check
 from auditor.pipeline.watch import Watch, assess, look_once
 from auditor.service.pipeline_status import status
+from auditor.shapes.pipeline import PipelineProgress
 from auditor.store import Store, open_store, parts, pipelines
 from auditor.store.pipelines import PipelineState
 from dialects import versions
@@ -58,7 +59,7 @@ def test_bytes_behind_count_over_files() -> None:
 )  # fmt: skip
 def test_what_will_hurt_is_said_before(offset: dict[str, Any], stood: float, disk: tuple[int, int], warning: str) -> None:
     found = assess(PipelineState(source_offset=offset), FILES, NOW - dt.timedelta(seconds=stood), disk, NOW)
-    assert [one[: len(warning)] for one in found["warnings"]] == ([warning] if warning else [])
+    assert [one[: len(warning)] for one in found.warnings] == ([warning] if warning else [])
 
 
 def _open(folder: Path, url: str, empty_store: Path) -> tuple[Settings, Store]:
@@ -94,17 +95,18 @@ def test_lag_is_told_in_bytes_and_seconds(engine: LiveEngine, tmp_path: Path, em
             end = log.end()
             parts.record_batch(store, PIPELINE, [], {}, at(end.file, end.offset))
             first = watch.look()
-            if first["lag_bytes"] == 0:
+            if first.lag_bytes == 0:
                 break
-        assert (first["lag_bytes"], first["log_end"], first["log_expires"], first["warnings"]) == (0, str(end), 86400, [])
+        assert (first.lag_bytes, first.log_end, first.log_expires, first.warnings) == (0, str(end), 86400, [])
         log.run("INSERT INTO watched VALUES (1)", "INSERT INTO watched VALUES (2)")
         second = watch.look()
-        assert second["lag_bytes"] > 200 and second["current_at"] < second["at"] and first["current_at"] == second["current_at"]
+        assert second.lag_bytes and second.lag_bytes > 200
+        assert second.current_at and second.at and second.current_at < second.at and first.current_at == second.current_at
         pipelines.set_progress(store, PIPELINE, second)
         found = status(settings, store, PIPELINE)
-        assert found["running"] and found["lag_bytes"] == second["lag_bytes"] and found["lag_seconds"] > 0
+        assert found.running and found.lag_bytes == second.lag_bytes and found.lag_seconds and found.lag_seconds > 0
         parts.record_batch(store, PIPELINE, [], {}, at(log.end().file, log.end().offset))
-        assert watch.look()["lag_bytes"] == 0
+        assert watch.look().lag_bytes == 0
     stopped = threading.Event()
     stopped.set()
     watch.service(stopped).run()  # which closes its connection
@@ -120,14 +122,14 @@ def test_a_log_that_expires_under_a_stopped_pipeline_is_said_by_its_status(engin
         start = log.end()
         parts.record_batch(store, PIPELINE, [], {}, at(start.file, start.offset))
         hour_ago = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=50)
-        pipelines.set_progress(store, PIPELINE, {"at": hour_ago.isoformat(), "current_at": hour_ago.isoformat(), "lag_bytes": 0})
+        pipelines.set_progress(store, PIPELINE, PipelineProgress(at=hour_ago, current_at=hour_ago, lag_bytes=0))
         log.run("INSERT INTO watched VALUES (1)")
         found = status(settings, store, PIPELINE)
-        assert not found["running"] and 2990 < found["lag_seconds"] < 3600 and found["lag_bytes"] > 0
-        [warning] = found["warnings"]
+        assert not found.running and found.lag_seconds and 2990 < found.lag_seconds < 3600 and found.lag_bytes
+        [warning] = found.warnings
         assert warning.startswith(f"staging stands at {start} since ") and "because binlog_expire_logs_seconds is 3600" in warning
         gone = at(f"{start.file.rpartition('.')[0]}.000000", 4)
-        [lost] = look_once(settings, PIPELINE, PipelineState(source_offset=gone))["warnings"]
+        [lost] = look_once(settings, PIPELINE, PipelineState(source_offset=gone)).warnings
         assert "is gone from the source's binary log: forget the pipeline's positions with auditor pipeline reset" in lost
     store.close()
 
@@ -160,9 +162,9 @@ def test_a_version_that_was_not_tried_is_said() -> None:
     )
     files = LogFiles({"binlog.000001": 9}, None, note_log("MariaDB 12.1"))
     now = dt.datetime.now(dt.UTC)
-    assert assess(PipelineState(), files, None, None, now)["notes"] == list(files.notes)
-    kept = PipelineState(progress={"notes": ["a note"]})
-    assert assess(kept, None, None, None, now)["notes"] == ["a note"], "while the source is away"
+    assert assess(PipelineState(), files, None, None, now).notes == list(files.notes)
+    kept = PipelineState(progress=PipelineProgress(notes=["a note"]))
+    assert assess(kept, None, None, None, now).notes == ["a note"], "while the source is away"
 
 
 @on_both
@@ -178,6 +180,6 @@ def test_a_source_and_a_target_that_were_not_tried_are_noted_by_check_and_status
     found = check(settings, PIPELINE, b"salt")
     assert any(one.severity == "warning" and one.sentence.startswith(f"the source is {server} ") for one in found), found
     assert any(one.about == "target wh" and "not tried; newest tried 0.1" in one.sentence for one in found), found
-    [note] = status(settings, store, PIPELINE)["notes"]
+    [note] = status(settings, store, PIPELINE).notes
     assert note.startswith(f"the source is {server} ") and "on which pipelines were not tried (tried: MySQL 0.1, MariaDB 0.1" in note
     store.close()

@@ -147,9 +147,9 @@ pipelines:
                 if kind not in ("BASE TABLE", "SYSTEM VERSIONED"):
                     yield name, target, Found("not carried", f"a {kind.lower()} is passed by")
                     continue
-                stop = next((one["reason"] for one in told["stopped"] if one["table"] == name and one["target"] in (None, target)), "")
-                report = told["targets"][target]["tables"].get(name, {"state": "waiting", "reason": ""})
-                if reason := (stop or report["reason"]):
+                stop = next((one.reason for one in told.stopped if one.table == name and one.target in (None, target)), "")
+                report = told.targets[target].tables.get(name)
+                if reason := (stop or (report.reason if report else "")):
                     yield name, target, Found("stopped", reason)
                 elif name not in staged:
                     yield name, target, self._unseen(database, table)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from auditor.model import Part
+from auditor.shapes.pipeline import PipelineProgress
 from auditor.store import Store, parts, pipelines
 from auditor.store.parts import Pile, StagedTable
 
@@ -44,8 +45,8 @@ def test_a_replayed_batch_is_listed_once(store: Store, pipeline: str) -> None:
     assert (state.staged_through, state.staged_time) == (9, T0 + dt.timedelta(seconds=9)) and state.staged_at
     assert state.source_offset == {"file": "binlog.000001", "offset": 9}
     assert state.events == 30, "events that are staged again count once"
-    pipelines.set_progress(store, pipeline, {"lag_bytes": 7})
-    assert pipelines.get_pipeline(store, pipeline).progress == {"lag_bytes": 7}
+    pipelines.set_progress(store, pipeline, PipelineProgress(lag_bytes=7))
+    assert pipelines.get_pipeline(store, pipeline).progress == PipelineProgress(lag_bytes=7)
 
 
 def test_a_part_that_was_cut_otherwise_replaces_the_one_that_begins_alike(store: Store, pipeline: str) -> None:

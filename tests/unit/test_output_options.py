@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from auditor.cli import main, parser
-from auditor.model import TableNote
 from auditor.pipeline.dump import Dumped
 from auditor.service.failovers import FailedOver
+from auditor.shapes.pipeline import StoppedTable
 from scripts import command_reference
 from tests import documents
 
@@ -111,7 +111,10 @@ def test_answers_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
         assert main(command) == 0 and capsys.readouterr() == ("", "")
 
 
-NOTE = TableNote("shop.orders", "poison", 40, 40, 3, dt.datetime(2026, 11, 1, tzinfo=dt.UTC), {"reason": "too long"}, "wh")
+STOP = StoppedTable(
+    table="shop.orders", place="log.1:4:0", through="log.1:4", events=3, time=dt.datetime(2026, 11, 1, tzinfo=dt.UTC), stage="merge",
+    target="wh", reason="too long", skipped_by="ada", skipped_at=dt.datetime(2026, 11, 2, tzinfo=dt.UTC), skip_reason="why",
+)  # fmt: skip
 ANSWERS: dict[str, tuple[str, object, list[str], int, object]] = {
     "dump": (
         "dumps.dump",
@@ -125,10 +128,16 @@ ANSWERS: dict[str, tuple[str, object, list[str], int, object]] = {
     ),
     "skip": (
         "pipelines.skip",
-        [NOTE],
+        [STOP],
         ["pipeline", "skip", "p", "--table", "shop.orders", "--position", "log.1:4", "--reason", "why", "--json"],
         0,
-        [{"table": "shop.orders", "target": "wh", "events": 3, "place": "log.1:4"}],
+        [
+            {
+                "table": "shop.orders", "place": "log.1:4:0", "through": "log.1:4", "events": 3, "time": "2026-11-01T00:00:00Z",
+                "stage": "merge", "target": "wh", "reason": "too long", "skipped_by": "ada", "skipped_at": "2026-11-02T00:00:00Z",
+                "skip_reason": "why",
+            }
+        ],
     ),
     "failover": (
         "failovers.fail_over",

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from auditor.api.pages._layout import now
 from auditor.report import formatting
 from auditor.service.pipeline_lags import condense
-from auditor.store.lags import Point
+from auditor.shapes.lag import LagPoint
 
 Span = Literal["hour", "day", "week", "month"]
 SPANS: tuple[Span, ...] = get_args(Span)
@@ -32,7 +32,7 @@ class LagChart:
 
     span: Span
     series: str
-    listed: Sequence[Point]
+    listed: Sequence[LagPoint]
     """The maxima of a few stretches, newest first."""
 
 
@@ -41,7 +41,7 @@ def begin(span: Span, at: dt.datetime | None = None) -> dt.datetime:
     return (at or now()) - LENGTHS[span]
 
 
-def build_chart(points: Sequence[Point], span: Span, limit: float) -> LagChart:
+def build_chart(points: Sequence[LagPoint], span: Span, limit: float) -> LagChart:
     """Build the chart of a history that begins as `begin` says; ``limit`` is the lag in seconds from which channels are told."""
     until = now()
     since = begin(span, until)
@@ -51,15 +51,15 @@ def build_chart(points: Sequence[Point], span: Span, limit: float) -> LagChart:
         "to": until.timestamp(),
         "limit": limit,
         "at": [at for at, _ in drawn],
-        "seconds": [None if one is None else one.lag.seconds for _, one in drawn],
+        "seconds": [None if one is None else one.seconds for _, one in drawn],
         "says": ["" if one is None else _says(one) for _, one in drawn],
     }
-    known = [one for _, one in drawn if one is not None and one.lag.seconds is not None]
+    known = [one for _, one in drawn if one is not None and one.seconds is not None]
     listed = condense(points, since, until, LISTED)[::-1]
     return LagChart(span, json.dumps(values) if len(known) > 1 else "", listed)
 
 
-def _with_gaps(points: Sequence[Point]) -> Iterator[tuple[float, Point | None]]:
+def _with_gaps(points: Sequence[LagPoint]) -> Iterator[tuple[float, LagPoint | None]]:
     """Yield the time and point of each, with None in between where nothing was reported for longer than a point speaks for."""
     end = None
     for one in points:
@@ -69,7 +69,6 @@ def _with_gaps(points: Sequence[Point]) -> Iterator[tuple[float, Point | None]]:
         end = one.at.timestamp() + 2.5 * one.span
 
 
-def _says(one: Point) -> str:
-    seconds, size, rate = one.lag
-    behind = "not known how far behind" if seconds is None else f"{formatting.duration(seconds)} behind"
-    return ", ".join([behind, *([formatting.size(size)] if size is not None else []), f"{rate:,.1f} events a second"])
+def _says(point: LagPoint) -> str:
+    behind = "not known how far behind" if point.seconds is None else f"{formatting.duration(point.seconds)} behind"
+    return ", ".join([behind, *([formatting.size(point.bytes)] if point.bytes is not None else []), f"{point.rate:,.1f} events a second"])

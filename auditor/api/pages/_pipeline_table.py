@@ -41,7 +41,7 @@ def table_page(
         raise ConfigError(f"pipeline {name!r} has no target {target!r}; its targets are {', '.join(sorted(row.pipeline.targets))}")
     history = list_lags(app.configured, app.store, name, table, begin(span))
     listed = segments.list_newest(app.store, name, table, _place(before), PAGE_SEGMENTS + 1)
-    limit = row.status["targets"][target]["max_lag"]
+    limit = row.status.targets[target].max_lag
     last = listed[PAGE_SEGMENTS - 1] if len(listed) > PAGE_SEGMENTS else None
     return render_page(
         request,
@@ -50,14 +50,13 @@ def table_page(
         row=row,
         shown=shown,
         look=_pipelines.look,
-        moment=_pipelines.moment,
-        stops=[one for one in row.status["stopped"] if one["table"] == table and one["target"] in (None, target)],
-        skipped=[one for one in row.status["skipped"] if one["table"] == table and one["target"] in (None, target)],
-        migrations=[one for one in row.status["migrations"] if (one["target"], one["table"]) == (target, table)][::-1],
+        stops=[stop for stop in row.status.stopped if stop.table == table and stop.target in (None, target)],
+        skipped=[skip for skip in row.status.skipped if skip.table == table and skip.target in (None, target)],
+        migrations=[made for made in row.status.migrations if (made.target, made.table) == (target, table)][::-1],
         others=[one for one in row.tables if one.table == table and one.target != target],
         limit=limit,
         bootstraps=[one for one in refreshes.list_refreshes(app.store, name) if one.table == table][:MOST_BOOTSTRAPS],
-        chart=build_chart(history[target, table], span, limit),
+        chart=build_chart(history.points_of(target), span, limit),
         spans=SPANS,
         segments=listed[:PAGE_SEGMENTS],
         before=before,

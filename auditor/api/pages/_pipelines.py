@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from auditor.config import Pipeline
 from auditor.service import pipeline_problems, pipelines
 from auditor.service.pipeline_lags import list_lags
 from auditor.service.pipeline_status import status
+from auditor.shapes.pipeline import PipelineStatus, TableStatus
 from auditor.store import pipelines as states
 from auditor.store import problems
 from auditor.store.problems import Problem
@@ -51,24 +51,22 @@ TABLE_LOOKS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """A table of a target, with what `status` says of it."""
+    """A table of a target, with its status."""
 
     target: str
     table: str
     state: str
-    values: Mapping[str, Any]
-    through: dt.datetime | None
-    """When the source committed the last event that the target holds."""
+    values: TableStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A pipeline with its state, what `status` says of it, and its tables."""
+    """A pipeline with its state, its status, and its tables."""
 
     name: str
     pipeline: Pipeline
     state: PipelineState
-    status: Mapping[str, Any]
+    status: PipelineStatus
     tables: Sequence[TableRow]
     problems: Sequence[Problem]
     """Those that a service saw, the gravest first."""
@@ -83,32 +81,26 @@ def build_row(app: AppState, name: str) -> Row:
     """Build the row of a pipeline. Raises UnknownPipeline and StoreError."""
     found = status(app.configured, app.store, name, look=False)
     tables = [
-        TableRow(target=target, table=table, state=_table_state(values, held["max_lag"]), values=values, through=moment(values["through"]))
-        for target, held in found["targets"].items()
-        for table, values in held["tables"].items()
+        TableRow(target=target, table=table, state=_table_state(values, held.max_lag), values=values)
+        for target, held in found.targets.items()
+        for table, values in held.tables.items()
     ]
-    tables.sort(key=lambda one: (one.state in TABLE_LOOKS, one.state != "lagging", -one.values["lag_seconds"], one.table, one.target))
+    tables.sort(key=lambda one: (one.state in TABLE_LOOKS, one.state != "lagging", -one.values.lag_seconds, one.table, one.target))
     known = pipeline_problems.gravest_first(problems.list_problems(app.store, name))
     return Row(name=name, pipeline=app.configured.pipeline(name), state=_state(found), status=found, tables=tables, problems=known)
 
 
-def _state(found: Mapping[str, Any]) -> PipelineState:
-    if found["paused"]:
+def _state(found: PipelineStatus) -> PipelineState:
+    if found.paused:
         return "paused"
-    if found["seen_at"] is None:
+    if found.seen_at is None:
         return "never"
     kinds = {key.kind for key in pipeline_problems.find_problems(found)}
     return next((kind for kind in ("down", "failing", "stopped", "lagging") if kind in kinds), "running")
 
 
-def _table_state(values: Mapping[str, Any], limit: float) -> str:
-    state: str = values["state"]
-    return "lagging" if state in pipeline_problems.GOING_ON and values["lag_seconds"] > limit else state
-
-
-def moment(text: str | None) -> dt.datetime | None:
-    """Return the moment that `status` says."""
-    return dt.datetime.fromisoformat(text) if text else None
+def _table_state(table: TableStatus, limit: float) -> str:
+    return "lagging" if table.state != "stopped" and table.lag_seconds > limit else table.state
 
 
 def look(state: str) -> tuple[str, str]:
@@ -121,7 +113,7 @@ def pipelines_page(request: Request, app: App, visitor: Reader) -> HTMLResponse:
     """Show all pipelines, those that need attention first."""
     grave = list(LOOKS)
     rows = sorted((build_row(app, name) for name in app.configured.pipelines), key=lambda row: (grave.index(row.state), row.name))
-    return render_page(request, "pipelines.html", visitor=visitor, rows=rows, looks=LOOKS, moment=moment)
+    return render_page(request, "pipelines.html", visitor=visitor, rows=rows, looks=LOOKS)
 
 
 @router.get("/pipelines/{name}")
@@ -139,13 +131,12 @@ def pipeline_page(request: Request, app: App, visitor: Reader, name: str, q: str
         row=row,
         look=look,
         looks=LOOKS,
-        moment=moment,
         place=_place(stored.source_offset),
         tables=matching[:MOST_TABLES],
         matching=len(matching),
         most=MOST_TABLES,
         q=q,
-        chart=build_chart(history[None], span, row.pipeline.max_lag),
+        chart=build_chart(history.points_of(None), span, row.pipeline.max_lag),
         spans=SPANS,
         runs_here=app.pipelines is not None and name in app.pipelines.names,
     )

@@ -31,10 +31,10 @@ from auditor.pipeline.restaging import restage
 from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
 from auditor.points import reach
+from auditor.shapes.pipeline import MergeState
 from auditor.store import parts, pipelines, table_notes, target_migrations
 from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
-from auditor.store.pipelines import MergeState
 from dialects import Session
 from dialects.committing import Committing
 

@@ -23,6 +23,7 @@ from auditor.pipeline.merge.sharing import check_alone
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.target_table import find_table, make_statement, native_types
 from auditor.points import reach
+from auditor.shapes.pipeline import MigrationState
 from auditor.sql.table_changes import TableStatements
 from auditor.store import schema_history, table_notes, target_migrations
 from auditor.store.target_migrations import TargetMigration
@@ -244,7 +245,7 @@ def _apply(session: Session, where: Where, table: str, held: Held, now: Held, ma
     reach("merge.changed")
 
 
-def _record(where: Where, about: TargetMigration, made: Migration, state: target_migrations.MigrationState) -> None:
+def _record(where: Where, about: TargetMigration, made: Migration, state: MigrationState) -> None:
     if made.statements or made.said:
         found = replace(about, statements=made.statements, said=made.said, state=state)
         target_migrations.record_migration(where.store, where.pipeline, found)
