@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from fastapi.routing import APIRoute
 
 from auditor.api import app, routing
-from auditor.store.tokens import DESCRIPTIONS, SCOPES, Scope
+from auditor.shapes.token import Scope
+from auditor.store.tokens import DESCRIPTIONS, SCOPES
 
 
 def reference() -> str:

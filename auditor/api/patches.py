@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import Path, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from auditor.api import schemas
 from auditor.api.dependencies import App, AppState
 from auditor.api.routing import (
     DEFAULT_LIMIT,
@@ -31,13 +29,13 @@ from auditor.api.routing import (
     slow_request,
 )
 from auditor.config import KeyRange
+from auditor.model import DifferenceKind
 from auditor.repair.facts import Accepted
 from auditor.repair.keys import Selection
 from auditor.service import patch_requests as requests
 from auditor.service import patch_rows
-from auditor.service.patch_rows import Outcome
-from auditor.store import patch_requests, patches, runs
-from auditor.store.patches import PatchState
+from auditor.shapes.patch import Patch, PatchRow
+from auditor.store import patches, runs
 
 routes = router("patches")
 
@@ -45,9 +43,6 @@ PatchId = Annotated[
     str,
     Path(description="The patch's id, or a prefix of it that no other patch has.", pattern="^[0-9a-f]{4,32}$", examples=["85527af373cd"]),
 ]
-Kind = Literal["missing", "changed", "extra"]
-COUNTED = ("updated", "inserted", "deleted", "left", "taken back", "equal")
-PATCH_EXAMPLE = "85527af373cd4c6189fa5c27ab939db2"
 
 
 class PatchRequest(BaseModel):
@@ -55,7 +50,7 @@ class PatchRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"delete_extra": True}, {"only": "changed", "limit": 100}]})
 
-    only: Kind | None = Field(None, description="Only rows of this kind.")
+    only: DifferenceKind | None = Field(None, description="Only rows of this kind.")
     keys: KeyRange | None = Field(None, description="Only these keys, both ends included, of a key of one integer column.")
     columns: list[Text] = Field([], max_length=1000, description="Only these columns, of changed rows alone.")
     limit: int | None = Field(None, ge=1, lt=2**31, strict=True, description="At most the first so many differences.")
@@ -71,72 +66,6 @@ class RowCount(BaseModel):
     rows: int = Field(
         ge=0, lt=2**31, strict=True, description="`rows` of the patch; for an undo the rows that it wrote. Any other number is refused."
     )
-
-
-class Progress(BaseModel):
-    """How far a patch is."""
-
-    done: int = Field(description="Rows that were written or left so far.")
-    total: int
-
-
-class Patch(BaseModel):
-    """A patch of a run's target: proposed, applied, or undoing another one."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "patch": PATCH_EXAMPLE, "run": schemas.RUN_ID_EXAMPLE, "audit": "orders", "state": "done", "undoes": None,
-                    "undone_by": None, "requested_by": "ops", "proposed_by": "ada", "applied_by": "ops",
-                    "at": "2026-03-01T07:10:00+00:00", "rows": 3, "kinds": {"missing": 1, "changed": 1, "extra": 1},
-                    "cannot_apply": "", "progress": {"done": 3, "total": 3},
-                    "counts": {"updated": 1, "inserted": 1, "deleted": 1, "left": 0, "taken back": 0, "equal": 0},
-                    "undoable": True, "why": "", "after_run": "81900d7987874d3f9c1a5b6c7d8e9f00", "not_audited": "",
-                }
-            ]
-        }
-    )  # fmt: skip
-
-    patch: str = Field(description="The patch's id.")
-    run: str = Field(description="The run whose differences it is made of; it may have been deleted.")
-    audit: str
-    state: PatchState = Field(
-        description="`proposed`; `waiting` and `running` once it is to be applied; `done`, or `failed` with `why`; `undone` by another one."
-    )
-    undoes: str | None = Field(description="The patch that this one takes back.")
-    undone_by: str | None = Field(description="The patch that takes this one back, or is about to.")
-    requested_by: str = Field(description="Who proposed it or, once that was asked for, had it applied.")
-    proposed_by: str | None = Field(description="Who proposed it over HTTP.")
-    applied_by: str | None = Field(description="Who asked over HTTP for it to be applied.")
-    at: dt.datetime
-    rows: int = Field(description="Rows that it changes.")
-    kinds: dict[Kind, int] = Field(description="The same by kind; empty for a patch that was not proposed over HTTP.")
-    cannot_apply: str = Field(description="Why it can only be read; empty if it can be applied.")
-    progress: Progress
-    counts: dict[str, int] = Field(
-        description="Rows by what became of them: `updated`, `inserted`, `deleted`; `left` as they changed since; `taken back` as the"
-        " source changed meanwhile; `equal` by then."
-    )
-    undoable: bool = Field(description="Whether its journal has all rows as they were.")
-    why: str = Field(description="Why it failed, or was stopped before its end.")
-    after_run: str | None = Field(description="The run that audited the touched rows again.")
-    not_audited: str = Field(description="Why no run did.")
-
-
-class PatchRow(BaseModel):
-    """A row that a patch changes. Texts are canonical; `***` stands for the value of a masked column."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    number: int = Field(description="Its place in the patch, from 1.")
-    kind: Kind = Field(description="`missing`: inserted; `changed`: updated; `extra`: deleted.")
-    key: dict[str, str | None]
-    columns: list[str] = Field(description="The columns that change.")
-    old: dict[str, str | None] | None = Field(description="The target's row as it was read; null if there was none.")
-    new: dict[str, str | None] | None = Field(description="The row as it should be; null if there should be none.")
-    sql: str | None = Field(description="The statement; null where a column is masked, and for a patch that was not proposed over HTTP.")
-    outcome: Outcome = Field(description="What became of it; empty before.")
 
 
 def _located(options: dict[str, Any], status: int) -> dict[str, Any]:
@@ -173,13 +102,13 @@ def list_patches(app: App, run: RunId, cursor: Cursor = None, limit: Limit = DEF
     start, identity = parse_cursor("patches", cursor, int) or 0, runs.get_run(app.store, run).run
     before = patches.find_patch_before(app.store, identity)
     found = [*([before] if before else []), *patches.list_patches(app.store, identity)][start : start + limit + 1]
-    return paginate("patches", [patch_from(app, one) for one in found], limit, lambda _: start + limit)
+    return paginate("patches", [patch_rows.describe(app.store, one) for one in found], limit, lambda _: start + limit)
 
 
 @routes.get("/patches/{patch}", response_model=Patch, **route_options("read", 304, 404))
 def get_patch(request: Request, app: App, patch: PatchId) -> Response:
     """Return a patch with its progress; 304 if nothing has changed since the ETag of If-None-Match."""
-    found = patch_from(app, patches.get_patch(app.store, patch))
+    found = patch_rows.describe(app.store, patches.get_patch(app.store, patch))
     return etag_response(request, found.model_dump_json().encode(), "application/json")
 
 
@@ -188,7 +117,7 @@ def list_patch_rows(app: App, patch: PatchId, cursor: Cursor = None, limit: Limi
     """Return a patch row by row: the plan, and once it was applied the journal."""
     start = parse_cursor("patch rows", cursor, int) or 0
     found = patch_rows.list_rows(app.store, patches.get_patch(app.store, patch))[start : start + limit + 1]
-    return paginate("patch rows", [PatchRow.model_validate(one) for one in found], limit, lambda _: start + limit)
+    return paginate("patch rows", found, limit, lambda _: start + limit)
 
 
 @routes.get("/patches/{patch}/sql", response_class=PlainTextResponse, **route_options("read", 404, 409))
@@ -221,24 +150,4 @@ def undo_patch(
 
 def _answer(app: AppState, response: Response, found: patches.Patch) -> Patch:
     response.headers["Location"] = f"{PREFIX}/patches/{quote(found.patch, safe='')}"
-    return patch_from(app, found)
-
-
-def patch_from(app: AppState, found: patches.Patch) -> Patch:
-    """Return the API's representation of a stored patch."""
-    detail, undo = found.detail, patch_requests.find_undo(app.store, found.patch)
-    same = ("patch", "run", "audit", "state", "undoes", "requested_by", "at", "undoable", "after_run")
-    total = detail.get("planned", 0)
-    return Patch(
-        **{name: getattr(found, name) for name in same},
-        undone_by=undo.patch if undo and undo.state != "failed" else None,
-        proposed_by=detail.get("proposed_by"),
-        applied_by=detail.get("applied_by"),
-        rows=total,
-        kinds=detail.get("kinds", {}),
-        cannot_apply=detail.get("cannot_apply", ""),
-        progress=Progress(done=total if found.state in ("done", "undone") else patch_rows.count_done(app.store, found), total=total),
-        counts={name: detail.get(name, 0) for name in COUNTED},
-        why=detail.get("why", ""),
-        not_audited=detail.get("not_audited", ""),
-    )
+    return patch_rows.describe(app.store, found)

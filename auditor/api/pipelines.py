@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import re
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Path, Query, Request
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
@@ -20,9 +19,9 @@ from auditor.service.pipeline_lags import list_lags
 from auditor.service.pipeline_status import status
 from auditor.shapes.lag import LagHistory
 from auditor.shapes.pipeline import PipelinePause, PipelineStatus, StoppedTable
+from auditor.shapes.refresh import Refresh
 from auditor.shapes.segment import SegmentEntry
 from auditor.store import refreshes, segments
-from auditor.store.refreshes import Refresh
 
 routes = router("pipelines")
 
@@ -58,43 +57,8 @@ class BootstrapRequest(BaseModel):
     )
 
 
-class BootstrapEntry(BaseModel):
-    """A bootstrap of a table of a pipeline."""
-
-    refresh: str
-    pipeline: str
-    table: str
-    ranges: int = Field(description="Ranges of keys that were asked for; with no keys either, the whole table.")
-    keys: int = Field(description="Single keys that were asked for.")
-    state: Literal["requested", "running", "done", "failed"] = Field(
-        description="`done`: all rows are in the source's log; targets hold them once they have merged it."
-    )
-    who: str
-    at: dt.datetime
-    ended: dt.datetime | None
-    rows: int = Field(description="Rows that were written into the source's log.")
-    chunks: int
-    seconds: float
-    longest: float = Field(description="Seconds for which rows were locked at most.")
-    reason: str = Field(description="Why it waits or failed; empty if it does not.")
-
-
-def _bootstrap_entry(one: Refresh) -> BootstrapEntry:
-    about = {
-        "refresh": one.refresh,
-        "pipeline": one.pipeline,
-        "table": one.table,
-        "state": one.state,
-        "who": one.requested_by,
-        "at": one.at,
-    }
-    counts = {name: one.progress.get(name, 0) for name in ("rows", "chunks", "seconds", "longest")}
-    numbers = {"ranges": len(one.scope.ranges), "keys": len(one.scope.keys)}
-    return BootstrapEntry(**about, **numbers, **counts, ended=one.ended, reason=one.reason)
-
-
-@routes.post("/pipelines/{pipeline}/bootstrap", status_code=202, response_model=list[BootstrapEntry], **route_options("pipeline", 404, 422))
-def bootstrap_pipeline(request: Request, app: App, pipeline: PipelineName, body: BootstrapRequest) -> list[BootstrapEntry]:
+@routes.post("/pipelines/{pipeline}/bootstrap", status_code=202, response_model=list[Refresh], **route_options("pipeline", 404, 422))
+def bootstrap_pipeline(request: Request, app: App, pipeline: PipelineName, body: BootstrapRequest) -> list[Refresh]:
     """Ask for existing rows to be sent through a pipeline's stream, in order with the changes of others; its process carries that out.
 
     A request that equals one under way answers that one.
@@ -110,14 +74,14 @@ def bootstrap_pipeline(request: Request, app: App, pipeline: PipelineName, body:
         keys=body.key_list,
         by=caller_name(request),
     )
-    return [_bootstrap_entry(one) for one in found]
+    return [pipeline_bootstraps.show(one) for one in found]
 
 
-@routes.get("/pipelines/{pipeline}/bootstraps", response_model=list[BootstrapEntry], **route_options("read", 404))
-def list_bootstraps(app: App, pipeline: PipelineName) -> list[BootstrapEntry]:
+@routes.get("/pipelines/{pipeline}/bootstraps", response_model=list[Refresh], **route_options("read", 404))
+def list_bootstraps(app: App, pipeline: PipelineName) -> list[Refresh]:
     """List the last hundred bootstraps of a pipeline, newest first."""
     app.configured.pipeline(pipeline)
-    return [_bootstrap_entry(one) for one in refreshes.list_refreshes(app.store, pipeline)]
+    return [pipeline_bootstraps.show(one) for one in refreshes.list_refreshes(app.store, pipeline)]
 
 
 @routes.get("/pipelines/{pipeline}/lag", response_model=LagHistory, **route_options("read", 404))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import datetime as dt
-from typing import Annotated, Any, Literal
+from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from auditor.api import schemas
 from auditor.api.dependencies import App
 from auditor.api.routing import (
     DEFAULT_LIMIT,
@@ -28,19 +25,16 @@ from auditor.api.routing import (
     router,
 )
 from auditor.service import repairs as repair_service
+from auditor.shapes.repair import KIND_DESCRIPTION, REPAIR_EXAMPLE, Repair, RepairKind
 from auditor.store import repairs
-from auditor.store.repairs import Kind
 
 routes = router("repairs")
 
 MAX_KEYS = 1000
 """Keys that one repair may list; `rows` counts all."""
 
-KIND_DESCRIPTION = "`patch`: rows were corrected; `bootstrap`: the table was copied again; `other`: see the note."
-
 RepairId = Annotated[str, Path(description="The repair's id.", pattern="^[0-9a-f]{32}$", examples=["3c5e7f90a1b2c3d4e5f60718293a4b5c"])]
 KeyText = Annotated[str, Field(max_length=4000)]
-REPAIR_EXAMPLE: Any = {"kind": "patch", "note": "copied the lost order again", "rows": 1, "keys": [{"id": "700"}]}
 
 
 class RepairRequest(BaseModel):
@@ -48,7 +42,7 @@ class RepairRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [REPAIR_EXAMPLE]})
 
-    kind: Kind = Field(description=KIND_DESCRIPTION)
+    kind: RepairKind = Field(description=KIND_DESCRIPTION)
     note: Text = Field(min_length=1, max_length=1000, description="What was done, in a sentence.")
     rows: int | None = Field(None, ge=0, lt=2**53, strict=True, description="How many rows were corrected, if counted.")
     keys: list[dict[str, KeyText | None]] = Field(
@@ -58,41 +52,11 @@ class RepairRequest(BaseModel):
     )
 
 
-class Repair(BaseModel):
-    """A recorded repair."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "repair": "3c5e7f90a1b2c3d4e5f60718293a4b5c",
-                    "run": schemas.RUN_ID_EXAMPLE,
-                    "audit": "orders",
-                    "state": "recorded",
-                    **REPAIR_EXAMPLE,
-                }
-                | {"recorded_by": "ops", "recorded_at": "2026-03-01T07:10:00+00:00"}
-            ]
-        }
-    )
-
-    repair: str = Field(description="The repair's id.")
-    run: str = Field(description="The run after which the target was corrected; it may have been deleted.")
-    audit: str
-    kind: Kind = Field(description=KIND_DESCRIPTION)
-    state: Literal["recorded"] = Field(description="Always `recorded`: what was done is not verified before the audit's next run.")
-    note: str
-    rows: int | None
-    keys: list[dict[str, str | None]]
-    recorded_by: str = Field(description="The name of the token that recorded it.")
-    recorded_at: dt.datetime
-
-
 @routes.get("/runs/{run}/repairs", response_model=Paginated[Repair], **route_options("read", 404))
 def list_repairs(app: App, run: RunId, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[Repair]:
     """Return the repairs recorded for a run, newest first. They outlive the run; for a deleted run pass its full id."""
     found = repair_service.list_repairs(app.store, run, limit=limit + 1, before=parse_cursor("repairs", cursor, str))
-    return paginate("repairs", [_repair(one) for one in found], limit, lambda one: one.repair)
+    return paginate("repairs", found, limit, lambda one: one.repair)
 
 
 RECORD_OPTIONS = route_options("repair", 400, 404, 413)
@@ -106,14 +70,10 @@ def record_repair(
     """Record what was done elsewhere to correct the target after a run. The auditor only stores the record."""
     recorded = repair_service.record(app.store, run, **body.model_dump(), who=caller_name(request), idempotency=idempotency)
     response.headers["Location"] = f"{PREFIX}/repairs/{quote(recorded.repair, safe='')}"
-    return _repair(recorded)
+    return recorded
 
 
 @routes.get("/repairs/{repair}", response_model=Repair, **route_options("read", 404))
 def get_repair(app: App, repair: RepairId) -> Repair:
     """Return one repair."""
-    return _repair(repairs.get_repair(app.store, repair))
-
-
-def _repair(stored: repairs.Repair) -> Repair:
-    return Repair.model_validate(dataclasses.asdict(stored))
+    return repairs.get_repair(app.store, repair)

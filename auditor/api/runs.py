@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -38,6 +37,7 @@ from auditor.errors import UnknownRun
 from auditor.history import records
 from auditor.model import NULL_PARTITION, EvidenceFile, Plan, State
 from auditor.service import evidence, workers
+from auditor.shapes.event import Event
 from auditor.store import events, runs
 from auditor.store.runs import StoredRun
 from auditor.summary.codec import STATES, PartitionMap
@@ -195,13 +195,12 @@ def resume_run(request: Request, response: Response, app: App, run: RunId) -> sc
     return schemas.run_from(found)
 
 
-@routes.get("/events", response_model=Paginated[schemas.Event], **route_options("define", 404))
-def list_events(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[schemas.Event]:
+@routes.get("/events", response_model=Paginated[Event], **route_options("define", 404))
+def list_events(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[Event]:
     """Return the log of requests that changed something, newest first."""
     found = events.list_events(app.store, limit=limit + 1, before=parse_cursor("events", cursor, int))
     return paginate("events", [_event(one) for one in found], limit, lambda one: one.number)
 
 
-def _event(one: events.Event) -> schemas.Event:
-    detail = json.loads(json.dumps(one.detail))
-    return schemas.Event(number=one.number, at=one.at, actor=one.actor, action=one.action, subject=one.subject, detail=detail)
+def _event(one: events.Event) -> Event:
+    return Event(number=one.number, at=one.at, actor=one.actor, action=one.action, subject=one.subject, detail=one.detail)

@@ -275,14 +275,3 @@ class Difference(BaseModel):
     rechecks: list[Recheck] = Field(description="The rechecks of this difference.")
     shards: list[str] = Field(description="The shards that hold the source's rows; empty for a source of one table.")
     doubled: bool = Field(description="Whether several shards hold the key, of which each row should be on one.")
-
-
-class Event(BaseModel):
-    """An entry of the log of requests that changed something."""
-
-    number: int
-    at: dt.datetime
-    actor: str = Field(description="The token's name, or the address of a failed login.")
-    action: str = Field(examples=["run requested"])
-    subject: str = Field(description="What was acted on: a run's id, or the name of an audit or token.")
-    detail: dict[str, Any]

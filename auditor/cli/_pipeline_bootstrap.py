@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from auditor.cli._output import current_user, print_json, settings_and_store
 from auditor.cli._signals import stopped_by_signals
 
 if TYPE_CHECKING:
+    from auditor.shapes.refresh import Refresh as ShownRefresh
     from auditor.store.refreshes import Refresh
 
 
@@ -76,24 +76,19 @@ class _Follower:
 
 
 def _show(found: Sequence[Refresh], options: argparse.Namespace) -> int:
+    from auditor.service.pipeline_bootstraps import show
+
+    shown = [show(one) for one in found]
     if options.format == "json":
-        print_json([_plain(one) for one in found])
+        print_json(shown)
     else:
-        for one in found:
+        for one in shown:
             print(_line(one))
-    return 3 if any(one.state == "failed" for one in found) and not options.list else 0
+    return 3 if any(one.state == "failed" for one in shown) and not options.list else 0
 
 
-def _plain(one: Refresh) -> dict[str, Any]:
-    values = dataclasses.asdict(one)
-    scope, who = values.pop("scope"), values.pop("requested_by")
-    times = {"at": one.at.isoformat(), "ended": one.ended.isoformat() if one.ended else None}
-    return {**values, **times, "who": who, "ranges": scope["ranges"], "keys": len(scope["keys"])}
-
-
-def _line(one: Refresh) -> str:
-    done = one.progress
-    how = f"{done.get('rows', 0):,} rows in {done.get('chunks', 0):,} chunks, {done.get('seconds', 0):,.1f} s"
-    locked = f"; rows were locked for {done['longest']:.2f} s at most" if done.get("longest") else ""
-    place = f"; in the log up to {done['end'][0]}:{done['end'][1]}" if done.get("end") else ""
+def _line(one: ShownRefresh) -> str:
+    how = f"{one.rows:,} rows in {one.chunks:,} chunks, {one.seconds:,.1f} s"
+    locked = f"; rows were locked for {one.longest:.2f} s at most" if one.longest else ""
+    place = f"; in the log up to {one.log_place}" if one.log_place else ""
     return f"{one.table}: {one.state}: {how}{locked}{place}{': ' * bool(one.reason)}{one.reason}"

@@ -87,7 +87,7 @@ def show(options: argparse.Namespace) -> int:
     from auditor.history import records
     from auditor.report import history
     from auditor.report import repairs as as_text
-    from auditor.service import repairs
+    from auditor.service import patch_rows, repairs
     from auditor.store import patches
 
     with settings_and_store(options) as (configured, store):
@@ -95,9 +95,9 @@ def show(options: argparse.Namespace) -> int:
         if options.follow:
             found = _follow(store, (standing and standing.active) or found, options)
         report = records.load_report(store, found.run)
-        recorded = [dataclasses.asdict(repair) for repair in repairs.list_repairs(store, found.run, limit=as_text.MAX_SHOWN + 1)]
-        applied = patches.list_patches(store, found.run)
-        recorded = [one for one in recorded if not any(one["note"].startswith(f"patch {patch.patch[:12]}") for patch in applied)]
+        recorded = repairs.list_repairs(store, found.run, limit=as_text.MAX_SHOWN + 1)
+        applied = [patch_rows.describe(store, patch) for patch in patches.list_patches(store, found.run)]
+        recorded = [one for one in recorded if not any(one.note.startswith(f"patch {patch.patch[:12]}") for patch in applied)]
     if standing and options.format == "text" and not options.follow:
         console().print(history.standing(found.audit, standing))
         console().print()
@@ -108,7 +108,7 @@ def show(options: argparse.Namespace) -> int:
     if recorded and options.format == "text":
         console().print(as_text.text(recorded))
     if applied and options.format == "text":
-        console().print(as_text.patches([dataclasses.asdict(patch) for patch in applied]))
+        console().print(as_text.patches(applied))
     if found.reason and report is None and options.format == "text":
         console().print(as_text.reason(found.reason))
     return exit_code(found) if options.follow else 0

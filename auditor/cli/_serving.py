@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import datetime as dt
 import gc
 import logging
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from auditor.config import Service
-    from auditor.store.tokens import Token
+    from auditor.shapes.token import Token
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +138,6 @@ def token(options: argparse.Namespace) -> int:
     from auditor.config import parse_duration
     from auditor.errors import ConfigError
     from auditor.service import tokens
-    from auditor.store import tokens as store_tokens
 
     with settings_and_store(options) as (_, store):
         if options.action == "create":
@@ -154,29 +152,21 @@ def token(options: argparse.Namespace) -> int:
             if not options.quiet:
                 print(f"{options.name} was revoked", file=sys.stderr)
         else:
-            listed = [token for token in store_tokens.list_tokens(store) if not token.is_session]
-            names = {token.number: token.name for token in listed}
-            _print_tokens([dataclasses.replace(token, creator=names.get(token.created_by or 0, "")) for token in listed], options.format)
+            _print_tokens(tokens.list_tokens(store), options.format)
     return 0
 
 
 def _print_tokens(tokens: list[Token], form: str) -> None:
     if form == "json":
-        hidden, named = ("number", "created_by"), {"created_at": "made", "creator": "made_by"}  # numbers of rows of the store are hidden
-        shown = [{named.get(name, name): value for name, value in dataclasses.asdict(one).items() if name not in hidden} for one in tokens]
-        print_json([{name: _json_value(value) for name, value in one.items()} for one in shown])
+        print_json(tokens)
         return
     from rich.table import Table
 
     table = Table("name", "scope", "created", "expires", "revoked", "last used", "made by", box=None, header_style="bold")
     for token in tokens:
         moments = (token.created_at, token.expires, token.revoked, token.last_used)
-        table.add_row(token.name, token.scope, *(f"{at:%Y-%m-%d %H:%M}" if at else "" for at in moments), token.creator)
+        table.add_row(token.name, token.scope, *(f"{at:%Y-%m-%d %H:%M}" if at else "" for at in moments), token.created_by)
     console().print(table)
-
-
-def _json_value(value: object) -> object:
-    return value.isoformat() if isinstance(value, dt.datetime) else value
 
 
 def pause(options: argparse.Namespace) -> int:

@@ -27,23 +27,22 @@ from urllib.parse import urlencode
 from auditor.client.http import MAX_ANSWER, Transport, quoted
 from auditor.client.pipelines import Pipelines
 from auditor.errors import AuditorError
+from auditor.shapes.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
+from auditor.shapes.event import Event
+from auditor.shapes.patch import Patch, PatchRow
+from auditor.shapes.repair import Repair
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from auditor.client.bootstrap_types import Bootstrap, BootstrapPlan, CopiedRange
     from auditor.client.types import (
         Audit,
         AuditDetails,
         ConsoleScripts,
         Difference,
-        Event,
         Partition,
-        Patch,
-        PatchRow,
         PauseState,
         PlanJson,
-        Repair,
         Run,
     )
     from auditor.model import Method, Side
@@ -251,17 +250,15 @@ class Client(Pipelines):
 
     def repairs(self, run: str) -> Iterator[Repair]:
         """Yield the repairs recorded for a run, newest first. Raises UnknownRun."""
-        return self._service.pages(f"/runs/{quoted(run)}/repairs")
+        return self._service.shapes(Repair, f"/runs/{quoted(run)}/repairs")
 
     def repair(self, repair: str) -> Repair:
         """Return one repair. Raises UnknownRepair."""
-        found: Repair = self._service.json("GET", f"/repairs/{quoted(repair)}")
-        return found
+        return self._service.shape(Repair, "GET", f"/repairs/{quoted(repair)}")
 
     def record_repair(self, run: str, kind: str, note: str, *, idempotency: str | None = None, **more: Any) -> Repair:
         """Record what was done elsewhere to correct the target after a run; ``more``: its ``rows`` and ``keys``. Raises UnknownRun."""
-        found: Repair = self._post(f"/runs/{quoted(run)}/repairs", {"kind": kind, "note": note, **more}, idempotency)
-        return found
+        return self._send(Repair, f"/runs/{quoted(run)}/repairs", {"kind": kind, "note": note, **more}, idempotency)
 
     def plan_bootstrap(self, audit: str, **choice: Any) -> BootstrapPlan:
         """Return what a bootstrap of an audit's target would do; ``choice``: ``keys`` (``from``, ``to``), ``partitions``, ``source``.
@@ -269,42 +266,38 @@ class Client(Pipelines):
         Raises BootstrapRefused.
         """
         query = urlencode({**choice.pop("keys", {}), **choice})
-        found: BootstrapPlan = self._service.json("GET", f"/audits/{quoted(audit)}/bootstrap-plan?{query}")
-        return found
+        return self._service.shape(BootstrapPlan, "GET", f"/audits/{quoted(audit)}/bootstrap-plan?{query}")
 
     def bootstraps(self, audit: str) -> Iterator[Bootstrap]:
         """Yield the bootstraps of an audit, newest first. Raises UnknownAudit."""
-        return self._service.pages(f"/audits/{quoted(audit)}/bootstraps")
+        return self._service.shapes(Bootstrap, f"/audits/{quoted(audit)}/bootstraps")
 
     def bootstrap(self, bootstrap: str) -> Bootstrap:
         """Return a bootstrap with its progress. Raises UnknownRepair."""
-        found: Bootstrap = self._service.json("GET", f"/bootstraps/{quoted(bootstrap)}")
-        return found
+        return self._service.shape(Bootstrap, "GET", f"/bootstraps/{quoted(bootstrap)}")
 
     def bootstrap_ranges(self, bootstrap: str) -> Iterator[CopiedRange]:
         """Yield the ranges of keys that a bootstrap copied. Raises UnknownRepair."""
-        return self._service.pages(f"/bootstraps/{quoted(bootstrap)}/ranges")
+        return self._service.shapes(CopiedRange, f"/bootstraps/{quoted(bootstrap)}/ranges")
 
     def propose_patch(self, run: str, *, idempotency: str | None = None, **selection: Any) -> Patch:
         """Propose a patch of a run's target, and write nothing; ``selection``: ``only``, ``keys``, ``columns``, ``limit``, ...
 
         Raises UnknownRun and PatchRefused.
         """
-        found: Patch = self._post(f"/runs/{quoted(run)}/patches", selection, idempotency)
-        return found
+        return self._send(Patch, f"/runs/{quoted(run)}/patches", selection, idempotency)
 
     def patches(self, run: str) -> Iterator[Patch]:
         """Yield the patches of a run, oldest first. Raises UnknownRun."""
-        return self._service.pages(f"/runs/{quoted(run)}/patches")
+        return self._service.shapes(Patch, f"/runs/{quoted(run)}/patches")
 
     def patch(self, patch: str) -> Patch:
         """Return a patch with its progress. Raises UnknownPatch."""
-        found: Patch = self._service.json("GET", f"/patches/{quoted(patch)}")
-        return found
+        return self._service.shape(Patch, "GET", f"/patches/{quoted(patch)}")
 
     def patch_rows(self, patch: str) -> Iterator[PatchRow]:
         """Yield the rows of a patch. Raises UnknownPatch."""
-        return self._service.pages(f"/patches/{quoted(patch)}/rows")
+        return self._service.shapes(PatchRow, f"/patches/{quoted(patch)}/rows")
 
     def patch_sql(self, patch: str) -> str:
         """Return the SQL of a proposed patch, to paste into a console. Raises UnknownPatch and PatchRefused."""
@@ -315,14 +308,12 @@ class Client(Pipelines):
 
         A repetition with the same ``idempotency`` writes nothing again. Raises UnknownPatch and PatchRefused.
         """
-        found: Patch = self._post(f"/patches/{quoted(patch)}/apply", {"rows": rows}, idempotency)
-        return found
+        return self._send(Patch, f"/patches/{quoted(patch)}/apply", {"rows": rows}, idempotency)
 
     def undo_patch(self, patch: str, rows: int, *, idempotency: str) -> Patch:
         """Have the rows that a patch wrote written back; ``rows`` is how many it wrote. Returns the undo, which is a patch, too."""
-        found: Patch = self._post(f"/patches/{quoted(patch)}/undo", {"rows": rows}, idempotency)
-        return found
+        return self._send(Patch, f"/patches/{quoted(patch)}/undo", {"rows": rows}, idempotency)
 
     def events(self) -> Iterator[Event]:
         """Yield the log of requests that changed something, newest first."""
-        return self._service.pages("/events")
+        return self._service.shapes(Event, "/events")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from auditor.client.http import Transport, quoted
+from auditor.shapes import AnyShape
 from auditor.shapes.lag import LagHistory
 from auditor.shapes.pipeline import PipelinePause, PipelineStatus, StoppedTable
+from auditor.shapes.refresh import Refresh
 from auditor.shapes.segment import RegisteredEntry, SegmentAuditStatus, SegmentEntry
-
-if TYPE_CHECKING:
-    from auditor.client.pipeline_types import BootstrapEntry
 
 
 class Pipelines:
@@ -54,18 +53,16 @@ class Pipelines:
         """Yield the segments that a side registered of a table. Raises UnknownAudit, and ConfigError for another side."""
         return self._service.shapes(RegisteredEntry, f"/segments/{quoted(audit)}/entries", {"table": table, "side": side})
 
-    def bootstrap_pipeline(self, pipeline: str, **asked: Any) -> list[BootstrapEntry]:
+    def bootstrap_pipeline(self, pipeline: str, **asked: Any) -> list[Refresh]:
         """Ask for existing rows to be sent through a pipeline's stream; ``asked``: ``table``, ``keys``, ``key_list``; by default all.
 
         Raises UnknownPipeline and BootstrapRefused.
         """
-        found: list[BootstrapEntry] = self._post(f"/pipelines/{quoted(pipeline)}/bootstrap", asked)
-        return found
+        return self._service.shape_list(Refresh, "POST", f"/pipelines/{quoted(pipeline)}/bootstrap", asked)
 
-    def pipeline_bootstraps(self, pipeline: str) -> list[BootstrapEntry]:
+    def pipeline_bootstraps(self, pipeline: str) -> list[Refresh]:
         """Return the last bootstraps of a pipeline, newest first. Raises UnknownPipeline."""
-        found: list[BootstrapEntry] = self._service.json("GET", f"/pipelines/{quoted(pipeline)}/bootstraps")
-        return found
+        return self._service.shape_list(Refresh, "GET", f"/pipelines/{quoted(pipeline)}/bootstraps")
 
     def skip_events(self, pipeline: str, table: str, position: str, reason: str) -> list[StoppedTable]:
         """Let a stopped table go on without the events that stop it at a place. Raises UnknownPipeline and ConfigError."""
@@ -86,6 +83,9 @@ class Pipelines:
         Raises UnknownPipeline, and ConfigError for one that the service does not run.
         """
         return self._service.shape(PipelinePause, "POST", f"/pipelines/{quoted(pipeline)}/start")
+
+    def _send(self, shape: type[AnyShape], path: str, body: Any = None, idempotency: str | None = None) -> AnyShape:
+        return self._service.shape(shape, "POST", path, body, {"Idempotency-Key": idempotency} if idempotency else {})
 
     def _post(self, path: str, body: Any = None, idempotency: str | None = None) -> Any:
         return self._service.json("POST", path, body, {"Idempotency-Key": idempotency} if idempotency else {})

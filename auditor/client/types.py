@@ -14,13 +14,9 @@ __all__ = [
     "AuditDetails",
     "ConsoleScripts",
     "Difference",
-    "Event",
     "Partition",
-    "Patch",
-    "PatchRow",
     "PauseState",
     "PlanJson",
-    "Repair",
     "Run",
 ]
 
@@ -183,73 +179,3 @@ class Difference(DifferenceRow):
     """A row that is not equal, or a range of rows that one side lacks."""
 
     number: int
-
-
-class Repair(TypedDict):
-    """What was done elsewhere to correct a target."""
-
-    repair: str
-    run: str
-    audit: str
-    kind: str
-    state: str
-    note: str
-    rows: int | None
-    keys: list[dict[str, str | None]]
-    recorded_by: str
-    recorded_at: str
-
-
-class PatchProgress(TypedDict):
-    """How far a patch is, in rows."""
-
-    done: int
-    total: int
-
-
-class Patch(TypedDict):
-    """A patch of a run's target: proposed, applied, or undoing another one."""
-
-    patch: str
-    run: str
-    audit: str
-    state: str
-    undoes: str | None
-    undone_by: str | None
-    requested_by: str
-    proposed_by: str | None
-    applied_by: str | None
-    at: str
-    rows: int
-    kinds: dict[str, int]
-    cannot_apply: str
-    progress: PatchProgress
-    counts: dict[str, int]
-    undoable: bool
-    why: str
-    after_run: str | None
-    not_audited: str
-
-
-class PatchRow(TypedDict):
-    """A row that a patch changes, as canonical texts."""
-
-    number: int
-    kind: str
-    key: dict[str, str | None]
-    columns: list[str]
-    old: dict[str, str | None] | None
-    new: dict[str, str | None] | None
-    sql: str | None
-    outcome: str
-
-
-class Event(TypedDict):
-    """An entry of the log of requests that changed something."""
-
-    number: int
-    at: str
-    actor: str
-    action: str
-    subject: str
-    detail: dict[str, Any]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from auditor import canonical
 from auditor.errors import PatchRefused
 from auditor.escaping import csv_line, json_text, sql_comment
-from auditor.model import Side
+from auditor.model import DifferenceKind, Side
 from auditor.repair.batch import self_references
 from auditor.repair.facts import unwritten_columns
 from auditor.repair.ordering import order_steps
@@ -18,7 +18,7 @@ from auditor.repair.rows import ExactRow, RowChange, meant_texts
 
 Format = Literal["sql", "json", "csv"]
 
-VERBS = {"missing": "insert", "changed": "update", "extra": "delete"}
+VERBS: Mapping[DifferenceKind, str] = {"missing": "insert", "changed": "update", "extra": "delete"}
 """What is done with rows of each kind."""
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from auditor.shapes.bootstrap import Bootstrap, CopiedRange, CopyProgress
 from auditor.store import bootstraps
-from auditor.store.bootstraps import Bootstrap
+from auditor.store.bootstraps import Bootstrap as StoredBootstrap
 
 if TYPE_CHECKING:
     from auditor.store import Store
@@ -17,50 +16,31 @@ SHOWN = 3
 """Ranges of keys that are named."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownBootstrap:
-    """A bootstrap as it is shown; see the fields of the API's schema."""
-
-    bootstrap: str
-    audit: str
-    state: str
-    stage: str
-    is_at_work: bool
-    requested_by: str
-    at: dt.datetime
-    source: str
-    keys: str
-    swap: str
-    old: str
-    old_dropped: bool
-    why: str
-    ranges: int
-    of_ranges: int
-    rows: int
-    of_rows: int
-    bytes: int
-    after_run: str | None
-
-
-def show(store: Store, found: Bootstrap) -> ShownBootstrap:
-    """Return how a bootstrap stands."""
+def show(store: Store, found: StoredBootstrap) -> Bootstrap:
+    """Return the status of a bootstrap."""
     detail, copied = found.detail, bootstraps.list_ranges(store, found.bootstrap).values()
-    state: Any = found.state
-    return ShownBootstrap(
-        **{name: getattr(found, name) for name in ("bootstrap", "audit", "stage", "requested_by", "at")},
-        state=state,
-        is_at_work=found.state == "running" and bootstraps.is_at_work(store, found.bootstrap),
-        source=str(detail["source"]),
-        keys=describe_keys([(span["first"], span["end"]) for span in detail["spans"]]),
-        swap=str(detail["swap"]),
-        old=str(detail["old"]),
-        old_dropped=bool(detail.get("old_dropped")),
-        why="" if found.state in ("done", "dropped") else str(detail.get("why", "")),
+    progress = CopyProgress(
         ranges=len(copied),
         of_ranges=len(detail["ranges"]),
         rows=sum(int(one["rows"]) for one in copied),
         of_rows=int(detail["rows"]),
         bytes=sum(int(one["bytes"]) for one in copied),
+    )
+    return Bootstrap(
+        bootstrap=found.bootstrap,
+        audit=found.audit,
+        state=found.state,
+        stage=found.stage,
+        requested_by=found.requested_by,
+        at=found.at,
+        is_at_work=found.state == "running" and bootstraps.is_at_work(store, found.bootstrap),
+        source=str(detail["source"]),
+        keys=describe_keys([(span["first"], span["end"]) for span in detail["spans"]]),
+        swap=detail["swap"],
+        old=str(detail["old"]),
+        old_dropped=bool(detail.get("old_dropped")),
+        why="" if found.state in ("done", "dropped") else str(detail.get("why", "")),
+        progress=progress,
         after_run=detail.get("after"),
     )
 
@@ -74,12 +54,19 @@ def describe_keys(spans: Sequence[tuple[int | None, int | None]]) -> str:
     return f"{', '.join(shown)}{more}"
 
 
-def list_copied(store: Store, found: Bootstrap) -> list[Mapping[str, Any]]:
+def list_copied(store: Store, found: StoredBootstrap) -> list[CopiedRange]:
     """Return the ranges that were copied, in order, with their bounds."""
-    ranges = found.detail["ranges"]
-    copied = bootstraps.list_ranges(store, found.bootstrap)
-    same = ("rows", "bytes", "sha256", "snapshot")
-    return [
-        {"number": number, **{end: ranges[number][end] for end in ("first", "end")}, **{name: copied[number][name] for name in same}}
-        for number in sorted(copied)
-    ]
+    ranges, copied = found.detail["ranges"], bootstraps.list_ranges(store, found.bootstrap)
+    return [_copied(number, ranges[number], copied[number]) for number in sorted(copied)]
+
+
+def _copied(number: int, bounds: Mapping[str, Any], entry: Mapping[str, Any]) -> CopiedRange:
+    return CopiedRange(
+        number=number,
+        first=bounds["first"],
+        end=bounds["end"],
+        rows=entry["rows"],
+        bytes=entry["bytes"],
+        sha256=entry["sha256"],
+        snapshot=entry["snapshot"],
+    )

@@ -26,6 +26,7 @@ from auditor.repair.facts import ACCEPTABLE
 from auditor.repair.keys import Selection
 from auditor.service import audits, bootstrap_status, patches, proxies, running
 from auditor.service.bootstrap_spans import choose_spans
+from auditor.shapes.bootstrap import BootstrapPlan as ShownPlan
 from auditor.store import bootstraps, repairs, runs
 
 if TYPE_CHECKING:
@@ -154,6 +155,24 @@ def run_bootstrap(
 def drop_left(settings: Settings, store: Store, name: str, followed: Followed = NOBODY) -> list[str]:
     """Drop the tables that bootstraps of an audit's target left, and return their names. Raises BootstrapRefused and EngineError."""
     return bootstrap.drop_left(_job(settings, store, name, None, "", "", followed))
+
+
+def show_plan(prepared: bootstrap.Prepared, command: str) -> ShownPlan:
+    """Return what a bootstrap would do; ``command`` does it."""
+    plan = prepared.plan
+    return ShownPlan(
+        audit=plan.audit,
+        text=describe_plan(prepared),
+        source=plan.labels["source"],
+        target=plan.labels["target"],
+        rows=plan.rows,
+        ranges=len(plan.ranges),
+        bytes=plan.rows * plan.line_bytes,
+        swap=plan.swap,
+        why=plan.why,
+        effects=list(plan.effects),
+        command=command,
+    )
 
 
 def describe_plan(prepared: bootstrap.Prepared) -> str:

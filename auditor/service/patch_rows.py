@@ -1,49 +1,52 @@
-"""The rows of a patch for people and programs: as they were, as they should be, and what became of each."""
+"""The status of a patch and its rows: as they were, as they should be, and what became of each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from auditor import canonical
 from auditor.compare.accounting import MASK
 from auditor.errors import PatchRefused
+from auditor.report.repairs import WRITTEN
+from auditor.shapes.patch import Patch, PatchOutcome, PatchProgress, PatchRow, Texts
 from auditor.store import patch_requests, patches
-from auditor.store.patches import Patch
+from auditor.store.patches import Patch as StoredPatch
 from dialects import Kind
 
 if TYPE_CHECKING:
     from auditor.store import Store
 
-Outcome = Literal["", "written", "left", "taken back", "not written"]
-"""What became of a row: nothing yet, or as the journal has it; ``not written`` where the patch ended without a batch of it."""
 
-Texts = dict[str, str | None]
-"""The readable texts of a row's columns by the source's names; ``***`` for a masked one, None for NULL."""
+def describe(store: Store, patch: StoredPatch) -> Patch:
+    """Return the status of a patch. Raises StoreError."""
+    detail, undo = patch.detail, patch_requests.find_undo(store, patch.patch)
+    total = detail.get("planned", 0)
+    done = total if patch.state in ("done", "undone") else count_done(store, patch)
+    return Patch(
+        patch=patch.patch,
+        run=patch.run,
+        audit=patch.audit,
+        state=patch.state,
+        undoes=patch.undoes,
+        undone_by=undo.patch if undo and undo.state != "failed" else None,
+        requested_by=patch.requested_by,
+        proposed_by=detail.get("proposed_by"),
+        applied_by=detail.get("applied_by"),
+        at=patch.at,
+        rows=total,
+        kinds=detail.get("kinds", {}),
+        cannot_apply=detail.get("cannot_apply", ""),
+        progress=PatchProgress(done=done, total=total),
+        counts={name: detail.get(name, 0) for name in WRITTEN},
+        undoable=patch.undoable,
+        why=detail.get("why", ""),
+        after_run=patch.after_run,
+        not_audited=detail.get("not_audited", ""),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class PatchRow:
-    """A row that a patch changes, or would."""
-
-    number: int
-    """Its place in the patch, from 1."""
-    kind: str
-    """``missing`` rows are inserted, ``changed`` ones updated, ``extra`` ones deleted."""
-    key: Texts
-    columns: list[str]
-    """The columns that change."""
-    old: Texts | None
-    """The target's row as it was read; None if there was none."""
-    new: Texts | None
-    """The row as it should be; None if there should be none."""
-    sql: str | None
-    """The statement, if the patch was proposed and no column is masked."""
-    outcome: Outcome
-
-
-def list_rows(store: Store, patch: Patch) -> list[PatchRow]:
+def list_rows(store: Store, patch: StoredPatch) -> list[PatchRow]:
     """Return the rows of a patch. Raises PatchRefused if they were dropped."""
     plan = patch_requests.get_plan(store, patch.patch)
     batches = patches.list_batches(store, patch.patch)
@@ -54,12 +57,12 @@ def list_rows(store: Store, patch: Patch) -> list[PatchRow]:
     if shown is None:
         return []
     outcomes = {tuple(row["key"]): row["outcome"] for row in journal}
-    ended: Outcome = "not written" if patch.state in ("done", "failed", "undone") else ""
+    ended: PatchOutcome = "not written" if patch.state in ("done", "failed", "undone") else ""
     rows = plan["rows"] if plan else journal
     return [_show(number, row, shown, outcomes.get(tuple(row["key"])) or ended) for number, row in enumerate(rows, 1)]
 
 
-def get_script(store: Store, patch: Patch) -> str:
+def get_script(store: Store, patch: StoredPatch) -> str:
     """Return the SQL of a proposed patch. Raises PatchRefused where a masked column would be shown, or it was not proposed."""
     plan = patch_requests.get_plan(store, patch.patch)
     if plan is None:
@@ -71,16 +74,17 @@ def get_script(store: Store, patch: Patch) -> str:
     return script
 
 
-def count_done(store: Store, patch: Patch) -> int:
+def count_done(store: Store, patch: StoredPatch) -> int:
     """Return how many rows of a patch were written, or left, so far."""
     batches = patches.list_batches(store, patch.patch)
     return sum(len(batch.rows or ()) for batch in batches if batch.state in ("committed", "applied"))
 
 
-def _show(number: int, row: Mapping[str, Any], shown: Mapping[str, Any], outcome: Outcome) -> PatchRow:
+def _show(number: int, row: Mapping[str, Any], shown: Mapping[str, Any], outcome: PatchOutcome) -> PatchRow:
     old, new = (_by_name(row[name]["texts"], shown) if row[name] else None for name in ("old", "new"))
     key = _by_name(row["key"], shown)
-    return PatchRow(number, row["kind"], key, row["columns"], old, new, row.get("sql"), outcome)
+    sql = row.get("sql")
+    return PatchRow(number=number, kind=row["kind"], key=key, columns=row["columns"], old=old, new=new, sql=sql, outcome=outcome)
 
 
 def _by_name(texts: Sequence[str | None], shown: Mapping[str, Any]) -> Texts:

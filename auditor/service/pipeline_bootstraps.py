@@ -17,6 +17,7 @@ from auditor.pipeline.bootstrap.plan import make_plan
 from auditor.pipeline.bootstrap.source_tables import writer_of
 from auditor.pipeline.check import home_of, read_schemas
 from auditor.pipeline.waits import POLL
+from auditor.shapes.refresh import Refresh as ShownRefresh
 from auditor.store import Store, refreshes
 from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
 
@@ -57,6 +58,29 @@ def request(
         make_plan(one, scope)
         found.append((one.name, scope))
     return [refreshes.request_refresh(store, name, one, scope, by) for one, scope in found]
+
+
+def show(refresh: Refresh) -> ShownRefresh:
+    """Return a request and how far it is, for people and programs."""
+    progress = refresh.progress
+    end = progress.get("end")
+    return ShownRefresh(
+        refresh=refresh.refresh,
+        pipeline=refresh.pipeline,
+        table=refresh.table,
+        ranges=len(refresh.asked.ranges),
+        keys=len(refresh.asked.keys),
+        state=refresh.state,
+        requested_by=refresh.who,
+        at=refresh.at,
+        ended=refresh.ended,
+        rows=progress.get("rows", 0),
+        chunks=progress.get("chunks", 0),
+        seconds=progress.get("seconds", 0.0),
+        longest=progress.get("longest", 0.0),
+        log_place=f"{end[0]}:{end[1]}" if end else None,
+        reason=refresh.reason,
+    )
 
 
 def choose_tables(settings: Settings, name: str, table: str | None) -> list[KeyColumns]:

@@ -18,8 +18,8 @@ from auditor.service import notify
 from auditor.service.notify import MAX_NAMED, Message
 from auditor.service.pipeline_problems import PATIENCE, find_problems
 from auditor.service.pipeline_status import status
+from auditor.shapes.pipeline import PipelineProblem, ProblemKind
 from auditor.store import Store, problems
-from auditor.store.problems import Problem, ProblemKind
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def _send(settings: Settings, store: Store, message: Message, now: dt.datetime) 
     return [notify.send_limited(settings.notify, store, name, message, now) for name in channels]
 
 
-def problem_message(pipeline: str, found: Sequence[Problem]) -> Message:
+def problem_message(pipeline: str, found: Sequence[PipelineProblem]) -> Message:
     """Return the message about problems that a pipeline has now."""
     name, kinds = formatting.visible(pipeline), [one.key.kind for one in found]
     kind = next(one for one in HEADLINES if one in kinds)
@@ -72,7 +72,7 @@ def problem_message(pipeline: str, found: Sequence[Problem]) -> Message:
     return Message(notify.truncate(title), (*_lines(found), f"more: auditor pipeline status {shell_word(name)}"))
 
 
-def recovery_message(pipeline: str, over: Sequence[Problem], left: int) -> Message:
+def recovery_message(pipeline: str, over: Sequence[PipelineProblem], left: int) -> Message:
     """Return the message about problems that are over; ``left`` is how many others the pipeline has."""
     name = formatting.visible(pipeline)
     lines = [f"{_about(one)}{PAST[one.key.kind]} since {formatting.moment(one.since)}" for one in over[:MAX_NAMED]]
@@ -81,12 +81,12 @@ def recovery_message(pipeline: str, over: Sequence[Problem], left: int) -> Messa
     return Message(notify.truncate(f"{name}: {'recovered in part' if left else 'recovered'}"), tuple(lines))
 
 
-def _lines(found: Sequence[Problem]) -> list[str]:
+def _lines(found: Sequence[PipelineProblem]) -> list[str]:
     lines = [f"{_about(one)}{one.reason}" for one in found[:MAX_NAMED]]
     return lines + ([f"and {len(found) - MAX_NAMED:,} more"] if len(found) > MAX_NAMED else [])
 
 
-def _about(one: Problem) -> str:
+def _about(one: PipelineProblem) -> str:
     table, target = formatting.sentence(one.key.table), formatting.sentence(one.key.target)
     return f"{table} in {target}: " if table else f"{target}: " if target else ""
 

@@ -6,8 +6,8 @@ import datetime as dt
 from collections.abc import Collection, Mapping
 
 from auditor.report import formatting
-from auditor.shapes.pipeline import PipelineStatus
-from auditor.store.problems import KINDS, Problem, ProblemKey, ProblemKind
+from auditor.shapes.pipeline import PipelineProblem, PipelineStatus, ProblemKey, ProblemKind
+from auditor.store.problems import KINDS
 
 PATIENCE: Mapping[ProblemKind, float] = {"down": 120.0, "failing": 120.0, "stopped": 0.0, "lagging": 60.0}
 """Seconds that a problem lasts before the channels are told; a process that is started again, or a lost connection, takes less."""
@@ -20,7 +20,7 @@ RELIEF = 0.5
 
 
 def find_problems(
-    status: PipelineStatus, known: Mapping[ProblemKey, Problem] = {}, now: dt.datetime | None = None
+    status: PipelineStatus, known: Mapping[ProblemKey, PipelineProblem] = {}, now: dt.datetime | None = None
 ) -> dict[ProblemKey, str]:
     """Return the problems of a pipeline with their reasons, from its status; ``known`` are those that it had.
 
@@ -47,11 +47,11 @@ def find_problems(
     return {**_lags(status, known), **found}
 
 
-def _still(known: Mapping[ProblemKey, Problem], *kinds: ProblemKind) -> dict[ProblemKey, str]:
+def _still(known: Mapping[ProblemKey, PipelineProblem], *kinds: ProblemKind) -> dict[ProblemKey, str]:
     return {key: one.reason for key, one in known.items() if key.kind in kinds}
 
 
-def _lags(status: PipelineStatus, known: Mapping[ProblemKey, Problem]) -> dict[ProblemKey, str]:
+def _lags(status: PipelineStatus, known: Mapping[ProblemKey, PipelineProblem]) -> dict[ProblemKey, str]:
     def is_behind(key: ProblemKey, seconds: float | None, limit: float) -> bool:
         return seconds is not None and seconds > limit * (RELIEF if key in known else 1)
 
@@ -68,6 +68,6 @@ def _lags(status: PipelineStatus, known: Mapping[ProblemKey, Problem]) -> dict[P
     return found
 
 
-def gravest_first(found: Collection[Problem]) -> list[Problem]:
+def gravest_first(found: Collection[PipelineProblem]) -> list[PipelineProblem]:
     """Return problems sorted by what they keep from going on, and the newest of a kind first."""
     return sorted(found, key=lambda one: (KINDS.index(one.key.kind), -one.since.timestamp()))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from auditor.compare.accounting import MASK
 from auditor.errors import ConfigError, UnknownRun
 from auditor.history import records
+from auditor.shapes.repair import Repair, RepairKind
 from auditor.store import repairs, runs
-from auditor.store.repairs import Key, Kind, Repair
+from auditor.store.repairs import Key
 
 if TYPE_CHECKING:
     from auditor.store import Store
@@ -19,7 +20,7 @@ def record(
     store: Store,
     run: str,
     *,
-    kind: Kind,
+    kind: RepairKind,
     note: str,
     who: str,
     rows: int | None = None,

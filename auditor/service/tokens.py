@@ -6,8 +6,10 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 from auditor.errors import ConfigError, Forbidden
+from auditor.shapes.token import Scope
+from auditor.shapes.token import Token as ShownToken
 from auditor.store import events, tokens
-from auditor.store.tokens import Scope, Token
+from auditor.store.tokens import Token
 
 if TYPE_CHECKING:
     from auditor.store import Store
@@ -40,6 +42,25 @@ def revoke(store: Store, name: str, by: str = "", holder: Token | None = None) -
     token = tokens.revoke_token(store, name)
     events.record_event(store, actor=by, action="token revoked", subject=name)
     return token
+
+
+def list_tokens(store: Store) -> list[ShownToken]:
+    """Return all tokens that people created, without login sessions, newest first. Raises StoreError."""
+    listed = [token for token in tokens.list_tokens(store) if not token.is_session]
+    names = {token.number: token.name for token in listed}
+    return [_show(token, names.get(token.maker or 0, "")) for token in listed]
+
+
+def _show(token: Token, created_by: str) -> ShownToken:
+    return ShownToken(
+        name=token.name,
+        scope=token.scope,
+        created_at=token.made,
+        expires=token.expires,
+        revoked=token.revoked,
+        last_used=token.last_used,
+        created_by=created_by,
+    )
 
 
 def _check_below(holder: Token | None, scope: Scope) -> None:

@@ -1,9 +1,9 @@
-"""The status of a pipeline, of its targets and of their tables."""
+"""The status of a pipeline, of its targets and of their tables, and its problems."""
 
 from __future__ import annotations
 
 import datetime as dt
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -17,6 +17,9 @@ TableState = Literal["waiting", "merged", "delayed", "stopped"]
 """The same, and ``waiting`` where nothing was merged yet."""
 
 MigrationState = Literal["planned", "applied", "refused"]
+
+ProblemKind = Literal["down", "failing", "stopped", "lagging"]
+"""No process runs the pipeline; staging fails; a table of a target is stopped; pipeline or table lag behind more than they may."""
 
 
 class StagedBatch(Shape):
@@ -175,6 +178,31 @@ class PipelineStatus(Shape):
     migrations: list[Migration] = Field(description="The newest migrations of targets.")
     live_summaries: list[LiveSummaries] = Field(description="The newest live summaries of each audit, by its name.")
     targets: dict[str, TargetStatus]
+
+
+class ProblemKey(NamedTuple):
+    """What has which problem; '' where it is of no target or table."""
+
+    kind: ProblemKind
+    target: str = ""
+    table: str = ""
+
+
+class PipelineProblem(Shape):
+    """A problem of a pipeline, of a target of it, or of a table in a target."""
+
+    kind: ProblemKind
+    target: str
+    table: str
+    since: dt.datetime
+    reason: str
+    notified: bool
+    """Whether the channels were notified."""
+
+    @property
+    def key(self) -> ProblemKey:
+        """What has which problem."""
+        return ProblemKey(self.kind, self.target, self.table)
 
 
 class PipelinePause(Shape):

@@ -5,21 +5,15 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from auditor.errors import BootstrapRefused, UnknownRepair
+from auditor.shapes.bootstrap import BootstrapStage, BootstrapState
 from auditor.store import events, leases
 from auditor.store._repair_schema import bootstrap_ranges, bootstraps
 from auditor.store._store import Store, database_time
-
-BootstrapState = Literal["running", "stopped", "failed", "done", "dropped"]
-"""``running`` until it ends, ``stopped`` by a signal or ``failed``: both can be continued; ``dropped`` if its copy was dropped instead."""
-
-BootstrapStage = Literal["copying", "swapping", "swapped", "settled"]
-"""``copying`` until the copy was found equal to its snapshot; ``swapping`` while it is brought into the table; ``swapped`` once it is
-there; ``settled`` once the table was audited again."""
 
 SILENT = 600.0
 """Seconds for which a bootstrap of a process that cannot be looked at is silent before its process counts as dead."""

@@ -12,13 +12,10 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, update
 
 from auditor.errors import PatchRefused, UnknownPatch
+from auditor.shapes.patch import PatchState
 from auditor.store import events, leases
 from auditor.store._repair_schema import patch_batches, patch_plans, patches
 from auditor.store._store import Store, database_time
-
-PatchState = Literal["proposed", "waiting", "running", "done", "failed", "undone"]
-"""``proposed`` over HTTP, and ``waiting`` for a process once somebody asked to apply it; ``running`` until it ends; ``failed`` if a batch
-could not be written; ``undone`` once another patch took it back."""
 
 BatchState = Literal["prepared", "committed", "applied", "void"]
 """``prepared``: about to be written. ``committed``: the target has it. ``applied``: and the source was read again. ``void``: it was not

@@ -6,17 +6,15 @@ import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from auditor.errors import StoreError
+from auditor.shapes.refresh import RefreshState
 from auditor.store import events
 from auditor.store._pipeline_schema import refreshes
 from auditor.store._store import Store, database_time
-
-RefreshState = Literal["requested", "running", "done", "failed"]
-"""``done``: all rows are in the source's log; targets may still lack them."""
 
 UNFINISHED = ("requested", "running")
 

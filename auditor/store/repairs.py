@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Connection, Row, and_, insert, or_, select
 
 from auditor.errors import ConfigError, UnknownRepair
+from auditor.shapes.repair import Repair, RepairKind
 from auditor.store import events
 from auditor.store._repair_schema import repairs
 from auditor.store._store import Store, database_time
-
-Kind = Literal["patch", "bootstrap", "other"]
-"""Rows were patched, the table was copied again, or whatever the note says."""
 
 STATE_RECORDED = "recorded"
 """The state of a repair that a person recorded; the auditor has not verified it."""
@@ -27,28 +23,12 @@ Key = dict[str, str | None]
 """A key: its columns' canonical texts by name, None for NULL."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repair:
-    """A recorded repair. ``rows`` is the number of repaired rows, None if unknown; ``keys`` are theirs, if given."""
-
-    repair: str
-    run: str
-    audit: str
-    kind: str
-    state: str
-    note: str
-    rows: int | None
-    keys: list[Key]
-    recorded_by: str
-    recorded_at: dt.datetime
-
-
 def record_repair(
     store: Store,
     *,
     run: str,
     audit: str,
-    kind: Kind,
+    kind: RepairKind,
     note: str,
     who: str,
     rows: int | None = None,

@@ -10,16 +10,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, insert, or_, select, update
 
 from auditor.errors import ConfigError, StoreError, Unauthorised
 from auditor.escaping import shell_word
+from auditor.shapes.token import Scope
 from auditor.store._schema import tokens
 from auditor.store._store import Store, database_time, time_expression
-
-Scope = Literal["read", "run", "define", "pipeline", "repair", "apply"]
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 

@@ -18,8 +18,8 @@ from fastapi import FastAPI
 from auditor import config, service
 from auditor.api import create_app, sessions
 from auditor.api.rate_limit import RateLimit
+from auditor.shapes.token import Scope
 from auditor.store import Store, open_store, tokens
-from auditor.store.tokens import Scope
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it warns that its next version needs another HTTP client

@@ -21,8 +21,9 @@ from auditor.errors import ConfigError
 from auditor.repair.keys import Selection
 from auditor.service import patch_requests
 from auditor.service import repairs as repair_service
+from auditor.shapes.token import Scope
 from auditor.store import tokens
-from auditor.store.tokens import GRANTED_BY, SCOPES, Scope
+from auditor.store.tokens import GRANTED_BY, SCOPES
 from scripts import scope_reference
 from tests.api.conftest import Service, TemporaryService, make_settings
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
-from auditor.api import bootstraps as answers
 from auditor.errors import BootstrapFailed
 from auditor.points import armed
-from auditor.repair.bootstrap import plan
 from auditor.service import bootstraps
 from auditor.service.bootstraps import Followed
 from tests.api.conftest import Service
@@ -81,8 +78,3 @@ def shown(own: Service) -> str:
     found = re.search(r'<h2 id="bootstraps">.*?</table>', page, re.S)
     assert found
     return found[0]
-
-
-def test_every_way_to_swap_can_be_answered() -> None:
-    for shape in (answers.BootstrapPlan, answers.Bootstrap):
-        assert get_args(shape.model_fields["swap"].annotation) == get_args(plan.Swap)

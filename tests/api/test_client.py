@@ -121,7 +121,7 @@ def test_differences_as_a_table_plan_and_sql(listening: tuple[Service, str]) -> 
     assert scripts["source"] is None and scripts["target"] and "minhash" not in scripts["target"]
     assert {one["state"] for one in client.partitions(found.runs["orders"])} > {"equal"}
     assert client.day(time.strftime("%Y-%m-%d", time.gmtime()))["date"]
-    assert [one["action"] for one in client.events()]
+    assert [event.action for event in client.events()]
 
 
 def test_audits_are_defined_paused_and_dropped(listening: tuple[Service, str]) -> None:
@@ -212,7 +212,7 @@ def test_repairs_are_recorded_and_shown(
     with pytest.raises(UnknownRepair):
         client.repair("0" * 32)
     recorded = [repairer.record_repair(run, "patch", f"copied it again {n}", rows=n, idempotency=f"key{n}") for n in range(12)]
-    assert client.repair(recorded[0]["repair"]) == recorded[0]
+    assert client.repair(recorded[0].repair) == recorded[0]
     assert repairer.record_repair(run, "patch", "copied it again 0", rows=0, idempotency="key0") == recorded[0]
     assert list(client.repairs(run)) == recorded[::-1]
     monkeypatch.setenv("AUDITOR_TOKEN", found.tokens["read"])

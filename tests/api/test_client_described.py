@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from auditor import shapes
-from auditor.client import Client, bootstrap_types, pipeline_types, types
+from auditor.client import Client, types
 from auditor.model import _evidence
 from auditor.report import difference_rows
 from auditor.shapes import Shape
@@ -22,23 +22,13 @@ from tests.documents import ROOT
 TYPES: dict[str, Any] = {
     "AuditListItem": types.Audit,
     "AuditDetails": types.AuditDetails,
-    "BootstrapEntry": pipeline_types.BootstrapEntry,
-    "Bootstrap": bootstrap_types.Bootstrap,
-    "BootstrapPlan": bootstrap_types.BootstrapPlan,
-    "CopiedRange": bootstrap_types.CopiedRange,
-    "CopyProgress": bootstrap_types.CopyProgress,
     "ColumnValues": difference_rows.ColumnJson,
     "ConsoleScripts": types.ConsoleScripts,
     "Difference": types.Difference,
-    "Event": types.Event,
     "LastRun": types.LastRun,
     "Partition": types.Partition,
-    "Patch": types.Patch,
-    "PatchRow": types.PatchRow,
     "PauseState": types.PauseState,
-    "Progress": types.PatchProgress,
     "Recheck": difference_rows.RecheckJson,
-    "Repair": types.Repair,
     "RowRange": difference_rows.RangeJson,
     "Run": types.Run,
     "Score": types.Score,

@@ -19,7 +19,8 @@ from auditor.api import create_app
 from auditor.compare.accounting import MASK
 from auditor.model import Verdict
 from auditor.service import patch_requests as requests
-from auditor.store import events, patches, runs, tokens
+from auditor.shapes.token import Scope
+from auditor.store import events, patches, runs
 from auditor.store import patch_requests as stored_requests
 from tests.api.conftest import SECRET_VALUE, Service, TemporaryService
 from tests.api.test_answers import list_all
@@ -162,7 +163,7 @@ def test_applying_needs_the_scope_the_number_and_a_key(own: Service, action: str
     patch = propose(own).json()["patch"]
     before = read_target(own)
     path = f"/api/v1/patches/{patch}/{action}"
-    others: list[tokens.Scope] = ["read", "run", "define", "repair"]
+    others: list[Scope] = ["read", "run", "define", "repair"]
     for scope in others:
         refused = own.client(scope).post(path, json={"rows": 3}, headers=KEY)
         assert (refused.status_code, "this needs apply" in refused.json()["detail"]) == (403, True)

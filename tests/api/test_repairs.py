@@ -16,7 +16,8 @@ import pytest
 from auditor import config, service
 from auditor.compare.accounting import MASK
 from auditor.model import State, Verdict
-from auditor.store import events, runs, tokens
+from auditor.shapes.token import Scope
+from auditor.store import events, runs
 from tests.api.conftest import PASSWORD, Service, TemporaryService
 from tests.api.test_answers import list_all
 
@@ -81,7 +82,7 @@ def test_pages_of_any_size_return_the_whole_list(own: Service) -> None:
 
 
 @pytest.mark.parametrize("scope", ["read", "run", "define"])
-def test_other_scopes_cannot_record_repairs(own: Service, scope: tokens.Scope) -> None:
+def test_other_scopes_cannot_record_repairs(own: Service, scope: Scope) -> None:
     before = len(list_all(own, repairs_path(own), 1000)), len(events.list_events(own.store, limit=1000))
     refused = own.client(scope).post(repairs_path(own), json=WANTED)
     assert (refused.status_code, refused.json()["type"]) == (403, "urn:auditor:problem:Forbidden")

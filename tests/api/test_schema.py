@@ -16,8 +16,9 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 from auditor import service
 from auditor.api import create_app, event_stream, sessions
 from auditor.api.rate_limit import RateLimit
+from auditor.shapes.token import Scope
 from auditor.store import Store, open_store, tokens
-from auditor.store.tokens import GRANTED_BY, SCOPES, Scope
+from auditor.store.tokens import GRANTED_BY, SCOPES
 from tests.api.conftest import make_settings
 
 LEAST = settings(

@@ -14,6 +14,7 @@ from auditor.api.dependencies import AppState
 from auditor.api.sessions import Definer, Reader, Runner
 from auditor.errors import AuditorError, ConfigError
 from auditor.service import tokens as service
+from auditor.shapes.token import Scope
 from auditor.store import events, tokens
 from tests.api.conftest import Service, TemporaryService, make_client
 
@@ -54,7 +55,7 @@ def create_pages(own: Service, *, insecure: bool = False) -> FastAPI:
     return app
 
 
-def log_in(own: Service, scope: tokens.Scope = "run", base: str = "http://localhost") -> tuple[httpx.Client, str]:
+def log_in(own: Service, scope: Scope = "run", base: str = "http://localhost") -> tuple[httpx.Client, str]:
     """Log in; return the client and the CSRF token of its session."""
     client = make_client(create_pages(own), base_url=base)
     answer = client.post("/login", data={"token": own.tokens[scope]})

@@ -21,6 +21,7 @@ from auditor.config import Settings, validate_settings
 from auditor.repair.keys import Selection
 from auditor.service import patch_requests
 from auditor.service.workers import Workers
+from auditor.shapes.token import Scope
 from auditor.store import Store, open_store, tokens
 from tests.browser import pipeline_samples, segment_samples
 
@@ -54,7 +55,7 @@ class Site:
     url: str
     settings: Settings
     store: Store
-    tokens: Mapping[tokens.Scope, str]
+    tokens: Mapping[Scope, str]
 
     def path(self, name: str) -> str:
         """Return the path of a page by its short name, a key of `PAGES`."""

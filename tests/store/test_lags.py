@@ -8,10 +8,10 @@ import itertools
 import pytest
 
 from auditor.errors import StoreError
+from auditor.shapes.pipeline import ProblemKey
 from auditor.store import Store, lags, pipelines, problems
 from auditor.store._pipeline_schema import lags as table
 from auditor.store.lags import HOUR, NOTHING, SPAN, Lag
-from auditor.store.problems import Problem, ProblemKey
 
 NOON = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
 _numbers = itertools.count()
@@ -106,7 +106,8 @@ def test_a_problem_is_told_of_once_after_its_patience_and_once_when_it_is_over(s
     assert look(30, both) == ([], [])
     assert look(60, {**both, table: "another reason"}) == ([down], [])
     assert look(90, both) == ([], [])
-    assert problems.list_problems(store, pipeline) == [Problem(down, NOON, "gone", True), Problem(table, NOON, "no key", True)]
+    found = [(one.key, one.since, one.reason, one.notified) for one in problems.list_problems(store, pipeline)]
+    assert found == [(down, NOON, "gone", True), (table, NOON, "no key", True)]
     problems.set_unnotified(store, pipeline, [down])
     assert look(100, both) == ([down], []), "no channel could be told"
     assert look(110, {table: "no key"}) == ([], [down])

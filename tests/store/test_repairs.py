@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from auditor.errors import ConfigError, StoreError, UnknownRepair, UnknownRun
 from auditor.service import repairs as use
+from auditor.shapes.repair import Repair
 from auditor.store import Store, events, repairs, retention
 from auditor.store._repair_schema import repairs as table
 from tests.store.samples import T0, add_finished_run, new_audit_name
@@ -18,7 +19,7 @@ from tests.store.samples import T0, add_finished_run, new_audit_name
 SQL = "x'; DROP TABLE auditor_repairs; -- naïve 🙂 \0"
 
 
-def record(store: Store, run: str, note: str = "patched", **more: Any) -> repairs.Repair:
+def record(store: Store, run: str, note: str = "patched", **more: Any) -> Repair:
     return repairs.record_repair(store, **{"run": run, "audit": "a", "kind": "patch", "note": note, "who": "ops", **more})
 
 
@@ -59,7 +60,7 @@ def test_repairs_are_listed_by_run_newest_first(store: Store) -> None:
     store.write(lambda connection: connection.execute(same.values(at=made[4].recorded_at)) and None)
     whole = repairs.list_repairs(store, mine)
     assert [one.note for one in whole][-1] == "0" and len(whole) == 5
-    pages, before = list[repairs.Repair](), None
+    pages, before = list[Repair](), None
     while page := repairs.list_repairs(store, mine, limit=2, before=before):
         pages, before = pages + page, page[-1].repair
     assert pages == whole

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import ConfigError, Unauthorised, UnknownAudit
+from auditor.shapes.token import Scope
 from auditor.store import Store, definitions, events, open_store, tokens
 from auditor.store._schema import tokens as table
 from tests.store.samples import T0, new_audit_name
@@ -70,7 +71,7 @@ def test_revoked_token_is_invalid_immediately(store: Store) -> None:
     ("scope", "allowed"),
     [("read", {"read"}), ("run", {"read", "run"}), ("define", {"read", "run", "define"}), ("repair", {"read", "run", "repair"})],
 )
-def test_scopes_include_others(scope: tokens.Scope, allowed: set[tokens.Scope]) -> None:
+def test_scopes_include_others(scope: Scope, allowed: set[Scope]) -> None:
     token = tokens.Token("a", scope, T0, None, None, None)
     assert {one for one in tokens.SCOPES if token.allows(one)} == allowed
 

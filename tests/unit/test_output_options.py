@@ -100,7 +100,7 @@ def test_answers_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     assert main(["token", "list", "--json"]) == 0
     [token] = json.loads(printed := capsys.readouterr().out)
     assert (token["name"], token["scope"], token["revoked"]) == ("ops", "read", None) and secret not in printed
-    assert dt.datetime.fromisoformat(token["expires"]) - dt.datetime.fromisoformat(token["made"]) <= dt.timedelta(days=1)
+    assert dt.datetime.fromisoformat(token["expires"]) - dt.datetime.fromisoformat(token["created_at"]) <= dt.timedelta(days=1)
     assert main(["runs", "--json"]) == 0
     [run] = json.loads(capsys.readouterr().out)
     assert main(["cancel", run["run"], "--json"]) == 0

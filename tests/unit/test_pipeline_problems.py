@@ -15,12 +15,23 @@ from auditor.service import notify, pipeline_notices
 from auditor.service.notify import Message
 from auditor.service.pipeline_notices import PipelineNotices, look_at_pipelines, problem_message, recovery_message
 from auditor.service.pipeline_problems import find_problems
-from auditor.shapes.pipeline import PipelineProgress, PipelineStatus, TableState, TableStatus, TargetStatus
+from auditor.shapes.pipeline import (
+    PipelineProblem,
+    PipelineProgress,
+    PipelineStatus,
+    ProblemKey,
+    TableState,
+    TableStatus,
+    TargetStatus,
+)
 from auditor.store import Store, open_store, pipelines
-from auditor.store.problems import Problem, ProblemKey
 
 NOW = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
 LAG, DOWN = ProblemKey("lagging"), ProblemKey("down")
+
+
+def problem(key: ProblemKey, reason: str, notified: bool = False) -> PipelineProblem:
+    return PipelineProblem(**key._asdict(), since=NOW, reason=reason, notified=notified)
 
 
 def table(state: TableState = "merged", lag: float = 0.0, reason: str = "") -> TableStatus:
@@ -56,7 +67,7 @@ def test_problems_of_a_status(seen: PipelineStatus, expected: dict[ProblemKey, s
 
 
 def test_a_lag_that_was_told_of_is_over_at_half_the_limit() -> None:
-    known = {LAG: Problem(LAG, NOW, "lags")}
+    known = {LAG: problem(LAG, "lags")}
     assert LAG in find_problems(status(lag_seconds=301), known) and LAG not in find_problems(status(lag_seconds=301))
     assert LAG not in find_problems(status(lag_seconds=299), known)
 
@@ -64,23 +75,21 @@ def test_a_lag_that_was_told_of_is_over_at_half_the_limit() -> None:
 @pytest.mark.parametrize("graver", [{"paused": True}, {"running": False}, {"reason": "disk full"}, {"lag_seconds": 700.0}])
 def test_a_graver_problem_does_not_end_a_lag_that_it_hides(graver: dict[str, Any]) -> None:
     hidden = ProblemKey("lagging", "wh", "a")
-    known = {hidden: Problem(hidden, NOW, "lags", notified=True)}
+    known = {hidden: problem(hidden, "lags", notified=True)}
     assert find_problems(status({"a": table()}, **graver), known)[hidden] == "lags"
     assert hidden not in find_problems(status({"a": table()}, **graver))
-    untold = {hidden: Problem(hidden, NOW, "lags")}
+    untold = {hidden: problem(hidden, "lags")}
     assert (hidden in find_problems(status({"a": table()}, **graver), untold)) == ("paused" not in graver)
 
 
 def test_a_pipeline_that_ends_again_and_again_is_down_until_a_process_goes_on() -> None:
-    known, now = {DOWN: Problem(DOWN, NOW, "gone")}, NOW + dt.timedelta(seconds=100)
+    known, now = {DOWN: problem(DOWN, "gone")}, NOW + dt.timedelta(seconds=100)
     for age, is_down in ((5, True), (59, True), (61, False)):
         seen = status(began=now - dt.timedelta(seconds=age))
         assert (DOWN in find_problems(seen, known, now)) == is_down
         assert DOWN not in find_problems(seen, {}, now), "a first start is no problem"
     failing = ProblemKey("failing")
-    assert failing in find_problems(status(running=False), {failing: Problem(failing, NOW, "no java")}), (
-        "it is told of though it comes and goes"
-    )
+    assert failing in find_problems(status(running=False), {failing: problem(failing, "no java")}), "it is told of though it comes and goes"
 
 
 @pytest.fixture
@@ -172,11 +181,11 @@ def test_what_no_channel_took_is_told_again(store: Store, tmp_path: Path, sent: 
 
 
 def test_a_message_names_the_gravest_and_makes_hostile_names_visible() -> None:
-    found = [Problem(LAG, NOW, "it lags"), Problem(ProblemKey("stopped", "w\x1bh", "a\nb"), NOW, "no key")]
+    found = [problem(LAG, "it lags"), problem(ProblemKey("stopped", "w\x1bh", "a\nb"), "no key")]
     message = problem_message("sh\x07op", found)
     assert message.title == "sh␇op: TABLE STOPPED"
     assert message.lines == ("it lags", "a b in w␛h: no key", "more: auditor pipeline status 'sh␇op'")
-    assert recovery_message("shop", [Problem(LAG, NOW, "it lags")], 1).lines == (
+    assert recovery_message("shop", [problem(LAG, "it lags")], 1).lines == (
         "lagged behind since 2026-11-01 12:00:00 UTC",
         "1 other problem is left",
     )

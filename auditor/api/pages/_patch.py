@@ -25,9 +25,9 @@ from auditor.repair.script import VERBS
 from auditor.report.repairs import WRITTEN
 from auditor.service import patch_requests as requests
 from auditor.service import patch_rows
-from auditor.service.patch_rows import PatchRow
+from auditor.shapes.patch import Patch, PatchRow
 from auditor.store import Store, patches, runs
-from auditor.store.patches import Patch
+from auditor.store.patches import Patch as StoredPatch
 from auditor.store.runs import StoredRun
 
 router = APIRouter()
@@ -56,8 +56,6 @@ class ShownPatch:
     no_script: str
     """Why there is no SQL to copy."""
     is_active: bool
-    done: int
-    """Rows that were written or left so far."""
     written: int
     """Rows that an undo would write back."""
     after: StoredRun | None
@@ -70,8 +68,8 @@ class Patching:
     """The patches of a run: the one that is ``shown``, the ``others``, and the patch ``before`` this run, after which it looked again."""
 
     shown: ShownPatch | None
-    others: Sequence[Patch]
-    before: Patch | None
+    others: Sequence[StoredPatch]
+    before: StoredPatch | None
     may_propose: bool
     extra: int
     """Rows that only the target has."""
@@ -106,21 +104,20 @@ def build_view(store: Store, run: StoredRun, report: Report, chosen: str, row: i
     )
 
 
-def _show(store: Store, patch: Patch, after_row: int) -> ShownPatch:
+def _show(store: Store, stored: StoredPatch, after_row: int) -> ShownPatch:
     rows: list[PatchRow] = []
     dropped = script = no_script = ""
     try:
-        rows = patch_rows.list_rows(store, patch)
+        rows = patch_rows.list_rows(store, stored)
     except PatchRefused as error:
         dropped = str(error)
     try:
-        script = patch_rows.get_script(store, patch) if not patch.undoes else ""
+        script = patch_rows.get_script(store, stored) if not stored.undoes else ""
     except PatchRefused as error:
         no_script = str(error)
     page = rows[after_row : after_row + PAGE_ROWS]
-    detail = patch.detail
-    after = _after(store, patch)
-    written = sum(detail.get(name, 0) for name in WRITTEN[:3])
+    patch = patch_rows.describe(store, stored)
+    written = sum(patch.counts[name] for name in WRITTEN[:3])
     return ShownPatch(
         patch=patch,
         sentence=_sentence(patch),
@@ -130,10 +127,9 @@ def _show(store: Store, patch: Patch, after_row: int) -> ShownPatch:
         dropped=dropped,
         script=script,
         no_script=no_script,
-        is_active=patch.state in ("waiting", "running") or _awaits_audit(patch, written),
-        done=patch_rows.count_done(store, patch) if patch.state == "running" else 0,
+        is_active=patch.state in ("waiting", "running") or _awaits_audit(stored, written),
         written=written,
-        after=after,
+        after=_after(store, patch),
         is_undone=patch.state == "undone",
     )
 
@@ -144,7 +140,7 @@ def _after(store: Store, patch: Patch) -> StoredRun | None:
     return None
 
 
-def _awaits_audit(patch: Patch, written: int) -> bool:
+def _awaits_audit(patch: StoredPatch, written: int) -> bool:
     """Return whether the run that looks again has not ended yet."""
     ended = patch.detail.get("ended")
     is_open = patch.state == "done" and written and not patch.after_run and not patch.detail.get("not_audited")
@@ -153,13 +149,10 @@ def _awaits_audit(patch: Patch, written: int) -> bool:
 
 def _sentence(patch: Patch) -> str:
     """Return what a patch changes, or once it has ended what it did."""
-    detail = patch.detail
     if patch.state in ("done", "failed", "undone"):
-        return ", ".join(f"{detail[name]:,} {name}" for name in WRITTEN if detail.get(name)) or "nothing was written"
-    kinds = detail.get("kinds", {})
-    parts = [f"{kinds[kind]:,} to {verb}" for kind, verb in VERBS.items() if kinds.get(kind)]
-    total = detail.get("planned", 0)
-    return f"{total:,} {'row' if total == 1 else 'rows'}{': ' if parts else ''}{', '.join(parts)}"
+        return ", ".join(f"{patch.counts[name]:,} {name}" for name in WRITTEN if patch.counts[name]) or "nothing was written"
+    parts = [f"{patch.kinds[kind]:,} to {verb}" for kind, verb in VERBS.items() if patch.kinds.get(kind)]
+    return f"{patch.rows:,} {'row' if patch.rows == 1 else 'rows'}{': ' if parts else ''}{', '.join(parts)}"
 
 
 @router.get("/runs/{run}/patches/{patch}")
@@ -205,7 +198,7 @@ def undo_patch(app: App, visitor: Applier, run: str, patch: str, rows: Rows, key
     return redirect(_place(wanted))
 
 
-def _place(patch: Patch) -> str:
+def _place(patch: StoredPatch) -> str:
     return f"{url('runs', patch.run)}?patch={patch.patch}#patch"
 
 

@@ -17,10 +17,9 @@ from auditor.config import Pipeline
 from auditor.service import pipeline_problems, pipelines
 from auditor.service.pipeline_lags import list_lags
 from auditor.service.pipeline_status import status
-from auditor.shapes.pipeline import PipelineStatus, TableStatus
+from auditor.shapes.pipeline import PipelineProblem, PipelineStatus, TableStatus
 from auditor.store import pipelines as states
 from auditor.store import problems
-from auditor.store.problems import Problem
 
 router = APIRouter()
 
@@ -68,7 +67,7 @@ class Row:
     state: PipelineState
     status: PipelineStatus
     tables: Sequence[TableRow]
-    problems: Sequence[Problem]
+    problems: Sequence[PipelineProblem]
     """Those that a service saw, the gravest first."""
 
     @property

@@ -14,8 +14,8 @@ from auditor.api.pages._layout import now, redirect, render_page
 from auditor.api.pages._session import Definer, Visitor
 from auditor.errors import ConfigError
 from auditor.service import tokens
-from auditor.store.tokens import DESCRIPTIONS, Scope
-from auditor.store.tokens import list_tokens as every_token
+from auditor.shapes.token import Scope
+from auditor.store.tokens import DESCRIPTIONS
 
 router = APIRouter()
 
@@ -58,7 +58,7 @@ def _render(
     request: Request, app: AppState, visitor: Visitor, *, secret: str = "", created: str = "", error: str = "", status: int = 200
 ) -> HTMLResponse:
     at = now()
-    every = [one for one in every_token(app.store) if not one.is_session]
+    every = tokens.list_tokens(app.store)
     alive = [one for one in every if one.revoked is None and (one.expires is None or one.expires > at)]
     ended = [one for one in every if one not in alive]
     return render_page(

@@ -27,6 +27,7 @@ from auditor.pipeline.check import read_schemas
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
 from auditor.pipeline.watch import source_of
+from auditor.shapes.refresh import RefreshState
 from auditor.store import Store, leases, pipelines, refreshes
 from auditor.store.refreshes import Refresh
 
@@ -157,7 +158,7 @@ class Carrier:
             raise self._lost[0]
         self._save(refresh, "running", progress.plain(writer))
 
-    def _save(self, refresh: Refresh, state: refreshes.RefreshState, progress: dict[str, Any], reason: str = "") -> None:
+    def _save(self, refresh: Refresh, state: RefreshState, progress: dict[str, Any], reason: str = "") -> None:
         refreshes.save_progress(self.store, refresh.refresh, state, progress, reason)
         self.on_progress(refreshes.get_refresh(self.store, refresh.refresh))
 

@@ -18,6 +18,7 @@ from auditor.planning import introspect, planner
 from auditor.repair.bootstrap.dependents import Dependents, check_target, describe_carried, read_bound, read_dependents
 from auditor.repair.facts import TargetFacts, read_facts, unwritten_columns
 from auditor.repair.transfer import plan_transfer
+from auditor.shapes.bootstrap import Swap
 from auditor.sql import render
 from auditor.sql.bootstraps import BootstrapStatements
 from auditor.sql.lines import read_lines
@@ -42,7 +43,6 @@ NAME_LENGTH = 40
 PREVIOUS = "the version before"
 """Where the replaced rows are of a table whose changes are commits."""
 
-Swap = Literal["in place", "by rename", "by commit"]
 Road = Literal["direct", "files", "executors"]
 
 
