@@ -10,7 +10,7 @@ import logging
 import shutil
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -91,12 +91,13 @@ class Watch:
             self._files = self._read_source()
         except AuditorError as error:
             warnings.append(f"the source cannot be looked at: {error}")
-        progress = assess(state, self._files, self._current_at(state), self._disk(), dt.datetime.now(dt.UTC))
-        self._current = progress.current_at
-        warnings += [*progress.warnings, *warn_of_budget(self.store, self.name, self.settings.pipeline(self.name))]
-        self._report(warnings)
+        current_at, now = self._current_at(state), dt.datetime.now(dt.UTC)
+        budget = warn_of_budget(self.store, self.name, self.settings.pipeline(self.name))
         batch = self.batch or state.progress.batch
-        return progress.model_copy(update={"began": self.began, "batch": batch, "warnings": warnings})
+        progress = assess(state, self._files, current_at, self._disk(), now, batch, warnings, budget, began=self.began)
+        self._current = progress.current_at
+        self._report(progress.warnings)
+        return progress
 
     def bytes_behind(self, offset: Any) -> int | None:
         """Return how many bytes of the log lay behind an offset at the last look; None if that is not known."""
@@ -152,15 +153,26 @@ def look_once(settings: Settings, name: str, state: PipelineState) -> PipelinePr
     except AuditorError as error:
         warnings.append(f"the source cannot be looked at: {error}")
     disk = disk_room(folder_at(settings.pipeline(name).staging.path), batch.bytes if batch else 0)
-    progress = assess(state, files, known_current_at(state), disk, dt.datetime.now(dt.UTC))
-    return progress.model_copy(update={"batch": batch, "warnings": [*warnings, *progress.warnings]})
+    return assess(state, files, known_current_at(state), disk, dt.datetime.now(dt.UTC), batch, warnings)
 
 
 def assess(
-    state: PipelineState, files: LogFiles | None, current_at: dt.datetime | None, disk: tuple[int, int] | None, now: dt.datetime
+    state: PipelineState,
+    files: LogFiles | None,
+    current_at: dt.datetime | None,
+    disk: tuple[int, int] | None,
+    now: dt.datetime,
+    batch: StagedBatch | None = None,
+    before: Sequence[str] = (),
+    after: Sequence[str] = (),
+    *,
+    began: dt.datetime | None = None,
 ) -> PipelineProgress:
-    """Return what is seen but the ``batch``, from what staging recorded, the source's log, and the free and needed bytes of the disk."""
-    place, warnings = _place(state.source_offset), []
+    """Return what is seen, from what staging recorded, the source's log, and the free and needed bytes of the disk.
+
+    ``before`` and ``after`` are other warnings, which stand around its own.
+    """
+    place, warnings = _place(state.source_offset), list(before)
     behind = files.bytes_behind(place) if files and place else None
     current_at = now if behind == 0 else current_at
     if files and place and behind is None:
@@ -182,13 +194,15 @@ def assess(
         )
     return PipelineProgress(
         at=now,
+        began=began,
         log_end=str(files.end) if files else None,
         log_expires=files.expiry if files else None,
         lag_bytes=behind,
         current_at=current_at,
         free_bytes=disk[0] if disk else None,
         needed_bytes=disk[1] if disk else None,
-        warnings=warnings,
+        batch=batch,
+        warnings=[*warnings, *after],
         notes=list(files.notes) if files else state.progress.notes,
     )
 

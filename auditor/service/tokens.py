@@ -48,14 +48,14 @@ def list_tokens(store: Store) -> list[ShownToken]:
     """Return all tokens that people created, without login sessions, newest first. Raises StoreError."""
     listed = [token for token in tokens.list_tokens(store) if not token.is_session]
     names = {token.number: token.name for token in listed}
-    return [_show(token, names.get(token.maker or 0, "")) for token in listed]
+    return [_show(token, names.get(token.created_by or 0, "")) for token in listed]
 
 
 def _show(token: Token, created_by: str) -> ShownToken:
     return ShownToken(
         name=token.name,
         scope=token.scope,
-        created_at=token.made,
+        created_at=token.created_at,
         expires=token.expires,
         revoked=token.revoked,
         last_used=token.last_used,

@@ -14,6 +14,7 @@ import uvicorn
 
 from auditor import cli
 from auditor.client import Client
+from auditor.client.http import Transport
 from auditor.errors import (
     AlreadyRunning,
     AuditorError,
@@ -26,6 +27,7 @@ from auditor.errors import (
     Unreachable,
 )
 from auditor.service.workers import Workers
+from auditor.shapes.pipeline import PipelinePause
 from tests.api.conftest import Service, TemporaryService
 
 
@@ -227,3 +229,15 @@ def test_repairs_are_recorded_and_shown(
         assert printed.count("copied it again") == 10 and printed.rstrip().endswith("and older ones")
         assert cli.main(["show", run, "--format", "json", *where]) == 0
         assert json.loads(capsys.readouterr().out)["run"] == run
+
+
+def test_answers_that_are_lists_or_of_another_version_are_read_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    transport, answer = Transport("http://recorded", None, 1.0), b""
+    monkeypatch.setattr(transport, "request", lambda *_: answer)
+    answer = b'[{"pipeline": "shop", "paused": true, "since": "a later version"}]'
+    assert transport.shape_list(PipelinePause, "POST", "/x") == [PipelinePause(pipeline="shop", paused=True)]
+    with pytest.raises(Unreachable, match="did not respond like an auditor service"):
+        transport.shape(PipelinePause, "POST", "/x")
+    answer = b'{"pipeline": "shop"}'
+    with pytest.raises(Unreachable, match=r"responded with another PipelinePause than this version reads \(paused\)"):
+        transport.shape(PipelinePause, "POST", "/x")
