@@ -30,7 +30,7 @@ def _symbol(code: int) -> str:
 
 def visible_lines(text: str) -> str:
     """Return the text made visible but for its ends of lines and tabs, which a terminal shows as they are meant."""
-    if text.isprintable():
+    if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else _symbol(ord(c)) for c in text)
 
@@ -87,7 +87,7 @@ def yaml_text(value: Any, **options: Any) -> str:
     import yaml  # which few commands need
 
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, **options)
-    if all(line.isprintable() for line in text.split("\n")):
+    if text.replace("\n", "").isprintable():
         return text
     return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=False, **options))
 
@@ -109,10 +109,10 @@ PLAIN_YAML = re.compile(r"[\w.][\w.-]*")
 def json_text(value: Any, indent: int | None = None) -> str:
     """Return plain values and shapes as JSON whose characters are printable: others, which stand in texts alone, are escaped."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=_plain)
-    lines = text.split("\n")
-    if all(line.isprintable() for line in lines):
+    if text.replace("\n", "").isprintable():
         return text
-    return "\n".join(line if line.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line) for line in lines)
+    # a line break within a text is escaped already
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def _plain(shape: Any) -> Any:

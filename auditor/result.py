@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-    from auditor.report.json_types import ReportJson
+    from auditor.shapes.report import RunReport
 
 
 class Report(model.Report):
@@ -30,8 +30,8 @@ class Report(model.Report):
 
         return render.run(self, None, "text")
 
-    def to_dict(self) -> ReportJson:
-        """Return the report as plain values, which ``docs/report.schema.json`` describes."""
+    def to_model(self) -> RunReport:
+        """Return the report as the model that ``docs/report.schema.json`` describes, as ``--format json`` and the API write it."""
         from auditor.report import json as as_json
 
         return as_json.report(self)
@@ -47,11 +47,11 @@ class Report(model.Report):
 
         ``auditor.report.difference_rows.to_arrow`` describes its columns.
         """
-        from auditor.report.difference_rows import key_kinds, to_arrow, to_row
+        from auditor.report.difference_rows import as_differences, key_kinds, to_arrow
         from auditor.report.redact import redact
 
         differences = redact(self).differences
-        return to_arrow([] if differences is None else map(to_row, differences), key_kinds(self.plan))
+        return to_arrow(as_differences(() if differences is None else differences), key_kinds(self.plan))
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the listed differences as a data frame, with the columns of ``to_arrow``. Raises PackageMissing without pandas."""

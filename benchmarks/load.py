@@ -141,9 +141,9 @@ def _record(load: Load, answers: Answers) -> None:
 def _run_audits(client: Client, differ: int, errors: list[str]) -> list[float]:
     """Run four audits at once and return their seconds; ``errors`` gets those that did not find the damaged rows."""
     requested = [client.request(name) for name in AUDITS[:CONCURRENT_AUDITS]]
-    finished = [client.wait(run["run"]) for run in requested]
-    errors += [f"{run['audit']}: {run['verdict']}, {run['changed']}: {run['reasons']}" for run in finished if run["changed"] != differ]
-    return [run["seconds"] or 0.0 for run in finished]
+    finished = [client.wait(run.run) for run in requested]
+    errors += [f"{run.audit}: {run.verdict}, {run.changed}: {run.reasons}" for run in finished if run.changed != differ]
+    return [run.seconds or 0.0 for run in finished]
 
 
 def _config(urls: list[str], shape: Shape, store: str) -> Mapping[str, Any]:

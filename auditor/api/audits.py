@@ -11,7 +11,6 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from auditor import service
-from auditor.api import schemas
 from auditor.api.dependencies import App, AppState
 from auditor.api.errors import problem_response
 from auditor.api.routing import (
@@ -33,13 +32,14 @@ from auditor.api.routing import (
     slow_request,
 )
 from auditor.config import KeyRange, TimeRange
-from auditor.errors import UnknownAudit
+from auditor.history import runs
 from auditor.model import SIDES, Method, Side
 from auditor.report import json as as_json
-from auditor.report.json_types import PlanJson
 from auditor.service import audits as audit_service
 from auditor.service import workers
-from auditor.store import runs
+from auditor.shapes.audit_status import Audit, AuditDetails, PauseState
+from auditor.shapes.plan import ConsoleScripts, Plan
+from auditor.shapes.run import Run
 
 routes = router("audits")
 
@@ -137,14 +137,7 @@ class NamedAuditDefinition(AuditDefinition):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$", description="Letters, digits, _ and -.")
 
 
-class ConsoleScripts(BaseModel):
-    """The SQL to paste into each side's console."""
-
-    source: str | None = None
-    target: str | None = None
-
-
-@routes.get("/audits", response_model=Paginated[schemas.AuditListItem], **route_options("read", 404))
+@routes.get("/audits", response_model=Paginated[Audit], **route_options("read", 404))
 async def list_audits(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Response:
     """Return all audits in the order of their names, each with its latest run."""
     after = parse_cursor("audits", cursor, str) or ""
@@ -152,31 +145,18 @@ async def list_audits(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LI
 
 
 def _list_response(app: AppState, after: str, limit: int) -> Response:
-    every = audit_service.overview(app.configured, app.store, trends=False)
-    following = sorted((one for one in every if one.name > after), key=lambda one: one.name)
-    items = [schemas.audit_from(one) for one in following]
-    return json_response(Paginated[schemas.AuditListItem], paginate("audits", items, limit, lambda one: one.name))
+    items = [one for one in audit_service.list_audits(app.configured, app.store) if one.name > after]
+    return json_response(Paginated[Audit], paginate("audits", items, limit, lambda one: one.name))
 
 
-@routes.get("/audits/{name}", response_model=schemas.AuditDetails, **route_options("read", 404))
+@routes.get("/audits/{name}", response_model=AuditDetails, **route_options("read", 404))
 def get_audit(app: App, name: AuditName) -> Response:
     """Return one audit."""
-    return json_response(schemas.AuditDetails, _details(app, name))
+    return json_response(AuditDetails, audit_service.get_audit(app.configured, app.store, name))
 
 
-def _details(app: AppState, name: str) -> schemas.AuditDetails:
-    settings = app.settings
-    audit = service.audit(settings, name)
-    found = next(iter(audit_service.overview(app.configured, app.store, name)), None)
-    if found is None:  # an audit via a dump has no runs of its own, its legs have
-        legs = ", ".join(service.expand_legs(settings, [name]))
-        raise UnknownAudit(f"{name!r} is audited via a dump and has no runs of its own; use one of its legs: {legs}")
-    trend = [schemas.TrendPoint.model_validate(one) for one in found.trend]
-    return schemas.AuditDetails(**dict(schemas.audit_from(found)), trend=trend, definition=service.definition(audit))
-
-
-@routes.get("/audits/{name}/plan", response_model=dict[str, Any], **route_options("read", 404, 409, 502, 504))
-def get_plan(app: App, name: AuditName) -> PlanJson:
+@routes.get("/audits/{name}/plan", response_model=Plan, **route_options("read", 404, 409, 502, 504))
+def get_plan(app: App, name: AuditName) -> Plan:
     """Plan the audit and return the plan. This connects to both databases."""
     settings = app.settings
     audit = service.audit(settings, name)
@@ -204,16 +184,16 @@ def get_sql(
         found = service.sql(settings, name, (side,) if side else SIDES, method)
     if format == "text" or (format is None and request.headers.get("Accept", "").startswith("text/plain")):
         return PlainTextResponse("\n".join(found.values()))
-    return found
+    return ConsoleScripts(**found)
 
 
-@routes.get("/audits/{name}/runs", response_model=Paginated[schemas.Run], **route_options("read", 404))
+@routes.get("/audits/{name}/runs", response_model=Paginated[Run], **route_options("read", 404))
 def list_audit_runs(app: App, name: AuditName, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Response:
     """Return the audit's runs, newest first."""
     service.audit(app.settings, name)
     found = runs.list_runs(app.store, audit=name, limit=limit + 1, before=parse_cursor("runs", cursor, str))
-    page = paginate("runs", [schemas.run_from(one) for one in found], limit, lambda one: one.run)
-    return json_response(Paginated[schemas.Run], page)
+    page = paginate("runs", found, limit, lambda one: one.run)
+    return json_response(Paginated[Run], page)
 
 
 LOCATION_RESPONSES: dict[int | str, Any] = {
@@ -228,7 +208,7 @@ def with_location(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "responses": options["responses"] | responses}
 
 
-@routes.post("/audits/{name}/runs", status_code=202, response_model=schemas.Run, **with_location(route_options("run", 400, 404, 409, 413)))
+@routes.post("/audits/{name}/runs", status_code=202, response_model=Run, **with_location(route_options("run", 400, 404, 409, 413)))
 def request_run(
     request: Request,
     response: Response,
@@ -254,45 +234,38 @@ def request_run(
         detail = f"run {requested.run} of this audit is already {doing}; wait for it or cancel it"
         return problem_response(request.scope, 409, detail, name="AlreadyRunning", headers={"Location": location})
     response.headers["Location"] = location
-    return schemas.run_from(runs.get_run(app.store, requested.run))
+    return runs.get_run(app.store, requested.run)
 
 
-@routes.post("/audits", status_code=201, response_model=schemas.AuditDetails, **route_options("define", 400, 404, 409, 413, 502, 504))
-def create_audit(request: Request, response: Response, app: App, body: NamedAuditDefinition) -> schemas.AuditDetails:
+@routes.post("/audits", status_code=201, response_model=AuditDetails, **route_options("define", 400, 404, 409, 413, 502, 504))
+def create_audit(request: Request, response: Response, app: App, body: NamedAuditDefinition) -> AuditDetails:
     """Store a new audit under its name, after planning it against both databases."""
     response.headers["Location"] = f"{PREFIX}/audits/{quote(body.name, safe='')}"
     return _define(request, app, body.name, body)
 
 
-@routes.put("/audits/{name}", response_model=schemas.AuditDetails, **route_options("define", 400, 404, 409, 413, 502, 504))
+@routes.put("/audits/{name}", response_model=AuditDetails, **route_options("define", 400, 404, 409, 413, 502, 504))
 def replace_audit(
     request: Request,
     app: App,
     name: NewAuditName,
     body: AuditDefinition,
-) -> schemas.AuditDetails:
+) -> AuditDetails:
     """Store an audit under this name, replacing one that was defined over HTTP. Configured audits cannot be replaced."""
     return _define(request, app, name, body)
 
 
-def _define(request: Request, app: App, name: str, body: AuditDefinition) -> schemas.AuditDetails:
+def _define(request: Request, app: App, name: str, body: AuditDefinition) -> AuditDetails:
     definition = body.model_dump(exclude_unset=True, exclude={"name"}, exclude_none=True)
     with slow_request():
         audit_service.define(app.configured, app.store, name, definition, caller_name(request))
-    return _details(app, name)
+    return audit_service.get_audit(app.configured, app.store, name)
 
 
 @routes.delete("/audits/{name}", status_code=204, **route_options("define", 404, 409))
 def delete_audit(request: Request, app: App, name: AuditName) -> None:
     """Delete an audit that was defined over HTTP. Its runs are kept."""
     audit_service.drop(app.store, name, caller_name(request))
-
-
-class PauseState(BaseModel):
-    """Whether the schedule skips an audit."""
-
-    name: str
-    paused: bool
 
 
 @routes.post("/audits/{name}/pause", response_model=PauseState, **route_options("define", 404))

@@ -17,7 +17,7 @@ from auditor.api.rate_limit import too_many_requests
 from auditor.api.routing import RunId, caller_name, route_options, router
 from auditor.api.runs import run_body
 from auditor.errors import AuditorError
-from auditor.store import runs
+from auditor.history import runs
 
 routes = router("runs")
 

@@ -18,6 +18,9 @@ from auditor.errors import UnknownRun
 from auditor.history import records
 from auditor.report import day as days
 from auditor.report import render
+from auditor.shapes import Shape
+from auditor.shapes.day import DayReport
+from auditor.shapes.report import RunReport
 from auditor.store import runs
 
 routes = router("reports")
@@ -38,12 +41,11 @@ Day = Annotated[IsoDate, InPath(examples=["2026-03-01"])]
 Format = Annotated[Literal["json", "html", "markdown", "text"] | None, Query(description="By default decided by Accept, else JSON.")]
 
 
-def report_options(*statuses: int) -> dict[str, Any]:
-    """Return the options of a route that returns a report."""
+def report_options(shape: type[Shape], *statuses: int) -> dict[str, Any]:
+    """Return the options of a route that returns a report: of this shape as JSON, else as text."""
     options = route_options("read", *statuses)
-    schema = {"type": "object", "description": "The report of a run, as in `docs/report.schema.json`, or of a day."}
-    content: dict[str, Any] = {type_: {"schema": {"type": "string"}} for type_ in MEDIA_TYPES.values()}
-    options["responses"][200] = {"description": "The report.", "content": content | {MEDIA_TYPES["json"]: {"schema": schema}}}
+    texts = {type_: {"schema": {"type": "string"}} for format, type_ in MEDIA_TYPES.items() if format != "json"}
+    options["responses"][200] = {"description": "The report.", "model": shape, "content": texts}
     return options
 
 
@@ -57,7 +59,7 @@ def _report_response(request: Request, body: str, format: str) -> Response:
     return etag_response(request, body.encode("utf-8", "replace"), MEDIA_TYPES[format] + ("" if format == "json" else "; charset=utf-8"))
 
 
-@routes.get("/runs/{run}/report", response_class=Response, **report_options(304, 404))
+@routes.get("/runs/{run}/report", response_class=Response, **report_options(RunReport, 304, 404))
 def get_run_report(request: Request, app: App, run: RunId, format: Format = None) -> Response:
     """Return the report of a run that has ended."""
     found = runs.get_run(app.store, run)
@@ -70,7 +72,7 @@ def get_run_report(request: Request, app: App, run: RunId, format: Format = None
     )
 
 
-@routes.get("/days/{day}/report", response_class=Response, **report_options(304, 404))
+@routes.get("/days/{day}/report", response_class=Response, **report_options(DayReport, 304, 404))
 def get_day_report(request: Request, app: App, day: Day, format: Format = None) -> Response:
     """Return the report of all audits on a day (UTC)."""
     days.check_day(day)
@@ -78,7 +80,7 @@ def get_day_report(request: Request, app: App, day: Day, format: Format = None) 
     return _report_response(request, render.day(days.load_day(app.store, app.settings, day), chosen), chosen)
 
 
-@routes.post("/compare", response_class=Response, **report_options(400, 404, 413))
+@routes.post("/compare", response_class=Response, **report_options(RunReport, 400, 404, 413))
 def compare_results(
     request: Request,
     app: App,

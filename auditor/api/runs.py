@@ -12,8 +12,6 @@ from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from auditor import service
-from auditor.api import differences as difference_lists
-from auditor.api import schemas
 from auditor.api.audits import AdHocRunRequest
 from auditor.api.dependencies import App
 from auditor.api.routing import (
@@ -35,11 +33,13 @@ from auditor.api.routing import (
 )
 from auditor.errors import UnknownRun
 from auditor.history import records
-from auditor.model import NULL_PARTITION, EvidenceFile, Plan, State
-from auditor.service import evidence, workers
+from auditor.history import runs as stored_runs
+from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Settling, State
+from auditor.service import differences, evidence, workers
+from auditor.shapes.difference import Difference
 from auditor.shapes.event import Event
+from auditor.shapes.run import Partition, PartitionState, Run
 from auditor.store import events, runs
-from auditor.store.runs import StoredRun
 from auditor.summary.codec import STATES, PartitionMap
 
 routes = router("runs")
@@ -52,23 +52,21 @@ AuditFilter = Annotated[Text | None, Query(description="Only runs of this audit.
 StateFilter = Annotated[State | None, Query(description="Only runs in this state.")]
 
 
-@routes.get("/runs", response_model=Paginated[schemas.Run], **route_options("read", 404))
+@routes.get("/runs", response_model=Paginated[Run], **route_options("read", 404))
 def list_runs(
     app: App, audit: AuditFilter = None, state: StateFilter = None, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT
-) -> Paginated[schemas.Run]:
+) -> Paginated[Run]:
     """Return all stored runs, newest first."""
-    found = runs.list_runs(app.store, audit=audit, state=state, limit=limit + 1, before=parse_cursor("runs", cursor, str))
-    return paginate("runs", [schemas.run_from(one) for one in found], limit, lambda one: one.run)
+    found = stored_runs.list_runs(app.store, audit=audit, state=state, limit=limit + 1, before=parse_cursor("runs", cursor, str))
+    return paginate("runs", found, limit, lambda one: one.run)
 
 
 AD_HOC_OPTIONS = route_options("define", 400, 404, 409, 413, 502, 504)
 AD_HOC_OPTIONS["responses"][202] = {"headers": {"Location": {"description": "The run.", "schema": {"type": "string"}}}}
 
 
-@routes.post("/runs", status_code=202, response_model=schemas.Run, **AD_HOC_OPTIONS)
-def request_ad_hoc(
-    request: Request, response: Response, app: App, body: AdHocRunRequest, idempotency: IdempotencyKey = None
-) -> schemas.Run:
+@routes.post("/runs", status_code=202, response_model=Run, **AD_HOC_OPTIONS)
+def request_ad_hoc(request: Request, response: Response, app: App, body: AdHocRunRequest, idempotency: IdempotencyKey = None) -> Run:
     """Request one run of an audit that this request defines; it is planned first.
 
     The audit is named after the run, stored with it, and not in the list of audits. To run it again, define it under a name.
@@ -79,28 +77,28 @@ def request_ad_hoc(
             app.configured, app.store, definition, reason=body.reason, requested_by=caller_name(request), idempotency=idempotency
         )
     response.headers["Location"] = f"{PREFIX}/runs/{quote(requested.run, safe='')}"
-    return schemas.run_from(runs.get_run(app.store, requested.run))
+    return stored_runs.get_run(app.store, requested.run)
 
 
-def run_body(one: StoredRun) -> bytes:
+def run_body(run: Run) -> bytes:
     """Return a run as JSON; equal runs yield equal bytes."""
-    return schemas.run_from(one).model_dump_json().encode()
+    return run.to_json().encode()
 
 
-@routes.get("/runs/{run}", response_model=schemas.Run, **route_options("read", 304, 404))
+@routes.get("/runs/{run}", response_model=Run, **route_options("read", 304, 404))
 def get_run(request: Request, app: App, run: RunId) -> Response:
     """Return the progress and result of a run; 304 if nothing has changed since the ETag of If-None-Match."""
-    return etag_response(request, run_body(runs.get_run(app.store, run)), JSON)
+    return etag_response(request, run_body(stored_runs.get_run(app.store, run)), JSON)
 
 
-@routes.get("/runs/{run}/partitions", response_model=Paginated[schemas.Partition], **route_options("read", 404))
+@routes.get("/runs/{run}/partitions", response_model=Paginated[Partition], **route_options("read", 404))
 def list_partitions(
     app: App,
     run: RunId,
-    state: Annotated[Literal[STATES] | None, Query(description="Only partitions in this state.")] = None,  # type: ignore[valid-type]
+    state: Annotated[PartitionState | None, Query(description="Only partitions in this state.")] = None,
     cursor: Cursor = None,
     limit: Limit = DEFAULT_LIMIT,
-) -> Paginated[schemas.Partition]:
+) -> Paginated[Partition]:
     """Return the state of every partition of the table after the run, ascending."""
     start = parse_cursor("partitions", cursor, int) or 0
     found = runs.get_run(app.store, run)
@@ -115,7 +113,7 @@ def list_partitions(
     return paginate("partitions", items, limit, lambda _: page[limit - 1] + 1)
 
 
-def _partition(picture: PartitionMap, i: int, plan: Plan) -> schemas.Partition:
+def _partition(picture: PartitionMap, i: int, plan: Plan) -> Partition:
     number = int(picture.partition[i])
     identity = None if number == NULL_PARTITION else number
     hidden, similarity = plan.hides_ranges, float(picture.similarity[i])
@@ -123,7 +121,7 @@ def _partition(picture: PartitionMap, i: int, plan: Plan) -> schemas.Partition:
         None if hidden or any(c.masked for c in plan.key_columns) or key is None else str(key)
         for key in (picture.least[i], picture.greatest[i])
     )
-    return schemas.Partition(
+    return Partition(
         partition=None if hidden else identity,
         label=plan.label(identity),
         state=STATES[picture.state[i]],
@@ -148,13 +146,13 @@ def with_files(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "responses": options["responses"] | FILE_RESPONSES}
 
 
-@routes.get("/runs/{run}/differences", response_model=Paginated[schemas.Difference], **with_files(route_options("read", 404)))
+@routes.get("/runs/{run}/differences", response_model=Paginated[Difference], **with_files(route_options("read", 404)))
 def list_differences(
     request: Request,
     app: App,
     run: RunId,
-    kind: Annotated[difference_lists.Kind | None, Query(description="Only differences of this kind.")] = None,
-    state: Annotated[difference_lists.DifferenceState | None, Query(description="Only differences in this state.")] = None,
+    kind: Annotated[DifferenceKind | None, Query(description="Only differences of this kind.")] = None,
+    state: Annotated[Settling | None, Query(description="Only differences in this state.")] = None,
     cursor: Cursor = None,
     limit: Limit = DEFAULT_LIMIT,
     format: Annotated[
@@ -164,14 +162,14 @@ def list_differences(
     """Return the stored differences of a run: a page of them, or all as CSV or NDJSON."""
     after = parse_cursor("differences", cursor, int) or 0
     identity = runs.get_run(app.store, run).run
-    selection = difference_lists.select(app.store, identity, kind, state)
+    selection = differences.select(app.store, identity, kind, state)
     accept = request.headers.get("Accept", "")
     if format == "csv" or (format is None and CSV in accept):
-        return file_response(difference_lists.as_csv(app.store, selection), f"{CSV}; charset=utf-8", f"differences-{identity[:12]}.csv")
+        return file_response(differences.as_csv(app.store, selection), f"{CSV}; charset=utf-8", f"differences-{identity[:12]}.csv")
     if format == "ndjson" or (format is None and NDJSON in accept):
-        return file_response(difference_lists.as_ndjson(app.store, selection), NDJSON, f"differences-{identity[:12]}.ndjson")
-    found = difference_lists.list_page(app.store, selection, after, limit + 1)
-    return paginate("differences", found, limit, lambda one: one["number"])
+        return file_response(differences.as_ndjson(app.store, selection), NDJSON, f"differences-{identity[:12]}.ndjson")
+    found = differences.list_page(app.store, selection, after, limit + 1)
+    return paginate("differences", found, limit, lambda one: one.number)
 
 
 @routes.get("/runs/{run}/evidence", response_model=EvidenceFile, **route_options("read", 404, 409))
@@ -181,18 +179,18 @@ def get_evidence(app: App, run: RunId) -> Response:
     return Response(data, media_type=JSON, headers={"Content-Disposition": f'attachment; filename="evidence-{run[:12]}.json"'})
 
 
-@routes.post("/runs/{run}/cancel", status_code=202, response_model=schemas.Run, **route_options("run", 404))
-def cancel_run(request: Request, app: App, run: RunId) -> schemas.Run:
+@routes.post("/runs/{run}/cancel", status_code=202, response_model=Run, **route_options("run", 404))
+def cancel_run(request: Request, app: App, run: RunId) -> Run:
     """Request that a run be cancelled, in whatever process it runs. A run that has ended is returned unchanged."""
-    return schemas.run_from(service.cancel(app.store, run, by=caller_name(request)))
+    return stored_runs.as_run(service.cancel(app.store, run, by=caller_name(request)))
 
 
-@routes.post("/runs/{run}/resume", status_code=202, response_model=schemas.Run, **route_options("run", 404, 409))
-def resume_run(request: Request, response: Response, app: App, run: RunId) -> schemas.Run:
+@routes.post("/runs/{run}/resume", status_code=202, response_model=Run, **route_options("run", 404, 409))
+def resume_run(request: Request, response: Response, app: App, run: RunId) -> Run:
     """Put a run that ended early back into the queue. It continues from its last checkpoint."""
     found = workers.request_resume(app.configured, app.store, run, requested_by=caller_name(request))
     response.headers["Location"] = f"{PREFIX}/runs/{quote(found.run, safe='')}"
-    return schemas.run_from(found)
+    return stored_runs.as_run(found)
 
 
 @routes.get("/events", response_model=Paginated[Event], **route_options("define", 404))

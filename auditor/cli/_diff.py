@@ -73,7 +73,7 @@ def _print_csv(report: Report) -> int:
     from auditor.report.redact import redact
 
     differences = redact(report).differences
-    rows = [] if differences is None else map(difference_rows.to_row, differences)
+    rows = difference_rows.as_differences(() if differences is None else differences)
     for line in difference_rows.csv_lines(rows, list(difference_rows.key_kinds(report.plan))):
         data_output().write(line)
     reasons = "; ".join(map(formatting.sentence, report.reasons))

@@ -12,11 +12,8 @@ from auditor.cli._output import console, data_output, print_json, settings_and_s
 from auditor.escaping import json_text
 
 if TYPE_CHECKING:
-    from auditor.report.difference_rows import DifferenceRow
-    from auditor.report.listing import ListedAudit
-
-ALL = 2**31
-"""More differences than a run stores."""
+    from auditor.shapes.audit_status import ListedAudit
+    from auditor.shapes.difference import Difference
 
 
 def ls(options: argparse.Namespace) -> int:
@@ -31,12 +28,12 @@ def ls(options: argparse.Namespace) -> int:
         runs.recover_runs(store)
         found = audits.overview(configured, store, trends=False)
         of_segments = segment_audits.list_listed(configured, store)
-    names = [*(one.name for one in found), *(one["audit"] for one in of_segments)]
+    names = [*(one.name for one in found), *(one.audit for one in of_segments)]
     wanted = select_audits(names, options.audits) if options.audits else names
     if unknown := [name for name in wanted if name not in names]:
         raise UnknownAudit(f"there is no audit {unknown[0]!r} (audits here: {', '.join(sorted(names)) or 'none'})")
     rows = [listing.listed(one.name, one.source, one.target, one.standing, one.next_due, one.paused) for one in found if one.name in wanted]
-    rows += [one for one in of_segments if one["audit"] in wanted]
+    rows += [one for one in of_segments if one.audit in wanted]
     return print_audits(rows, options)
 
 
@@ -54,22 +51,17 @@ def print_audits(rows: list[ListedAudit], options: argparse.Namespace) -> int:
 def differences(options: argparse.Namespace) -> int:
     """Print or write the stored differences of a run."""
     from auditor.cli._runs import find_run
-    from auditor.errors import UnknownRun
-    from auditor.history import records
-    from auditor.report.difference_rows import key_kinds, to_row
-    from auditor.report.redact import redact
+    from auditor.report.difference_rows import key_kinds
+    from auditor.service.differences import iterate, select
 
     with settings_and_store(options) as (configured, store):
         found, _ = find_run(configured, store, options.run)
-        report = records.load_report(store, found.run, max_differences=ALL)
-    if report is None or report.differences is None:
-        raise UnknownRun(f"run {found.run} has no differences by key{'' if report else ' yet'}; see: auditor show {found.run[:12]}")
-    listed = redact(report).differences
-    assert listed is not None
-    return print_differences(map(to_row, listed), key_kinds(report.plan), options, has_shards=bool(report.shards))
+        selection = select(store, found.run)
+        report, rows = selection.report, list(iterate(store, selection))
+    return print_differences(rows, key_kinds(report.plan), options, has_shards=bool(report.shards))
 
 
-def print_differences(rows: Iterable[DifferenceRow], kinds: Mapping[str, str], options: argparse.Namespace, *, has_shards: bool) -> int:
+def print_differences(rows: Iterable[Difference], kinds: Mapping[str, str], options: argparse.Namespace, *, has_shards: bool) -> int:
     """Print differences, or write them to --output, in the format that the options name. Raises ConfigError."""
     from auditor.cli._output import write_private
     from auditor.errors import ConfigError
@@ -94,7 +86,7 @@ def print_differences(rows: Iterable[DifferenceRow], kinds: Mapping[str, str], o
     return 0
 
 
-def _parquet(rows: Iterable[DifferenceRow], kinds: Mapping[str, str]) -> bytes:
+def _parquet(rows: Iterable[Difference], kinds: Mapping[str, str]) -> bytes:
     import io
 
     import pyarrow.parquet as pq

@@ -184,7 +184,7 @@ def worst_exit_code(codes: list[int]) -> int:
 
 
 def print_json(value: Any) -> None:
-    """Print plain values as JSON."""
+    """Print plain values, shapes or lists of shapes as JSON."""
     print(json_text(value, indent=2))
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.escaping import exact
 from auditor.model import Progress
+
+if TYPE_CHECKING:
+    from auditor.shapes.run import Run
 
 
 @contextmanager
@@ -25,13 +28,13 @@ def watching(quiet: bool) -> Iterator[OnProgress]:
         yield _plain()
 
 
-def print_steps(quiet: bool) -> Callable[[str, Mapping[str, Any]], None]:
-    """Return a function that prints each new step of a stored run, given its audit and its progress by side."""
+def print_steps(quiet: bool) -> Callable[[Run], None]:
+    """Return a function that prints each new step of a run."""
     printed: set[str] = set()
 
-    def watch(audit: str, progress: Mapping[str, Any]) -> None:
-        for side, step in progress.items():
-            line = f"{audit}: {side}: {step['doing']}"
+    def watch(run: Run) -> None:
+        for side, step in run.progress.items():
+            line = f"{run.audit}: {side}: {step.doing}"
             if not quiet and line not in printed:
                 printed.add(line)
                 print(line, file=sys.stderr, flush=True)

@@ -48,12 +48,13 @@ def resume(options: argparse.Namespace) -> int:
 def cancel(options: argparse.Namespace) -> int:
     """Cancel a run, and wait until it has ended."""
     from auditor import service
+    from auditor.history.runs import as_run
     from auditor.report import history
 
     with settings_and_store(options) as (_, store):
-        found = service.cancel(store, options.run, wait=options.wait, by=current_user())
+        found = as_run(service.cancel(store, options.run, wait=options.wait, by=current_user()))
     if options.format == "json":
-        print_json(history.run_json(found))
+        print_json(found)
     else:
         console().print(history.status(found))
     if found.ended is None:
@@ -64,19 +65,20 @@ def cancel(options: argparse.Namespace) -> int:
 
 def runs(options: argparse.Namespace) -> int:
     """List runs, newest first."""
+    from auditor.history.runs import list_runs
     from auditor.report import history
     from auditor.store import runs as store_runs
 
     with settings_and_store(options) as (configured, store):
         store_runs.recover_runs(store)
-        found = store_runs.list_runs(store, audit=options.audit, state=options.state, limit=options.limit)
-        if options.audit and not store_runs.list_runs(store, audit=options.audit, limit=1):
+        found = list_runs(store, audit=options.audit, state=options.state, limit=options.limit)
+        if options.audit and not list_runs(store, audit=options.audit, limit=1):
             from auditor import service
             from auditor.service import audits
 
             service.audit(audits.with_defined_audits(configured, store), options.audit)  # raises UnknownAudit
     if options.format == "json":
-        print_json([history.run_json(run) for run in found])
+        print_json(found)
     else:
         console().print(history.table(found))
     return 0
@@ -85,6 +87,7 @@ def runs(options: argparse.Namespace) -> int:
 def show(options: argparse.Namespace) -> int:
     """Show the report of a run or its progress, with its recorded repairs."""
     from auditor.history import records
+    from auditor.history.runs import as_run
     from auditor.report import history
     from auditor.report import repairs as as_text
     from auditor.service import patch_rows, repairs
@@ -102,7 +105,7 @@ def show(options: argparse.Namespace) -> int:
         console().print(history.standing(found.audit, standing))
         console().print()
     if report is None:
-        console().print(history.status(found))
+        console().print(history.status(as_run(found)))
     else:
         print_reports([report], options)
     if recorded and options.format == "text":
@@ -122,11 +125,12 @@ def exit_code(run: StoredRun) -> int:
 def _follow(store: Store, run: StoredRun, options: argparse.Namespace) -> StoredRun:
     """Return a run once it has ended; until then print each new step of its progress to standard error."""
     from auditor.cli._progress import print_steps
+    from auditor.history.runs import as_run
     from auditor.store import runs as store_runs
 
     watch = print_steps(options.quiet)
     while run.ended is None:
-        watch(run.audit, run.progress)
+        watch(as_run(run))
         time.sleep(FOLLOW_INTERVAL)
         store_runs.recover_runs(store)  # of a process that died, no other would end the run
         run = store_runs.get_run(store, run.run)

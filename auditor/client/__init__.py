@@ -6,9 +6,9 @@
 
     with Client("https://auditor.example.org", token) as service:
         run = service.request("orders", reason="after the backfill")
-        for seen in service.follow(run["run"]):
-            print(seen["state"], seen["progress"])
-        table = service.differences_arrow(run["run"])
+        for seen in service.follow(run.run):
+            print(seen.state, seen.progress)
+        table = service.differences_arrow(run.run)
 
 Errors of the service are raised as the class of `auditor.errors` that the service raised, if there is one, else by HTTP status.
 """
@@ -21,30 +21,26 @@ from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPException, HTTPResponse
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from urllib.parse import urlencode
 
 from auditor.client.http import MAX_ANSWER, Transport, quoted
 from auditor.client.pipelines import Pipelines
 from auditor.errors import AuditorError
+from auditor.shapes.audit_status import Audit, AuditDetails, PauseState
 from auditor.shapes.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
+from auditor.shapes.day import DayReport
+from auditor.shapes.difference import Difference
 from auditor.shapes.event import Event
 from auditor.shapes.patch import Patch, PatchRow
+from auditor.shapes.plan import ConsoleScripts, Plan
 from auditor.shapes.repair import Repair
+from auditor.shapes.report import RunReport
+from auditor.shapes.run import Partition, Run
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from auditor.client.types import (
-        Audit,
-        AuditDetails,
-        ConsoleScripts,
-        Difference,
-        Partition,
-        PauseState,
-        PlanJson,
-        Run,
-    )
     from auditor.model import Method, Side
 
 __all__ = ["MAX_ANSWER", "MAX_OUTAGE", "POLL_INTERVAL", "Client"]
@@ -81,24 +77,21 @@ class Client(Pipelines):
         self._streams.clear()
 
     def audits(self) -> list[Audit]:
-        """Return all audits, each with its standing and latest run."""
-        return list(self._service.pages("/audits"))
+        """Return all audits, each with its status and latest run."""
+        return list(self._service.shapes(Audit, "/audits"))
 
     def audit(self, name: str) -> AuditDetails:
         """Return one audit. Raises UnknownAudit."""
-        found: AuditDetails = self._service.json("GET", f"/audits/{quoted(name)}")
-        return found
+        return self._service.shape(AuditDetails, "GET", f"/audits/{quoted(name)}")
 
-    def plan(self, audit: str) -> PlanJson:
+    def plan(self, audit: str) -> Plan:
         """Plan an audit now, by asking both databases. Raises UnknownAudit, and the error that prevents the plan."""
-        found: PlanJson = self._service.json("GET", f"/audits/{quoted(audit)}/plan")
-        return found
+        return self._service.shape(Plan, "GET", f"/audits/{quoted(audit)}/plan")
 
     def sql(self, audit: str, side: Side | None = None, method: Method | None = None) -> ConsoleScripts:
         """Return the SQL to paste into each side's console, or one side's; ``method`` replaces the audit's. Raises as `plan` does."""
         parameters = {name: value for name, value in (("side", side), ("method", method), ("format", "json")) if value}
-        found: ConsoleScripts = self._service.json("GET", f"/audits/{quoted(audit)}/sql?{urlencode(parameters)}")
-        return found
+        return self._service.shape(ConsoleScripts, "GET", f"/audits/{quoted(audit)}/sql?{urlencode(parameters)}")
 
     def define(self, name: str, definition: Mapping[str, Any], *, replace: bool = False) -> AuditDetails:
         """Define an audit between two configured connections, or ``replace`` one that was defined over HTTP.
@@ -107,10 +100,8 @@ class Client(Pipelines):
         and the error that prevents its plan.
         """
         if replace:
-            found: AuditDetails = self._service.json("PUT", f"/audits/{quoted(name)}", dict(definition))
-        else:
-            found = self._service.json("POST", "/audits", {**definition, "name": name})
-        return found
+            return self._service.shape(AuditDetails, "PUT", f"/audits/{quoted(name)}", dict(definition))
+        return self._service.shape(AuditDetails, "POST", "/audits", {**definition, "name": name})
 
     def drop(self, name: str) -> None:
         """Delete an audit that was defined over HTTP; its runs stay. Raises UnknownAudit."""
@@ -118,13 +109,11 @@ class Client(Pipelines):
 
     def pause(self, audit: str) -> PauseState:
         """Stop scheduling an audit. Raises UnknownAudit."""
-        found: PauseState = self._service.json("POST", f"/audits/{quoted(audit)}/pause")
-        return found
+        return self._service.shape(PauseState, "POST", f"/audits/{quoted(audit)}/pause")
 
     def unpause(self, audit: str) -> PauseState:
         """Schedule a paused audit again. Raises UnknownAudit."""
-        found: PauseState = self._service.json("POST", f"/audits/{quoted(audit)}/unpause")
-        return found
+        return self._service.shape(PauseState, "POST", f"/audits/{quoted(audit)}/unpause")
 
     def request(self, audit: str, *, reason: str = "", overrides: Mapping[str, Any] = {}, idempotency: str | None = None) -> Run:
         """Request a run of an audit; ``overrides`` are settings of this run, such as ``method``, or ``keys`` or ``times`` for a slice.
@@ -132,27 +121,24 @@ class Client(Pipelines):
         ``idempotency`` is a key with which the request can be repeated without creating a second run. Raises AlreadyRunning if a run of
         the audit is waiting or running, UnknownAudit, ConfigError and QueueFull.
         """
-        found: Run = self._post(f"/audits/{quoted(audit)}/runs", {**overrides, "reason": reason}, idempotency)
-        return found
+        return self._send(Run, f"/audits/{quoted(audit)}/runs", {**overrides, "reason": reason}, idempotency)
 
     def request_ad_hoc(self, definition: Mapping[str, Any], *, reason: str = "", idempotency: str | None = None) -> Run:
         """Request one run of an audit that ``definition`` defines, as for `define`.
 
         Raises ConfigError, the error that prevents its planning, and QueueFull.
         """
-        found: Run = self._post("/runs", {**definition, "reason": reason}, idempotency)
-        return found
+        return self._send(Run, "/runs", {**definition, "reason": reason}, idempotency)
 
     def runs(self, audit: str | None = None, state: str | None = None, limit: int = 50) -> list[Run]:
         """Return the newest runs, of all audits or of one."""
         parameters = {"audit": audit, "state": state, "limit": min(max(limit, 1), 1000)}
-        found = self._service.pages("/runs", {name: value for name, value in parameters.items() if value is not None})
+        found = self._service.shapes(Run, "/runs", {name: value for name, value in parameters.items() if value is not None})
         return list(islice(found, max(limit, 0)))
 
     def run(self, run: str) -> Run:
         """Return the progress and result of a run. Raises UnknownRun."""
-        found: Run = self._service.json("GET", f"/runs/{quoted(run)}")
-        return found
+        return self._service.shape(Run, "GET", f"/runs/{quoted(run)}")
 
     def wait(self, run: str, watch: Callable[[Run], None] = lambda _: None, seconds: float | None = None) -> Run:
         """Return the run once it has ended, or after ``seconds``. Calls ``watch`` with the run after each request."""
@@ -167,7 +153,7 @@ class Client(Pipelines):
                     raise
             else:
                 watch(found)
-                if found["ended"] is not None or (deadline is not None and time.monotonic() >= deadline):
+                if found.ended is not None or (deadline is not None and time.monotonic() >= deadline):
                     return found
             time.sleep(POLL_INTERVAL)
 
@@ -183,13 +169,13 @@ class Client(Pipelines):
                     last, heard = number, time.monotonic()
                     if name == "end":
                         return
-                    yield data
+                    yield self._service.parse(Run, json.loads(data))
             except AuditorError as error:
                 if not error.retryable or time.monotonic() - heard > MAX_OUTAGE:
                     raise
             time.sleep(POLL_INTERVAL)
 
-    def _events(self, run: str, last: str) -> Iterator[tuple[str, Run, str]]:
+    def _events(self, run: str, last: str) -> Iterator[tuple[str, str, str]]:
         """Yield name, data and id of the events of one stream until it ends or breaks off."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
         stream = self._service.open("GET", f"/runs/{quoted(run)}/events", headers=headers)
@@ -202,7 +188,7 @@ class Client(Pipelines):
                     event[field] = value
                     continue
                 if "data" in event:
-                    yield event.get("event", ""), json.loads(event["data"]), event.get("id", "")
+                    yield event.get("event", ""), event["data"], event.get("id", "")
                 event = {}
         except (OSError, HTTPException) as error:
             raise self._service.unreachable(error) from None
@@ -210,23 +196,35 @@ class Client(Pipelines):
             stream.close()
             self._streams.discard(stream)
 
-    def report(self, run: str, format: str = "json") -> Any:
-        """Return the report of a run that has ended: parsed JSON, or a string for the formats text, markdown and html."""
-        body = self._service.request("GET", f"/runs/{quoted(run)}/report?{urlencode({'format': format})}")
-        return json.loads(body) if format == "json" else body.decode()
+    @overload
+    def report(self, run: str, format: Literal["json"] = "json") -> RunReport: ...
+    @overload
+    def report(self, run: str, format: Literal["text", "markdown", "html"]) -> str: ...
+    @overload
+    def report(self, run: str, format: str) -> RunReport | str: ...
+    def report(self, run: str, format: str = "json") -> RunReport | str:
+        """Return the report of a run that has ended: a model, or a string for the formats text, markdown and html."""
+        path = f"/runs/{quoted(run)}/report?{urlencode({'format': format})}"
+        return self._service.shape(RunReport, "GET", path) if format == "json" else self._service.request("GET", path).decode()
 
     def evidence(self, run: str) -> bytes:
         """Return the file of evidence of a run, which ``auditor verify`` reads. Raises UnknownRun and NoEvidence."""
         return self._service.request("GET", f"/runs/{quoted(run)}/evidence")
 
-    def day(self, day: str, format: str = "json") -> Any:
+    @overload
+    def day(self, day: str, format: Literal["json"] = "json") -> DayReport: ...
+    @overload
+    def day(self, day: str, format: Literal["text", "markdown", "html"]) -> str: ...
+    @overload
+    def day(self, day: str, format: str) -> DayReport | str: ...
+    def day(self, day: str, format: str = "json") -> DayReport | str:
         """Return the report on all audits of a day, such as ``2026-03-01``; formats as of `report`. Raises UnknownDay."""
-        body = self._service.request("GET", f"/days/{quoted(day)}/report?{urlencode({'format': format})}")
-        return json.loads(body) if format == "json" else body.decode()
+        path = f"/days/{quoted(day)}/report?{urlencode({'format': format})}"
+        return self._service.shape(DayReport, "GET", path) if format == "json" else self._service.request("GET", path).decode()
 
     def differences(self, run: str, **filters: str) -> Iterator[Difference]:
         """Yield the stored differences of a run, optionally only those of one ``kind`` or ``state``."""
-        return self._service.pages(f"/runs/{quoted(run)}/differences", filters)
+        return self._service.shapes(Difference, f"/runs/{quoted(run)}/differences", filters)
 
     def differences_arrow(self, run: str, **filters: str) -> pyarrow.Table:
         """Return the same as an Arrow table, whose columns `auditor.report.difference_rows.to_arrow` describes."""
@@ -236,17 +234,15 @@ class Client(Pipelines):
 
     def partitions(self, run: str, state: str | None = None) -> Iterator[Partition]:
         """Yield the partitions of a run, optionally only those in one state, such as ``unequal``."""
-        return self._service.pages(f"/runs/{quoted(run)}/partitions", {"state": state} if state else {})
+        return self._service.shapes(Partition, f"/runs/{quoted(run)}/partitions", {"state": state} if state else {})
 
     def cancel(self, run: str) -> Run:
         """Request that a run be cancelled. Raises UnknownRun."""
-        found: Run = self._post(f"/runs/{quoted(run)}/cancel")
-        return found
+        return self._send(Run, f"/runs/{quoted(run)}/cancel")
 
     def resume(self, run: str) -> Run:
         """Resume a run that ended early. Raises UnknownRun and NotResumable."""
-        found: Run = self._post(f"/runs/{quoted(run)}/resume")
-        return found
+        return self._send(Run, f"/runs/{quoted(run)}/resume")
 
     def repairs(self, run: str) -> Iterator[Repair]:
         """Yield the repairs recorded for a run, newest first. Raises UnknownRun."""

@@ -86,6 +86,3 @@ class Pipelines:
 
     def _send(self, shape: type[AnyShape], path: str, body: Any = None, idempotency: str | None = None) -> AnyShape:
         return self._service.shape(shape, "POST", path, body, {"Idempotency-Key": idempotency} if idempotency else {})
-
-    def _post(self, path: str, body: Any = None, idempotency: str | None = None) -> Any:
-        return self._service.json("POST", path, body, {"Idempotency-Key": idempotency} if idempotency else {})

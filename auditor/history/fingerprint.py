@@ -40,6 +40,11 @@ def with_connections(definition: Mapping[str, Any], connections: Mapping[str, Co
     return {**definition, CONNECTIONS: read}
 
 
+def without_connections(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an audit's settings from those of a run, without what `with_connections` added."""
+    return {name: value for name, value in definition.items() if name != CONNECTIONS}
+
+
 def hash_settings(definition: Mapping[str, Any]) -> str:
     """Return a hash of the settings that decide what a match means: databases, tables, rows, columns and tolerances. 16 hex digits.
 

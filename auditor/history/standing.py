@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from statistics import median
-from typing import Literal, Protocol
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
@@ -20,12 +20,11 @@ from auditor.config import Audit, ConnectionSettings, Schedule, Threshold
 from auditor.history import fingerprint
 from auditor.history.records import load_report
 from auditor.history.rolling_table import RollingVerdict, load_rolling_verdict
-from auditor.model import State, Verdict
+from auditor.model import State, Status, Verdict
 from auditor.store import Store, audit_state, runs
 from auditor.store.audit_state import AuditState
 from auditor.store.runs import StoredRun
 
-Status = Literal["mismatch", "unknown", "stale", "never", "running", "within_threshold", "match"]
 STATUSES: tuple[Status, ...] = ("mismatch", "unknown", "stale", "never", "running", "within_threshold", "match")
 """The statuses of an audit, the most urgent first. ``stale`` is a match that is too old to rely on, ``running`` a first run that has not
 ended, ``within_threshold`` a match although something differs."""

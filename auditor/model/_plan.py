@@ -49,6 +49,10 @@ class Verdict(StrEnum):
         return {"match": 0, "mismatch": 1, "unknown": 3}[self.value]
 
 
+Status = Literal["mismatch", "unknown", "stale", "never", "running", "within_threshold", "match"]
+"""The status of an audit: its last verdict, or why there is none that can be relied on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The progress of one side of a run."""

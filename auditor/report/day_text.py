@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator, Sequence
-from typing import Any, TypedDict
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from auditor.escaping import markdown_text
-from auditor.history.standing import Status, status_label
-from auditor.model import Difference, Report
+from auditor.history.standing import status_label
+from auditor.model import Difference, Report, Status
 from auditor.planning.proxy import Combined
 from auditor.report import formatting, sparkline
 from auditor.report import json as as_json
 from auditor.report.day import AuditEntry, Day
-from auditor.report.json_types import ReportJson
-from auditor.store.runs import StoredRun
+from auditor.shapes.day import CombinedVerdict, DayAudit, DayLastRun, DayReport, DayScore
 
 MAX_SAMPLE = 5
 """Differences, and partitions, listed of each audit."""
@@ -196,151 +193,37 @@ def _section(mark: str, entry: AuditEntry) -> list[str]:
     return [f"{mark} {markdown_text(entry.audit)}: {status_label(entry.status)}", "", *items]
 
 
-class TrendPointJson(TypedDict):
-    """One earlier run of an audit; its score and bounds are null if it has none."""
-
-    run: str
-    at: str
-    verdict: str
-    score: float | None
-    lower: float | None
-    upper: float | None
+def json(day: Day) -> DayReport:
+    """Return the report of a day as it leaves the process."""
+    return DayReport(date=day.date, at=day.at, counts=day.counts, audits=tuple(map(_audit, day.entries)))
 
 
-class StoredScoreJson(TypedDict):
-    """The score of a run as stored; its bounds are null if the method gives none."""
-
-    value: float
-    lower: float | None
-    upper: float | None
-
-
-class CombinedJson(TypedDict):
-    """The verdict on source and target, combined from both legs of an audit by way of a dump; see `JaccardJson` for the bounds."""
-
-    verdict: str
-    reasons: list[str]
-    lower: float
-    upper: float
-    hard_lower: float
-    hard_upper: float
-    leg_ages_seconds: list[float | None]
-    dump_age_seconds: float | None
-
-
-class LastRunJson(TypedDict):
-    """The run of an audit that ended last, and how: ``done``, or ``failed`` or ``cancelled`` without a verdict."""
-
-    run: str
-    state: str
-    ended: str | None
+def _audit(entry: AuditEntry) -> DayAudit:
+    run, standing, last = entry.run, entry.standing, entry.standing.last
+    return DayAudit(
+        **DayAudit.fields_of(entry, without=("run", "running", "report", "combined", "legs")),
+        run=run.run if run else None,
+        began=run.started if run else None,
+        age_seconds=entry.age,
+        running=entry.running or None,
+        verdict=standing.verdict or (run.verdict if run else None),
+        score=DayScore(value=run.score, lower=run.lower, upper=run.upper) if run and run.score is not None else None,
+        verified_through=standing.verified_through,
+        verified_age_seconds=entry.verified_age,
+        within_threshold=standing.within_threshold,
+        within_threshold_through=standing.within_threshold_through,
+        last_run=DayLastRun(run=last.run, state=last.state, ended=last.ended) if last else None,
+        report=as_json.report(entry.report) if entry.report and entry.status != "match" else None,
+        combined=_combined(entry.combined) if entry.combined else None,
+        legs=tuple(map(_audit, entry.legs)),
+    )
 
 
-class AuditJson(TypedDict):
-    """One audit of a day. Times are ISO 8601, ages and durations in seconds.
-
-    ``run`` is the run of the last verdict, or else the last run; ``report`` is its report, null for audits of which nothing differs.
-    """
-
-    audit: str
-    status: str
-    configured: bool
-    paused: bool
-    reasons: list[str]
-    run: str | None
-    began: str | None
-    age_seconds: float | None
-    running: str | None
-    verdict: str | None
-    score: StoredScoreJson | None
-    threshold: dict[str, Any] | None
-    streak: int
-    streak_since: str | None
-    verified_through: str | None
-    verified_age_seconds: float | None
-    within_threshold: bool
-    within_threshold_through: str | None
-    last_run: LastRunJson | None
-    not_compared: list[str]
-    report: ReportJson | None
-    trend: list[TrendPointJson]
-    combined: CombinedJson | None
-    legs: list[AuditJson]
-
-
-class DayJson(TypedDict):
-    """The report of a day: ``counts`` are of configured audits by status, ``audits`` begin with the most urgent."""
-
-    date: str
-    at: str
-    counts: dict[Status, int]
-    audits: list[AuditJson]
-
-
-def json(day: Day) -> DayJson:
-    """Return the report of a day as JSON values. Later versions only add fields."""
-    return {
-        "date": day.date.isoformat(),
-        "at": day.at.isoformat(),
-        "counts": dict(day.counts),
-        "audits": [_entry_json(entry) for entry in day.entries],
-    }
-
-
-def _entry_json(entry: AuditEntry) -> AuditJson:
-    run = entry.run
-    return {
-        "audit": entry.audit,
-        "status": entry.status,
-        "configured": entry.configured,
-        "paused": entry.paused,
-        "reasons": list(entry.reasons),
-        "run": run.run if run else None,
-        "began": _isoformat(run.started) if run else None,
-        "age_seconds": entry.age,
-        "running": entry.running or None,
-        "verdict": entry.standing.verdict.value if entry.standing.verdict else run.verdict.value if run else None,
-        "score": _score_json(run) if run else None,
-        "threshold": entry.threshold.model_dump() if entry.threshold else None,
-        "streak": entry.streak,
-        "streak_since": _isoformat(entry.streak_since),
-        "verified_through": _isoformat(entry.standing.verified_through),
-        "verified_age_seconds": entry.verified_age,
-        "within_threshold": entry.standing.within_threshold,
-        "within_threshold_through": _isoformat(entry.standing.within_threshold_through),
-        "last_run": _last_run_json(entry),
-        "not_compared": list(entry.not_compared),
-        "report": as_json.report(entry.report) if entry.report and entry.status != "match" else None,
-        "trend": [
-            {"run": p.run, "at": p.at.isoformat(), "verdict": p.verdict.value, "score": p.score, "lower": p.lower, "upper": p.upper}
-            for p in entry.trend
-        ],
-        "combined": _combined_json(entry.combined) if entry.combined else None,
-        "legs": [_entry_json(leg) for leg in entry.legs],
-    }
-
-
-def _last_run_json(entry: AuditEntry) -> LastRunJson | None:
-    last = entry.standing.last
-    return {"run": last.run, "state": last.state.value, "ended": _isoformat(last.ended)} if last else None
-
-
-def _score_json(run: StoredRun) -> StoredScoreJson | None:
-    return {"value": run.score, "lower": run.lower, "upper": run.upper} if run.score is not None else None
-
-
-def _combined_json(combined: Combined) -> CombinedJson:
-    return {
-        "verdict": combined.verdict.value,
-        "reasons": list(combined.reasons),
-        "lower": combined.lower,
-        "upper": combined.upper,
-        "hard_lower": combined.least,
-        "hard_upper": combined.most,
-        "leg_ages_seconds": list(combined.ages),
-        "dump_age_seconds": combined.dump_age,
-    }
-
-
-def _isoformat(at: dt.datetime | None) -> str | None:
-    return at.isoformat() if at else None
+def _combined(combined: Combined) -> CombinedVerdict:
+    return CombinedVerdict(
+        **CombinedVerdict.fields_of(combined),
+        hard_lower=combined.least,
+        hard_upper=combined.most,
+        leg_ages_seconds=combined.ages,
+        dump_age_seconds=combined.dump_age,
+    )

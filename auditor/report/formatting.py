@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from auditor import escaping
 from auditor.compare import sampling, text_forms
@@ -15,6 +15,7 @@ from auditor.model import SLICES, Advice, ColumnDifference, Difference, Differen
 from auditor.planning.proxy import Combined
 
 if TYPE_CHECKING:
+    from auditor.shapes.run import SideProgress
     from auditor.store.runs import StoredRun
 
 visible, sentence = escaping.visible, escaping.sentence
@@ -153,12 +154,12 @@ def remedies(advice: Advice) -> list[str]:
     return lines
 
 
-def statements(progress: Mapping[str, Any]) -> str:
-    """Format the statement counts of one side's stored progress; empty if it has none."""
-    if "statements" not in progress:
+def statements(progress: SideProgress) -> str:
+    """Format the statement counts of one side's progress; empty before the first statement."""
+    if not progress.statements and not progress.running:
         return ""
-    running = f", {progress['running']:,} running" if progress.get("running") else ""
-    return f"; {progress['statements']:,} {'statement' if progress['statements'] == 1 else 'statements'} done{running}"
+    running = f", {progress.running:,} running" if progress.running else ""
+    return f"; {progress.statements:,} {'statement' if progress.statements == 1 else 'statements'} done{running}"
 
 
 def deviation(share: float) -> str:

@@ -1,10 +1,8 @@
-"""Stored runs as text for a terminal and as JSON."""
+"""Stored runs as text for a terminal."""
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
-from typing import Any, TypedDict
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -12,15 +10,16 @@ from rich.text import Text
 
 from auditor.history.rolling_table import RollingTable
 from auditor.history.standing import Standing
-from auditor.model import SIDES, Side, State, Verdict
+from auditor.model import SIDES, State, Verdict
 from auditor.planning.proxy import Combined
 from auditor.report import formatting
+from auditor.shapes.run import Run
 from auditor.store.runs import StoredRun
 
 COLOURS = {Verdict.MATCH: "green", Verdict.MISMATCH: "red", Verdict.UNKNOWN: "yellow"}
 
 
-def table(runs: Sequence[StoredRun]) -> RenderableType:
+def table(runs: Sequence[Run]) -> RenderableType:
     """Return a table with one line per run, and below it the settings of one-off runs."""
     if not runs:
         return Text("no runs are stored yet; run one: auditor run AUDIT")
@@ -31,26 +30,26 @@ def table(runs: Sequence[StoredRun]) -> RenderableType:
         counts = ["" if number is None else f"{number:,}" for number in (run.missing, run.extra, run.changed)]
         table.add_row(
             run.run[:12],
-            Text(f"{run.audit} (one-off)" if run.is_one_off else run.audit),
-            f"{run.started:%Y-%m-%d %H:%M:%S}",
+            Text(f"{run.audit} (one-off)" if run.other_settings else run.audit),
+            f"{run.began:%Y-%m-%d %H:%M:%S}",
             _state(run),
             Text(f"{run.verdict.value}{' within threshold' if run.within_threshold else ''}", COLOURS[run.verdict]),
             run.method or "",
-            "" if run.score is None else f"{run.score:.6g}",
+            "" if run.score.value is None else f"{run.score.value:.6g}",
             *counts,
             "" if run.seconds is None else f"{run.seconds:,.1f}",
         )
-    marks = [Text(f"{run.run[:12]}: with other settings: {run.other_settings}", "dim") for run in runs if run.is_one_off]
+    marks = [Text(f"{run.run[:12]}: with other settings: {run.other_settings}", "dim") for run in runs if run.other_settings]
     return Group(table, *marks)
 
 
-def status(run: StoredRun) -> RenderableType:
+def status(run: Run) -> RenderableType:
     """Return a run's state, the progress of each side, and its reasons."""
-    lines = [Text(f"{run.audit}{_other_settings(run)}: run {run.run}: {_state(run)}, began {run.started:%Y-%m-%d %H:%M:%S} UTC", "bold")]
+    lines = [Text(f"{run.audit}{_other_settings(run)}: run {run.run}: {_state(run)}, began {run.began:%Y-%m-%d %H:%M:%S} UTC", "bold")]
     for side in SIDES:
         if progress := run.progress.get(side):
-            rows = f", {progress['done']:,} of about {progress['total']:,} rows" if progress.get("total") else ""
-            lines.append(Text(f"  {side}: {progress['doing']}{rows}{formatting.statements(progress)}"))
+            rows = f", {progress.done:,} of about {progress.total:,} rows" if progress.total else ""
+            lines.append(Text(f"  {side}: {progress.doing}{rows}{formatting.statements(progress)}"))
     lines += [Text(f"  {reason}") for reason in run.reasons]
     return Text("\n").join(lines)
 
@@ -98,92 +97,12 @@ def ago(seconds: float) -> str:
     return f"{seconds:,.0f} seconds ago"
 
 
-def _other_settings(run: StoredRun) -> str:
+def _other_settings(run: Run | StoredRun) -> str:
     """Return the settings of a one-off run that differ from its audit's; empty for the audit's own run."""
-    return f" (with other settings: {run.other_settings})" if run.is_one_off else ""
+    return f" (with other settings: {run.other_settings})" if run.other_settings else ""
 
 
-def _state(run: StoredRun) -> str:
+def _state(run: Run) -> str:
     if run.state is State.RUNNING and run.cancel_requested:
         return "running, cancel requested"
     return f"{run.state.value}, resumable" if run.resumable and run.state is not State.RUNNING else run.state.value
-
-
-class StoredScoreJson(TypedDict):
-    """The scores of a run, each null if its method gives none."""
-
-    value: float | None
-    lower: float | None
-    upper: float | None
-    published: float | None
-
-
-class RunJson(TypedDict):
-    """A stored run. Times are ISO 8601; counts are null until the run ends, or if its method does not count them."""
-
-    run: str
-    audit: str
-    state: str
-    verdict: str
-    method: str | None
-    began: str
-    ended: str | None
-    seconds: float | None
-    score: StoredScoreJson
-    coverage: float | None
-    rows: dict[Side, int] | None
-    partitions: int | None
-    unequal: int | None
-    missing: int | None
-    extra: int | None
-    changed: int | None
-    unsettled: int | None
-    reasons: list[str]
-    reason: str
-    requested_by: str
-    overrides: dict[str, Any]
-    other_settings: str | None
-    resumable: bool
-    cancel_requested: bool
-    progress: dict[str, Any]
-    verified_through: str | None
-    within_threshold: bool
-    within_threshold_through: str | None
-
-
-def run_json(run: StoredRun) -> RunJson:
-    """Return a stored run as JSON values. Later versions only add fields."""
-    return {
-        "run": run.run,
-        "audit": run.audit,
-        "state": run.state.value,
-        "verdict": run.verdict.value,
-        "method": run.method,
-        "began": run.started.isoformat(),
-        "ended": _isoformat(run.ended),
-        "seconds": run.seconds,
-        "score": {"value": run.score, "lower": run.lower, "upper": run.upper, "published": run.published},
-        "coverage": run.coverage,
-        "rows": dict(run.rows) if run.rows else None,
-        "partitions": run.partitions,
-        "unequal": run.unequal,
-        "missing": run.missing,
-        "extra": run.extra,
-        "changed": run.changed,
-        "unsettled": run.unsettled,
-        "reasons": list(run.reasons),
-        "reason": run.reason,
-        "requested_by": run.requested_by,
-        "overrides": dict(run.overrides),
-        "other_settings": run.other_settings or None,
-        "resumable": run.resumable,
-        "cancel_requested": run.cancel_requested,
-        "progress": dict(run.progress),
-        "verified_through": _isoformat(run.verified_through),
-        "within_threshold": run.within_threshold,
-        "within_threshold_through": _isoformat(run.within_threshold_through),
-    }
-
-
-def _isoformat(at: dt.datetime | None) -> str | None:
-    return at.isoformat() if at else None

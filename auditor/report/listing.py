@@ -1,55 +1,34 @@
-"""A list of audits with what each stands at, as text for a terminal and as JSON."""
+"""A list of audits with what each stands at, as text for a terminal."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import TypedDict
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from auditor.history.standing import Standing, Status, status_label
+from auditor.history.standing import Standing, status_label
 from auditor.report import formatting
 from auditor.report.history import ago
+from auditor.shapes.audit_status import ListedAudit
 
 COLOURS = {"match": "green", "within_threshold": "green", "mismatch": "red"}
 
 
-class ListedAudit(TypedDict):
-    """An audit in the list. Times are ISO 8601; ``age`` is in seconds, since the run of the last verdict ended."""
-
-    audit: str
-    source: str
-    target: str
-    status: Status
-    verdict: str | None
-    reasons: list[str]
-    run: str | None
-    age: float | None
-    next_due: str | None
-    paused: bool
-    active_run: str | None
-    last_run: str
-
-
 def listed(name: str, source: str, target: str, found: Standing, next_due: dt.datetime | None, paused: bool) -> ListedAudit:
     """Return an audit as it is listed."""
-    return {
-        "audit": name,
-        "source": source,
-        "target": target,
-        "status": found.status,
-        "verdict": found.verdict.value if found.verdict else None,
-        "reasons": list(found.reasons),
-        "run": found.run.run if found.run else None,
-        "age": found.age,
-        "next_due": next_due.isoformat() if next_due else None,
-        "paused": paused,
-        "active_run": found.active.run if found.active else None,
-        "last_run": found.last_run,
-    }
+    return ListedAudit(
+        **ListedAudit.fields_of(found, without=("run",)),
+        audit=name,
+        source=source,
+        target=target,
+        run=found.run.run if found.run else None,
+        next_due=next_due,
+        paused=paused,
+        active_run=found.active.run if found.active else None,
+    )
 
 
 def table(audits: Sequence[ListedAudit]) -> RenderableType:
@@ -60,21 +39,21 @@ def table(audits: Sequence[ListedAudit]) -> RenderableType:
     for name in ("audit", "status", "last verdict", "next run (UTC)", "source", "target"):
         table.add_column(name)
     for one in audits:
-        due = "paused" if one["paused"] else _minute(one["next_due"])
+        due = "paused" if one.paused else _minute(one.next_due)
         table.add_row(
-            Text(formatting.visible(one["audit"])),
-            Text(_status(one), COLOURS.get(one["status"], "yellow")),
-            "" if one["age"] is None else ago(one["age"]),
-            "running now" if one["active_run"] else due,
-            Text(formatting.visible(one["source"])),
-            Text(formatting.visible(one["target"])),
+            Text(formatting.visible(one.audit)),
+            Text(_status(one), COLOURS.get(one.status, "yellow")),
+            "" if one.age is None else ago(one.age),
+            "running now" if one.active_run else due,
+            Text(formatting.visible(one.source)),
+            Text(formatting.visible(one.target)),
         )
     return table
 
 
 def _status(one: ListedAudit) -> str:
-    return f"{status_label(one['status'])}{', last run failed' if one['last_run'] else ''}"
+    return f"{status_label(one.status)}{', last run failed' if one.last_run else ''}"
 
 
-def _minute(at: str | None) -> str:
-    return f"{dt.datetime.fromisoformat(at).astimezone(dt.UTC):%Y-%m-%d %H:%M}" if at else ""
+def _minute(at: dt.datetime | None) -> str:
+    return f"{at.astimezone(dt.UTC):%Y-%m-%d %H:%M}" if at else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 
 from rich.console import RenderableType
 
@@ -13,6 +12,7 @@ from auditor.report import day_text, html, markdown, text
 from auditor.report import json as as_json
 from auditor.report.console import VisibleConsole
 from auditor.report.day import Day
+from auditor.shapes import Shape
 from auditor.summary.codec import PartitionMap
 
 WIDTH = 150
@@ -54,5 +54,5 @@ def plain_text(renderable: RenderableType) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
 
-def _dump_json(value: Mapping[str, object]) -> str:
+def _dump_json(value: Shape) -> str:
     return json_text(value, indent=2) + "\n"

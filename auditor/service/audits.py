@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from auditor.config import Audit, ConnectionSettings, Settings, Threshold, validate_audit
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.history import standing
+from auditor.history.runs import as_run
 from auditor.history.standing import Standing
 from auditor.planning import masks
 from auditor.planning.columns import Endpoint
 from auditor.service import cron, planning, proxies, table_groups
 from auditor.service.definitions import definition as stored_definition
+from auditor.shapes import audit_status as shapes
 from auditor.store import audit_state, definitions, events, runs, schedule_claims
 from dialects import Place
 
@@ -90,6 +92,44 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
             )
         )
     return overviews
+
+
+def list_audits(settings: Settings, store: Store) -> list[shapes.Audit]:
+    """Return all audits as every door shows them, in the order of their names. Raises StoreError."""
+    return [_as_audit(one) for one in sorted(overview(settings, store, trends=False), key=lambda one: one.name)]
+
+
+def get_audit(settings: Settings, store: Store, name: str) -> shapes.AuditDetails:
+    """Return one audit as every door shows it. Raises UnknownAudit and StoreError."""
+    merged = with_defined_audits(settings, store)
+    audit, found = proxies.audit(merged, name), next(iter(overview(settings, store, name)), None)
+    if found is None:  # an audit via a dump has no runs of its own, its legs have
+        legs = ", ".join(proxies.expand_legs(merged, [name]))
+        raise UnknownAudit(f"{name!r} is audited via a dump and has no runs of its own; use one of its legs: {legs}")
+    return shapes.AuditDetails(**dict(_as_audit(found)), trend=found.trend, definition=stored_definition(audit))
+
+
+def _as_audit(one: Overview) -> shapes.Audit:
+    standing = one.standing
+    return shapes.Audit(
+        **shapes.Audit.fields_of(one, without=("threshold",)),
+        threshold=one.threshold.score,
+        defined_over_http=one.defined,
+        status=_as_status(standing),
+        verified_through=standing.verified_through,
+        latest_run=as_run(standing.newest) if standing.newest else None,
+        active_run=as_run(standing.active) if standing.active else None,
+    )
+
+
+def _as_status(found: Standing) -> shapes.AuditStatus:
+    last = found.last
+    return shapes.AuditStatus(
+        **shapes.AuditStatus.fields_of(found, without=("run", "last_run")),
+        run=found.run.run if found.run else None,
+        ended=found.run.ended if found.run else None,
+        last_run=shapes.LastRun(run=last.run, state=last.state, ended=last.ended, note=found.last_run) if last else None,
+    )
 
 
 def get_standing(settings: Settings, store: Store, name: str) -> Standing:

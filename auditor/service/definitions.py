@@ -78,4 +78,4 @@ def definition_of_run(settings: Settings, audit: Audit) -> Definition:
 
 def own_definition(run: StoredRun) -> Definition:
     """Return the audit that is stored with a run, as ``definition`` returned it."""
-    return {name: value for name, value in run.definition.items() if name != fingerprint.CONNECTIONS}
+    return fingerprint.without_connections(run.definition)

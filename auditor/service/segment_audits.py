@@ -31,7 +31,7 @@ from auditor.store import Store, audit_state, events, queue, runs, segment_regis
 if TYPE_CHECKING:
     from auditor.compare.segment_findings import Finding
     from auditor.history.checkpoint import StoreCheckpoint
-    from auditor.report.listing import ListedAudit
+    from auditor.shapes.audit_status import ListedAudit
     from auditor.store.queue import Enqueued
     from auditor.store.segment_register import Place, TableState
 

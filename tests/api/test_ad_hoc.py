@@ -209,12 +209,12 @@ def test_page_of_an_ad_hoc_run_does_not_link_to_an_audit(own: Service) -> None:
 def test_python_client_requests_an_ad_hoc_run(listening: tuple[Service, str]) -> None:
     served, url = listening
     client = Client(url, served.tokens["define"])
-    finished = client.wait(client.request_ad_hoc(ORDERS, reason="to see", idempotency="ad-hoc")["run"], seconds=60)
-    assert (finished["state"], finished["verdict"]) == ("done", "match")
+    finished = client.wait(client.request_ad_hoc(ORDERS, reason="to see", idempotency="ad-hoc").run, seconds=60)
+    assert (finished.state, finished.verdict) == ("done", "match")
     with pytest.raises(ConfigError):
         client.request_ad_hoc({**ORDERS, "where": "1 = 1"})
     with pytest.raises(UnknownAudit):
-        client.request(finished["audit"])
+        client.request(finished.audit)
     with pytest.raises(Forbidden):
         Client(url, served.tokens["run"]).request_ad_hoc(ORDERS)
 

@@ -289,7 +289,7 @@ def test_internal_error_reveals_no_details(own: Service, monkeypatch: pytest.Mon
         raise RuntimeError("a row's value: 4711")
 
     monkeypatch.setattr(service, "audit", fails)
-    found = own.client("read").get("/api/v1/audits/orders")
+    found = own.client("read").get("/api/v1/audits/orders/runs")
     assert found.status_code == 500
     assert "4711" not in found.text
     assert found.headers["content-type"] == "application/problem+json"

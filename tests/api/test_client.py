@@ -57,27 +57,27 @@ def client(listening: tuple[Service, str]) -> Client:
 def test_run_is_requested_awaited_and_read(client: Client) -> None:
     seen: list[str] = []
     requested = client.request("orders", reason="to see", overrides={"t": 2}, idempotency="key")
-    finished = client.wait(requested["run"], lambda run: seen.append(run["state"]), seconds=60)
-    assert (finished["verdict"], finished["overrides"], finished["requested_by"]) == ("mismatch", {"t": 2}, "the run token")
+    finished = client.wait(requested.run, lambda run: seen.append(run.state), seconds=60)
+    assert (finished.verdict, finished.overrides, finished.requested_by) == ("mismatch", {"t": 2}, "the run token")
     assert seen[-1] == "done"
-    assert client.report(requested["run"])["verdict"] == "mismatch"
-    assert "MISMATCH" in client.report(requested["run"], "text")
-    assert [one["kind"] for one in client.differences(requested["run"], kind="missing")] == ["missing"]
-    assert client.runs("orders", limit=1)[0]["run"] == requested["run"]
+    assert client.report(requested.run).verdict == "mismatch"
+    assert "MISMATCH" in client.report(requested.run, "text")
+    assert [one.kind for one in client.differences(requested.run, kind="missing")] == ["missing"]
+    assert client.runs("orders", limit=1)[0].run == requested.run
     assert client.runs(limit=0) == []
-    assert client.request("orders", overrides={"t": 2}, idempotency="key")["run"] == requested["run"]
-    assert [one["name"] for one in client.audits()] == ["away", "orders", "same", "with/slash"]
-    assert client.audit("with/slash")["name"] == "with/slash"
-    assert client.cancel(requested["run"])["state"] == "done"
+    assert client.request("orders", overrides={"t": 2}, idempotency="key").run == requested.run
+    assert [one.name for one in client.audits()] == ["away", "orders", "same", "with/slash"]
+    assert client.audit("with/slash").name == "with/slash"
+    assert client.cancel(requested.run).state == "done"
 
 
 def test_a_run_is_followed_to_its_end(listening: tuple[Service, str]) -> None:
     found, url = listening
     with Client(url, found.tokens["run"]) as client:
-        run = client.request("orders", overrides={"t": 2})["run"]
+        run = client.request("orders", overrides={"t": 2}).run
         seen = list(client.follow(run))
-        assert (seen[-1]["state"], seen[-1]["verdict"]) == ("done", "mismatch")
-        assert len({json.dumps(one, sort_keys=True) for one in seen}) == len(seen)
+        assert (seen[-1].state, seen[-1].verdict) == ("done", "mismatch")
+        assert len({one.to_json() for one in seen}) == len(seen)
         assert list(client.follow(run)) == [client.run(run)]
         with pytest.raises(UnknownRun):
             next(client.follow("abcdef"))
@@ -92,10 +92,13 @@ def test_a_stream_that_breaks_off_is_opened_again(listening: tuple[Service, str]
     client = Client(url, found.tokens["run"])
     monkeypatch.setattr("auditor.client.POLL_INTERVAL", 0.01)
     run, opened, headers = found.runs["orders"], client._service.open, []
+    ended = client.run(run)
+    shown = ended.model_copy(update={"seconds": 1.5})
 
     class Broken:
         def __iter__(self) -> Iterator[bytes]:
-            yield from (b"retry: 2000\n", b"\n", b"id: 0123\n", b"event: run\n", b'data: {"run": 1}\n', b"\n", b"event: run\n")
+            data = f"data: {shown.to_json()}\n".encode()
+            yield from (b"retry: 2000\n", b"\n", b"id: 0123\n", b"event: run\n", data, b"\n", b"event: run\n")
             raise ConnectionResetError
 
         def close(self) -> None:
@@ -106,8 +109,7 @@ def test_a_stream_that_breaks_off_is_opened_again(listening: tuple[Service, str]
         return opened(*arguments, **more) if len(headers) > 1 else Broken()  # type: ignore[arg-type]
 
     monkeypatch.setattr(client._service, "open", once_broken)
-    seen: list[Any] = list(client.follow(run))
-    assert [one["run"] for one in seen] == [1, run]
+    assert list(client.follow(run)) == [shown, ended]
     assert headers[1]["Last-Event-ID"] == "0123"
 
 
@@ -118,11 +120,11 @@ def test_differences_as_a_table_plan_and_sql(listening: tuple[Service, str]) -> 
     assert table.column("id").to_pylist() == [700, 1500, 5000]
     assert table.column("range_first").to_pylist() == [None, None, None]
     assert client.differences_arrow(found.runs["orders"], kind="missing").column("id").to_pylist() == [700]
-    assert client.plan("orders")["key"] == ["id"]
+    assert client.plan("orders").key == ("id",)
     scripts = client.sql("orders", "target", "signature")
-    assert scripts["source"] is None and scripts["target"] and "minhash" not in scripts["target"]
-    assert {one["state"] for one in client.partitions(found.runs["orders"])} > {"equal"}
-    assert client.day(time.strftime("%Y-%m-%d", time.gmtime()))["date"]
+    assert scripts.source is None and scripts.target and "minhash" not in scripts.target
+    assert {one.state for one in client.partitions(found.runs["orders"])} > {"equal"}
+    assert client.day(time.strftime("%Y-%m-%d", time.gmtime())).audits
     assert [event.action for event in client.events()]
 
 
@@ -130,10 +132,10 @@ def test_audits_are_defined_paused_and_dropped(listening: tuple[Service, str]) -
     found, url = listening
     client = Client(url, found.tokens["define"])
     ends = {"source": {"connection": "shop", "table": "same"}, "target": {"connection": "warehouse", "table": "same"}}
-    assert client.define("defined", ends)["definition"]["source"]["table"] == "same"
-    assert client.define("defined", {**ends, "method": "counts"}, replace=True)["method"] == "counts"
-    assert client.pause("defined") == {"name": "defined", "paused": True}
-    assert client.unpause("defined")["paused"] is False
+    assert client.define("defined", ends).definition["source"]["table"] == "same"
+    assert client.define("defined", {**ends, "method": "counts"}, replace=True).method == "counts"
+    assert client.pause("defined").model_dump() == {"name": "defined", "paused": True}
+    assert client.unpause("defined").paused is False
     client.drop("defined")
     with pytest.raises(UnknownAudit):
         client.audit("defined")
@@ -165,7 +167,7 @@ def test_second_request_while_a_run_is_active_is_rejected(client: Client, monkey
     with pytest.raises(AlreadyRunning):
         for _ in range(20):
             client.request("same")
-    client.wait(client.runs("same", limit=1)[0]["run"], seconds=60)
+    client.wait(client.runs("same", limit=1)[0].run, seconds=60)
 
 
 def test_commands_with_server(listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from auditor.client import Client
-from auditor.client.types import Run
+from auditor.shapes.run import Run
 from tests import tables
 from tests.live import LivePair
 from tests.readers import Reading, reads
@@ -52,13 +52,13 @@ def test_fifty_readers_get_all_answers_while_four_audits_run(pair: LivePair, tmp
                 finished += run_all_audits(client)
     assert answers.errors == []
     assert len(answers.listed) > 50 < len(answers.others)
-    assert {(run["verdict"], run["changed"], run["missing"], run["extra"]) for run in finished} == {("mismatch", DAMAGED, 0, 0)}
+    assert {(run.verdict, run.changed, run.missing, run.extra) for run in finished} == {("mismatch", DAMAGED, 0, 0)}
 
 
 def run_all_audits(client: Client) -> list[Run]:
     """Run all audits concurrently and return their finished runs."""
     requested = [client.request(name) for name in NAMES]
-    return [client.wait(run["run"]) for run in requested]
+    return [client.wait(run.run) for run in requested]
 
 
 def test_thousand_runs_do_not_grow_the_memory(tmp_path: Path) -> None:
@@ -76,12 +76,12 @@ def test_thousand_runs_do_not_grow_the_memory(tmp_path: Path) -> None:
         for done in range(len(names), RUNS + 1, len(names)):
             for name in names:
                 client.request(name)
-            while any(one["active_run"] for one in client.audits()):
+            while any(one.active_run for one in client.audits()):
                 time.sleep(0.1)
             memory[done] = served.memory()
         stored = [run for name in names for run in client.runs(name, "done", limit=RUNS)]
     print({runs: f"{found / 2**20:.1f} MB" for runs, found in memory.items() if runs in (20, 100) or runs % WARM == 0})
-    assert len(stored) == RUNS and {(run["verdict"], run["missing"]) for run in stored} == {("mismatch", 1)}
+    assert len(stored) == RUNS and {(run.verdict, run.missing) for run in stored} == {("mismatch", 1)}
     assert memory[RUNS] - memory[WARM] < GROWTH
 
 

@@ -89,7 +89,7 @@ def test_metrics(places: Places, name: str) -> None:
 
 @pytest.mark.parametrize("name", STATES)
 def test_api(places: Places, name: str) -> None:
-    expected, standing = STATES[name], places.api[name]["standing"]
+    expected, standing = STATES[name], places.api[name]["status"]
     last = standing["last_run"]
     assert (standing["status"], standing["verdict"], last and last["state"]) == (expected.status, expected.verdict, expected.last_run)
     assert standing["within_threshold"] == expected.within_threshold

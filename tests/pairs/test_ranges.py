@@ -125,7 +125,7 @@ FILLED = "INSERT INTO t SELECT 'k' || i, 'v' FROM range(40) r(i)"
 def csv_keys(report: Report, name: str = "k") -> list[str]:
     """Return the key of each difference, as CSV has it."""
     assert report.differences is not None
-    lines = difference_rows.csv_lines(map(difference_rows.to_row, report.differences), [name])
+    lines = difference_rows.csv_lines(difference_rows.as_differences(report.differences), [name])
     return [line[name] for line in csv.DictReader(lines)]
 
 

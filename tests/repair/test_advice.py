@@ -121,8 +121,8 @@ def test_every_door_shows_the_numbers_and_the_command(tmp_path: Path) -> None:
     shown = " ".join(render.run(report, None, "text").split())
     assert f"Suggested: auditor patch {report.run[:12]} (1 row, 0.02% of the table, about 1 s; the limit is 1,000 rows)" in shown
     assert "or: auditor bootstrap small (5,000 rows, 100% of the table, about" in shown
-    written = json.report(report)["advice"]
-    assert written and written["remedies"][0] == {
+    written = json.report(report).advice
+    assert written and written.remedies[0].model_dump() == {
         "tool": "patch", "rows": 1, "share": 1 / ROWS, "seconds": 1.0, "command": f"auditor patch {report.run[:12]}",
     }  # fmt: skip
 

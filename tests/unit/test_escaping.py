@@ -256,7 +256,7 @@ def test_reports_have_the_same_structure(hostile: str) -> None:
         assert all(line.isprintable() for line in render.run(found, None, form).split("\n")), form
     assert json.loads(render.run(found, None, "json"))["audit"] == hostile
     assert found.differences
-    lines = "".join(difference_rows.csv_lines(map(difference_rows.to_row, found.differences), [hostile]))
+    lines = "".join(difference_rows.csv_lines(difference_rows.as_differences(found.differences), [hostile]))
     assert [len(row) for row in csv.reader(io.StringIO(lines, newline=""))] == [10, 10, 10]
 
 

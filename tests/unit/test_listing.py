@@ -67,7 +67,7 @@ def test_ls_tells_what_each_audit_stands_at_without_asking_a_database(workdir: P
         "shop.customers": ("match", "match", False),
         "other": ("never", None, True),
     }
-    assert found["shop.orders"]["next_due"].endswith("06:30:00+00:00")
+    assert found["shop.orders"]["next_due"].endswith("06:30:00Z")
     assert list(listed(capsys, "o*")) == ["other"]
     assert main(["ls"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]

@@ -59,7 +59,7 @@ def test_reports_tell_them_apart(stored: tuple[Store, str], form: str) -> None:
 
 
 def test_csv_tells_them_apart(stored: tuple[Store, str]) -> None:
-    from auditor.api import differences
+    from auditor.service import differences
 
     store, run = stored
     lines = list(differences.as_csv(store, differences.select(store, run, None, None)))

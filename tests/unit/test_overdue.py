@@ -88,7 +88,7 @@ def test_row_that_is_always_young_is_reported_by_name(both: Tables, store: Store
     assert reports[0].coverage["rows"] == 1 and reports[3].coverage["rows"] == pytest.approx(1 - 2 / ROWS)
     assert "2 rows were not compared in the last 3 runs or more" in reports[3].reasons[-1] and ": keys 5 to 6" in reports[3].reasons[-1]
     body = as_json.report(reports[3])
-    assert [(row["key"], row["runs"]) for row in body["overdue"]] == [({"id": "5"}, 4), ({"id": "6"}, 4)] and body["left_out_rows"] == 12
+    assert [(row.key, row.runs) for row in body.overdue] == [({"id": "5"}, 4), ({"id": "6"}, 4)] and body.left_out_rows == 12
     both.execute("source", "UPDATE t SET moved = '2020-01-01' WHERE id = 5")
     both.execute("target", "UPDATE t SET moved = '2020-01-01' WHERE id = 5")
     seen = both.run(store)
@@ -127,7 +127,7 @@ def test_masked_keys_are_not_shown(both: Tables) -> None:
             both.execute(side, f"UPDATE t SET {YOUNG} WHERE id = 777 OR id BETWEEN 400 AND 499")
         outcome = both.perform(earlier, columns=columns, partition={"buckets": 8})
         earlier = outcome.left_out or LeftOut()
-    told = str(as_json.report(outcome.report))
+    told = as_json.report(outcome.report).to_json()
     assert outcome.report.overdue_rows == 101 and not {"777", "400", "499"} & set(re.findall(r"\d+", told))
 
 
@@ -227,7 +227,7 @@ def test_stretch_that_no_run_compares_is_told_beyond_the_rows_that_are_followed(
     told = {"size": "keys 300 to 599", "buckets": "bucket 0 of 4 to bucket 3 of 4", "column": "2026-01-04 to 2026-01-06"}
     label = next(text for name, text in told.items() if name in partition)
     assert f"{counted:,} rows were not compared in the last 3 runs or more" in last.reasons[-1] and f": {label}" in last.reasons[-1]
-    assert [(one["label"], one["rows"], one["runs"]) for one in as_json.report(last)["overdue_ranges"]] == [(label, rows, 3)]
+    assert [(one.label, one.rows, one.runs) for one in as_json.report(last).overdue_ranges] == [(label, rows, 3)]
     for side in SIDES:
         both.execute(side, "UPDATE t SET moved = '2020-01-01' WHERE id < 450")
     seen = both.run(store, partition=partition, allow_empty=True, prescan=prescan)

@@ -20,6 +20,7 @@ from auditor.config import Settings, validate_settings
 from auditor.errors import ColumnRefused, ColumnsChanged, ConnectionLost
 from auditor.history import checkpoint
 from auditor.history.handover import CountStatements
+from auditor.history.runs import get_run
 from auditor.model import SIDES, Progress, Report, Side, State
 from auditor.report import history, render
 from auditor.run import scan
@@ -172,7 +173,7 @@ def test_heartbeats_report_statements(settings: Settings, monkeypatch: pytest.Mo
     assert beats[0][2] == {"source": step}, "the current counts, not those of the side's last progress"
     monkeypatch.undo()
     runs.record_heartbeat(store, "a" * 32, beats[0][2])
-    found = runs.get_run(store, "a" * 32)
+    found = get_run(store, "a" * 32)
     answered = json.loads(run_body(found))["progress"]["source"]
     assert answered == step, "the API, and its event stream, report the same"
     shown = render.plain_text(history.status(found))

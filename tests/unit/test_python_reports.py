@@ -14,7 +14,8 @@ from jsonschema import Draft202012Validator
 import auditor
 from auditor import errors, testing
 from auditor.model import Difference, Differences, RangeDifference
-from auditor.report.difference_rows import key_kinds, to_arrow, to_row
+from auditor.report.difference_rows import as_difference, key_kinds, to_arrow
+from auditor.shapes.report import RunReport
 
 SCHEMA = Draft202012Validator(json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8")))
 
@@ -64,8 +65,8 @@ def test_no_difference_is_false(name: str) -> None:
 
 def test_reports_become_plain_values_and_tables(sides: Any) -> None:
     report = audit(sides)
-    SCHEMA.validate(report.to_dict())
-    assert json.loads(report.to_json()) == report.to_dict()
+    SCHEMA.validate(report.to_model().model_dump(mode="json"))
+    assert RunReport.from_json(report.to_json()) == report.to_model()
     table = report.to_arrow()
     assert table.schema.field("id").type == pa.int64()
     first, missing, changed = table.to_pylist()
@@ -100,7 +101,7 @@ def test_masked_keys_are_exported_nowhere(sides: Any) -> None:
 
 def test_keys_beyond_64_bits_and_names_that_are_taken_stay_readable() -> None:
     row = Difference(kind="missing", key={"state": "18446744073709551615"}, rows={"source": 1, "target": 0})
-    table = to_arrow([to_row(row)], {"state": "integer"})
+    table = to_arrow([as_difference(1, row)], {"state": "integer"})
     assert table.column("key_state").to_pylist() == ["18446744073709551615"]
     assert table.column("state").to_pylist() == ["confirmed"]
     assert key_kinds(None) == {}

@@ -156,12 +156,10 @@ def test_every_form_of_a_report_names_shards_and_doubled_keys(tmp_path: Path) ->
     odd_and_even(tmp_path, [ROWS[99]])
     report = run(tmp_path)
     shown = json.report(report)
-    assert (
-        shown["differences"] and shown["differences"]["sample"][0]["doubled"] and shown["differences"]["sample"][0]["shards"] == [*LABELS]
-    )
-    assert [one["label"] for one in shown["shards"]] == [*LABELS] and shown["shards"][0]["cost"]
+    assert shown.differences and shown.differences.sample[0].doubled and shown.differences.sample[0].shards == (*LABELS,)
+    assert [one.label for one in shown.shards] == [*LABELS] and shown.shards[0].cost
     assert report.differences is not None
-    rows = [difference_rows.to_row(one) for one in report.differences]
+    rows = list(difference_rows.as_differences(report.differences))
     header, line = difference_rows.csv_lines(rows, ["id"], has_shards=True)
     assert header.startswith('"kind","state","shards","id",') and line.startswith(f'"missing","confirmed","{" and ".join(LABELS)}","100",')
     assert "shards" not in next(difference_rows.csv_lines(rows, ["id"]))

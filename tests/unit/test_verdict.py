@@ -100,8 +100,8 @@ def test_every_report_counts_the_rows_of_a_key_that_was_loaded_again_and_again(b
     assert report.verdict is Verdict.MISMATCH, report.reasons
     assert "confirmed: 5,000 rows extra, 3 changed; 1 changed row was compared by column" in report.reasons
     assert (stored.missing, stored.extra, stored.changed, stored.unsettled) == (0, 5000, 3, 0)
-    differing = as_json.report(report)["differences"]
-    assert differing and (differing["extra"], differing["changed"]) == (5000, 3)
+    differing = as_json.report(report).differences
+    assert differing and (differing.extra, differing.changed) == (5000, 3)
     assert notify.run_message(report, "mismatch").title == "t: MISMATCH, 5,003 rows differ"
     shown = render.run(report, None, "text")
     assert "5,000 rows more" in shown

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from auditor.api import differences as difference_lists
+from auditor.service import differences as difference_lists
+from auditor.shapes.difference import Difference
 from auditor.store import Store
 
 PAGE_SIZE = 50
@@ -24,8 +25,8 @@ class DifferencePage:
     starts, None on the last page.
     """
 
-    ranges: Sequence[dict[str, Any]]
-    named: Sequence[difference_lists.DifferenceJson]
+    ranges: Sequence[Mapping[str, Any]]
+    named: Sequence[Difference]
     first: int
     last: int
     next: int | None
@@ -36,11 +37,11 @@ def list_page(store: Store, run: str, kind: Kind, state: DifferenceState, after:
     found = difference_lists.list_page(store, select(store, run, kind, state), after, PAGE_SIZE + 1)
     shown = found[:PAGE_SIZE]
     return DifferencePage(
-        ranges=[{**one, **one["range"]} for one in shown if one["range"]],
-        named=[one for one in shown if not one["range"]],
-        first=shown[0]["number"] if shown else 0,
-        last=shown[-1]["number"] if shown else 0,
-        next=shown[-1]["number"] if len(found) > PAGE_SIZE else None,
+        ranges=[{**dict(one), **dict(one.range)} for one in shown if one.range],
+        named=[one for one in shown if not one.range],
+        first=shown[0].number if shown else 0,
+        last=shown[-1].number if shown else 0,
+        next=shown[-1].number if len(found) > PAGE_SIZE else None,
     )
 
 

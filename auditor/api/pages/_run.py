@@ -8,7 +8,6 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
 from auditor import service
-from auditor.api import differences as difference_lists
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _differences, _patch
 from auditor.api.pages._differences import DifferenceState, Kind
@@ -20,6 +19,7 @@ from auditor.model import SIDES, Side
 from auditor.report import html, render
 from auditor.report.heatmap import build_heatmap
 from auditor.report.redact import redact
+from auditor.service import differences as difference_lists
 from auditor.service import workers
 from auditor.store import queue, runs
 from auditor.store.runs import StoredRun

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from pydantic import TypeAdapter
 
+from auditor import model
 from auditor.errors import UnknownRun
 from auditor.history import records
-from auditor.model import Difference, RangeDifference, Report
-from auditor.report.difference_rows import DifferenceRow, csv_lines, key_kinds, to_row
+from auditor.model import DifferenceKind, RangeDifference, Report, Settling
+from auditor.report.difference_rows import as_difference, csv_lines, key_kinds
 from auditor.report.redact import redact
+from auditor.shapes.difference import Difference
 from auditor.store import Store, runs
 from auditor.store.runs import StoredDifference
 
@@ -23,17 +23,8 @@ BATCH = 1000
 MAX_NUMBER = 2**53
 """Upper limit of a difference's number; larger positions in requests are cut to it."""
 
-Kind = Literal["missing", "extra", "changed"]
-DifferenceState = Literal["confirmed", "unsettled"]
-
-_ROW_ADAPTER = TypeAdapter(Difference)
+_ROW_ADAPTER = TypeAdapter(model.Difference)
 _RANGE_ADAPTER = TypeAdapter(RangeDifference)
-
-
-class DifferenceJson(DifferenceRow):
-    """A difference, as `schemas.Difference` describes it."""
-
-    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,41 +32,41 @@ class Selection:
     """A run's differences, optionally of one kind and state. The report's plan says which columns are masked."""
 
     report: Report
-    kind: Kind | None = None
-    state: DifferenceState | None = None
+    kind: DifferenceKind | None = None
+    state: Settling | None = None
 
 
-def select(store: Store, run: str, kind: Kind | None = None, state: DifferenceState | None = None) -> Selection:
+def select(store: Store, run: str, kind: DifferenceKind | None = None, state: Settling | None = None) -> Selection:
     """Select differences of a run. Raises UnknownRun if it has no report yet, or a report without differences by key."""
     found = records.load_report(store, run, max_differences=0)
     if found is None or found.differences is None:
-        raise UnknownRun(f"run {run} has no differences by key{'' if found else ' yet'}")
+        raise UnknownRun(f"run {run} has no differences by key{'' if found else ' yet'}; see: auditor show {run[:12]}")
     return Selection(found, kind, state)
 
 
-def list_page(store: Store, selection: Selection, after: int, limit: int) -> list[DifferenceJson]:
+def list_page(store: Store, selection: Selection, after: int, limit: int) -> list[Difference]:
     """Return up to ``limit`` differences whose number is greater than ``after``, ascending."""
     after = max(0, min(after, MAX_NUMBER))
     stored = runs.list_differences(store, selection.report.run, kind=selection.kind, state=selection.state, after=after, limit=limit)
     masked = _mask(selection.report, [one for _, one in stored])
-    return [{"number": number, **to_row(one)} for (number, _), one in zip(stored, masked, strict=True)]
+    return [as_difference(number, one) for (number, _), one in zip(stored, masked, strict=True)]
 
 
-def _mask(report: Report, stored: Sequence[StoredDifference]) -> list[Difference | RangeDifference]:
+def _mask(report: Report, stored: Sequence[StoredDifference]) -> list[model.Difference | RangeDifference]:
     """Return these differences in their order, without the values of masked columns."""
-    found: list[Difference | RangeDifference] = [
+    found: list[model.Difference | RangeDifference] = [
         _range_difference(one) if one.range is not None else _row_difference(one) for one in stored
     ]
-    named = tuple(one for one in found if isinstance(one, Difference))
+    named = tuple(one for one in found if isinstance(one, model.Difference))
     ranges = tuple(one for one in found if isinstance(one, RangeDifference))
     assert report.differences is not None
     masked = redact(replace(report, differences=replace(report.differences, named=named, ranges=ranges))).differences
     assert masked is not None
-    remaining: dict[type, Iterator[Difference | RangeDifference]] = {Difference: iter(masked.named), RangeDifference: iter(masked.ranges)}
-    return [next(remaining[type(one)]) for one in found]
+    named_left, ranges_left = iter(masked.named), iter(masked.ranges)
+    return [next(named_left) if isinstance(one, model.Difference) else next(ranges_left) for one in found]
 
 
-def _row_difference(one: StoredDifference) -> Difference:
+def _row_difference(one: StoredDifference) -> model.Difference:
     values = {"kind": one.kind, "key": one.key, "rows": one.rows, "columns": one.columns, "state": one.state, "looks": one.looks}
     return _ROW_ADAPTER.validate_python({**values, "shards": one.shards})
 
@@ -84,17 +75,18 @@ def _range_difference(one: StoredDifference) -> RangeDifference:
     return _RANGE_ADAPTER.validate_python(one.range)
 
 
-def _iterate(store: Store, selection: Selection) -> Iterator[DifferenceJson]:
+def iterate(store: Store, selection: Selection) -> Iterator[Difference]:
+    """Yield the differences, ascending by number."""
     after = 0
     while found := list_page(store, selection, after, BATCH):
         yield from found
-        after = found[-1]["number"]
+        after = found[-1].number
 
 
 def as_ndjson(store: Store, selection: Selection) -> Iterator[str]:
     """Yield the differences as NDJSON: one JSON object per line."""
-    for one in _iterate(store, selection):
-        yield json.dumps(one, ensure_ascii=False) + "\n"
+    for one in iterate(store, selection):
+        yield one.to_json() + "\n"
 
 
 def as_csv(store: Store, selection: Selection) -> Iterator[str]:
@@ -104,4 +96,4 @@ def as_csv(store: Store, selection: Selection) -> Iterator[str]:
     text unchanged.
     """
     report = selection.report
-    return csv_lines(_iterate(store, selection), list(key_kinds(report.plan)), has_shards=bool(report.shards))
+    return csv_lines(iterate(store, selection), list(key_kinds(report.plan)), has_shards=bool(report.shards))
