@@ -17,10 +17,7 @@ from dialects.pooler import Probe, changes_of_session
 from dialects.session import BATCH_ROWS, DriverSession
 from dialects.settings import find_others, refuse_others
 from dialects.text_lines import text_lines
-
-MAX_LOCK_SECONDS = 1
-"""Seconds to wait for the lock under which sessions open equal snapshots, and to hold it; writers to the table wait as long."""
-
+from dialects.waits import waits
 
 INSERT_BYTES = 1 << 20
 """Bytes of one statement that inserts rows of a copy: longer ones are no quicker."""
@@ -109,11 +106,11 @@ class MySQLSession(DriverSession, Placing):
             session.execute(isolation)
         self.end()
         self.execute(isolation)
-        helper.execute(f"SET SESSION lock_wait_timeout = {MAX_LOCK_SECONDS}, wait_timeout = {MAX_LOCK_SECONDS}")
+        helper.execute(f"SET SESSION lock_wait_timeout = {waits().snapshot_lock}, wait_timeout = {waits().snapshot_lock}")
         try:
-            with helper.wait_at_most(2 * MAX_LOCK_SECONDS):
+            with helper.wait_at_most(2 * waits().snapshot_lock):
                 helper.execute(f"LOCK TABLES {table} READ")
-            with helper.wait_at_most(MAX_LOCK_SECONDS), ThreadPoolExecutor(len(sessions) + 1, thread_name_prefix="snapshot") as pool:
+            with helper.wait_at_most(waits().snapshot_lock), ThreadPoolExecutor(len(sessions) + 1, thread_name_prefix="snapshot") as pool:
                 list(pool.map(lambda session: session._start(start), [self, *others]))
                 place = _log_end_if_allowed(helper)
                 helper.execute("UNLOCK TABLES")
@@ -126,7 +123,7 @@ class MySQLSession(DriverSession, Placing):
         except errors.ConnectionLost as error:
             helper.close()  # closing the session also releases its lock
             self.begin()
-            raise errors.LockTimeout(f"{table} was locked, and within {MAX_LOCK_SECONDS} s not all snapshots were begun") from error
+            raise errors.LockTimeout(f"{table} was locked, and within {waits().snapshot_lock} s not all snapshots were begun") from error
         self._shared_at = place
         return True
 
@@ -186,11 +183,11 @@ class MySQLSession(DriverSession, Placing):
         assert isinstance(helper, DriverSession)
         isolation, start = self.dialect.BEGIN_SNAPSHOT
         self.execute(isolation)
-        helper.execute(f"SET SESSION lock_wait_timeout = {MAX_LOCK_SECONDS}, wait_timeout = {MAX_LOCK_SECONDS}")
+        helper.execute(f"SET SESSION lock_wait_timeout = {waits().snapshot_lock}, wait_timeout = {waits().snapshot_lock}")
         try:
-            with helper.wait_at_most(2 * MAX_LOCK_SECONDS):
+            with helper.wait_at_most(2 * waits().snapshot_lock):
                 helper.execute(f"LOCK TABLES {table} READ")
-            with helper.wait_at_most(MAX_LOCK_SECONDS):
+            with helper.wait_at_most(waits().snapshot_lock):
                 self._start(start)
                 place = log_end()
                 helper.execute("UNLOCK TABLES")
@@ -198,7 +195,7 @@ class MySQLSession(DriverSession, Placing):
             raise errors.LockTimeout(f"{table} could not be locked for a moment, as others use it: {error}") from error
         except errors.ConnectionLost as error:
             helper.close()  # closing the session also releases its lock
-            raise errors.LockTimeout(f"{table} was locked, and within {MAX_LOCK_SECONDS} s no snapshot was begun") from error
+            raise errors.LockTimeout(f"{table} was locked, and within {waits().snapshot_lock} s no snapshot was begun") from error
         return place
 
     @property

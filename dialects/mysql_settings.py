@@ -15,12 +15,7 @@ from typing import Any
 from dialects import errors
 from dialects.base import Session
 from dialects.mysql_text import GROUP_CONCAT_BYTES
-
-IDLE_SECONDS = 86_400
-"""Seconds for which a side waits for the other without losing its session and snapshot; the server's default is a third of that."""
-
-TRANSFER_SECONDS = 600
-"""Seconds for which the server waits while one part of a result or statement is on its way."""
+from dialects.waits import waits
 
 RESULTS: Mapping[str, str] = {
     "sql_mode": "'STRICT_ALL_TABLES'",
@@ -94,9 +89,9 @@ def assignments(mariadb: bool, statement_timeout: float, lock_timeout: float) ->
         **limit,
         "lock_wait_timeout": lock,
         "innodb_lock_wait_timeout": lock,
-        "wait_timeout": str(IDLE_SECONDS),
-        "net_read_timeout": str(TRANSFER_SECONDS),
-        "net_write_timeout": str(TRANSFER_SECONDS),
+        "wait_timeout": str(waits().idle_session),
+        "net_read_timeout": str(waits().transfer),
+        "net_write_timeout": str(waits().transfer),
         **dict.fromkeys(idle, "0"),
     }
 

@@ -28,6 +28,7 @@ from dialects.errors import (
     StatementTimeout,
     Unreachable,
 )
+from dialects.waits import waits
 from dialects.wire import Wire
 
 T = TypeVar("T")
@@ -35,12 +36,6 @@ log = logging.getLogger(__name__)
 
 BATCH_ROWS = 2048
 """Rows per batch of a streamed result."""
-
-SILENCE_GRACE = 30.0
-"""Seconds that a server has, beyond a statement's time limit, to say that the limit has passed."""
-
-CANCEL_GRACE = 5.0
-"""Seconds that a server has to end a cancelled statement, before its connection is cut."""
 
 MOST_CHANGES = 4
 """Most of what is not as it was that a message names."""
@@ -169,7 +164,7 @@ class DriverSession(Session):
 
     @property
     def _limit(self) -> float:
-        return self.driver.patience if self._statement_timeout is None else self._statement_timeout + SILENCE_GRACE
+        return self.driver.patience if self._statement_timeout is None else self._statement_timeout + waits().silence_grace
 
     def _cause_of_cut(self) -> AuditorError:
         if self._wire.is_flooded:
@@ -178,7 +173,7 @@ class DriverSession(Session):
                 " exclude the column of such values"
             )
         if self._wire.is_hastened:
-            return StatementCancelled(f"a statement was cancelled, and the server did not end it within {CANCEL_GRACE:g} s")
+            return StatementCancelled(f"a statement was cancelled, and the server did not end it within {waits().cancel_grace:g} s")
         if self._statement_timeout is None:
             return self.driver.no_answer()
         return ServerSilent(
@@ -314,9 +309,9 @@ class DriverSession(Session):
     def cancel(self) -> None:
         """Ask the server, in a thread that nobody waits for, to cancel the running statement; no effect if none runs.
 
-        A statement that has not ended CANCEL_GRACE seconds later loses its connection.
+        A statement that has not ended ``cancel_grace`` seconds later loses its connection.
         """
-        if self._wire.hasten(CANCEL_GRACE) and (self._canceller is None or not self._canceller.is_alive()):
+        if self._wire.hasten(waits().cancel_grace) and (self._canceller is None or not self._canceller.is_alive()):
             self._canceller = threading.Thread(target=self._request_cancel, name="cancel", daemon=True)
             self._canceller.start()
 
@@ -326,7 +321,7 @@ class DriverSession(Session):
                 with line.limit(self.driver.patience):
                     helper.cursor().execute(self.cancel_statement())
                 ending = self.terminate_statement()
-                if ending and not self._wire.is_silent(CANCEL_GRACE / 2):
+                if ending and not self._wire.is_silent(waits().cancel_grace / 2):
                     with line.limit(self.driver.patience):
                         helper.cursor().execute(ending)
         except Exception as error:  # the statement may have ended meanwhile; else its connection is cut

@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from dialects.waits import waits
+
 IDLE_BEFORE_PROBES = 60
 """Seconds of silence after which the kernel asks whether the other end still exists."""
 
@@ -37,9 +39,6 @@ https://man7.org/linux/man-pages/man7/tcp.7.html"""
 
 LARGEST_ANSWER = 1 << 30
 """Bytes that one wait may receive: of a result that is read in batches, one batch. The largest value of PostgreSQL is as long."""
-
-LOOK_EVERY = 0.2
-"""Seconds between two looks at how much the waits that are going on have received."""
 
 _TCP_INFO_BYTES_RECEIVED = 128
 """Offset of tcpi_bytes_received in Linux's struct tcp_info (include/uapi/linux/tcp.h)."""
@@ -144,12 +143,12 @@ class _Watchdog:
 
     def hasten(self, wire: Wire, deadline: float) -> bool:
         with self._changed:
-            waits = [wait for wait in self._waits if wait.wire is wire]
-            for wait in waits:
+            own = [wait for wait in self._waits if wait.wire is wire]
+            for wait in own:
                 wait.deadline = min(wait.deadline, deadline)
                 wire.is_hastened = True
             self._look_at(deadline)
-            return bool(waits)
+            return bool(own)
 
     def _look_at(self, deadline: float) -> None:
         if deadline < self._next_look:
@@ -162,7 +161,7 @@ class _Watchdog:
                 for wait in [wait for wait in self._waits if wait.deadline <= now or wait.is_flooded()]:
                     wait.wire.cut()  # under the lock: a wait that has ended by now must not cost its connection
                     self._waits.discard(wait)
-                self._next_look = min((*(wait.deadline for wait in self._waits), now + LOOK_EVERY)) if self._waits else math.inf
+                self._next_look = min((*(wait.deadline for wait in self._waits), now + waits().receipt_poll)) if self._waits else math.inf
                 self._changed.wait(None if self._next_look == math.inf else self._next_look - now)
 
 

@@ -27,6 +27,7 @@ from tests import kept_open, new_stores
 from tests.live import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
 from tests.servers import mysql
 from tests.servers._desk import Address
+from tests.waits import SetWaits
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
@@ -234,6 +235,13 @@ def databases_stay_open(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with kept_open.keep_databases_open():
         yield
+
+
+@pytest.fixture
+def set_waits() -> Iterator[SetWaits]:
+    """Call it with waits to set until the end of a test."""
+    with SetWaits() as until_end:
+        yield until_end
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,9 @@
 """Run the command line in subprocesses that tests kill, stop and watch: ``python -m tests.processes SETTINGS ARGUMENT...``.
 
-SETTINGS is a JSON object of module attributes to set before the command runs, such as
-``{"auditor.planning.planner.CHUNK_ROWS": 1000}`` to read a small table in many chunks. ``{"pause": true}`` pauses a run after its plan is
-stored, until it is released. With ``watch`` in place of the arguments, the process lists runs repeatedly until its stdin is closed.
+SETTINGS is a JSON object of module attributes and waits to set before the command runs, such as
+``{"auditor.planning.planner.CHUNK_ROWS": 1000}`` to read a small table in many chunks, or ``{"waits.run_heartbeat": 0.1}``.
+``{"pause": true}`` pauses a run after its plan is stored, until it is released. With ``watch`` in place of the arguments, the process
+lists runs repeatedly until its stdin is closed.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ from pathlib import Path
 from typing import Any
 
 from tests.forking import Forked
+from tests.waits import SetWaits
 
 CONFIG = "auditor.yaml"
 PATIENCE = 60.0
 """Seconds after which a test stops waiting and fails."""
 
-WAITS = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0]
+RETRIES = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0]
 """Retry delays in seconds that replace the auditor's, to keep tests short."""
 
 SMALL: Mapping[str, Any] = {
     "auditor.planning.planner.CHUNK_ROWS": 4000,
-    "auditor.connections.retry.WAITS": WAITS,
-    "auditor.history.checkpoint.BEAT": 0.1,
+    "waits.retries": RETRIES,
+    "waits.run_heartbeat": 0.1,
 }
 
 
@@ -231,15 +233,26 @@ def _pause_after_plan() -> None:
     StoreCheckpoint.save_plan = save_and_pause  # type: ignore[method-assign,assignment]
 
 
+_waits = SetWaits()
+
+
+def apply(settings: Mapping[str, Any]) -> None:
+    """Set attributes of modules, and ``waits``, until this process ends."""
+    for name, value in settings.items():
+        module, _, attribute = name.rpartition(".")
+        if module == "waits":
+            _waits(**{attribute: tuple(value) if isinstance(value, list) else value})
+        else:
+            setattr(import_module(module), attribute, value)
+
+
 def _main() -> None:
     # A shell that starts the tests in the background lets them ignore SIGINT, which this process would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     settings = json.loads(sys.argv[1])
     if settings.pop("pause", False):
         _pause_after_plan()
-    for name, value in settings.items():
-        module, _, attribute = name.rpartition(".")
-        setattr(import_module(module), attribute, value)
+    apply(settings)
     if sys.argv[2:] == ["watch"]:
         sys.exit(_watch())
     from auditor.cli import console_main

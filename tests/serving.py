@@ -1,8 +1,8 @@
 """Processes that execute pending runs, for tests to kill and stop: ``python -m tests.serving SETTINGS CONFIG WORKERS GRACE [CLOCK]``.
 
-SETTINGS is a JSON object of module attributes to set first. With CLOCK the process runs the scheduler too, on a fast clock: a JSON object
-with ``begin`` and ``end`` (ISO times) and ``speed`` (simulated seconds per second). The process stops at SIGTERM, like the service, or
-when its input is closed.
+SETTINGS is a JSON object of module attributes and waits to set first, as of ``tests.processes``. With CLOCK the process runs the
+scheduler too, on a fast clock: a JSON object with ``begin`` and ``end`` (ISO times) and ``speed`` (simulated seconds per second). The
+process stops at SIGTERM, like the service, or when its input is closed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tests import processes
 from tests.forking import Forked
 
 
@@ -48,9 +48,7 @@ class Serving:
 
 def _main() -> None:
     settings, path, workers, grace, *clock = sys.argv[1:]
-    for name, value in json.loads(settings).items():
-        module, _, attribute = name.rpartition(".")
-        setattr(import_module(module), attribute, value)
+    processes.apply(json.loads(settings))
     from auditor import config
     from auditor.service import scheduler
     from auditor.service.workers import Workers

@@ -18,10 +18,9 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-log = logging.getLogger(__name__)
+from auditor.waits import waits
 
-HEAD_TIMEOUT = 10.0
-"""Seconds within which the head of a request has to arrive, from the connection or from the first byte of a later request."""
+log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 500
 """Connections at once, if the limit of open files of the process allows twice as many."""
@@ -29,19 +28,13 @@ MAX_CONNECTIONS = 500
 BACKLOG = 128
 """Connections that the system accepts before the service does. The loop logs each that it cannot open, so many at once."""
 
-SUMMED_SECONDS = 60.0
-"""Within this time errors of one kind are logged once."""
-
 
 class Limits:
     """The connections of a service, and what they may be. ``proxies`` are trusted, and share no limit of one address."""
 
-    def __init__(
-        self, per_client: int, proxies: Collection[str] = (), total: int | None = None, head_timeout: float = HEAD_TIMEOUT
-    ) -> None:
+    def __init__(self, per_client: int, proxies: Collection[str] = (), total: int | None = None) -> None:
         self.per_client = per_client
         self.total = total or min(MAX_CONNECTIONS, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
-        self.head_timeout = head_timeout
         self._proxies = [ip_network(one) for one in proxies]
         self._open: dict[str, dict[GuardedProtocol, None]] = {}
         self._waiting: dict[GuardedProtocol, None] = {}
@@ -70,9 +63,9 @@ class Limits:
         self._count += 1
         return True
 
-    def set_waiting(self, one: GuardedProtocol, waits: bool) -> None:
+    def set_waiting(self, one: GuardedProtocol, is_waiting: bool) -> None:
         """Note whether a connection waits for the head of a request."""
-        if waits:
+        if is_waiting:
             self._waiting.setdefault(one)
         else:
             self._waiting.pop(one, None)
@@ -100,7 +93,7 @@ class Limits:
         return any(found in network for network in self._proxies)
 
     def _log(self, what: str, address: str) -> None:
-        if time.monotonic() - self._logged < SUMMED_SECONDS:
+        if time.monotonic() - self._logged < waits().connection_errors:
             self._unlogged += 1
             return
         since = f"; {self._unlogged:,} others since the last such line" if self._unlogged else ""
@@ -141,14 +134,14 @@ class GuardedProtocol(H11Protocol):
         self.limits.remove(self)
         self.transport.abort()
 
-    def _set_waiting(self, waits: bool) -> None:
+    def _set_waiting(self, is_waiting: bool) -> None:
         if self.transport.is_closing():
             return
-        self.limits.set_waiting(self, waits)
-        if not waits:
+        self.limits.set_waiting(self, is_waiting)
+        if not is_waiting:
             self._stop()
         elif self._deadline is None:
-            self._deadline = self.loop.call_later(self.limits.head_timeout, self.limits.late, self)
+            self._deadline = self.loop.call_later(waits().request_head, self.limits.late, self)
 
     def _stop(self) -> None:
         if self._deadline is not None:
@@ -157,7 +150,7 @@ class GuardedProtocol(H11Protocol):
 
 
 class OncePerMinute(logging.Filter):
-    """Let one line of asyncio about a lack of files or memory pass in SUMMED_SECONDS; the loop writes one for each waiting connection."""
+    """Let one line of asyncio about a lack of files or memory pass in a minute; the loop writes one for each waiting connection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -167,7 +160,7 @@ class OncePerMinute(logging.Filter):
         """Return whether the line is logged."""
         if "out of system resource" not in record.getMessage():
             return True
-        if time.monotonic() - self._passed < SUMMED_SECONDS:
+        if time.monotonic() - self._passed < waits().connection_errors:
             return False
         self._passed = time.monotonic()
         return True

@@ -18,17 +18,9 @@ from auditor.api.routing import RunId, caller_name, route_options, router
 from auditor.api.runs import run_body
 from auditor.errors import AuditorError
 from auditor.history import runs
+from auditor.waits import waits
 
 routes = router("runs")
-
-POLL_INTERVAL = 0.5
-"""Seconds between two reads of the run."""
-
-KEEPALIVE = 15.0
-"""Seconds without an event after which a comment is sent, so that proxies do not close the connection."""
-
-MAX_DURATION = 900.0
-"""Seconds after which a stream ends. Browsers reconnect by themselves."""
 
 MAX_LISTENERS = 200
 """Streams that one process serves at once."""
@@ -86,7 +78,7 @@ async def _stream(request: Request, app: AppState, run: str, last: str | None) -
     _listeners[id(request)] = caller_name(request)
     try:
         yield "retry: 2000\n\n"
-        while time.monotonic() - started < MAX_DURATION and not await request.is_disconnected():
+        while time.monotonic() - started < waits().event_stream and not await request.is_disconnected():
             try:
                 found = await run_in_threadpool(runs.get_run, app.store, run)
             except AuditorError:  # the store failed or the run was deleted: the client reconnects and gets the error
@@ -99,9 +91,9 @@ async def _stream(request: Request, app: AppState, run: str, last: str | None) -
             if found.ended is not None:
                 yield f"id: {tag}\nevent: end\ndata: {{}}\n\n"
                 return
-            if time.monotonic() - sent >= KEEPALIVE:
+            if time.monotonic() - sent >= waits().event_keepalive:
                 yield ": keepalive\n\n"
                 sent = time.monotonic()
-            await asyncio.sleep(POLL_INTERVAL)
+            await asyncio.sleep(waits().event_poll)
     finally:
         _listeners.pop(id(request), None)

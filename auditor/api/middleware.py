@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from auditor import telemetry
 from auditor.api.errors import problem_response
 from auditor.api.rate_limit import RateLimit
+from auditor.waits import waits
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +39,6 @@ HEADERS = {
 }
 TOKENS_PER_ADDRESS = 10
 """How many times the rate limit a client address may use if its requests carry tokens, which have limits of their own."""
-
-BODY_TIMEOUT = 60.0
-"""Seconds within which the body of a request has to arrive."""
 
 HSTS = "max-age=31536000; includeSubDomains"
 
@@ -184,18 +182,18 @@ class HeadMiddleware:
 
 
 class BodySizeMiddleware:
-    """Reject bodies larger than ``max_bytes``, whether or not Content-Length says so, and those that do not end within ``seconds``."""
+    """Reject bodies larger than ``max_bytes``, whether or not Content-Length says so, and those that do not end in time."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int, seconds: float = BODY_TIMEOUT) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self.app = app
         self.max_bytes = max_bytes
-        self.seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on the request, and raise HTTPException (413) once its body is too large, or (408) too late."""
         declared = dict(scope.get("headers", [])).get(b"content-length", b"")
         too_large = int(declared) > self.max_bytes if declared.isdigit() else False
-        received, is_whole, until = 0, False, time.monotonic() + self.seconds
+        limit = waits().request_body
+        received, is_whole, until = 0, False, time.monotonic() + limit
 
         async def counted() -> Message:
             nonlocal received, is_whole
@@ -204,7 +202,7 @@ class BodySizeMiddleware:
                 try:  # after the body only the end of the connection is waited for
                     message = await (receive() if is_whole else asyncio.wait_for(receive(), until - time.monotonic()))
                 except TimeoutError:
-                    raise HTTPException(408, f"the request did not arrive within {self.seconds:g} seconds") from None
+                    raise HTTPException(408, f"the request did not arrive within {limit:g} seconds") from None
                 is_whole = not message.get("more_body", False)
             received += len(message.get("body", b""))
             if too_large or received > self.max_bytes:

@@ -20,16 +20,13 @@ from auditor.cli._output import (
     settings_and_store,
     write_private,
 )
+from auditor.waits import waits
 
 if TYPE_CHECKING:
     from auditor.config import Settings
     from auditor.history.standing import Standing
     from auditor.store import Store
     from auditor.store.runs import StoredRun
-
-
-FOLLOW_INTERVAL = 0.5
-"""Seconds between two looks at a run that is followed."""
 
 
 def resume(options: argparse.Namespace) -> int:
@@ -131,7 +128,7 @@ def _follow(store: Store, run: StoredRun, options: argparse.Namespace) -> Stored
     watch = print_steps(options.quiet)
     while run.ended is None:
         watch(as_run(run))
-        time.sleep(FOLLOW_INTERVAL)
+        time.sleep(waits().follow_poll)
         store_runs.recover_runs(store)  # of a process that died, no other would end the run
         run = store_runs.get_run(store, run.run)
     return run

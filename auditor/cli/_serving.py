@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from auditor.cli._output import console, current_user, print_json, settings_and_store, with_known_groups
+from auditor.waits import waits
 
 if TYPE_CHECKING:
     import uvicorn
@@ -26,12 +27,6 @@ log = logging.getLogger(__name__)
 PACKAGES = ("fastapi", "prometheus_client", "python_multipart", "uvicorn")
 """Modules of the packages that only the service needs."""
 
-REQUEST_TIMEOUT = 2
-"""Seconds of the shutdown time for open requests; hanging requests must not use up the time that runs need."""
-
-EXIT_MARGIN = 1.0
-"""Seconds of the shutdown time reserved for the exit of the interpreter."""
-
 
 def serve(options: argparse.Namespace) -> int:
     """Serve until a signal; runs that do not end within the grace period return to the queue with their completed chunks."""
@@ -39,7 +34,7 @@ def serve(options: argparse.Namespace) -> int:
     from auditor import telemetry
     from auditor.api import check_exposure, create_app
     from auditor.config import find_file, find_secrets
-    from auditor.service.pipeline_notices import LEAVE, PipelineNotices
+    from auditor.service.pipeline_notices import PipelineNotices
     from auditor.service.pipeline_processes import PipelineProcesses, heartbeat_command
     from auditor.service.scheduler import Ticker
     from auditor.service.workers import Workers
@@ -73,10 +68,10 @@ def serve(options: argparse.Namespace) -> int:
         except KeyboardInterrupt:  # uvicorn shuts down, then raises the signal again
             pass
         finally:
-            remaining = max(service.grace / 2, service.grace - REQUEST_TIMEOUT - EXIT_MARGIN)
-            _exit_after(remaining + EXIT_MARGIN)
+            remaining = max(service.grace / 2, service.grace - waits().shutdown_requests - waits().exit_margin)
+            _exit_after(remaining + waits().exit_margin)
             ticker.stop()
-            notices.stop(LEAVE)
+            notices.stop(waits().notices_end)
             deadline = time.monotonic() + remaining
             for one in (processes, heartbeats):
                 one.ask_to_stop()
@@ -97,7 +92,7 @@ def _make_server(app: Any, service: Service, host: str, port: int) -> uvicorn.Se
     quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
     held: dict[str, Any] = {"http": limits.protocol(), "ws": "none", "backlog": connections.BACKLOG}
     logging.getLogger("asyncio").addFilter(connections.OncePerMinute())
-    return uvicorn.Server(uvicorn.Config(app, **address, **quiet, **held, timeout_graceful_shutdown=REQUEST_TIMEOUT))
+    return uvicorn.Server(uvicorn.Config(app, **address, **quiet, **held, timeout_graceful_shutdown=waits().shutdown_requests))
 
 
 def _require_packages() -> None:

@@ -37,19 +37,14 @@ from auditor.shapes.plan import ConsoleScripts, Plan
 from auditor.shapes.repair import Repair
 from auditor.shapes.report import RunReport
 from auditor.shapes.run import Partition, Run
+from auditor.waits import waits
 
 if TYPE_CHECKING:
     import pyarrow
 
     from auditor.model import Method, Side
 
-__all__ = ["MAX_ANSWER", "MAX_OUTAGE", "POLL_INTERVAL", "Client"]
-
-POLL_INTERVAL = 1.0
-"""Seconds between two requests while waiting for a run, and before a stream of events is opened again."""
-
-MAX_OUTAGE = 300.0
-"""Seconds for which `Client.wait` and `Client.follow` retry while requests fail with errors that may pass."""
+__all__ = ["MAX_ANSWER", "Client"]
 
 
 class Client(Pipelines):
@@ -149,13 +144,13 @@ class Client(Pipelines):
                 found = self.run(run)
                 last_response = time.monotonic()
             except AuditorError as error:
-                if not error.retryable or time.monotonic() - last_response > MAX_OUTAGE:
+                if not error.retryable or time.monotonic() - last_response > waits().client_outage:
                     raise
             else:
                 watch(found)
                 if found.ended is not None or (deadline is not None and time.monotonic() >= deadline):
                     return found
-            time.sleep(POLL_INTERVAL)
+            time.sleep(waits().client_poll)
 
     def follow(self, run: str) -> Iterator[Run]:
         """Yield the run whenever it changes, the ended run last; the service sends it, so that no change is asked for in vain.
@@ -171,9 +166,9 @@ class Client(Pipelines):
                         return
                     yield self._service.parse(Run, json.loads(data))
             except AuditorError as error:
-                if not error.retryable or time.monotonic() - heard > MAX_OUTAGE:
+                if not error.retryable or time.monotonic() - heard > waits().client_outage:
                     raise
-            time.sleep(POLL_INTERVAL)
+            time.sleep(waits().client_poll)
 
     def _events(self, run: str, last: str) -> Iterator[tuple[str, str, str]]:
         """Yield name, data and id of the events of one stream until it ends or breaks off."""

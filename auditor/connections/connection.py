@@ -17,6 +17,7 @@ from auditor.connections import ahead, retry
 from auditor.connections.throttle import Throttle, get_throttle
 from auditor.errors import AuditorError, ConfigError, ConnectionLost, LockTimeout, SessionSwitched, StatementCancelled, Unreachable
 from auditor.model import Side
+from auditor.waits import waits
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -35,9 +36,6 @@ def accept_recovered(_: Side, __: Session) -> None:
 
 GOES_ON = "continuing"
 """The status after a wait."""
-
-POLL_INTERVAL = 0.1
-"""Seconds between two checks, while a server is asked for a connection, whether the run was stopped."""
 
 
 class Connection:
@@ -292,7 +290,7 @@ class Connection:
         """Wait, then reconnect if the connection was lost. Raises the last error when that fails, StatementCancelled when cancelled."""
         lost = isinstance(error, ConnectionLost | Unreachable)
         while True:
-            delay = retry.WAITS[self.attempts]
+            delay = waits().retries[self.attempts]
             self.attempts += 1
             self.retries += 1
             self._report_wait(f"waits {delay:g} s to retry: {error}")
@@ -412,7 +410,7 @@ def _open_unless_stopped(connect: Callable[[], Session], stopped: threading.Even
     if is_file:
         return connect()
     threading.Thread(target=telemetry.with_current_context(work), name="connect", daemon=True).start()
-    while not wait([opened], POLL_INTERVAL).done:
+    while not wait([opened], waits().connecting_poll).done:
         if stopped.is_set() and opened.cancel():
             raise StatementCancelled
     return opened.result()

@@ -8,9 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from auditor.errors import StatementCancelled
-
-POLL_INTERVAL = 0.1
-"""Seconds between two checks of a waiting thread whether it was stopped, and whether what it waits for has come."""
+from auditor.waits import waits
 
 OnWait = Callable[[str], None]
 """Receives the reason to wait whenever it changes, and an empty text once the wait is over."""
@@ -23,7 +21,7 @@ class Waiter:
     on_wait: OnWait
     stopped: threading.Event
 
-    def wait(self, reason_to_wait: Callable[[], str | None], changed: threading.Condition, poll: float = POLL_INTERVAL) -> None:
+    def wait(self, reason_to_wait: Callable[[], str | None], changed: threading.Condition, poll: float) -> None:
         """Wait until there is no reason to; it is asked for, '' if it is not known yet, whenever ``changed``, and every ``poll`` seconds.
 
         Raises StatementCancelled once ``stopped`` is set, and errors of ``reason_to_wait``.
@@ -84,7 +82,7 @@ class Limiter:
         with self.changed:
             self._queue.append(who)
         try:
-            waiter.wait(reason, self.changed)
+            waiter.wait(reason, self.changed, waits().limiter_poll)
             yield
         finally:
             with self.changed:

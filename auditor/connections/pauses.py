@@ -12,13 +12,10 @@ from collections.abc import Callable, Iterable
 
 from auditor.background import NEVER, Service
 from auditor.connections.connection import Connection
-
-PATIENCE = 600.0
-"""Seconds of a pause, and of idleness in it, after which a snapshot is given up: a busy source keeps the old versions of so many minutes
-with ease, and a lag that takes longer to pass takes an unknown time."""
+from auditor.waits import waits
 
 LOOKS = 20
-"""Looks at the connections in PATIENCE seconds."""
+"""Looks at the connections in ``snapshot_in_pause`` seconds."""
 
 
 class PauseWatch:
@@ -35,12 +32,12 @@ class PauseWatch:
         with self._lock:
             if not self._is_watching:
                 self._is_watching = True
-                Service("pause", self._watch, PATIENCE / LOOKS, waits_first=True, stopping=self._stopped).start()
+                Service("pause", self._watch, waits().snapshot_in_pause / LOOKS, waits_first=True, stopping=self._stopped).start()
 
     def _watch(self) -> float | None:
-        if self._longest_wait() >= PATIENCE:
+        if self._longest_wait() >= waits().snapshot_in_pause:
             for connection in self._connections():
-                connection.give_up_idle_snapshot(PATIENCE)
+                connection.give_up_idle_snapshot(waits().snapshot_in_pause)
         return None if self._goes_on() else NEVER
 
     def _goes_on(self) -> bool:

@@ -20,13 +20,11 @@ from auditor.connections.pauses import PauseWatch
 from auditor.connections.waiting import wait_for_first_failure
 from auditor.errors import AuditorError, StatementCancelled
 from auditor.model import SIDES, Progress, Side, SideCost, side_of
+from auditor.waits import waits
 from dialects import ServerTimes, Session
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-CANCEL_PERIOD = 0.5
-"""Seconds after which a statement that still runs is cancelled again."""
 
 MOST_THREADS = 256
 """More threads than ever read at once: of each side, or shard, of a source, and of what these ask again."""
@@ -339,7 +337,7 @@ def on_both_sides(
             while running:  # a cancel that arrives before the statement has begun is lost, so it is repeated
                 if cancel:
                     cancel()
-                running = wait(running, timeout=CANCEL_PERIOD).not_done
+                running = wait(running, timeout=waits().cancel_again).not_done
             errors = [error for future in futures.values() if (error := future.exception())]
             raise min([first, *errors], key=lambda error: isinstance(error, StatementCancelled))
         return {side: future.result() for side, future in futures.items()}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from auditor.errors import AuditorError, EngineError, ServerSilent, StatementTimeout
-
-WAITS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-"""Seconds before each retry of a transient error; after the last the error is final."""
+from auditor.waits import waits
 
 
 def is_worth_retrying(error: AuditorError, attempts: int) -> bool:
@@ -16,4 +14,6 @@ def is_worth_retrying(error: AuditorError, attempts: int) -> bool:
     """
     if isinstance(error, ServerSilent) and attempts:
         return False
-    return isinstance(error, EngineError) and error.retryable and not isinstance(error, StatementTimeout) and attempts < len(WAITS)
+    return (
+        isinstance(error, EngineError) and error.retryable and not isinstance(error, StatementTimeout) and attempts < len(waits().retries)
+    )

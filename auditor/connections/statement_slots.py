@@ -12,17 +12,12 @@ from typing import TYPE_CHECKING
 
 from auditor.connections.limiter import Limiter, Waiter, describe_slots
 from auditor.errors import StoreError
+from auditor.waits import waits
 
 if TYPE_CHECKING:
     from auditor.store import Store
 
 log = logging.getLogger(__name__)
-
-POLL_INTERVAL = 0.25
-"""Seconds between two checks whether a slot is free."""
-
-LAPSE = 30.0
-"""Seconds after which the slot of a process that stopped renewing it is free again."""
 
 
 class _Shared:
@@ -40,13 +35,13 @@ class _Shared:
         self.release = partial(slots.release_slot, store)
         self.held: dict[str, str] = {}
         """The database of each holder."""
-        self.renewal = Renewal("slots", self._renew_all, LAPSE / 4)
+        self.renewal = Renewal("slots", self._renew_all, waits().slot_lapse / 4)
         self.renewal.start()
 
     def _renew_all(self) -> None:
         for holder, database in list(self.held.items()):
             with suppress(StoreError):  # while the store fails, no other process gets the slot either
-                self.renew(database, holder, LAPSE)
+                self.renew(database, holder, waits().slot_lapse)
 
 
 _shared: _Shared | None = None
@@ -77,7 +72,7 @@ def hold_slot(database_of: Callable[[], str], most: Callable[[], int | None], wa
             yield
         return
     try:
-        waiter.wait(partial(_reason_to_wait, shared, database, holder, most), threading.Condition(), POLL_INTERVAL)
+        waiter.wait(partial(_reason_to_wait, shared, database, holder, most), threading.Condition(), waits().slot_poll)
         yield
     finally:
         shared.held.pop(holder, None)
@@ -97,7 +92,7 @@ def _reason_to_wait(shared: _Shared, database: str, holder: str, most: Callable[
     if limit is None:
         return None
     try:
-        if not shared.take(database, limit, holder, LAPSE):
+        if not shared.take(database, limit, holder, waits().slot_lapse):
             return f"waits for {describe_slots(limit)} at once over all processes"
     except StoreError as error:
         if error.retryable:

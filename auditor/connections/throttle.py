@@ -14,16 +14,8 @@ from auditor.config import ConnectionSettings, TableRef
 from auditor.connections import statement_slots
 from auditor.connections.limiter import Limiter, OnWait, Waiter
 from auditor.errors import AuditorError, DatabaseBusy, PlanError
+from auditor.waits import waits
 from dialects import Session
-
-PERIOD = 1.0
-"""Seconds for which one probe of a server's load is valid."""
-
-PROBE_TIMEOUT = 10.0
-"""Seconds that a load probe's statement, and its wait for a lock, may take."""
-
-STALE_PROBE = 30.0
-"""Seconds after which a hung load probe is abandoned and another one starts in a new session."""
 
 HOW_TO_CONTINUE = "start a new run when it is less busy, or resume this one with auditor resume if it is reported as resumable"
 """What to do after a wait timed out: a run that stored no chunk yet cannot be resumed."""
@@ -132,18 +124,18 @@ class Throttle:
         """Return the reason for which the load lets a statement wait, '' if it is being probed; None if the load allows it."""
         if self._connection.limits.pause_when:
             now, last = time.monotonic(), self._last_probe
-            if is_next and (last is None or now - last.at >= PERIOD):
+            if is_next and (last is None or now - last.at >= waits().load_probe):
                 self._start_probe(now)
                 return ""
             if is_next and last and last.error:
                 raise last.error
-            if last and last.reason and (is_next or now - last.at < 3 * PERIOD):
+            if last and last.reason and (is_next or now - last.at < 3 * waits().load_probe):
                 return last.reason
         return None
 
     def _start_probe(self, now: float) -> None:
         """Start a probe, unless one runs, in a thread of its own: nothing hangs with a server that does not answer."""
-        if self._probing_since and now - self._probing_since < STALE_PROBE:
+        if self._probing_since and now - self._probing_since < waits().load_probe_stale:
             return
         self._generation += 1
         self._probing_since = now
@@ -155,7 +147,7 @@ class Throttle:
     def _probe(self, generation: int, session: Session | None, own: int) -> None:
         reason, failure, final = "", None, False
         try:
-            session = session or dialects.connect(self._connection.url, PROBE_TIMEOUT, PROBE_TIMEOUT)
+            session = session or dialects.connect(self._connection.url, waits().load_probe_limit, waits().load_probe_limit)
             reason = _reason_of_load(session, self.name, self._connection, own)
         except Exception as error:  # raised in the threads that wait, not in this one
             failure, final = error, not (isinstance(error, AuditorError) and error.retryable)

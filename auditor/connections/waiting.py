@@ -6,10 +6,9 @@ from collections.abc import Collection
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from typing import TypeVar
 
-T = TypeVar("T")
+from auditor.waits import waits
 
-LONGEST_WAIT = 0.5
-"""Seconds after which a wait is begun again, so that Python runs the handlers of signals meanwhile."""
+T = TypeVar("T")
 
 
 def wait_for_first_failure(futures: Collection[Future[T]]) -> tuple[set[Future[T]], set[Future[T]]]:
@@ -20,6 +19,6 @@ def wait_for_first_failure(futures: Collection[Future[T]]) -> tuple[set[Future[T
     https://docs.python.org/3/library/signal.html#execution-of-python-signal-handlers
     """
     while True:
-        ended, running = wait(futures, LONGEST_WAIT, return_when=FIRST_EXCEPTION)
+        ended, running = wait(futures, waits().signal_poll, return_when=FIRST_EXCEPTION)
         if not running or any(future.exception() for future in ended):
             return ended, running

@@ -30,20 +30,9 @@ from auditor.service import pipelines
 from auditor.service.pipeline_status import status
 from auditor.store import Store, open_store
 from auditor.store import pipelines as stored
+from auditor.waits import waits
 
 PIPELINE, TARGETS = "shop", ("duck", "pg")
-
-WRITING = 12.0
-"""Seconds during which the writer writes at least; it goes on until each target holds something."""
-
-PAUSE = 0.2
-"""Seconds between the writer's transactions."""
-
-PROGRESS = 4.0
-"""Seconds between two lines about the progress."""
-
-PATIENCE = 600.0
-"""Seconds after which a pipeline that has not caught up counts as failed: a busy machine needs minutes for what takes seconds."""
 
 TABLES = (
     "CREATE TABLE orders (id BIGINT PRIMARY KEY, customer INT NOT NULL, item VARCHAR(40), price DECIMAL(10,2), placed DATETIME(6),"
@@ -144,8 +133,9 @@ class Demonstration:
             done = pool.submit(writer.run, stop)
             try:
                 began, has_arrived = time.monotonic(), False
-                while not done.done() and not (has_arrived and time.monotonic() > began + WRITING) and time.monotonic() < began + PATIENCE:
-                    time.sleep(PROGRESS)
+                least, limit = began + waits().demo_writing, began + waits().demo_pipeline
+                while not done.done() and not (has_arrived and time.monotonic() > least) and time.monotonic() < limit:
+                    time.sleep(waits().demo_progress)
                     has_arrived = self._show_progress(settings, store)
             finally:
                 stop.set()
@@ -232,11 +222,11 @@ def _running(settings: Settings, path: Path, store: Store) -> Iterator[None]:
 
 
 def _wait(reached: Any, otherwise: str) -> None:
-    """Wait until something is so. Raises AuditorError if that takes longer than PATIENCE."""
-    deadline = time.monotonic() + PATIENCE
+    """Wait until something is so. Raises AuditorError if that takes longer than ``demo_pipeline``."""
+    deadline = time.monotonic() + waits().demo_pipeline
     while not reached():
         if time.monotonic() > deadline:
-            raise AuditorError(f"the pipeline {otherwise} within {PATIENCE:.0f} s; see its log by: auditor pipeline run")
+            raise AuditorError(f"the pipeline {otherwise} within {waits().demo_pipeline:.0f} s; see its log by: auditor pipeline run")
         time.sleep(0.2)
 
 
@@ -260,7 +250,7 @@ class _Writer:
             customers = [f"({n}, 'Näme {n}', 'mail{n}@shop', 'hush', '{('DE', 'FR', 'XX')[n % 3]}')" for n in range(1, 501)]
             self._commit(session, f"INSERT INTO customers VALUES {', '.join(customers)}")
             self._commit(session, self._orders(100))
-            while not stop.wait(PAUSE):
+            while not stop.wait(waits().demo_pause):
                 self._commit(session, self._orders(self._random.choice((1, 1, 5, 50, 2000))))
                 for statement in self._random.sample(_changes(self._random.randrange(20, self._next)), 2):
                     self._commit(session, statement)

@@ -18,9 +18,7 @@ from pathlib import Path
 
 import dialects
 from auditor.errors import AuditorError, DemoServerMissing
-
-PATIENCE = 60.0
-"""Seconds in which a server must answer; a container's image may take longer to download before."""
+from auditor.waits import waits
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "auditor-tests" / "mysql" / "bin"
 """Where scripts/engines.sh unpacks MySQL."""
@@ -96,14 +94,14 @@ def _with_database(server: Server) -> Server:
 
 
 def _answering(server: Server) -> Server:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + waits().demo_server
     while True:
         try:
             dialects.connect(server.url, 30.0, 10.0).close()
             return server
         except AuditorError as error:
             if time.monotonic() > deadline:
-                raise DemoServerMissing(f"{server.name} did not answer within {PATIENCE:.0f} s: {error}") from error
+                raise DemoServerMissing(f"{server.name} did not answer within {waits().demo_server:.0f} s: {error}") from error
             time.sleep(0.1)
 
 

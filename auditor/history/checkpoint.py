@@ -17,9 +17,7 @@ from auditor.store import Store, chunks, runs
 from auditor.store.leases import Renewal
 from auditor.summary import codec
 from auditor.summary.arrays import Summaries
-
-BEAT = 1.0
-"""Seconds between two heartbeats of a running run."""
+from auditor.waits import waits
 
 
 class StoreCheckpoint:
@@ -125,7 +123,7 @@ class StoreCheckpoint:
             self.taken_away = True
             stop()
 
-        with Renewal("heartbeat", telemetry.with_current_context(beat), BEAT, end):
+        with Renewal("heartbeat", telemetry.with_current_context(beat), waits().run_heartbeat, end):
             yield
 
     def _count_waits(self, seconds: float) -> None:

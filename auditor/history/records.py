@@ -24,6 +24,7 @@ from auditor.store.evidence import Seal
 from auditor.store.rolling_parts import RollingPart
 from auditor.store.runs import StoredDifference, StoredRun
 from auditor.summary.codec import STATES, PartitionMap, pack_partition_map, unpack_partition_map
+from auditor.waits import waits
 
 LOOKBACK_RUNS = 30
 """Earlier runs on which the choice of a method and the estimated rate of a rolling audit are based."""
@@ -33,9 +34,6 @@ SWEEP_LOOKBACK_RUNS = 1000
 
 MOST_PROVED = 16
 """Shapes of statements that are remembered of an audit: of its methods, on its servers."""
-
-PRUNE_INTERVAL = 60.0
-"""Seconds between two prunings of a store by one process."""
 
 _last_pruned: WeakKeyDictionary[Store, float] = WeakKeyDictionary()
 """When this process last pruned each store, by the monotonic clock."""
@@ -149,7 +147,7 @@ def save_result(store: Store, outcome: Outcome, limits: Retention, seal: Seal | 
             store, report.audit, verified_settings=settings, verified_through=verified, within_threshold_through=within
         )
     # Pruning reads all runs of all audits, too slow to do after every run.
-    if time.monotonic() - _last_pruned.get(store, -PRUNE_INTERVAL) >= PRUNE_INTERVAL:
+    if time.monotonic() - _last_pruned.get(store, -waits().store_pruning) >= waits().store_pruning:
         _last_pruned[store] = time.monotonic()
         retention.prune(store, runs=limits.runs, days=limits.days, now=dt.datetime.now(dt.UTC), journal=limits.journal)
 

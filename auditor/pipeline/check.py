@@ -27,13 +27,14 @@ from auditor.pipeline.merge.places import describe_shared, find_alike
 from auditor.pipeline.merge.target_table import TargetTable, examine, find_table, folding
 from auditor.pipeline.watch import source_of
 from auditor.sql.merge import is_own_table
+from auditor.waits import waits
 from dialects import Place, Session, Table, versions
 
 LEAST_EXPIRY = 86400
 """Seconds for which the source should keep its binary log, so that a pipeline that stood still for a night goes on."""
 
-PROVING, PROVING_WAIT, PROVING_BYTES = 30.0, 0.2, 4 << 20
-"""Seconds for which a row is waited for, seconds between two looks, and bytes of the log that are decoded at once."""
+PROVING_BYTES = 4 << 20
+"""Bytes of the log that are decoded at once."""
 
 METADATA = "binlog_row_metadata"
 """The setting that a tracker makes good for."""
@@ -216,17 +217,16 @@ def prove(settings: Settings, name: str) -> Finding:
             start = log_status(connection).end
         with open_heartbeat(settings, pipeline.source.refresh or pipeline.source.connection) as writer:
             written = writer.write()
-            with closing(LogScan(Request(source, start, other_server_id()), Mark(start), PROVING_BYTES, PROVING)) as scan:
-                while time.monotonic() < began + PROVING:
+            with closing(LogScan(Request(source, start, other_server_id()), Mark(start), PROVING_BYTES, waits().log_proof)) as scan:
+                while time.monotonic() < began + waits().log_proof:
                     with closing(source.connect()) as connection:
                         ranges = scan.advance(log_status(connection).end)
                     if _has_come(pipeline, source, writer.table, scan, ranges, written.serial):
                         seconds = time.monotonic() - began
                         return Finding("note", about, f"proved: a row of {writer.table} came through the log within {seconds:.1f} s")
-                    time.sleep(PROVING_WAIT)
-        sentence = (
-            f"a row that was written into {writer.table} did not come through the log within {PROVING:g} s; check what the log leaves out"
-        )
+                    time.sleep(waits().log_proof_poll)
+        limit = f"{waits().log_proof:g} s"
+        sentence = f"a row that was written into {writer.table} did not come through the log within {limit}; check what the log leaves out"
         return Finding("error", about, f"{sentence}, and whether both connections lead to one server")
     except AuditorError as error:
         return Finding("error", about, f"not proved: {error}")
@@ -237,7 +237,7 @@ def _has_come(pipeline: Pipeline, source: Source, table: str, scan: LogScan, ran
     if pipeline.tracker is not None:
         return scan.mark.trail is not None and scan.mark.trail.beat.serial == serial
     named = table.replace("`", "")
-    reading = Reading(source, Selection([named], ""), 0, PROVING)
+    reading = Reading(source, Selection([named], ""), 0, waits().log_proof)
     values = (row for one in ranges for batch in reading.batches(one) for row in batch["after"].to_pylist())
     return any(row and str(serial) in row for row in values)
 

@@ -18,15 +18,13 @@ from auditor.background import NEVER, Service
 from auditor.errors import StagingFailed
 from auditor.pipeline.s3_folder import Folder, read_note, write_note
 from auditor.pipeline.staging import Staging
+from auditor.waits import waits
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
 
 PLANNED = "planned.json"
 """The file that says where the last batch begins and ends."""
-
-STOP = 30.0
-"""Seconds that a batch under way has to end when the query is stopped; it is not listed then, and staged again."""
 
 
 class ClientQuery:
@@ -71,7 +69,7 @@ class ClientQuery:
 
     def stop(self) -> None:
         """End it after the batch under way."""
-        self._service.stop(STOP)
+        self._service.stop(waits().query_end)
 
     def _run_batch(self) -> float | None:
         """Stage the next batch, if there is one. Any error ends the query: of the source, of Spark, or of the store; the run reports it."""

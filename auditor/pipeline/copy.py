@@ -13,12 +13,10 @@ from typing import TypeVar
 
 from auditor.errors import StatementCancelled
 from auditor.pipeline import spark
+from auditor.waits import waits
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-
-LOOK = 0.2
-"""Seconds between two looks at whether the copy was stopped."""
 
 
 def run_on_executors(
@@ -47,7 +45,7 @@ def run_on_executors(
         pending = {pool.submit(run, task) for task in tasks}
         try:
             while pending:
-                done, pending = wait(pending, LOOK, FIRST_COMPLETED)
+                done, pending = wait(pending, waits().spread_poll, FIRST_COMPLETED)
                 if stopped.is_set():
                     raise StatementCancelled
                 for future in done:

@@ -20,7 +20,6 @@ from auditor.model import Alignment, LiveEpoch, Plan
 from auditor.pipeline.binlog.dump import log_status
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.events import Position
-from auditor.pipeline.merge.holding import QUICK
 from auditor.pipeline.watch import source_of
 from auditor.planning import live
 from auditor.run.live_source import read_live, read_position
@@ -31,10 +30,8 @@ from auditor.store.live_epochs import EpochSubject
 from auditor.summary import codec
 from auditor.summary import live as sums_of
 from auditor.summary.arrays import Summaries
+from auditor.waits import waits
 from dialects import Session
-
-PASS = 30.0
-"""Seconds to wait for the pipeline to merge what the log has."""
 
 UNKNOWN = "it was forgotten"
 
@@ -143,13 +140,13 @@ class StreamSums:
                 end = log_status(source).end
         except AuditorError as error:
             return f"the end of the source's log is not known ({error})"
-        until = time.monotonic() + PASS
+        until = time.monotonic() + waits().hold_reach
         while not self._has_passed(end):
             if pipelines.get_pipeline(self.store, self.pipeline).paused:
                 return f"the pipeline {self.pipeline} is paused; let it go on with: auditor pipeline unpause {shell_word(self.pipeline)}"
             if time.monotonic() > until:
-                return f"the pipeline {self.pipeline} did not merge {self.subject.table} up to {end} within {PASS:g} s"
-            if self.stopped.wait(QUICK):
+                return f"the pipeline {self.pipeline} did not merge {self.subject.table} up to {end} within {waits().hold_reach:g} s"
+            if self.stopped.wait(waits().hold_poll):
                 return "the run was stopped"
         return ""
 

@@ -34,15 +34,13 @@ from auditor.pipeline.stage_task import TableRules, project
 from auditor.pipeline.staged_parts import check_part
 from auditor.pipeline.watch import source_of
 from auditor.store import Store, parts, pipelines, salt
+from auditor.waits import waits
 from dialects.url import parse_url
 
 log = logging.getLogger(__name__)
 
 RANGE_BYTES = 4 << 20
 """Bytes of the log that are decoded at once."""
-
-PATIENCE = 20.0
-"""Seconds for which a source that went away is waited for."""
 
 
 def restage(settings: Settings, store: Store, pipeline: str, root: Folder, table: str, after: int = 0) -> int:
@@ -98,14 +96,14 @@ def _events(settings: Settings, store: Store, pipeline: str, part: Part, scratch
     base, _, digits = str(offset["file"]).rpartition(".")
     begin, end = (Place(f"{base}.{one.file:0{len(digits)}d}", one.offset) for one in (first, last))
     start = Place(begin.file, FIRST_OFFSET)
-    scan = LogScan(Request(source, start, other_server_id()), Mark(start), RANGE_BYTES, PATIENCE)
+    scan = LogScan(Request(source, start, other_server_id()), Mark(start), RANGE_BYTES, waits().source_absence)
     try:
         ranges = scan.advance(end)
     finally:
         scan.close()
     about = (refreshes_of(settings, pipeline), chosen.source.skip_pipelines)
     selection = Selection(chosen.source.tables, parse_url(source.url).database, *about)
-    reading = Reading(source, selection, first.epoch, PATIENCE, notes=True, tracked=b"")
+    reading = Reading(source, selection, first.epoch, waits().source_absence, notes=True, tracked=b"")
     rules, notes = TableRules(chosen, salt.get_salt(store)), list[TableNote]()
     read = (batch for log_range in ranges if log_range.ends for batch in reading.batches(log_range))
     for batch in project(read, rules, notes, TaskSums(scratch), EventCount()):

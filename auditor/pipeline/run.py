@@ -40,9 +40,9 @@ from auditor.pipeline.stage_task import TableRules
 from auditor.pipeline.staged_parts import make_folder, sweep
 from auditor.pipeline.staging import Staging
 from auditor.pipeline.tracker.follower import Follower
-from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT
 from auditor.pipeline.watch import Watch, source_of
 from auditor.store import Store, leases, parts, pipelines, salt
+from auditor.waits import waits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,26 +51,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LEASE = 30.0
-"""Seconds after which another process may read the source, if this one no longer extends its lease."""
-
-TRIGGER = 0.2
-"""Seconds between two batches of the stream at least."""
-
-LOOK = 0.5
-"""Seconds between two looks at the query and the store."""
-
-RETENTION = 60.0
-"""Seconds between two looks for parts that may be deleted."""
-
 SERVER_IDS = range(1 << 23, 1 << 24)
 """The server ids of pipelines: other readers of a log take larger ones, and people smaller ones."""
-
-JOIN = 5.0
-"""Seconds to wait for the end of a look at the source."""
-
-COMMIT_WAIT = 5.0
-"""Seconds that Spark has, after a batch was staged, to commit it before the query is stopped."""
 
 
 @dataclass(slots=True)
@@ -113,7 +95,7 @@ class Run:
             watch = Watch(self.store, self.settings, self.name) if self.stages else None
             if watch:
                 watching = watch.service(self.stop)
-                held.callback(watching.stop, JOIN)
+                held.callback(watching.stop, waits().watch_end)
                 watching.start()
             session = self._start_spark(held) if self._needs_spark() else None
             self._loaders(session, root, held)
@@ -232,7 +214,7 @@ class Run:
         if self.events is None:
             staging.complete = partial(read_values, self.settings, self.name)
         query: StreamingQuery | ClientQuery | None = None
-        backoff, next_start, next_retention = Backoff(FIRST_WAIT, LONGEST_WAIT), 0.0, 0.0
+        backoff, next_start, next_retention = Backoff(waits().first_retry, waits().longest_retry), 0.0, 0.0
         try:
             while not self.stop.is_set():
                 now = time.monotonic()
@@ -248,16 +230,17 @@ class Run:
                     query = None
                 elif session and query is None and self.stages and not self._paused.is_set() and now >= next_start:
                     try:
-                        query = spark.start_query(session, self.events or _binlog(), self._options(root), root, staging, TRIGGER)
+                        events, trigger = self.events or _binlog(), waits().batch_trigger
+                        query = spark.start_query(session, events, self._options(root), root, staging, trigger)
                     except AuditorError as error:
                         next_start = now + backoff.fail()
                         self._report(error)
                 elif query is not None and query.lastProgress:
                     backoff.succeed()
                 if now >= next_retention:
-                    next_retention = now + RETENTION
+                    next_retention = now + waits().part_retention
                     self._prune(root)
-                self.stop.wait(LOOK)
+                self.stop.wait(waits().query_poll)
         finally:
             self.stop.set()
             if query is not None:
@@ -345,7 +328,7 @@ class Run:
             self._lost.append(error)
             self.stop.set()
 
-        return leases.keep(self.store, kind, name, LEASE, end)
+        return leases.keep(self.store, kind, name, waits().pipeline_lease, end)
 
 
 def lease_of_source(settings: Settings, name: str) -> str:
@@ -363,7 +346,7 @@ def _stop(query: StreamingQuery | ClientQuery, staging: Staging) -> None:
     """Stop a query after the batch that it stages."""
     with staging.working:
         pass
-    deadline = time.monotonic() + COMMIT_WAIT
+    deadline = time.monotonic() + waits().query_commit
     with suppress(Exception):  # it ends by itself, and with Spark's Java process at the latest
         while query.isActive and _is_committing(query) and time.monotonic() < deadline:
             time.sleep(0.02)

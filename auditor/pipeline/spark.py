@@ -21,6 +21,7 @@ from auditor.errors import AuditorError, PackageMissing, PipelineFailed
 from auditor.pipeline.client_query import ClientQuery
 from auditor.pipeline.s3_folder import Folder, S3Folder
 from auditor.pipeline.staging import Staging
+from auditor.waits import waits
 from dialects.spark.connect import in_thread
 
 if TYPE_CHECKING:
@@ -51,14 +52,8 @@ LOCAL_ENVIRONMENT = {
 }
 """Variables of the environment for the processes of such a Spark, unless they are set."""
 
-ANSWER = 60.0
-"""Seconds that a Spark Connect server has to say that a session is alive."""
-
 SIGNATURE = 32
 """Bytes of the signature in front of a task's result, and of its key."""
-
-RELEASE = 5.0
-"""Seconds that it has to release one."""
 
 RunTasks: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Runs a function on tasks, and returns its results in their order."""
@@ -119,7 +114,7 @@ def check_alive(spark: SparkSession) -> None:
     """Raise PipelineFailed if Spark's Java process, or the session on a server, has ended: nothing can be run with it from then on."""
     try:
         if is_connect(spark):
-            in_thread(lambda: spark.version, "alive").result(ANSWER)
+            in_thread(lambda: spark.version, "alive").result(waits().spark_answer)
         else:
             spark.sparkContext._jsc.sc().isStopped()
     except Exception as error:  # py4j's own, of gRPC, or of the socket
@@ -131,9 +126,9 @@ def close_session(spark: SparkSession) -> None:
     """End a session on a Spark Connect server, whose open channel would keep this process from ending; none of this process."""
     if is_connect(spark):
         with suppress(Exception):  # the server ends it by itself after an hour
-            in_thread(spark.client.release_session, "release").result(RELEASE)
+            in_thread(spark.client.release_session, "release").result(waits().spark_release)
         with suppress(Exception):
-            in_thread(spark.client.close, "close").result(RELEASE)
+            in_thread(spark.client.close, "close").result(waits().spark_release)
 
 
 def on_executors(spark: SparkSession | None) -> RunTasks:

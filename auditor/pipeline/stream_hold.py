@@ -21,24 +21,15 @@ from auditor.escaping import shell_word
 from auditor.pipeline.binlog.dump import log_status
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.server import identify_server
-from auditor.pipeline.merge.holding import QUICK
 from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.staged_parts import read_part
 from auditor.pipeline.watch import source_of
 from auditor.run.placed_snapshot import NotAligned
 from auditor.store import Store, holds, leases, parts, pipelines, table_notes
 from auditor.store.holds import Hold, HoldKey, HoldState
+from auditor.waits import waits
 
 T = TypeVar("T")
-
-LEASE = 60.0
-"""Seconds after which a hold ends by itself."""
-
-ANSWER = 20.0
-"""Seconds to wait for the loader, which may have to end a merge first."""
-
-REACH = 30.0
-"""Seconds to wait for the stream to reach a place, and for the loader to merge up to it."""
 
 
 @dataclass(slots=True)
@@ -69,12 +60,12 @@ class StreamHold:
         if not leases.is_held(self.store, "target", f"{self.pipeline}/{self.target}"):
             raise NotAligned(f"no process loads the target {self.target}; start one with: auditor pipeline run {shell_word(self.pipeline)}")
         busy = f"another run holds {self.table} in the target {self.target}; run the audit again later"
-        self._await(lambda: holds.take_hold(self.store, self._key, LEASE) or None, ANSWER, busy)
+        self._await(lambda: holds.take_hold(self.store, self._key, waits().hold_lease) or None, waits().hold_answer, busy)
         silent = (
-            f"the loader of the target {self.target} did not answer within {ANSWER:g} s; see whether the pipeline runs with: auditor"
-            f" pipeline status {self.pipeline}"
+            f"the loader of the target {self.target} did not answer within {waits().hold_answer:g} s; see whether the pipeline runs with:"
+            f" auditor pipeline status {self.pipeline}"
         )
-        self._await(lambda: self._has("frozen"), ANSWER, silent)
+        self._await(lambda: self._has("frozen"), waits().hold_answer, silent)
 
     def read_server(self) -> str:
         """Return what identifies the server whose log the pipeline reads. Raises ChangeStreamError and EngineError."""
@@ -111,9 +102,9 @@ class StreamHold:
         epoch = self._reach(Place.parse(place))
         position = Place.parse(place).position(epoch).pack()
         if not holds.set_state(self.store, self._key, "wanted", position=position):
-            raise NotAligned(f"the hold of the target's table ended after {LEASE:g} s")
-        late = f"the loader of the target {self.target} did not merge {self.table} up to {place} within {REACH:g} s"
-        self._await(lambda: self._has("held"), REACH, late)
+            raise NotAligned(f"the hold of the target's table ended after {waits().hold_lease:g} s")
+        late = f"the loader of the target {self.target} did not merge {self.table} up to {place} within {waits().hold_reach:g} s"
+        self._await(lambda: self._has("held"), waits().hold_reach, late)
         return position
 
     def release(self) -> None:
@@ -136,7 +127,7 @@ class StreamHold:
         """Return the hold if it has this state, None if not yet. Raises NotAligned if it failed or ended."""
         hold = holds.get_hold(self.store, self._key)
         if hold is None:
-            raise NotAligned(f"the hold of the target's table ended after {LEASE:g} s")
+            raise NotAligned(f"the hold of the target's table ended after {waits().hold_lease:g} s")
         if hold.state == "failed":
             raise NotAligned(f"the target cannot stand there: {hold.reason}")
         return hold if hold.state == state else None
@@ -149,7 +140,7 @@ class StreamHold:
             is_there = offset and Place(offset["file"], int(offset["position"])).order >= place.order
             return int(offset["epoch"]) if is_there else None
 
-        return self._await(epoch, REACH, f"the pipeline {self.pipeline} did not reach {place} within {REACH:g} s")
+        return self._await(epoch, waits().hold_reach, f"the pipeline {self.pipeline} did not reach {place} within {waits().hold_reach:g} s")
 
     def _await(self, look: Callable[[], T | None], seconds: float, late: str) -> T:
         """Look until something is there, and return it. Raises NotAligned with the sentence ``late`` after so many seconds."""
@@ -157,6 +148,6 @@ class StreamHold:
         while (found := look()) is None:
             if time.monotonic() > until:
                 raise NotAligned(late)
-            if self.stopped.wait(QUICK):
+            if self.stopped.wait(waits().hold_poll):
                 raise NotAligned("the run was stopped")
         return found

@@ -28,11 +28,9 @@ from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
 from auditor.shapes.pipeline import PipelineProgress, StagedBatch
 from auditor.store import Store, pipelines
 from auditor.store.pipelines import PipelineState
+from auditor.waits import waits
 
 log = logging.getLogger(__name__)
-
-POLL = 2.0
-"""Seconds between two looks."""
 
 LEAST_FREE_BYTES = 256 << 20
 """Free bytes on the staging's disk below which a warning is reported, whatever a batch needs."""
@@ -49,7 +47,7 @@ MOST_SAMPLES = 10_000
 
 @dataclass(slots=True)
 class Watch:
-    """Looks at a running pipeline every POLL seconds, and stores what it saw."""
+    """Looks at a running pipeline every ``watch_poll`` seconds, and stores what it saw."""
 
     store: Store
     settings: Settings
@@ -70,7 +68,8 @@ class Watch:
         """Return what looks until ``stopped`` is set."""
         history = LagRecorder(self.store, self.name, list(self.settings.pipeline(self.name).targets))
         look, failure = partial(self._look_and_store, history), f"{self.name}: the pipeline could not be looked at"
-        return Service("watch", look, POLL, failure=failure, about={"pipeline": self.name}, at_end=self._close, stopping=stopped)
+        about = {"pipeline": self.name}
+        return Service("watch", look, waits().watch_poll, failure=failure, about=about, at_end=self._close, stopping=stopped)
 
     def _look_and_store(self, history: LagRecorder) -> None:
         """Store a look. A source or store that is not reached is a warning in the log, and looked at again."""

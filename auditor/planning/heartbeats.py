@@ -12,14 +12,12 @@ from auditor.connections.reader import Reader
 from auditor.errors import HeartbeatUnusable, NoSuchObject, PlanError, StatementCancelled
 from auditor.model import parse_time
 from auditor.sql.user_sql import checked
+from auditor.waits import waits
 from dialects import Kind, Place, Session
 
 MOMENT = Kind("timestamp", scale=6)
 TIMES = frozenset({"date", "timestamp", "timestamptz"})
 """Kinds of columns that can tell how young a row is."""
-
-POLL = 0.5
-"""Seconds between two looks at the target's heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +82,6 @@ def _wait(how: Settle, reader: Reader) -> float:
                 f" {beat.table}.{beat.column}, is {arrived.at:%Y-%m-%d %H:%M:%S} UTC; see that auditor heartbeat run is running, and what"
                 " carries the table, or allow for more time (settle: {barrier: ...})"
             )
-        if reader.stopped.wait(POLL):
+        if reader.stopped.wait(waits().heartbeat_poll):
             raise StatementCancelled
     return time.monotonic() - began

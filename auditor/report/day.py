@@ -19,7 +19,8 @@ from auditor.report.redact import redact
 from auditor.report.rolling import WholeTable, build_whole_table
 from auditor.store import Store, audit_state, runs
 from auditor.store.audit_state import AuditState
-from auditor.store.runs import HEARTBEAT_TIMEOUT, ScorePoint, StoredRun
+from auditor.store.runs import ScorePoint, StoredRun
+from auditor.waits import waits
 
 TREND_DAYS = 30
 """Days that a trend goes back."""
@@ -239,7 +240,7 @@ def _describe_running(run: StoredRun, at: dt.datetime) -> str:
     settings = f", with other settings: {run.other_settings}," if run.is_one_off else ""
     since = f"run {run.run[:12]}{settings} {doing_what} since {formatting.moment(run.started)}"
     elapsed = (at - run.started).total_seconds()
-    started = f"; it started {formatting.duration(elapsed)} ago" if elapsed > HEARTBEAT_TIMEOUT else ""
+    started = f"; it started {formatting.duration(elapsed)} ago" if elapsed > waits().run_silent else ""
     return since + (f": {', '.join(doing)}" if doing else "") + started
 
 

@@ -1,7 +1,7 @@
 """A queue of the chunks of one side's scan: cut to size while they are read, given back when they fail.
 
 A chunk is a range of keys that one statement summarises. Its size follows how long the last ones took, so that a statement takes about
-AIM seconds: long enough that few are needed, short enough to be awaited, retried or cancelled.
+``chunk_aim`` seconds: long enough that few are needed, short enough to be awaited, retried or cancelled.
 
 Where the key is not the order in which rows are stored, a range costs nearly a scan, whatever its size. So the time of a statement is taken
 to be a + b * keys, and chunks are as large as makes the first term a small part of it, up to all that is left: see ``Pace``.
@@ -17,9 +17,7 @@ from itertools import combinations
 from statistics import median
 
 from auditor.model import Chunk, Plan, Side, SidePlan
-
-AIM = 5.0
-"""Seconds that a statement should take."""
+from auditor.waits import waits
 
 FIRST = 4
 """How many times smaller than the largest the first chunk is: the server's speed is not known yet."""
@@ -35,7 +33,7 @@ REMEMBERED = 9
 """Latest statements by which times are estimated: a few that something else held up do not move a median of them."""
 
 FIXED_SHARE = 0.2
-"""Largest share of a statement's time that may be spent whatever the number of keys: chunks for which it is more grow beyond AIM."""
+"""Largest share of a statement's time that may be spent whatever the number of keys: chunks for which it is more may take longer."""
 
 
 @dataclass(slots=True)
@@ -65,7 +63,7 @@ class Pace:
         if (expected := fixed + slope * keys) > 0:
             now = seconds / expected  # the server's load now, or other keys
             fixed, slope = fixed * now, slope * now
-        aim = max(AIM, fixed / FIXED_SHARE)
+        aim = max(waits().chunk_aim, fixed / FIXED_SHARE)
         return min(GROWTH * keys, max(keys / GROWTH, (aim - fixed) / slope if slope else GROWTH * keys))
 
     def least_keys(self) -> float:

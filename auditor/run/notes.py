@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from auditor.compare.fraction_hint import fraction_hints
-from auditor.connections.pauses import PATIENCE
 from auditor.connections.reader import Reader
 from auditor.model import Comparison, Difference, Plan
+from auditor.waits import waits
 
 
 def notes_of(
@@ -44,10 +44,8 @@ def notes_of(
             notes.append(f"{side}: {lost} lost, so what was read later shows the table as it was later")
         if connection.snapshots_given_up:
             given_up = _times(connection.snapshots_given_up, "a snapshot was", "snapshots were")
-            notes.append(
-                f"{side}: {given_up} given up in a pause of more than {PATIENCE / 60:g} minutes, so what was read later shows the table as"
-                " it was later"
-            )
+            pause = f"a pause of more than {waits().snapshot_in_pause / 60:g} minutes"
+            notes.append(f"{side}: {given_up} given up in {pause}, so what was read later shows the table as it was later")
         if connection.snapshots_not_held:
             ended = _times(connection.snapshots_not_held, "a connection was", "connections were")
             notes.append(

@@ -33,12 +33,10 @@ from auditor.store import evidence as chains
 from auditor.store.audit_state import AuditState
 from auditor.store.patches import Patch
 from auditor.store.runs import StoredRun, ad_hoc_audit
+from auditor.waits import waits
 from auditor.wording import plural
 
 log = logging.getLogger(__name__)
-
-SEND_TIMEOUT = 30.0
-"""Seconds after which sending to a channel times out."""
 
 MAX_NAMED = 5
 """Maximum number of keys, ranges, partitions or measures in a message."""
@@ -296,16 +294,16 @@ def log_failure(sentence: str) -> str:
     return sentence
 
 
-def send(name: str, channel: Channel, message: Message, seconds: float = SEND_TIMEOUT) -> None:
-    """Send a message to a channel within ``seconds``. Raises NotifyError, whose text contains nothing of the URL."""
+def send(name: str, channel: Channel, message: Message) -> None:
+    """Send a message to a channel within ``send_limit`` seconds. Raises NotifyError, whose text contains nothing of the URL."""
     name = formatting.visible(name)
     results: list[str] = []
     # A service that sends a byte now and then would never time out in its plugin.
     thread = threading.Thread(target=lambda: results.append(_send_all(channel.url, message)), name=f"notify {name}", daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(limit := waits().send_limit)
     if not results:
-        raise NotifyError(f"channel {name}: the service did not answer within {seconds:g} s")
+        raise NotifyError(f"channel {name}: the service did not answer within {limit:g} s")
     if results[0]:
         raise NotifyError(f"channel {name}: {results[0]}")
 

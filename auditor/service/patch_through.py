@@ -22,12 +22,7 @@ from auditor.service.patches import NOBODY, Followed
 from auditor.service.pipeline_status import status
 from auditor.store import Store, repairs
 from auditor.store.refreshes import Refresh
-
-PATIENCE = 600.0
-"""Seconds for which rows that were sent are waited for."""
-
-LOOK = 2.0
-"""Seconds between two looks at rows that were handed to a team's own path."""
+from auditor.waits import waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +91,13 @@ def send_lines(settings: Settings, store: Store, what: str, selection: Selection
     rows = _pipe(command, print_changes(settings, store, what, selection, followed))
     if not rows:
         return Sent(0, "nothing to send: every row is equal by now, or was not selected", "", None)
-    deadline, left = time.monotonic() + PATIENCE, rows
+    deadline, left = time.monotonic() + waits().stream_arrival, rows
     while left and not followed.stopped.is_set() and time.monotonic() < deadline:
         about = (store, report, audit, settings.connections, selection, followed.accepted, followed.on_progress)
         with proposal.propose(*about) as found:
             left = sum(len(changes) for changes in found.changes())
         if left:
-            followed.stopped.wait(LOOK)
+            followed.stopped.wait(waits().path_poll)
     how = f"{rows:,} changes were handed to the command"
     if left:
         return Sent(rows, how, f"{left:,} rows still differ", None)
@@ -130,7 +125,7 @@ def _wait(
     if not status(settings, store, name, look=False).running:
         start = f"auditor pipeline run {shell_word(name)}"
         return f"the rows are in the source's log, and the pipeline does not run; start it ({start}), then audit again"
-    return pipeline_bootstraps.wait_until_arrived(settings, store, name, done, stopped, [target], say, PATIENCE)
+    return pipeline_bootstraps.wait_until_arrived(settings, store, name, done, stopped, [target], say, waits().stream_arrival)
 
 
 def _pipe(command: str, lines: Iterator[str]) -> int:

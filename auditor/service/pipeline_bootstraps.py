@@ -16,10 +16,10 @@ from auditor.pipeline.bootstrap.keys import KeyColumns
 from auditor.pipeline.bootstrap.plan import make_plan
 from auditor.pipeline.bootstrap.source_tables import writer_of
 from auditor.pipeline.check import home_of, read_schemas
-from auditor.pipeline.waits import POLL
 from auditor.shapes.refresh import Refresh as ShownRefresh
 from auditor.store import Store, refreshes
 from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
+from auditor.waits import waits
 
 MOST_KEYS = 100_000
 """Keys that one request may list."""
@@ -113,7 +113,7 @@ def carry_out(
         try:
             carrier.carry_out()
         except SourceTaken:
-            stop.wait(POLL)
+            stop.wait(waits().staged_poll)
         found = [refreshes.get_refresh(store, one) for one in sorted(wanted)]
         for one in found:
             on_progress(one)
@@ -138,5 +138,5 @@ def wait_until_arrived(
             on_wait(sentence)
         if stop.is_set() or time.monotonic() > deadline:
             return sentence
-        stop.wait(POLL)
+        stop.wait(waits().staged_poll)
     return ""

@@ -20,14 +20,9 @@ from auditor.service.pipeline_problems import PATIENCE, find_problems
 from auditor.service.pipeline_status import status
 from auditor.shapes.pipeline import PipelineProblem, ProblemKind
 from auditor.store import Store, problems
+from auditor.waits import waits
 
 log = logging.getLogger(__name__)
-
-LOOK = 15.0
-"""Seconds between two looks at all pipelines."""
-
-LEAVE = 1.0
-"""Seconds to wait for the thread's end."""
 
 HEADLINES: dict[ProblemKind, str] = {"down": "STOPPED", "failing": "STAGING FAILS", "stopped": "TABLE STOPPED", "lagging": "LAGS"}
 
@@ -94,14 +89,12 @@ def _about(one: PipelineProblem) -> str:
 class PipelineNotices(Service):
     """Looks at pipelines in a thread of its own, since a channel may take long to answer."""
 
-    def __init__(
-        self, settings: Settings, store: Store, clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC), every: float = LOOK
-    ) -> None:
+    def __init__(self, settings: Settings, store: Store, clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)) -> None:
         def look() -> None:
             look_at_pipelines(settings, store, clock())
 
         failure, action = "pipelines could not be looked at", "pipeline_look_failed"
-        super().__init__("pipeline notices", look, every, failure=failure, action=action, waits_first=True)
+        super().__init__("pipeline notices", look, waits().notices_poll, failure=failure, action=action, waits_first=True)
         self._is_needed = bool(settings.pipelines)
 
     def start(self) -> None:

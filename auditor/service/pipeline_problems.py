@@ -8,12 +8,10 @@ from collections.abc import Collection, Mapping
 from auditor.report import formatting
 from auditor.shapes.pipeline import PipelineProblem, PipelineStatus, ProblemKey, ProblemKind
 from auditor.store.problems import KINDS
+from auditor.waits import waits
 
 PATIENCE: Mapping[ProblemKind, float] = {"down": 120.0, "failing": 120.0, "stopped": 0.0, "lagging": 60.0}
 """Seconds that a problem lasts before the channels are told; a process that is started again, or a lost connection, takes less."""
-
-STEADY = 60.0
-"""Seconds for which a process runs before it counts as one that will go on: those of a pipeline that fails again and again run less."""
 
 RELIEF = 0.5
 """Share of the limit below which a reported lag counts as over, so that a lag close to the limit is not reported repeatedly."""
@@ -40,7 +38,7 @@ def find_problems(
         why = formatting.sentence(status.reason)
         reason = f"no process has reported since {formatting.moment(status.seen_at)}{f': {why}' if why else ''}"
         return {ProblemKey("down"): reason, **_still(known, "failing", "lagging"), **found}
-    if status.began and ((now or dt.datetime.now(dt.UTC)) - status.began).total_seconds() < STEADY:
+    if status.began and ((now or dt.datetime.now(dt.UTC)) - status.began).total_seconds() < waits().pipeline_steady:
         found |= _still(known, "down")
     if status.reason:
         return {ProblemKey("failing"): formatting.sentence(status.reason), **_still(known, "lagging"), **found}

@@ -13,15 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from auditor.background import Backoff, Service
-from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT
+from auditor.waits import waits
 
 log = logging.getLogger(__name__)
-
-STEADY = 60.0
-"""Seconds after which a process that ended counts as one that ran well: the next one starts after the shortest wait again."""
-
-LOOK = 0.2
-"""Seconds between two looks at a process."""
 
 
 def command(config_file: Path, name: str) -> list[str]:
@@ -55,10 +49,11 @@ class PipelineProcesses:
         """Start the processes."""
         for name in self.names:
             self._restarts[name] = threading.Event()
-            work = partial(self._run_process, name, Backoff(2 * FIRST_WAIT, LONGEST_WAIT))
+            first, longest = 2 * waits().first_retry, waits().longest_retry
+            work = partial(self._run_process, name, Backoff(first, longest))
             failure, about = f"{name}: its process cannot be started", {"pipeline": name}
-            waits = Backoff(2 * FIRST_WAIT, LONGEST_WAIT)
-            self._services.append(Service(f"pipeline {name}", work, failure=failure, about=about, backoff=waits, stopping=self._stopping))
+            backoff = Backoff(first, longest)
+            self._services.append(Service(f"pipeline {name}", work, failure=failure, about=about, backoff=backoff, stopping=self._stopping))
             self._services[-1].start()
 
     def restart(self, name: str) -> bool:
@@ -88,7 +83,7 @@ class PipelineProcesses:
         began = time.monotonic()
         process = subprocess.Popen(self.command(self.config_file, name), stdin=subprocess.DEVNULL)
         self._running[name] = process
-        while process.poll() is None and not restart.is_set() and not self._stopping.wait(LOOK):
+        while process.poll() is None and not restart.is_set() and not self._stopping.wait(waits().process_poll):
             pass
         if process.poll() is None:
             process.terminate()
@@ -100,9 +95,9 @@ class PipelineProcesses:
             log.info("%s: its process is started again by request", name, extra={"action": "pipeline_restarted", "pipeline": name})
             backoff.succeed()
             return
-        if time.monotonic() - began > STEADY:
+        if time.monotonic() - began > waits().pipeline_steady:
             backoff.succeed()
-            wait = FIRST_WAIT
+            wait = waits().first_retry
         else:
             wait = backoff.fail()
         extra = {"action": "pipeline_ended", "pipeline": name, "exit_code": code, "again_in": wait}
@@ -112,5 +107,5 @@ class PipelineProcesses:
     def _wait(self, seconds: float, restart: threading.Event) -> None:
         """Wait before the next start, but no longer once a restart is asked for, or the service stops."""
         until = time.monotonic() + seconds
-        while time.monotonic() < until and not restart.is_set() and not self._stopping.wait(LOOK):
+        while time.monotonic() < until and not restart.is_set() and not self._stopping.wait(waits().process_poll):
             pass

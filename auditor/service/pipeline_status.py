@@ -26,12 +26,10 @@ from auditor.store import Store, live_epochs, parts, pipelines, table_notes, tar
 from auditor.store.parts import Pile
 from auditor.store.pipelines import MergeReport, PipelineState
 from auditor.store.target_migrations import TargetMigration
+from auditor.waits import waits
 
 SHOWN_MIGRATIONS = 20
 """Migrations of targets that are shown, the newest."""
-
-FRESH = 30.0
-"""Seconds for which a report of the pipeline's own process counts as present; without one, no process runs."""
 
 
 def status(settings: Settings, store: Store, name: str, look: bool = True) -> PipelineStatus:
@@ -149,7 +147,7 @@ def describe_stop(note: TableNote, file: str) -> StoppedTable:
 
 def _is_fresh(state: PipelineState, now: dt.datetime) -> bool:
     at = state.progress.at
-    return at is not None and (now - at).total_seconds() < FRESH
+    return at is not None and (now - at).total_seconds() < waits().pipeline_fresh
 
 
 def _source_lag(progress: PipelineProgress, state: PipelineState, is_present: bool, now: dt.datetime) -> float | None:

@@ -19,6 +19,7 @@ from auditor.errors import ConfigError, QueueFull
 from auditor.service import audits, cron, proxies, segment_audits, workers
 from auditor.service.cron import next_times
 from auditor.store import Store, audit_state, queue, schedule_claims
+from auditor.waits import waits
 
 __all__ = ["DueAudit", "Ticker", "crontab", "due_audits", "next_times", "request_due"]
 
@@ -26,9 +27,6 @@ log = logging.getLogger(__name__)
 
 MISSED_AFTER = dt.timedelta(minutes=5)
 """Age at which an unclaimed tick counts as missed; ``catch_up`` decides whether it is still run."""
-
-POLL_INTERVAL = 1.0
-"""Seconds between two checks for due audits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +148,7 @@ spec:
 
 
 class Ticker(Service):
-    """Requests due audits every POLL_INTERVAL seconds."""
+    """Requests due audits every ``ticker_poll`` seconds."""
 
     def __init__(
         self, settings: Settings, store: Store, by: str, clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
@@ -158,7 +156,7 @@ class Ticker(Service):
         def request() -> None:
             request_due(settings, store, clock(), by)
 
-        super().__init__("ticker", request, POLL_INTERVAL, failure=_failure_of_tick, action="tick_failed")
+        super().__init__("ticker", request, waits().ticker_poll, failure=_failure_of_tick, action="tick_failed")
 
 
 def _failure_of_tick(error: Exception) -> str:

@@ -23,20 +23,9 @@ from auditor.store import Store, events, queue, runs
 from auditor.store.evidence import Seal
 from auditor.store.queue import Enqueued
 from auditor.store.runs import StoredRun
+from auditor.waits import waits
 
 log = logging.getLogger(__name__)
-
-POLL_INTERVAL = 0.5
-"""Seconds between a worker's checks for pending runs."""
-
-RETRY_INTERVAL = 2.0
-"""Seconds before an operation on a failed store is retried."""
-
-REQUEUE_INTERVAL = 10.0
-"""Seconds between two checks for runs whose process has died."""
-
-STOP_MARGIN = 5.0
-"""Seconds of the shutdown time, at most half of it, reserved for stopping runs that have not ended by themselves."""
 
 
 def run_values(settings: Settings, name: str, overrides: Mapping[str, Any] = {}) -> definitions.RunValues:
@@ -256,7 +245,7 @@ class _RunExecutor:
             except StoreError as error:
                 log.warning("the store failed: %s", error, extra={"action": "store_failed"})
                 retried = True
-                if self.gave_up.wait(RETRY_INTERVAL):
+                if self.gave_up.wait(waits().worker_retry):
                     if raises:
                         raise
                     return None
@@ -300,7 +289,7 @@ class Workers:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._held: dict[str, _HeldRun] = {}
-        self._last_requeue = -REQUEUE_INTERVAL
+        self._last_requeue = -waits().requeue
         self._services = [self._worker(index) for index in range(1, number + 1)]
 
     def start(self) -> None:
@@ -313,7 +302,7 @@ class Workers:
         """Start no more runs, wait up to ``grace`` seconds for the running ones, and return the rest to the queue with their chunks."""
         deadline = time.monotonic() + grace
         self._stopping.set()
-        self._join(deadline - min(STOP_MARGIN, grace / 2))
+        self._join(deadline - min(waits().stop_margin, grace / 2))
         with self._lock:
             remaining = list(self._held.values())
         for held in remaining:
@@ -345,9 +334,9 @@ class Workers:
             service.join(max(0.0, deadline - time.monotonic()))
 
     def _worker(self, index: int) -> Service:
-        failure, backoff = f"the store failed, retrying in {RETRY_INTERVAL:g} s", Backoff(RETRY_INTERVAL, RETRY_INTERVAL)
+        failure, backoff = f"the store failed, retrying in {waits().worker_retry:g} s", Backoff(waits().worker_retry, waits().worker_retry)
         return Service(
-            f"worker {index}", self._work, POLL_INTERVAL,
+            f"worker {index}", self._work, waits().worker_poll,
             failure=failure, action="store_failed", backoff=backoff, stopping=self._stopping,
         )  # fmt: skip
 
@@ -375,9 +364,9 @@ class Workers:
         return 0.0
 
     def _recover_lost(self) -> None:
-        """Every REQUEUE_INTERVAL, return runs whose process has died to the queue, and settle such patches."""
+        """Every ``requeue``, return runs whose process has died to the queue, and settle such patches."""
         with self._lock:
-            due = time.monotonic() - self._last_requeue >= REQUEUE_INTERVAL
+            due = time.monotonic() - self._last_requeue >= waits().requeue
             if due:
                 self._last_requeue = time.monotonic()
         if not due:

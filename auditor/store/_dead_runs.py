@@ -13,9 +13,7 @@ from auditor.store import audit_state, leases
 from auditor.store._schema import chunks, queue, run_documents, runs
 from auditor.store._store import Store, database_time
 from auditor.store.leases import Lease
-
-HEARTBEAT_TIMEOUT = 120.0
-"""Seconds without a heartbeat after which a run's process on another host is considered dead."""
+from auditor.waits import waits
 
 MAX_PROCESS_LOSSES = 3
 """How often a requested run may lose its process before it fails instead of being requeued: the run itself may kill its processes."""
@@ -32,7 +30,7 @@ def recover_runs(store: Store) -> list[str]:
     """Fail or requeue the runs whose process has died, and return the ids of those that failed.
 
     A run that was requested through the queue becomes pending again; any other fails, and can be resumed if it stored a chunk.
-    A process on another host is considered dead when its heartbeat is older than HEARTBEAT_TIMEOUT by the database's clock, which
+    A process on another host is considered dead when its heartbeat is older than ``run_silent`` by the database's clock, which
     also dates the heartbeats. If that clock was set back, a heartbeat in its future is set to the current time, to age from there.
     A running run has a lease: both are written in one transaction.
     """
@@ -52,7 +50,7 @@ def recover_dead_runs(store: Store) -> Recovered:
         for row, lease in running:
             liveness = lease.judge(at)
             if liveness == "ahead":
-                leases.let_age(connection, lease, HEARTBEAT_TIMEOUT)
+                leases.let_age(connection, lease, waits().run_silent)
             if liveness != "dead" or not leases.take_away(connection, lease):
                 continue
             requeue = _should_requeue(connection, row)

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from auditor.errors import StoreTooNew, StoreUnavailable
 from auditor.store._schema import HEAD, VERSION_TABLE
-from auditor.store._url import LOCK_TIMEOUT
+from auditor.waits import waits
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -52,7 +52,7 @@ def _exclusive_transaction(engine: Engine, name: str) -> Iterator[Connection]:
             return
         # https://dev.mysql.com/doc/refman/en/locking-functions.html: names are global to the server, 64 characters at most.
         lock = {"lock": f"auditor_{hashlib.sha256(str(engine.url.database).encode()).hexdigest()[:32]}"}
-        if connection.execute(text(f"SELECT GET_LOCK(:lock, {LOCK_TIMEOUT})"), lock).scalar() != 1:
+        if connection.execute(text(f"SELECT GET_LOCK(:lock, {waits().store_lock})"), lock).scalar() != 1:
             raise StoreUnavailable(f"store {name}: another process has not finished migrating it; retry")
         try:
             yield connection

@@ -20,12 +20,13 @@ from auditor.errors import AlreadyRunning, NotResumable, UnknownRun
 from auditor.escaping import shell_word
 from auditor.model import Side, State, Verdict
 from auditor.store import audit_state, leases
-from auditor.store._dead_runs import HEARTBEAT_TIMEOUT, has_checkpoint, recover_runs
+from auditor.store._dead_runs import has_checkpoint, recover_runs
 from auditor.store._reading import StoredDifference
 from auditor.store._rows import StoredRun, fetch_runs, get_run_number, unknown_run
 from auditor.store._schema import audit_versions, chunks, differences, queue, run_documents, runs, schemas
 from auditor.store._store import Store, database_time
 from auditor.store.evidence import Seal, add_link, forget_payloads
+from auditor.waits import waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +121,7 @@ def start_run(
                 **running_columns(audit),
             )
         )
-        leases.assign(connection, "run", run, HEARTBEAT_TIMEOUT)
+        leases.assign(connection, "run", run, waits().run_silent)
 
     store.write(work)
 
@@ -225,7 +226,7 @@ def resume_run(store: Store, run: str) -> ResumedRun:
         _check_resumable(connection, row, plan)
         _check_not_running(connection, row.audit)
         connection.execute(update(runs).where(runs.c.number == row.number).values(**running_columns(row.audit), **NOT_ENDED))
-        leases.assign(connection, "run", run, HEARTBEAT_TIMEOUT)
+        leases.assign(connection, "run", run, waits().run_silent)
         audit_state.adjust_run_count(connection, row.number, -1)
         forget_payloads(connection, [run])
         resumed = fetch_runs(connection, select(runs).where(runs.c.number == row.number))[0]
@@ -275,7 +276,7 @@ def update_own_run(connection: Connection, run: str, **values: Any) -> int:
 
     Raises UnknownRun if this process does not own the run.
     """
-    if not leases.renew(connection, "run", run, HEARTBEAT_TIMEOUT):
+    if not leases.renew(connection, "run", run, waits().run_silent):
         row = connection.execute(select(runs).where(runs.c.run == run)).first()
         if row is None:
             raise unknown_run(run)

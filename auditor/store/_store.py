@@ -19,16 +19,13 @@ from auditor.errors import StoreError, StoreUnavailable
 from auditor.store import _migrate
 from auditor.store._errors import is_write_conflict, translate_errors
 from auditor.store._types import Moment
-from auditor.store._url import LOCK_TIMEOUT, POSTGRES_SETTINGS, parse_store_url
+from auditor.store._url import parse_store_url, postgres_settings
+from auditor.waits import waits
 
 Result = TypeVar("Result")
 
 MAX_ATTEMPTS = 6
 """Attempts at a transaction that conflicts with another process's."""
-
-BUSY_PAUSE = 0.02
-"""Seconds between attempts to set a busy SQLite file's journal mode."""
-
 
 PRIVATE = 0o600
 """Mode of SQLite's file: only its owner may read it."""
@@ -197,7 +194,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 def _configure_postgres(connection: Any, _record: object) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(POSTGRES_SETTINGS)
+        cursor.execute(postgres_settings())
     connection.commit()
 
 
@@ -210,7 +207,7 @@ def _prepare_sqlite(engine: Engine) -> None:
     try:
         # SQLite's busy timeout does not apply when two processes switch to WAL concurrently.
         retry_busy = Retrying(
-            retry=retry_if_exception(_is_busy), stop=stop_after_delay(LOCK_TIMEOUT), wait=wait_fixed(BUSY_PAUSE), reraise=True
+            retry=retry_if_exception(_is_busy), stop=stop_after_delay(waits().store_lock), wait=wait_fixed(waits().store_busy), reraise=True
         )
         retry_busy(_switch_to_wal, connection.driver_connection)
     finally:

@@ -10,16 +10,11 @@ from sqlalchemy import URL
 
 import dialects
 from auditor.errors import BadUrl
+from auditor.waits import waits
 from dialects import mysql_login, postgres_login
 
 DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mysql+pymysql", "postgresql": "postgresql+psycopg2", "postgres": "postgresql+psycopg2"}
 """SQLAlchemy's name of the driver by a URL's scheme; a scheme that already names the driver means the same."""
-
-LOCK_TIMEOUT = 20
-"""Seconds to wait for a lock of another process."""
-
-SOCKET_TIMEOUT = 60
-"""Seconds without an answer after which a server's connection fails; must be longer than any statement, and than LOCK_TIMEOUT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +52,21 @@ def _sqlite_address(text: str) -> Address:
         raise BadUrl("store: url names no SQLite file; write sqlite:///relative/path or sqlite:////absolute/path")
     if "?" in path:
         raise BadUrl("store: url of a SQLite file has options after a question mark, and SQLite's has none; remove them")
-    return Address(text, URL.create("sqlite", database=path), {"timeout": LOCK_TIMEOUT})
+    return Address(text, URL.create("sqlite", database=path), {"timeout": waits().store_lock})
 
 
 def _mysql_options(url: dialects.Url) -> dict[str, Any]:
     return {
         **mysql_login.login_options(url),
         "charset": "utf8mb4",
-        "read_timeout": SOCKET_TIMEOUT,
-        "write_timeout": SOCKET_TIMEOUT,
+        "read_timeout": waits().store_answer,
+        "write_timeout": waits().store_answer,
         "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
-        "init_command": f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {LOCK_TIMEOUT}",
+        "init_command": f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {waits().store_lock}",
     }
 
 
-POSTGRES_SETTINGS = (
-    f"SET TIME ZONE 'UTC'; SET extra_float_digits = 3; SET lock_timeout = '{LOCK_TIMEOUT}s'; SET standard_conforming_strings = on"
-)
-"""Session settings, set by statements because connection poolers reject them as connection options."""
+def postgres_settings() -> str:
+    """Return a session's settings, which are statements because connection poolers reject them as connection options."""
+    lock = f"SET lock_timeout = '{waits().store_lock}s'"
+    return f"SET TIME ZONE 'UTC'; SET extra_float_digits = 3; {lock}; SET standard_conforming_strings = on"

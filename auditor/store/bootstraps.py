@@ -14,9 +14,7 @@ from auditor.shapes.bootstrap import BootstrapStage, BootstrapState
 from auditor.store import events, leases
 from auditor.store._repair_schema import bootstrap_ranges, bootstraps
 from auditor.store._store import Store, database_time
-
-SILENT = 600.0
-"""Seconds for which a bootstrap of a process that cannot be looked at is silent before its process counts as dead."""
+from auditor.waits import waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +41,7 @@ def begin_bootstrap(store: Store, *, bootstrap: str, audit: str, target: str, wh
             raise BootstrapRefused(f"bootstrap {busy.bootstrap} of this table has not ended ({where}); continue it, or drop its copy")
         about = {"bootstrap": bootstrap, "audit": audit, "target": target, "requested_by": who, "at": database_time(connection)}
         connection.execute(insert(bootstraps).values(**about, state="running", stage="copying", detail=dict(detail)))
-        leases.assign(connection, "bootstrap", bootstrap, SILENT)
+        leases.assign(connection, "bootstrap", bootstrap, waits().patch_silent)
         events.insert_event(connection, actor=who, action="bootstrap begun", subject=bootstrap, detail={"audit": audit})
 
     store.write(work)
@@ -58,7 +56,7 @@ def continue_bootstrap(store: Store, bootstrap: str) -> None:
             where = leases.describe_owner(connection, "bootstrap", bootstrap)
             raise BootstrapRefused(f"bootstrap {bootstrap} of this table is at work ({where}); wait for its end")
         connection.execute(update(bootstraps).where(bootstraps.c.bootstrap == bootstrap).values(state="running"))
-        leases.assign(connection, "bootstrap", bootstrap, SILENT)
+        leases.assign(connection, "bootstrap", bootstrap, waits().patch_silent)
 
     store.write(work)
 
@@ -70,7 +68,7 @@ def save_stage(store: Store, bootstrap: str, stage: BootstrapStage, detail: Mapp
         same = bootstraps.c.bootstrap == bootstrap
         row = connection.execute(select(bootstraps).where(same)).one()
         connection.execute(update(bootstraps).where(same).values(stage=stage, detail={**row.detail, **(detail or {})}))
-        leases.renew(connection, "bootstrap", bootstrap, SILENT)
+        leases.renew(connection, "bootstrap", bootstrap, waits().patch_silent)
 
     store.write(work)
 
@@ -82,7 +80,7 @@ def save_range(store: Store, bootstrap: str, number: int, detail: Mapping[str, A
         same = (bootstrap_ranges.c.bootstrap == bootstrap) & (bootstrap_ranges.c.number == number)
         connection.execute(delete(bootstrap_ranges).where(same))
         connection.execute(insert(bootstrap_ranges).values(bootstrap=bootstrap, number=number, detail=dict(detail)))
-        leases.renew(connection, "bootstrap", bootstrap, SILENT)
+        leases.renew(connection, "bootstrap", bootstrap, waits().patch_silent)
 
     store.write(work)
 

@@ -15,7 +15,8 @@ from auditor.errors import ConfigError, PatchRefused
 from auditor.store import events, leases
 from auditor.store._repair_schema import patch_plans, patches
 from auditor.store._store import Store, database_time
-from auditor.store.patches import NOT_UNDOABLE, SILENT, Patch, fetch_patch, to_patch
+from auditor.store.patches import NOT_UNDOABLE, Patch, fetch_patch, to_patch
+from auditor.waits import waits
 
 WRITTEN = ("updated", "inserted", "deleted")
 """The numbers, in a patch's details, of the rows that it wrote."""
@@ -159,7 +160,7 @@ def claim_patch(store: Store) -> Patch | None:
             begun = {"state": "running", "detail": {**row.detail, "begun": database_time(connection).isoformat()}}
             still = patches.c.state == "waiting"
             if connection.execute(update(patches).where(patches.c.patch == row.patch, still).values(**begun)).rowcount:
-                leases.assign(connection, "patch", row.patch, SILENT)
+                leases.assign(connection, "patch", row.patch, waits().patch_silent)
                 what = "undo begun" if row.undoes else "patch begun"
                 about = {"run": row.run, "audit": row.audit}
                 events.insert_event(connection, actor=row.requested_by, action=what, subject=row.patch, detail=about)
@@ -185,7 +186,7 @@ def begin_claimed(store: Store, patch: str, *, undoable: bool, detail: Mapping[s
             raise PatchRefused(f"patch {patch} is no longer at work ({row.state}); look at it again")
         values = {"undoable": undoable, "detail": {**row.detail, **detail}}
         connection.execute(update(patches).where(patches.c.patch == patch).values(**values))
-        leases.renew(connection, "patch", patch, SILENT)
+        leases.renew(connection, "patch", patch, waits().patch_silent)
 
     store.write(work)
 

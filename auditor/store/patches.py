@@ -16,6 +16,7 @@ from auditor.shapes.patch import PatchState
 from auditor.store import events, leases
 from auditor.store._repair_schema import patch_batches, patch_plans, patches
 from auditor.store._store import Store, database_time
+from auditor.waits import waits
 
 BatchState = Literal["prepared", "committed", "applied", "void"]
 """``prepared``: about to be written. ``committed``: the target has it. ``applied``: and the source was read again. ``void``: it was not
@@ -35,9 +36,6 @@ NOT_UNDOABLE = (
 
 QUICK = 1
 """How much zlib compresses a batch's rows: little, because a person waits for it."""
-
-SILENT = 600.0
-"""Seconds for which a patch of a process that cannot be looked at is silent before its process counts as dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +86,7 @@ def begin_patch(
         about = {"patch": patch, "run": run, "audit": audit, "undoes": undoes, "target": target, "requested_by": who, "at": now}
         begun = {**detail, "begun": now.isoformat()}
         connection.execute(insert(patches).values(**about, state="running", undoable=undoable, detail=begun))
-        leases.assign(connection, "patch", patch, SILENT)
+        leases.assign(connection, "patch", patch, waits().patch_silent)
         what = "undo begun" if undoes else "patch begun"
         events.insert_event(connection, actor=who, action=what, subject=patch, detail={"run": run, "audit": audit})
 
@@ -104,7 +102,7 @@ def write_batch(store: Store, patch: str, number: int, state: BatchState, rows: 
         same = and_(patch_batches.c.patch == patch, patch_batches.c.number == number)
         if not connection.execute(update(patch_batches).where(same).values(state=state, at=now, body=body)).rowcount:
             connection.execute(insert(patch_batches).values(patch=patch, number=number, state=state, at=now, body=body))
-        leases.renew(connection, "patch", patch, SILENT)
+        leases.renew(connection, "patch", patch, waits().patch_silent)
 
     store.write(work)
 

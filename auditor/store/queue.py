@@ -18,12 +18,13 @@ from sqlalchemy import Connection, func, insert, select, update
 from auditor.errors import ConfigError, NotResumable, QueueFull
 from auditor.model import State, Verdict
 from auditor.store import audit_state, leases, schedule_claims
-from auditor.store._dead_runs import HEARTBEAT_TIMEOUT, has_checkpoint, recover_dead_runs
+from auditor.store._dead_runs import has_checkpoint, recover_dead_runs
 from auditor.store._rows import OWN_SETTINGS, StoredRun, fetch_runs, get_run_number, unknown_run
 from auditor.store._run_lifecycle import NOT_ENDED, running_columns, save_version, update_own_run
 from auditor.store._schema import audit_versions, idempotency_keys, queue, runs
 from auditor.store._store import Store, database_time
 from auditor.store.evidence import forget_payloads
+from auditor.waits import waits
 
 CLAIM_CANDIDATES = 16
 """Pending runs that `claim_run` tries in turn, skipping those that other processes are claiming."""
@@ -144,7 +145,7 @@ def _assign(connection: Connection, number: int) -> StoredRun:
     row = connection.execute(select(runs.c.run, runs.c.audit, runs.c.resumable).where(runs.c.number == number)).one()
     started = {} if row.resumable else {"started": database_time(connection)}
     connection.execute(update(runs).where(runs.c.number == number).values(**running_columns(row.audit), **started))
-    leases.assign(connection, "run", row.run, HEARTBEAT_TIMEOUT)
+    leases.assign(connection, "run", row.run, waits().run_silent)
     connection.execute(update(queue).where(queue.c.run == number).values(pending_audit=None))
     return fetch_runs(connection, select(runs).where(runs.c.number == number))[0]
 

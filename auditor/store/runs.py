@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditor.store._dead_runs import HEARTBEAT_TIMEOUT, recover_runs
+from auditor.store._dead_runs import recover_runs
 from auditor.store._process import Owner, this_process
 from auditor.store._reading import (
     Ending,
@@ -34,7 +34,6 @@ from auditor.store._run_lifecycle import (
 
 __all__ = [
     "AD_HOC_PREFIX",
-    "HEARTBEAT_TIMEOUT",
     "Ending",
     "Outcome",
     "Owner",

@@ -15,9 +15,7 @@ from auditor.store._process import this_process
 from auditor.store._schema import leases
 from auditor.store._store import Store, database_time
 from auditor.store.leases import lease_times, owner_columns
-
-WAITER_TIMEOUT = 3.0
-"""Seconds within which a waiting holder has to call `take_slot` again, or it loses its place."""
+from auditor.waits import waits
 
 
 def take_slot(store: Store, connection: str, limit: int, holder: str, seconds: float) -> bool:
@@ -41,7 +39,7 @@ def take_slot(store: Store, connection: str, limit: int, holder: str, seconds: f
         if slot is not None and _write_slot(database, connection, slot, expired.get(slot), taking):
             database.execute(delete(leases).where(_held_by(connection, holder), leases.c.slot < 0))
             return True
-        waiting, times = and_(_held_by(connection, holder), leases.c.slot < 0), lease_times(database, WAITER_TIMEOUT, at)
+        waiting, times = and_(_held_by(connection, holder), leases.c.slot < 0), lease_times(database, waits().slot_waiter, at)
         if not database.execute(update(leases).where(waiting).values(**times)).rowcount:
             database.execute(delete(leases).where(_of(connection), leases.c.slot < 0, leases.c.until <= at))
             # Where another holder takes this place concurrently, the next call takes the one after it.

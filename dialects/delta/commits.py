@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dialects import errors
 from dialects.committing import Commit
+from dialects.waits import waits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 8
 """How often a commit is tried while others are quicker."""
-
-LONGEST_PAUSE = 2.0
-"""Seconds."""
 
 ADD_COLUMN = re.compile(r'ALTER TABLE (?P<table>(?:"(?:[^"]|"")++"\.?)++) ADD COLUMN (?P<column>"(?:[^"]|"")++") (?P<type>.+)', re.DOTALL)
 
@@ -72,7 +70,7 @@ def _on_newest(open_newest: Callable[[], DeltaTable], name: str, expected: Mappi
 
 def pause(attempt: int) -> None:
     """Wait a random time, growing with the attempts, before a commit that others overtook is made again."""
-    time.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.05 * 2**attempt)))
+    time.sleep(random.uniform(0, min(waits().longest_commit_pause, 0.05 * 2**attempt)))
 
 
 def _merge(table: DeltaTable, changes: pa.Table, commit: Commit) -> None:

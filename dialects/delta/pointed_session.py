@@ -21,6 +21,7 @@ from dialects.delta.session import DeltaSession, Opened
 from dialects.delta.snapshot import LakeColumn, LakeFile, Snapshot
 from dialects.duckdb import DuckDBSession
 from dialects.url import Url
+from dialects.waits import waits
 from dialects.writing import Hazard
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ BATCH_ROWS = 65_536
 
 DAY = 86_400
 """Seconds that files of older versions stay, unless the URL says otherwise: as long as a reader may take that has listed them."""
-
-UNFINISHED = 3_600.0
-"""Seconds that a file stays at least which no pointer lists: another process may be about to list it."""
 
 CREATED = "auditor created"
 """The table of the session whose columns become those of a table that is made."""
@@ -227,7 +225,7 @@ class PointedSession(DeltaSession):
         expired = {one.path for one in table.pointer.gone} - kept
         with suppress(OSError):  # a later commit deletes them
             found = list_files(table.uri, table.options)  # those too of processes that were killed before they replaced the pointer
-            limit = time.time() - max(self._keep, UNFINISHED)
+            limit = time.time() - max(self._keep, waits().unfinished_file)
             expired |= {path for path, written in found.items() if path not in kept and written < limit}
             delete_files(table.uri, table.options, sorted(expired & found.keys()))
 

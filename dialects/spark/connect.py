@@ -24,11 +24,9 @@ from dialects.spark import settings
 from dialects.spark.lakes import LakeSession
 from dialects.spark.session import first_line, translate_error
 from dialects.url import Url
+from dialects.waits import waits
 
 T = TypeVar("T")
-
-CLOSE_GRACE = 1.0
-"""Seconds that closing a channel may take, after the server had CANCEL_GRACE seconds to release the session."""
 
 FORWARDED = frozenset({"token", "use_ssl", "user_id", "user_agent", "session_id"})
 """Options of a URL that the client knows. https://spark.apache.org/docs/latest/spark-connect-overview.html, and its
@@ -139,7 +137,7 @@ class ConnectSession(LakeSession):
             if self._deadline is None:
                 return
             self._is_cancelled = True
-            self._deadline = min(self._deadline, time.monotonic() + session.CANCEL_GRACE)
+            self._deadline = min(self._deadline, time.monotonic() + waits().cancel_grace)
             self._changed.notify_all()
         self._interrupt()
 
@@ -150,10 +148,10 @@ class ConnectSession(LakeSession):
         """
         released = in_thread(self._release, "release")
         with suppress(TimeoutError):
-            released.result(session.CANCEL_GRACE + CLOSE_GRACE)
+            released.result(waits().cancel_grace + waits().close_grace)
 
     def _release(self) -> None:
-        closer = threading.Timer(session.CANCEL_GRACE, self._close_channel)
+        closer = threading.Timer(waits().cancel_grace, self._close_channel)
         closer.daemon = True
         closer.start()
         with suppress(Exception):  # the server ends the session by itself after an hour without a statement
@@ -171,7 +169,7 @@ class ConnectSession(LakeSession):
             self._is_cancelled, self._deadline = False, time.monotonic() + limit
             self._wait_for(answer)
             if not answer.done() and not self._is_cancelled and self._statement_timeout is not None:
-                is_interrupted, self._deadline = True, time.monotonic() + session.SILENCE_GRACE
+                is_interrupted, self._deadline = True, time.monotonic() + waits().silence_grace
                 self._interrupt()
                 self._wait_for(answer)
             self._deadline = None
@@ -208,12 +206,12 @@ class ConnectSession(LakeSession):
 
     def _cause_of_cut(self) -> errors.AuditorError:
         if self._is_cancelled:
-            return errors.StatementCancelled(f"a statement was cancelled, and the server did not end it within {session.CANCEL_GRACE:g} s")
+            return errors.StatementCancelled(f"a statement was cancelled, and the server did not end it within {waits().cancel_grace:g} s")
         if self._statement_timeout is None:
             return session.no_answer(self.where, self._patience)
         return errors.ServerSilent(
             f"{self.where}: no answer to a statement that ran longer than {self._statement_timeout:g} s, nor within"
-            f" {session.SILENCE_GRACE:g} s to its cancellation; check that the server is not stuck, and what is between it and this host"
+            f" {waits().silence_grace:g} s to its cancellation; check that the server is not stuck, and what is between it and this host"
         )
 
     def _translate(self, error: BaseException, is_interrupted: bool) -> BaseException:

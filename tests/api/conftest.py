@@ -20,6 +20,7 @@ from auditor.api import create_app, sessions
 from auditor.api.rate_limit import RateLimit
 from auditor.shapes.token import Scope
 from auditor.store import Store, open_store, tokens
+from auditor.waits import waits
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it warns that its next version needs another HTTP client
@@ -141,8 +142,7 @@ class TemporaryService:
 @pytest.fixture(scope="session", autouse=True)
 def retries() -> Iterator[None]:
     """Retry a connection to the server that does not exist at once, not for a minute."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("auditor.connections.retry.WAITS", (0.01, 0.01))
+    with waits.overridden(retries=(0.01, 0.01)):
         yield
 
 

@@ -29,6 +29,7 @@ from auditor.errors import (
 from auditor.service.workers import Workers
 from auditor.shapes.pipeline import PipelinePause
 from tests.api.conftest import Service, TemporaryService
+from tests.waits import SetWaits
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +88,12 @@ def test_a_run_is_followed_to_its_end(listening: tuple[Service, str]) -> None:
     assert not client._streams
 
 
-def test_a_stream_that_breaks_off_is_opened_again(listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_breaks_off_is_opened_again(
+    listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits
+) -> None:
     found, url = listening
     client = Client(url, found.tokens["run"])
-    monkeypatch.setattr("auditor.client.POLL_INTERVAL", 0.01)
+    set_waits(client_poll=0.01)
     run, opened, headers = found.runs["orders"], client._service.open, []
     ended = client.run(run)
     shown = ended.model_copy(update={"seconds": 1.5})

@@ -20,14 +20,15 @@ from auditor.api import connections, middleware
 from tests.api.conftest import make_settings
 from tests.serve import serve
 from tests.servers._process import free_port
+from tests.waits import SetWaits
 
 TIMEOUT = 20.0
 
 
 def small_app() -> FastAPI:
-    """Return an application whose body has to arrive within a second."""
+    """Return an application that answers at once."""
     app = FastAPI()
-    app.add_middleware(middleware.BodySizeMiddleware, max_bytes=1000, seconds=1.0)
+    app.add_middleware(middleware.BodySizeMiddleware, max_bytes=1000)
 
     @app.get("/")
     def get() -> str:
@@ -75,8 +76,9 @@ def ends(one: socket.socket, within: float) -> bool:
     return True
 
 
-def test_head_of_a_request_has_a_deadline() -> None:
-    with served(connections.Limits(100, head_timeout=0.5)) as port, ExitStack() as stack:
+def test_head_of_a_request_has_a_deadline(set_waits: SetWaits) -> None:
+    set_waits(request_head=0.5)
+    with served(connections.Limits(100)) as port, ExitStack() as stack:
         silent, partial = half_open(stack, port, b""), half_open(stack, port)
         reused = half_open(stack, port, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert reused.recv(4096).startswith(b"HTTP/1.1 200")
@@ -84,7 +86,8 @@ def test_head_of_a_request_has_a_deadline() -> None:
         assert all(ends(one, TIMEOUT) for one in (silent, partial, reused))
 
 
-def test_body_of_a_request_has_a_deadline() -> None:
+def test_body_of_a_request_has_a_deadline(set_waits: SetWaits) -> None:
+    set_waits(request_body=1.0)
     with served(connections.Limits(100)) as port, ExitStack() as stack:
         slow = half_open(stack, port, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc")
         assert slow.recv(4096).startswith(b"HTTP/1.1 408")

@@ -12,10 +12,10 @@ import httpx
 import jsonschema
 import pytest
 
-from auditor.api import event_stream
 from auditor.api.routing import PRINTABLE
 from tests.api.conftest import Service, TemporaryService
 from tests.api.test_access import ORDERS, ROUTES, propose_patch, record_repair
+from tests.waits import SetWaits
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,8 @@ def test_control_characters_are_refused_as_the_schema_says(served: Service, char
     assert client.get("/api/v1/runs", params={"audit": "Größe 数据 🙂 it's"}).status_code == 200
 
 
-def test_head_is_answered_where_get_is(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "POLL_INTERVAL", 0.01)
+def test_head_is_answered_where_get_is(own: Service, set_waits: SetWaits) -> None:
+    set_waits(event_poll=0.01)
     client, anonymous = own.client("define"), own.client()
     repair = record_repair(own)
     paths = [

@@ -14,12 +14,13 @@ from hypothesis.stateful import run_state_machine_as_test
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from auditor import service
-from auditor.api import create_app, event_stream, sessions
+from auditor.api import create_app, sessions
 from auditor.api.rate_limit import RateLimit
 from auditor.shapes.token import Scope
 from auditor.store import Store, open_store, tokens
 from auditor.store.tokens import GRANTED_BY, SCOPES
 from tests.api.conftest import make_settings
+from tests.waits import SetWaits
 
 LEAST = settings(
     max_examples=2,
@@ -78,10 +79,9 @@ def secrets(running_service: tuple[FastAPI, Store]) -> dict[Scope, str]:
 
 
 @pytest.fixture(autouse=True)
-def short_event_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_event_streams(set_waits: SetWaits) -> None:
     """End event streams quickly, because the pending runs never make progress."""
-    monkeypatch.setattr(event_stream, "MAX_DURATION", 0.05)
-    monkeypatch.setattr(event_stream, "POLL_INTERVAL", 0.01)
+    set_waits(event_stream=0.05, event_poll=0.01)
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,7 @@ from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE
 from tests.servers import mariadb, mysql
 from tests.servers._process import Server
+from tests.waits import SetWaits
 
 on_both = pytest.mark.parametrize("name", [pytest.param(one, marks=getattr(pytest.mark, one)) for one in ("mysql", "mariadb")])
 UPDATES = {"mysql": "log-replica-updates", "mariadb": "log-slave-updates"}
@@ -50,7 +51,7 @@ def errors(log: LiveLog, *tables: str) -> list[str]:
 
 
 @on_both
-def test_what_the_log_leaves_out(name: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_log_leaves_out(name: str, server: Server, tmp_path: Path, set_waits: SetWaits) -> None:
     root = at(server, "")
     root.run("CREATE DATABASE shop", "CREATE DATABASE hidden", "CREATE TABLE shop.orders (id int PRIMARY KEY)",
              "CREATE TABLE shop.skip_me (id int PRIMARY KEY)", "CREATE TABLE shop.skipper (id int PRIMARY KEY)")  # fmt: skip
@@ -63,7 +64,7 @@ def test_what_the_log_leaves_out(name: str, server: Server, tmp_path: Path, monk
 
     road = LiveRoad(tmp_path, LiveEngine(name, "mysql", hidden.url), "*")
     try:
-        monkeypatch.setattr(check, "PROVING", 2.0)
+        set_waits(log_proof=2.0)
         assert "did not come through the log within 2 s" in check.prove(road.settings, PIPELINE).sentence
         [found] = [one for one in check.check(road.settings, PIPELINE, b"salt") if "lacks rows" in one.sentence]
         assert (found.severity, found.about) == ("error", "source")

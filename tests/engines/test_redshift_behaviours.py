@@ -29,7 +29,6 @@ from auditor.planning import planner
 from auditor.run import audit_run, chunk_queue
 from auditor.testing.statements import METHODS
 from dialects import Kind, Place
-from dialects import session as session_module
 from dialects.postgres_session import PostgresSession
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
@@ -37,6 +36,7 @@ from tests.servers import postgres, redshift
 from tests.servers.redshift import StandIn
 from tests.servers.redshift_strict import MESSAGES, NAMES, REFUSALS, SCHEMAS, STRICT
 from tests.unit.test_throttle import wait_until
+from tests.waits import SetWaits
 
 pytestmark = pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
 
@@ -265,9 +265,9 @@ def test_a_serialisation_conflict_is_retried_and_its_detail_shown(stand_in: Stan
 
 
 def test_a_statement_that_cannot_be_cancelled_loses_its_session(
-    stand_in: StandIn, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch
+    stand_in: StandIn, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits
 ) -> None:
-    monkeypatch.setattr(session_module, "CANCEL_GRACE", 0.6)
+    set_waits(cancel_grace=0.6)
     with closing(dialects.connect(engine.url, 600.0)) as session, closing(postgres.connect(stand_in.behind_database)) as other:
         assert isinstance(session, PostgresSession)
         session.begin()

@@ -17,6 +17,7 @@ from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, engine_params
 from tests.tables import execute, query
+from tests.waits import SetWaits
 
 ROWS = 3000
 on_servers = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "postgres", "redshift", slow=["mariadb"]), indirect=True)
@@ -98,8 +99,8 @@ def end_other_sessions(engine: LiveEngine) -> None:
 
 
 @pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "postgres"), indirect=True)
-def test_lost_connection_shows_the_change_before_the_rest_is_read(engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auditor.connections.retry.WAITS", (0.01,) * 5)
+def test_lost_connection_shows_the_change_before_the_rest_is_read(engine: LiveEngine, set_waits: SetWaits) -> None:
+    set_waits(retries=(0.01,) * 5)
 
     def change() -> None:
         alter(engine, "source")()

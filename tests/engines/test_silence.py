@@ -18,7 +18,7 @@ import pytest
 import dialects
 from auditor.api.errors import http_status
 from auditor.config import Audit, ConnectionSettings
-from auditor.connections import connection, retry
+from auditor.connections import retry
 from auditor.errors import ServerSilent, StatementCancelled, StatementRefused, StatementTimeout, Unreachable
 from auditor.model import Report, State
 from auditor.run import audit_run
@@ -26,6 +26,7 @@ from dialects import Session, wire
 from tests.live import LiveEngine, engine_params
 from tests.proxy import Proxy, proxied
 from tests.tables import make
+from tests.waits import SetWaits
 
 PATIENCE = 60.0
 """Seconds after which a test that hangs fails."""
@@ -48,9 +49,8 @@ def open_proxy(engine: LiveEngine) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def proxy(engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    monkeypatch.setattr("dialects.session.SILENCE_GRACE", 0.5)
-    monkeypatch.setattr("dialects.session.CANCEL_GRACE", 0.5)
+def proxy(engine: LiveEngine, set_waits: SetWaits) -> Iterator[Proxy]:
+    set_waits(silence_grace=0.5, cancel_grace=0.5)
     with open_proxy(engine) as found:
         yield found
 
@@ -144,9 +144,8 @@ def test_cancelling_without_a_statement_has_no_effect(proxy: Proxy) -> None:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "WAITS", (0.1,))
-    monkeypatch.setattr(connection, "POLL_INTERVAL", 0.02)
+def impatient(set_waits: SetWaits) -> None:
+    set_waits(retries=(0.1,), connecting_poll=0.02)
 
 
 def audit(engine: LiveEngine, proxy: Proxy, **limits: Any) -> Report:
@@ -171,9 +170,9 @@ def test_run_against_a_silent_server_fails_and_names_it(proxy: Proxy, engine: Li
 @pytest.mark.slow_on("mysql")
 @pytest.mark.slow_on("redshift")
 @pytest.mark.usefixtures("impatient")
-def test_first_connection_is_retried(proxy: Proxy, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_connection_is_retried(proxy: Proxy, engine: LiveEngine, set_waits: SetWaits) -> None:
     """A server that is just starting refuses connections, or says nothing yet."""
-    monkeypatch.setattr(retry, "WAITS", (0.1,) * 50)
+    set_waits(retries=(0.1,) * 50)
     proxy.refuses = True
     threading.Timer(0.5, lambda: setattr(proxy, "refuses", False)).start()
     report = ended(lambda: audit(engine, proxy))

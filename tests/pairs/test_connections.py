@@ -21,6 +21,7 @@ from tests import tables
 from tests.live import LiveEngine, LivePair, engine_params, pair_params
 from tests.proxy import Proxy, proxied
 from tests.servers import mysql
+from tests.waits import SetWaits
 
 ROWS = 3000
 
@@ -149,9 +150,11 @@ def test_reader_of_a_long_statement_does_not_keep_the_lock_away(engine: LiveEngi
 
 
 @LOCKING_ALIKE
-def test_lock_ends_within_a_second_though_a_snapshot_does_not_begin(engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_ends_within_a_second_though_a_snapshot_does_not_begin(
+    engine: LiveEngine, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits
+) -> None:
     make_locked(engine, monkeypatch)
-    monkeypatch.setattr("dialects.session.SILENCE_GRACE", 0.0)
+    set_waits(silence_grace=0.0)
     with proxied(engine.url) as proxy, ExitStack() as stack:
         session, helper = stack.enter_context(open_sessions(engine.url, engine.url))
         stuck = stack.enter_context(closing(dialects.connect(proxy.url, statement_timeout=2.5)))

@@ -51,6 +51,7 @@ from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
 from tests.proxy import proxied
 from tests.unit.test_hostile_server import hostile, packet
+from tests.waits import SetWaits
 
 on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
 ORDERS = table(id="bigint", item="varchar(40) null")
@@ -349,8 +350,10 @@ LEAST_WAIT, LONGEST = 2.0, 20.0
 
 
 @on_both
-def test_a_log_that_was_tampered_with_is_refused(engine: LiveEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dump, "SILENCE", LEAST_WAIT)
+def test_a_log_that_was_tampered_with_is_refused(
+    engine: LiveEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits
+) -> None:
+    set_waits(log_silence=LEAST_WAIT)
     monkeypatch.setattr(dump.Patience, "wait", _give_up)
     monkeypatch.setattr(ranges, "MOST_BYTES", 300_000)
     monkeypatch.setattr(decode, "BESIDE", 200_000)

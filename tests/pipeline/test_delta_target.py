@@ -22,6 +22,7 @@ from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline.test_schema_changes import add, change, comes, rename
 from tests.pipeline_events import announce, batch, delete, insert, table
 from tests.servers import s3
+from tests.waits import SetWaits
 
 ORDERS = table(id="bigint", item="varchar(40) null")
 MARK = f"auditor/{PIPELINE}/shop.orders"
@@ -69,7 +70,7 @@ def test_others_that_write_the_table_lose_nothing(road: Road, monkeypatch: pytes
     assert ids(road) == [2, 100, 101] and lake_table(road).transaction_version(MARK) == 21
 
 
-def test_a_merge_gives_way_to_one_that_never_pauses(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_gives_way_to_one_that_never_pauses(road: Road, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
     road.loader().merge_all()
     merge, numbers = commits._merge, iter(range(100, 200))
@@ -79,7 +80,7 @@ def test_a_merge_gives_way_to_one_that_never_pauses(road: Road, monkeypatch: pyt
         merge(found, *given)
 
     monkeypatch.setattr(commits, "_merge", overtaken)
-    monkeypatch.setattr(commits, "LONGEST_PAUSE", 0.0)
+    set_waits(longest_commit_pause=0.0)
     road.stage(batch(insert(ORDERS, 20, ["2", "b"])))
     assert road.loader().merge_all() == 0
     report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]

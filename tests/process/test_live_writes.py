@@ -21,9 +21,10 @@ import pytest
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import Report, Verdict
 from auditor.planning import planner
-from auditor.run import audit_run, chunk_queue
+from auditor.run import audit_run
 from tests.live import Engines
 from tests.servers import mysql, postgres
+from tests.waits import SetWaits
 
 pytestmark = [pytest.mark.clock, pytest.mark.mysql, pytest.mark.postgres]
 
@@ -203,10 +204,10 @@ def audit_while_written(urls: tuple[str, str], rows: int, way: str, snapshot: st
     ],
 )
 def test_rows_in_flight_are_not_reported_as_differences(
-    urls: tuple[str, str], way: str, snapshot: str, monkeypatch: pytest.MonkeyPatch
+    urls: tuple[str, str], way: str, snapshot: str, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits
 ) -> None:
     monkeypatch.setattr(planner, "CHUNK_ROWS", 4000)
-    monkeypatch.setattr(chunk_queue, "AIM", 0.2)
+    set_waits(chunk_aim=0.2)
     audit_while_written(urls, 20_000, way, snapshot)
 
 

@@ -20,6 +20,7 @@ from auditor.store import Store, open_store, runs, slots
 from tests import tables
 from tests.live import LiveEngine, engine_params
 from tests.serving import Serving
+from tests.waits import SetWaits
 
 pytestmark = pytest.mark.clock
 
@@ -226,8 +227,8 @@ def test_unavailable_store_is_retried_and_a_read_only_one_is_not(
     assert len(attempts) == (3 if waits else 1) and bool(reasons) is waits
 
 
-def test_slot_is_held_as_long_as_the_statement_runs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statement_slots, "LAPSE", 0.6)
+def test_slot_is_held_as_long_as_the_statement_runs(store: Store, set_waits: SetWaits) -> None:
+    set_waits(slot_lapse=0.6)
     statement_slots.share_through(store)
     with statement_slots.hold_slot(lambda: "a", lambda: 1, Waiter(pytest.fail, threading.Event())):
         time.sleep(1.5)

@@ -19,9 +19,10 @@ from auditor.config import Settings
 from auditor.errors import StoreUnavailable
 from auditor.model import Progress, Report, Verdict
 from auditor.planning import planner
-from auditor.store import Store, _url, open_store, runs
+from auditor.store import Store, open_store, runs
 from tests import processes
 from tests.processes import write_config
+from tests.waits import SetWaits
 
 pytestmark = [pytest.mark.clock, pytest.mark.duckdb]
 
@@ -29,9 +30,9 @@ ROWS = 20_000
 
 
 @pytest.fixture
-def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> Path:
     monkeypatch.setattr(planner, "COLUMN_CHUNK_ROWS", 2000)
-    monkeypatch.setattr(_url, "LOCK_TIMEOUT", 0.2)
+    set_waits(store_lock=0.2)
     for side in ("source", "target"):
         with duckdb.connect(str(tmp_path / f"{side}.duckdb")) as connection:
             connection.execute(f"CREATE TABLE live AS SELECT i AS id, 'row ' || i AS v FROM range({ROWS}) r(i)")

@@ -14,12 +14,9 @@ from auditor.store import Store, chunks
 from tests.serving import Serving
 
 AUDITS = 24
-CHUNKED = {
-    "auditor.planning.planner.CHUNK_ROWS": 200,
-    "auditor.planning.planner.COLUMN_CHUNK_ROWS": 200,
-    "auditor.run.chunk_queue.AIM": 1e-4,
-    "auditor.service.workers.REQUEUE_INTERVAL": 0.5,
-}
+SMALL_CHUNKS = {"auditor.planning.planner.CHUNK_ROWS": 200, "auditor.planning.planner.COLUMN_CHUNK_ROWS": 200}
+QUICK_CHUNK = 1e-4
+CHUNKED = {**SMALL_CHUNKS, "waits.chunk_aim": QUICK_CHUNK, "waits.requeue": 0.5}
 """Settings under which the big table is read in a hundred chunks a side."""
 
 Serve = Callable[..., Serving]

@@ -14,12 +14,13 @@ import sqlalchemy as sa
 
 from auditor.errors import NotResumable, UnknownRun
 from auditor.model import State, Verdict
-from auditor.store import Store, _dead_runs, audit_state, chunks, runs
+from auditor.store import Store, audit_state, chunks, runs
 from auditor.store._process import Owner, has_ended
 from auditor.store._schema import leases
 from auditor.store._schema import runs as table
 from tests.store.samples import DONE, FAILED, make_chunk, new_audit_name, start_run
 from tests.store.worker import Worker, payload
+from tests.waits import SetWaits
 
 pytestmark = pytest.mark.clock
 
@@ -140,13 +141,13 @@ def test_crashed_run_without_chunks_is_not_offered_for_resuming(store: Store) ->
     assert not runs.get_run(store, unread).resumable and runs.get_plan(store, unread) is None
 
 
-def test_heartbeat_in_the_future_ages_from_now(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeat_in_the_future_ages_from_now(store: Store, set_waits: SetWaits) -> None:
     """A heartbeat in the future ages from when it is first seen; a process that writes further ones is alive."""
     here, elsewhere = start_run(store, new_audit_name()), start_run(store, new_audit_name())
     ahead = dt.datetime.now(dt.UTC) + dt.timedelta(days=3)
     _set_lease(store, here, heartbeat=ahead, until=ahead)
     _set_lease(store, elsewhere, heartbeat=ahead, until=ahead, host="elsewhere")
-    monkeypatch.setattr(_dead_runs, "HEARTBEAT_TIMEOUT", 0.2)
+    set_waits(run_silent=0.2)
     assert not {here, elsewhere} & set(runs.recover_runs(store))
     with store.reading() as connection:
         beats = {row.name: row.heartbeat for row in connection.execute(sa.select(leases))}

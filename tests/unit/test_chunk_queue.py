@@ -14,12 +14,15 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Chunk, ColumnPlan, Partitioning, Plan, SidePlan, Verdict
 from auditor.planning import planner
 from auditor.planning.planner import COLUMN_CHUNK_ROWS
-from auditor.run import audit_run, chunk_queue
-from auditor.run.chunk_queue import AIM, ChunkQueue
+from auditor.run import audit_run
+from auditor.run.chunk_queue import ChunkQueue
+from auditor.waits import Waits
 from dialects import Kind
+from tests.waits import SetWaits
 
 KEYS = st.integers(-(2**63), 2**64)
 INTEGER = Kind("integer")
+AIM = Waits().chunk_aim
 
 
 def plan(least: int, greatest: int, size: int, chunk_keys: int, nullable: bool = False) -> Plan:
@@ -133,7 +136,7 @@ def simulate(
 
 @pytest.mark.parametrize("per_key", [2e-8, 2e-7, 0.0])
 def test_ranges_that_each_cost_a_scan_are_few(per_key: float) -> None:
-    """Chunks that shrank to AIM would be single partitions: 10^8 rows by 8,264 statements of 6 s."""
+    """Chunks that shrank to ``chunk_aim`` would be single partitions: 10^8 rows by 8,264 statements of 6 s."""
     seconds, _ = simulate(10**8, 6.0, per_key)
     assert len(seconds) <= 12 and sum(seconds) < 1.0 * (len(seconds) * 6 + per_key * 10**8) + 1
     seconds, _ = simulate(10**8, 6.0, per_key, connections=4)
@@ -166,10 +169,10 @@ def test_times_that_vary_neither_stop_a_scan_nor_shrink_it_to_partitions(noise: 
 
 
 @pytest.mark.parametrize("order", ["id", "hash(id)"])
-def test_a_shuffled_key_is_read_in_few_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+def test_a_shuffled_key_is_read_in_few_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits, order: str) -> None:
     """Of DuckDB each range of such a key costs a scan, which takes longer than is aimed at."""
     monkeypatch.setattr(planner, "COLUMN_CHUNK_ROWS", 40_000)
-    monkeypatch.setattr(chunk_queue, "AIM", 1e-4)
+    set_waits(chunk_aim=1e-4)
     file = tmp_path / "t.duckdb"
     with duckdb.connect(str(file)) as connection:
         for side in SIDES:

@@ -25,6 +25,7 @@ from auditor.shapes.pipeline import (
     TargetStatus,
 )
 from auditor.store import Store, open_store, pipelines
+from tests.waits import SetWaits
 
 NOW = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
 LAG, DOWN = ProblemKey("lagging"), ProblemKey("down")
@@ -191,7 +192,7 @@ def test_a_message_names_the_gravest_and_makes_hostile_names_visible() -> None:
     )
 
 
-def test_the_thread_survives_errors_and_ends(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_thread_survives_errors_and_ends(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> None:
     import threading
 
     seen, enough = [], threading.Event()
@@ -206,7 +207,8 @@ def test_the_thread_survives_errors_and_ends(store: Store, tmp_path: Path, monke
         return []
 
     monkeypatch.setattr(pipeline_notices, "look_at_pipelines", look)
-    notices = PipelineNotices(settings(tmp_path), store, every=0.01)
+    set_waits(notices_poll=0.01)
+    notices = PipelineNotices(settings(tmp_path), store)
     notices.start()
     assert enough.wait(60)
     notices.stop()

@@ -25,6 +25,7 @@ from auditor.model import SIDES, Progress, Report, Side, State
 from auditor.report import history, render
 from auditor.run import scan
 from auditor.store import open_store, runs
+from tests.waits import SetWaits
 
 ROWS = 5000
 
@@ -152,13 +153,13 @@ def _store(settings: Settings) -> str:
     return f"sqlite:///{directory}/runs.db"
 
 
-def test_heartbeats_report_statements(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeats_report_statements(settings: Settings, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> None:
     store = open_store(_store(settings))
     runs.start_run(store, run="a" * 32, audit="t", definition={}, method="exact")
     saver = checkpoint.StoreCheckpoint(store, "a" * 32)
     saver.save_progress(Progress("t", "source", "summarising", 100, 400, 1, 0))
     counted = {"source": (12, 3), "target": (0, 0)}
-    monkeypatch.setattr(checkpoint, "BEAT", 0.01)
+    set_waits(run_heartbeat=0.01)
     beats: list[Any] = []
 
     def beat(*given: Any) -> bool:

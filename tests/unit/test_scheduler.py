@@ -18,6 +18,7 @@ from auditor.config import Schedule, Settings
 from auditor.errors import QueueFull
 from auditor.service import audits, cron, scheduler
 from auditor.store import Store, open_store, queue, runs, schedule_claims
+from tests.waits import SetWaits
 
 BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
 MINUTE, DAY = dt.timedelta(minutes=1), dt.timedelta(days=1)
@@ -217,8 +218,10 @@ def test_tick_joins_a_waiting_run(store: Store) -> None:
     assert queue.count_waiting(store) == 1
 
 
-def test_ticker_logs_a_failure_once_and_continues(store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(scheduler, "POLL_INTERVAL", 0.01)
+def test_ticker_logs_a_failure_once_and_continues(
+    store: Store, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits, caplog: pytest.LogCaptureFixture
+) -> None:
+    set_waits(ticker_poll=0.01)
     loaded = settings(a="0 12 * * *")
     calls: list[dt.datetime] = []
 

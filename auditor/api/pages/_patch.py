@@ -29,14 +29,12 @@ from auditor.shapes.patch import Patch, PatchRow
 from auditor.store import Store, patches, runs
 from auditor.store.patches import Patch as StoredPatch
 from auditor.store.runs import StoredRun
+from auditor.waits import waits
 
 router = APIRouter()
 
 PAGE_ROWS = 25
 """Rows of a patch on a page."""
-
-AUDIT_WAIT = dt.timedelta(minutes=10)
-"""How long after its end a patch is watched for the run that looks again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +142,7 @@ def _awaits_audit(patch: StoredPatch, written: int) -> bool:
     """Return whether the run that looks again has not ended yet."""
     ended = patch.detail.get("ended")
     is_open = patch.state == "done" and written and not patch.after_run and not patch.detail.get("not_audited")
-    return bool(is_open and ended and now() - dt.datetime.fromisoformat(ended) < AUDIT_WAIT)
+    return bool(is_open and ended and (now() - dt.datetime.fromisoformat(ended)).total_seconds() < waits().patch_page)
 
 
 def _sentence(patch: Patch) -> str:

@@ -32,7 +32,7 @@ from auditor.errors import (
 from auditor.pipeline.binlog.event_types import HEADER, LONGEST_EVENT
 from auditor.pipeline.binlog.malformed import MALFORMED
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
-from auditor.pipeline.waits import FIRST_RECONNECT, LONGEST_RECONNECT
+from auditor.waits import waits
 from dialects.mysql import MySQL
 from dialects.mysql_errors import translate_error
 from dialects.mysql_login import open_connection
@@ -41,12 +41,6 @@ from dialects.url import parse_url
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT = 5.0
-"""Seconds of silence after which the server sends a heartbeat."""
-SILENCE = 3 * HEARTBEAT
-"""Seconds of silence after which a connection counts as lost."""
-WRITE_TIMEOUT = 3600
-"""Seconds that the server waits for a reader that does not read, as while a batch is under way; its default is a minute."""
 CHUNK = 1 << 20
 PACKET_HEAD = 4
 """Bytes before a packet: three of its length, and its number."""
@@ -211,18 +205,18 @@ class Dump:
             raise
 
     def _begin(self) -> None:
-        nanoseconds = int(HEARTBEAT * 1e9)
+        nanoseconds = int(waits().log_heartbeat * 1e9)
         # Servers know one of the two names each, or both. https://dev.mysql.com/doc/refman/9.4/en/replication-options-replica.html
         query(self.connection, "SET @master_binlog_checksum = @@GLOBAL.binlog_checksum, @source_binlog_checksum = @@GLOBAL.binlog_checksum")
         query(self.connection, f"SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}")
-        query(self.connection, f"SET SESSION net_write_timeout = {WRITE_TIMEOUT}")
+        query(self.connection, f"SET SESSION net_write_timeout = {waits().log_reader}")
         if self.mariadb:
             # 4: events of GTIDs are sent as they are. https://mariadb.com/kb/en/5-slave-registration/
             query(self.connection, "SET @mariadb_slave_capability = 4")
         place, flags = self.request.place, 0 if self.request.blocking else NON_BLOCKING
         body = struct.pack("<BIHI", COM_BINLOG_DUMP, place.offset, flags, self.request.server_id) + place.file.encode()
         self.connection._write_bytes(struct.pack("<I", len(body))[:3] + b"\0" + body)
-        self.connection._sock.settimeout(SILENCE)
+        self.connection._sock.settimeout(waits().log_silence)
 
     def close(self) -> None:
         """End the connection at once, whatever the server still wants to send."""
@@ -319,7 +313,8 @@ class Dump:
         try:
             received: bytes = self.connection._sock.recv(CHUNK)
         except TimeoutError as error:
-            raise ConnectionLost(f"connection {self.request.source.name}: no event and no heartbeat for {SILENCE:g} s") from error
+            silence = f"no event and no heartbeat for {waits().log_silence:g} s"
+            raise ConnectionLost(f"connection {self.request.source.name}: {silence}") from error
         except OSError as error:
             raise ConnectionLost(f"connection {self.request.source.name}: {error}") from error
         if not received:
@@ -376,7 +371,7 @@ class Patience:
 
     def reset(self) -> None:
         """Begin anew, after a success."""
-        self._backoff = Backoff(FIRST_RECONNECT, LONGEST_RECONNECT)
+        self._backoff = Backoff(waits().first_reconnect, waits().longest_reconnect)
         self._since: float | None = None
 
     def wait(self, error: AuditorError) -> None:

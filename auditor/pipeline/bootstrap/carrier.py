@@ -25,16 +25,13 @@ from auditor.pipeline.bootstrap.plan import make_plan
 from auditor.pipeline.bootstrap.source_tables import SourceTables, open_writer, writer_of
 from auditor.pipeline.check import read_schemas
 from auditor.pipeline.events import TableSchema
-from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
 from auditor.pipeline.watch import source_of
 from auditor.shapes.refresh import RefreshState
 from auditor.store import Store, leases, pipelines, refreshes
 from auditor.store.refreshes import Refresh
+from auditor.waits import waits
 
 log = logging.getLogger(__name__)
-
-LEASE = 30.0
-"""Seconds after which another process may go on with the bootstraps of a pipeline, if this one no longer extends its lease."""
 
 OnProgress = Callable[[Refresh], None]
 """Receives a bootstrap whenever its progress was stored."""
@@ -65,7 +62,8 @@ class Carrier:
                     self.carry_out()
 
         about: dict[str, Any] = {"failure": f"{self.pipeline}: a bootstrap waits", "action": "bootstrap_delayed", "waits_first": True}
-        return Service("bootstraps", carry, POLL, **about, backoff=Backoff(2 * FIRST_WAIT, LONGEST_WAIT), stopping=self.stopped)
+        backoff = Backoff(2 * waits().first_retry, waits().longest_retry)
+        return Service("bootstraps", carry, waits().staged_poll, **about, backoff=backoff, stopping=self.stopped)
 
     def carry_out(self) -> int:
         """Carry out what is asked for now, and return how many bootstraps ended; a refused one ends as failed.
@@ -76,7 +74,7 @@ class Carrier:
             return 0
         ended = 0
         self._lost.clear()
-        with leases.keep(self.store, "refreshes", self.pipeline, LEASE, self._lost.append):
+        with leases.keep(self.store, "refreshes", self.pipeline, waits().pipeline_lease, self._lost.append):
             while not self.stopped.is_set() and (found := refreshes.list_unfinished(self.store, self.pipeline)):
                 ended += self._carry(found[0])
         return ended
@@ -115,7 +113,7 @@ class Carrier:
                     failures += 1
                     if not error.retryable or failures > MOST_FAILURES or isinstance(error, SourceTaken):
                         raise
-                    self.stopped.wait(FIRST_WAIT * failures)
+                    self.stopped.wait(waits().first_retry * failures)
                     place = writer.begin()
             if plan.is_done(place):
                 progress.end = self._log_end()

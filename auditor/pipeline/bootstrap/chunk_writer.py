@@ -17,12 +17,7 @@ from auditor.pipeline.bootstrap.plan import MOST_KEYS, ChunkKeys, Next, Plan, Se
 from auditor.pipeline.bootstrap.row_texts import event_rows, event_text, logged_columns, pieces
 from auditor.pipeline.bootstrap.source_tables import RefreshTable, SourceTables, ask, execute, fill, rollback
 from auditor.points import reach
-
-AIM = 0.25
-"""Seconds for which a chunk's rows should be locked: its rows are so many as took about this long before."""
-
-LOCK_LIMIT = 0.9
-"""Seconds after which a chunk's statement is cancelled, so that its rows are locked for less than a second."""
+from auditor.waits import waits
 
 FIRST_ROWS, MOST_ROWS = 500, 50_000
 """Rows of the first chunk, and of a later one at most."""
@@ -101,7 +96,7 @@ class ChunkWriter:
         ask(connection, "BEGIN")
         began = time.monotonic()
         try:
-            with _cancelled_after(LOCK_LIMIT, self.source, connection) as is_late:
+            with _cancelled_after(waits().chunk_lock_limit, self.source, connection) as is_late:
                 if self._table.refresh:
                     self._name_chunk(place.number, self.plan.body(chunk, then, self._table.nullable), place.number - 1)
                     began = time.monotonic()
@@ -118,7 +113,7 @@ class ChunkWriter:
         seconds = time.monotonic() - began
         reach("chunk.committed")
         self.longest = max(self.longest, seconds)
-        self.rows = max(1, min(MOST_ROWS, int(self.rows * min(2.0, max(0.25, AIM / max(seconds, 0.001))))))
+        self.rows = max(1, min(MOST_ROWS, int(self.rows * min(2.0, max(0.25, waits().chunk_lock_aim / max(seconds, 0.001))))))
         if self._table.holds_rows:
             ask(connection, fill("refresh_clear", refresh=self._table.refresh))
         return then, written

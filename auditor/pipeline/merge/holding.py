@@ -22,9 +22,6 @@ from dialects.committing import Committing
 
 log = logging.getLogger(__name__)
 
-QUICK = 0.02
-"""Seconds between two looks at the store while an audit holds a table: each of them is time for which the target stands still."""
-
 
 @dataclass(slots=True)
 class Holding:

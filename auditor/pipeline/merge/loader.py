@@ -17,7 +17,7 @@ from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFaile
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge.files import folder_of, remove_files
-from auditor.pipeline.merge.holding import QUICK, Holding, merge_through
+from auditor.pipeline.merge.holding import Holding, merge_through
 from auditor.pipeline.merge.identity import check_target, note_whole
 from auditor.pipeline.merge.isolate import POISONING, describe_poison, describe_statement, find_poison
 from auditor.pipeline.merge.load import settings_of
@@ -29,26 +29,23 @@ from auditor.pipeline.merge.target_table import TargetTable
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
 from auditor.pipeline.s3_folder import folder_at
-from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
 from auditor.points import reach
 from auditor.shapes.pipeline import MergeState
 from auditor.store import parts, pipelines, table_notes, target_migrations
 from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
+from auditor.waits import waits
 from dialects import Session
 from dialects.committing import Committing
 
 log = logging.getLogger(__name__)
-
-WHOLE_EVERY = 5.0
-"""Seconds between two notes in the target of the place up to which it holds every table, at least."""
 
 
 @dataclass(slots=True)
 class _Failure:
     """Why a table does not go on, and when (monotonic seconds) it is tried again."""
 
-    backoff: Backoff = field(default_factory=lambda: Backoff(FIRST_WAIT, LONGEST_WAIT))
+    backoff: Backoff = field(default_factory=lambda: Backoff(waits().first_retry, waits().longest_retry))
     until: float = 0.0
 
 
@@ -94,7 +91,7 @@ class Loader:
             merged = 0 if paused.is_set() else self.merge_all()
             self._wait(every, stopped, staged, at_once=bool(merged))
 
-        backoff = Backoff(FIRST_WAIT, LONGEST_WAIT)
+        backoff = Backoff(waits().first_retry, waits().longest_retry)
         return Service(f"loader {self.target}", merge, backoff=backoff, at_end=self.close, stopping=stopped)
 
     def _serve_holds(self) -> None:
@@ -178,7 +175,7 @@ class Loader:
 
     def _note_whole(self, session: Session, tables: Mapping[str, StagedTable], offset: Any) -> None:
         """Let the target say that it holds every table up to an offset, if it does, so that the stream can be read again from there."""
-        is_due = self.clock() >= self._noted + WHOLE_EVERY and offset is not None
+        is_due = self.clock() >= self._noted + waits().target_note and offset is not None
         if is_due and all(self._held.get(table, -1) >= staged.staged_through for table, staged in tables.items()):
             note_whole(session, self.where, offset)
             self._noted = self.clock()
@@ -319,11 +316,15 @@ class Loader:
         """
         if not every:
             if not at_once:
-                staged.wait(QUICK if self._holding.seen else POLL)  # another process may stage
+                staged.wait(self._poll())  # another process may stage
             return
-        until = self.clock() + min([every, *(max(FIRST_WAIT, failure.until - self.clock()) for failure in self._failures.values())])
-        while (left := until - self.clock()) > 0 and not stopped.wait(min(left, QUICK if self._holding.seen else POLL)):
+        least, now = waits().first_retry, self.clock()
+        until = now + min([every, *(max(least, failure.until - now) for failure in self._failures.values())])
+        while (left := until - self.clock()) > 0 and not stopped.wait(min(left, self._poll())):
             self._serve_holds()
+
+    def _poll(self) -> float:
+        return waits().hold_poll if self._holding.seen else waits().staged_poll
 
 
 def _names(schema: TableSchema, where: Where) -> tuple[str, ...]:

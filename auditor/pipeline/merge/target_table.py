@@ -17,13 +17,11 @@ from auditor.planning.target_schema import native_type
 from auditor.sql.merge import MergeStatements
 from auditor.sql.table_changes import TableStatements
 from auditor.sql.table_definition import table_keys
+from auditor.waits import waits
 from dialects import Column, Dialect, Kind, Place, Session, Table
 from dialects.writing import Hazard
 
 NO_KEYS = TargetKeys()
-
-FRESH = 60.0
-"""Seconds after which a target's table is looked at again."""
 
 _SMALL_LETTERS = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 
@@ -44,7 +42,7 @@ class TargetTable:
     @property
     def is_stale(self) -> bool:
         """Whether the table may have got triggers or cascades since it was looked at."""
-        return time.monotonic() - self.examined > FRESH
+        return time.monotonic() - self.examined > waits().target_fresh
 
     @property
     def columns(self) -> dict[str, Kind]:

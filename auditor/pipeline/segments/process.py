@@ -17,8 +17,8 @@ from auditor.pipeline.child import Child, ignore_signals, log_as_driver, serve
 from auditor.pipeline.restaging import mend_all
 from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.writer import SegmentWriter, open_writer
-from auditor.pipeline.waits import FIRST_WAIT, LONGEST_WAIT, POLL
 from auditor.store import open_store
+from auditor.waits import waits
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +44,11 @@ def cutting_service(
         except PartDamaged:
             mend()
             raise
-        staged.wait(POLL)
+        staged.wait(waits().staged_poll)
         staged.clear()
 
     failure, about = f"{writer.pipeline}: its segments wait, and nothing is lost", {"pipeline": writer.pipeline}
-    backoff = Backoff(FIRST_WAIT, LONGEST_WAIT)
+    backoff = Backoff(waits().first_retry, waits().longest_retry)
     return Service("segments", cut, failure=failure, action="segments_failed", about=about, backoff=backoff, stopping=stopped)
 
 

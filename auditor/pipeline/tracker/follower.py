@@ -35,15 +35,13 @@ from auditor.pipeline.watch import source_of
 from auditor.points import reach
 from auditor.store import Store, open_store, trackers
 from auditor.store.trackers import Step
+from auditor.waits import waits
 from dialects import parse_url
 
 log = logging.getLogger(__name__)
 
 ATTEMPTS = 20
 """How often the source's schema is read while statements change it meanwhile."""
-
-PATIENCE = 20.0
-"""Seconds for which a source that went away is waited for."""
 
 RANGE_BYTES = 64 << 20
 
@@ -247,7 +245,7 @@ class Follower:
     def _scan(self, start: Place, end: Place) -> list[LogRange]:
         """Return the transactions between two places that have statements which may change tables."""
         request = Request(self._source, start, other_server_id())
-        with closing(LogScan(request, Mark(start), RANGE_BYTES, PATIENCE, notes_statements=True)) as scan:
+        with closing(LogScan(request, Mark(start), RANGE_BYTES, waits().source_absence, notes_statements=True)) as scan:
             scan.advance(end)
             return scan.statements
 

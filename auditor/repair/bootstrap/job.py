@@ -19,13 +19,11 @@ from auditor.connections.writer import open_files_for_writing, open_patch_sessio
 from auditor.errors import BootstrapRefused, DatabaseBusy, StatementCancelled
 from auditor.model import Chunk, Side
 from auditor.store import Store
+from auditor.waits import waits
 from dialects import Session
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-
-WATCH = 0.2
-"""Seconds between two looks at whether a bootstrap was stopped."""
 
 
 class RunTasks(Protocol):
@@ -133,5 +131,5 @@ class BootstrapJob:
             if self.stopped.is_set():
                 reader.stop()
 
-        with Service("bootstrap stops", watch, WATCH, waits_first=True):
+        with Service("bootstrap stops", watch, waits().bootstrap_stop_poll, waits_first=True):
             yield

@@ -14,15 +14,10 @@ from auditor.repair.bootstrap.loading import target_failure
 from auditor.repair.bootstrap.plan import BootstrapPlan, is_there
 from auditor.repair.marks import prepare_marks, was_committed
 from auditor.sql.changes import MarkStatements
+from auditor.waits import waits
 from dialects import Session
 from dialects.committing import Committing
 from sql_templates import fill
-
-LOCK_SECONDS = 2.0
-"""Seconds that an exchange waits for a lock; sessions that ask for the table meanwhile wait as long."""
-
-PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds between two attempts at an exchange that did not get its lock."""
 
 EXCHANGE = 1
 """The number of the mark that an exchange leaves."""
@@ -31,7 +26,7 @@ EXCHANGE = 1
 def swap(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
     """Exchange the rows, or the tables. Raises LockTimeout if others held the table all the while, and errors of the tree: then nothing
     was exchanged, unless the connection was lost."""
-    with job.open_writer(LOCK_SECONDS) as session:
+    with job.open_writer(waits().swap_lock) as session:
         if plan.renames_at_once:
             _keep_numbering(session, plan)
             _retry(job, lambda: _rename(job, session, plan))
@@ -56,7 +51,7 @@ def swap(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
 
 def was_swapped(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
     """Return whether a process that ended had brought its copy into the table; if not, nothing of it will do so later."""
-    with job.open_writer(LOCK_SECONDS) as session:
+    with job.open_writer(waits().swap_lock) as session:
         if plan.renames_at_once:
             _end_waiting(session, plan)
             return is_there(session, plan.table, plan.old)
@@ -73,7 +68,7 @@ def was_swapped(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
 
 def clean_up(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
     """Drop what an exchange has no more use for: the copy, and its mark. The replaced rows stay."""
-    with job.open_writer(LOCK_SECONDS) as session:
+    with job.open_writer(waits().swap_lock) as session:
         if isinstance(session, Committing):
             session.drop_table(plan.statements.stage)
             return
@@ -129,8 +124,8 @@ def _make_old(session: Session, plan: BootstrapPlan) -> None:
 
 
 def _retry(job: BootstrapJob, work: Callable[[], object]) -> None:
-    """Do some work that waits for a lock, again after each of PAUSES. Raises StatementCancelled once the bootstrap was stopped."""
-    for pause in (*PAUSES, None):
+    """Do some work that waits for a lock, again after each of ``swap_pauses``. Raises StatementCancelled once the bootstrap was stopped."""
+    for pause in (*waits().swap_pauses, None):
         job.check_stopped()
         try:
             work()
@@ -155,14 +150,14 @@ def _keep_numbering(session: Session, plan: BootstrapPlan) -> None:
 def _end_waiting(session: Session, plan: BootstrapPlan) -> None:
     """End the statements of a process that ended, which may still wait for the table."""
     sql = fill(session.dialect.template("waiting_renames"), {"table": session.dialect.literal(f"RENAME%{plan.stage}%")})
-    for _ in PAUSES:
+    for _ in waits().swap_pauses:
         waiting = session.query(sql)
         if not waiting:
             return
         for (process,) in waiting:
             with suppress(AuditorError):  # it may have ended meanwhile
                 session.execute(f"KILL {int(process)}")
-        time.sleep(PAUSES[0])
+        time.sleep(waits().swap_pauses[0])
     raise BootstrapFailed(f"a statement of an earlier process still waits for {plan.table.sql}; end it, then run this again")
 
 

@@ -20,9 +20,10 @@ from auditor.service.certify._book import Book, listed
 from auditor.service.certify._scratch import Scratch
 from auditor.service.certify.log_columns import KINDS, Sample, samples_of
 from auditor.service.selftest import Differs
+from auditor.waits import waits
 
-RANGE_BYTES, PATIENCE = 1 << 20, 20.0
-"""Bytes of the log that are decoded at once, and seconds for which a server that went away is waited for."""
+RANGE_BYTES = 1 << 20
+"""Bytes of the log that are decoded at once."""
 
 LONGEST_NAME = 60
 """Characters of a type that a check's name shows."""
@@ -96,12 +97,13 @@ class Log:
 
     def events(self, start: Place, table: str) -> list[dict[str, Any]]:
         """Return the events of a table since a place, in the order of the log, with notes and without schemas."""
-        scan = LogScan(Request(self.source, start, other_server_id()), Mark(start), RANGE_BYTES, PATIENCE, notes_statements=True)
+        request = Request(self.source, start, other_server_id())
+        scan = LogScan(request, Mark(start), RANGE_BYTES, waits().source_absence, notes_statements=True)
         try:
             ranges = scan.advance(self.end())
         finally:
             scan.close()
-        reading = Reading(self.source, Selection([f"{self.scratch.name}.{table}"], ""), 0, PATIENCE, notes=True)
+        reading = Reading(self.source, Selection([f"{self.scratch.name}.{table}"], ""), 0, waits().source_absence, notes=True)
         found = [event for one in ranges for batch in reading.batches(one) for event in batch.to_pylist()]
         if poison := next((event for event in found if event["kind"] == "poison"), None):
             raise LogRefused(f"rows cannot be had: {json.loads(poison['after'][0])['body'].get('reason', '')}")

@@ -35,6 +35,7 @@ from auditor.service.certify._scratch import Scratch
 from auditor.service.selftest import Differs
 from auditor.service.two_tables import audit_tables
 from auditor.store import open_store, pipelines
+from auditor.waits import waits
 from dialects import Kind
 
 PIPELINE, TARGET, DATABASE, TABLE = "certify", "target", "certify", "orders"
@@ -49,9 +50,6 @@ STEPS = ("stage", "load", "merge", "merged", "commit", "committed", "report")
 
 COMMITTED = ("committed", "report")
 """The steps after which the target holds what was merged."""
-
-CHILD_SECONDS = 300
-"""Seconds after which a process that should have been killed is given up."""
 
 Row = dict[str, Any]
 
@@ -357,7 +355,7 @@ class Trial:
         self.pipeline.stage(self.table)
         self.pipeline.release()
         command = [sys.executable, "-m", "auditor.service.certify._killed", str(self.pipeline.file), step]
-        child = subprocess.run(command, capture_output=True, timeout=CHILD_SECONDS, text=True, check=False)
+        child = subprocess.run(command, capture_output=True, timeout=waits().certified_child, text=True, check=False)
         if child.returncode != -signal.SIGKILL:
             said = " ".join(child.stderr.split())[-300:]
             raise MergeFailed(f"the process did not come to the step {step!r}: it ended with {child.returncode}: {said}")

@@ -10,6 +10,7 @@ from auditor.errors import AuditorError, ConnectionLost, StatementCancelled, Unr
 from auditor.planning.watermark import read_clock
 from auditor.service.selftest._bench import Bench, Differs, require
 from auditor.sql import render
+from auditor.waits import waits
 from dialects import Kind, Place
 
 GROUP = "server"
@@ -20,9 +21,6 @@ ABSENT = "auditor_selftest_no_such_table"
 ZONE = "America/New_York"
 TABLES_MULTIPLIED = (5, 6, 7, 8)
 """Of how many tables the product is hashed: one million rows, sixteen times as many, and so on."""
-
-CANCEL_PERIOD = 0.5
-"""Seconds after which the statement is cancelled, and again as long as it goes on."""
 
 
 def check_server(bench: Bench) -> None:
@@ -124,7 +122,7 @@ def _check_cancel(bench: Bench) -> None:
             began = time.monotonic()
             if _is_cancelled(bench, _long_statement(bench, tables)):
                 break
-            if time.monotonic() - began > 4 * CANCEL_PERIOD:
+            if time.monotonic() - began > 4 * waits().cancel_again:
                 raise Differs("the statement went on to its end although it was cancelled")
         else:
             raise Differs("no statement took long enough to be cancelled")
@@ -146,7 +144,7 @@ def _long_statement(bench: Bench, tables: int) -> str:
 def _is_cancelled(bench: Bench, statement: str) -> bool:
     """Run a statement and cancel it; return whether it was cancelled before it ended."""
     # A request that arrives before the statement has begun is lost.
-    with Service("cancel", bench.session.cancel, CANCEL_PERIOD, waits_first=True):
+    with Service("cancel", bench.session.cancel, waits().cancel_again, waits_first=True):
         try:
             bench.session.query(statement)
         except StatementCancelled:
