@@ -69,6 +69,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── EvidenceBroken                exit 3                evidence is not whole, or a stored run is not what its evidence says
     ├── NoEvidence                    exit 2                there is no evidence of a run
     ├── DatabaseBusy                  exit 3     retryable  a database stayed too busy for too long
+    ├── BudgetSpent               exit 3                a run has cost what its audit's, or a connection's, budget allows
     ├── StoreError                    exit 3                the store failed, or refused a request
     │   ├── StoreUnavailable                     retryable
     │   ├── StoreReadOnly
@@ -103,6 +104,8 @@ error is a bug, and ends a command with the exit code ``UNEXPECTED``.
 
 from __future__ import annotations  # noqa: I001 - a line for each name below would make the tree too long for one file
 
+from collections.abc import Mapping
+
 from dialects.errors import (
     AccessDenied, AuditorError, BadUrl, ConnectionLost, DriverMissing, EngineBroken, EngineError, FilesUnreachable, JarsDoNotFit,
     LockTimeout, NoSuchObject, NotVerified, ResultIncomplete,
@@ -111,22 +114,102 @@ from dialects.errors import (
 )  # fmt: skip
 
 __all__ = [
-    "UNEXPECTED", "AccessDenied", "AlreadyRunning", "AuditorError", "BadExpression", "BadUrl", "BootstrapFailed", "BootstrapRefused",
-    "ChangeStreamError", "ColumnRefused", "ColumnsChanged", "ConfigError", "ConnectionLost", "DatabaseBusy", "DemoDataMissing",
-    "DemoServerMissing", "DriverMissing", "EngineBroken", "EngineError", "EventsMissed", "EvidenceBroken",
-    "FailoverRefused", "FilesUnreachable", "Forbidden", "HashMissing", "HazardRefused",
-    "HeartbeatUnusable", "IncarnationsDiffer", "JarsDoNotFit", "LiveSummariesUnusable",
-    "LiveSummariesWrong", "LockTimeout", "LogRefused", "MayOnlyRead",
-    "MergeFailed", "NoEvidence", "NoKey", "NoSuchObject", "NotOurTable", "NotResumable", "NotVerified", "NotifyError", "OffsetWentBack",
-    "PackageMissing", "PartDamaged", "PartsGone", "PatchFailed", "PatchRefused", "PipelineFailed", "PlanError",
-    "PositionLost", "QueueFull", "ReaderReplaced", "ReadingContradicted", "ResultError", "ResultIncomplete",
-    "RunOutdated", "ScanRefused", "SchemaChanged", "SerializationConflict",
-    "ServerRefused", "ServerSilent", "ServerTooOld", "SessionNotKept", "SessionSwitched", "SnapshotLost", "SourceReplaced", "SourceTaken",
-    "StagingFailed", "StagingFull",
-    "StatementCancelled", "StatementRefused", "StatementTimeout", "StoreError", "StoreFull", "StoreReadOnly", "StoreTooNew",
-    "StoreUnavailable", "TableShared", "TableStopped", "Unauthorised", "UnknownAudit", "UnknownPatch", "UnknownPipeline",
-    "UnknownRepair", "UnknownRun", "UnloadFailed", "Unreachable", "ValueRefused",
+    "KIND_BY_NAME",
+    "UNEXPECTED",
+    "AccessDenied",
+    "AlreadyRunning",
+    "AuditorError",
+    "BadExpression",
+    "BadUrl",
+    "BootstrapFailed",
+    "BootstrapRefused",
+    "BudgetSpent",
+    "ChangeStreamError",
+    "ColumnRefused",
+    "ColumnsChanged",
+    "ConfigError",
+    "ConnectionLost",
+    "DatabaseBusy",
+    "DemoDataMissing",
+    "DemoServerMissing",
+    "DriverMissing",
+    "EngineBroken",
+    "EngineError",
+    "EventsMissed",
+    "EvidenceBroken",
+    "FailoverRefused",
+    "FilesUnreachable",
+    "Forbidden",
+    "HashMissing",
+    "HazardRefused",
+    "HeartbeatUnusable",
+    "IncarnationsDiffer",
+    "JarsDoNotFit",
+    "LiveSummariesUnusable",
+    "LiveSummariesWrong",
+    "LockTimeout",
+    "LogRefused",
+    "MayOnlyRead",
+    "MergeFailed",
+    "NoEvidence",
+    "NoKey",
+    "NoSuchObject",
+    "NotOurTable",
+    "NotResumable",
+    "NotVerified",
+    "NotifyError",
+    "OffsetWentBack",
+    "PackageMissing",
+    "PartDamaged",
+    "PartsGone",
+    "PatchFailed",
+    "PatchRefused",
+    "PipelineFailed",
+    "PlanError",
+    "PositionLost",
+    "QueueFull",
+    "ReaderReplaced",
+    "ReadingContradicted",
+    "ResultError",
+    "ResultIncomplete",
+    "RunOutdated",
+    "ScanRefused",
+    "SchemaChanged",
+    "SegmentFailed",
+    "SerializationConflict",
+    "ServerRefused",
+    "ServerSilent",
+    "ServerTooOld",
+    "SessionNotKept",
+    "SessionSwitched",
+    "SnapshotLost",
+    "SourceReplaced",
+    "SourceTaken",
+    "StagingFailed",
+    "StagingFull",
+    "StatementCancelled",
+    "StatementRefused",
+    "StatementTimeout",
+    "StoreError",
+    "StoreFull",
+    "StoreReadOnly",
+    "StoreTooNew",
+    "StoreUnavailable",
+    "TableShared",
+    "TableStopped",
+    "Unauthorised",
+    "UnknownAudit",
+    "UnknownDay",
+    "UnknownPatch",
+    "UnknownPipeline",
+    "UnknownRepair",
+    "UnknownRun",
+    "UnloadFailed",
+    "Unreachable",
+    "ValueRefused",
     "ValuesChanged",
+    "error_named",
+    "name_of",
 ]  # fmt: skip
 
 UNEXPECTED = 4
@@ -454,3 +537,30 @@ class NotOurTable(AuditorError):
     """A table of that name exists and was not created by the demonstration; choose another schema. The table is left unchanged."""
 
     exit_code = 2
+
+
+KIND_BY_NAME: Mapping[str, type[AuditorError]] = {kind.__name__: kind for kind in (
+    AccessDenied, AlreadyRunning, AuditorError, BadExpression, BadUrl, BootstrapFailed, BootstrapRefused, BudgetSpent, ChangeStreamError,
+    ColumnRefused, ColumnsChanged, ConfigError, ConnectionLost, DatabaseBusy, DemoDataMissing, DemoServerMissing, DriverMissing,
+    EngineBroken, EngineError, EventsMissed, EvidenceBroken, FailoverRefused, FilesUnreachable, Forbidden, HashMissing, HazardRefused,
+    HeartbeatUnusable, IncarnationsDiffer, JarsDoNotFit, LiveSummariesUnusable, LiveSummariesWrong, LockTimeout, LogRefused, MayOnlyRead,
+    MergeFailed, NoEvidence, NoKey, NoSuchObject, NotOurTable, NotResumable, NotVerified, NotifyError, OffsetWentBack, PackageMissing,
+    PartDamaged, PartsGone, PatchFailed, PatchRefused, PipelineFailed, PlanError, PositionLost, QueueFull, ReaderReplaced,
+    ReadingContradicted, ResultError, ResultIncomplete, RunOutdated, ScanRefused, SchemaChanged, SegmentFailed, SerializationConflict,
+    ServerRefused, ServerSilent, ServerTooOld, SessionNotKept, SessionSwitched, SnapshotLost, SourceReplaced, SourceTaken, StagingFailed,
+    StagingFull, StatementCancelled, StatementRefused, StatementTimeout, StoreError, StoreFull, StoreReadOnly, StoreTooNew,
+    StoreUnavailable, TableShared, TableStopped, Unauthorised, UnknownAudit, UnknownDay, UnknownPatch, UnknownPipeline, UnknownRepair,
+    UnknownRun, UnloadFailed, Unreachable, ValueRefused, ValuesChanged,
+)}  # fmt: skip
+"""The whole tree by the names under which errors leave a process: in an answer of the API, a task's entry, a traceback of Spark."""
+
+
+def name_of(error: AuditorError) -> str:
+    """Return the name under which an error leaves this process: that of its class, or for another package's class of the nearest here."""
+    return next(kind.__name__ for kind in type(error).__mro__ if KIND_BY_NAME.get(kind.__name__) is kind)
+
+
+def error_named(name: str, message: str, otherwise: type[AuditorError]) -> AuditorError:
+    """Return the error that another process named; under a name that is not of the tree it is ``otherwise``, whose text begins with it."""
+    kind = KIND_BY_NAME.get(name)
+    return kind(message) if kind else otherwise(f"unknown error {name}: {message}")

@@ -57,6 +57,7 @@ from auditor.errors import (
     UnknownPipeline,
     UnknownRepair,
     UnknownRun,
+    name_of,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -219,7 +220,7 @@ def http_status(error: AuditorError) -> int:
 def handle_auditor_error(request: Request, error: Exception) -> Response:
     """Return an error of `auditor.errors` as a problem whose name is that of its class."""
     assert isinstance(error, AuditorError)
-    name, status = type(error).__name__, http_status(error)
+    name, status = name_of(error), http_status(error)
     telemetry.increment_counter("errors", error=name)
     detail = str(error)
     if isinstance(error, StoreError) and status == 503:  # its text names files and servers: for the log, not for callers

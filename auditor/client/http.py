@@ -12,12 +12,20 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from pydantic import ValidationError
 
-from auditor import errors
-from auditor.errors import AuditorError, ConfigError, Unreachable
+from auditor.errors import AlreadyRunning, AuditorError, ConfigError, QueueFull, StoreUnavailable, Unreachable, error_named
 from auditor.shapes import AnyShape
 
 MAX_ANSWER = 256 * 1024 * 1024
 """Largest response in bytes."""
+
+PROBLEM = "urn:auditor:problem:"
+"""How the type of each problem of the API begins."""
+
+OTHER_PROBLEMS = frozenset({
+    "", "BadRequest", "InternalError", "InvalidRequest", "MethodNotAllowed", "NotFound", "RequestTooLarge", "RequestTooSlow",
+    "TooManyRequests", "Unavailable", "WrongHost",
+})  # fmt: skip
+"""Names of the API's problems that are no errors of the tree; '' of what is no problem of it, as a proxy's answer."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -126,15 +134,12 @@ def _error_from(url: str, response: urllib.error.HTTPError) -> AuditorError:
     """Return the error that the problem names, else one that corresponds to the HTTP status."""
     try:
         problem = json.loads(response.read(1 << 20))
-        message, name = str(problem["detail"]), str(problem["type"]).rpartition(":")[2]
+        message, kind = str(problem["detail"]), str(problem["type"])
+        name = kind.removeprefix(PROBLEM) if kind.startswith(PROBLEM) else ""
     except (ValueError, KeyError, TypeError, OSError):
         message, name = f"{url} responded with HTTP status {response.code}", ""
     if response.code == 401:
         message += "; set $AUDITOR_TOKEN to a valid token"
-    kind = getattr(errors, name, None) if name in errors.__all__ else None
-    if kind is None:
-        kind = {409: errors.AlreadyRunning, 422: ConfigError, 429: errors.QueueFull, 503: errors.StoreUnavailable}.get(
-            response.code, AuditorError
-        )
-    error: AuditorError = kind(message)
-    return error
+    by_status: Mapping[int, type[AuditorError]] = {409: AlreadyRunning, 422: ConfigError, 429: QueueFull, 503: StoreUnavailable}
+    otherwise = by_status.get(response.code, AuditorError)
+    return otherwise(message) if name in OTHER_PROBLEMS else error_named(name, message, otherwise)

@@ -12,12 +12,16 @@ from urllib.parse import quote
 import yaml
 from pydantic import ValidationError
 
-from auditor.config._audit import Audit
+from auditor.config._audit import Audit, Columns, Limits, Override, Partition
 from auditor.config._base import Strict, suggest
+from auditor.config._connection import ConnectionSettings, GuestLimits, PauseWhen
 from auditor.config._groups import written_place
+from auditor.config._pipeline import Pipeline, PipelineColumns, PipelineSource, PipelineTarget, Staging
+from auditor.config._policies import Counts, Recheck, Rolling, Settle
+from auditor.config._segment_audit import SegmentAudit
 from auditor.config._settings import Settings, Store
 from auditor.config._slice import SliceSettings
-from auditor.config._table import FORMS
+from auditor.config._table import FORMS, TableRef
 from auditor.errors import ConfigError
 
 DEFAULT_FILE = "auditor.yaml"
@@ -191,32 +195,32 @@ def _describe(details: Any) -> str:
 
 
 _MODELS: dict[str, type[Strict]] = {model.__name__: model for model in Strict.__subclasses__()}
-_PLACES = {
-    "ConnectionSettings": "a connection",
-    "GuestLimits": "a connection's limits:",
-    "PauseWhen": "a connection's limits: pause_when:",
-    "TableRef": "source: or target:",
-    "Columns": "columns:",
-    "Override": "columns: override: a column:",
-    "Partition": "partition:",
-    "Limits": "an audit's limits:",
-    "Settle": "settle:",
-    "Recheck": "recheck:",
-    "Rolling": "rolling:",
-    "Counts": "counts:",
-    "PipelineSource": "a pipeline's source:",
-    "PipelineColumns": "a pipeline's columns: a table:",
-    "Staging": "a pipeline's staging:",
-    "PipelineTarget": "a pipeline's targets: a target:",
-    "Pipeline": "a pipeline",
-    "SegmentAudit": "a segment audit",
-    "Audit": "an audit",
-    "Settings": "the top",
+_PLACES: Mapping[type[Strict], str] = {
+    ConnectionSettings: "a connection",
+    GuestLimits: "a connection's limits:",
+    PauseWhen: "a connection's limits: pause_when:",
+    TableRef: "source: or target:",
+    Columns: "columns:",
+    Override: "columns: override: a column:",
+    Partition: "partition:",
+    Limits: "an audit's limits:",
+    Settle: "settle:",
+    Recheck: "recheck:",
+    Rolling: "rolling:",
+    Counts: "counts:",
+    PipelineSource: "a pipeline's source:",
+    PipelineColumns: "a pipeline's columns: a table:",
+    Staging: "a pipeline's staging:",
+    PipelineTarget: "a pipeline's targets: a target:",
+    Pipeline: "a pipeline",
+    SegmentAudit: "a segment audit",
+    Audit: "an audit",
+    Settings: "the top",
 }
 
 
 def _suggest_place(name: str) -> str:
     """Return the end of an error message: where an unknown setting belongs, or the most similar setting; '' if neither is known."""
-    if places := [place for model, place in _PLACES.items() if model in _MODELS and name in _MODELS[model].model_fields]:
+    if places := [place for model, place in _PLACES.items() if name in model.model_fields]:
         return f"; it belongs in {' or '.join(places)}"
     return suggest(name, {field for model in _MODELS.values() for field in model.model_fields})

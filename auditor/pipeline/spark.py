@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlencode
 
 import dialects
-from auditor import errors
 from auditor.config import Pipeline
-from auditor.errors import AuditorError, PackageMissing, PipelineFailed
+from auditor.errors import KIND_BY_NAME, AuditorError, PackageMissing, PipelineFailed, error_named
 from auditor.pipeline.client_query import ClientQuery
 from auditor.pipeline.s3_folder import Folder, S3Folder
 from auditor.pipeline.staging import Staging
@@ -58,7 +57,7 @@ SIGNATURE = 32
 RunTasks: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Runs a function on tasks, and returns its results in their order."""
 
-_KNOWN_ERROR = re.compile(r"(?:auditor|dialects)\.errors\.(\w+): (.+)")
+_KNOWN_ERROR = re.compile(rf"(?:{'|'.join(sorted({re.escape(kind.__module__) for kind in KIND_BY_NAME.values()}))})\.(\w+): (.+)")
 """How an error of the auditor stands in the text of an error of Spark."""
 
 _PYTHON_ERROR = re.compile(r"(?!py4j|org\.|java)[\w.]*(?:Error|NotFound|Exception): .")
@@ -205,10 +204,9 @@ def translate(error: BaseException) -> AuditorError:
     if isinstance(error, AuditorError):
         return error
     found = _KNOWN_ERROR.findall(str(error))
-    for name, message in reversed(found):
-        known = getattr(errors, name, None)
-        if isinstance(known, type) and issubclass(known, AuditorError):
-            return known(message.strip())
+    if found:
+        name, message = next((one for one in reversed(found) if one[0] in KIND_BY_NAME), found[-1])
+        return error_named(name, message.strip(), PipelineFailed)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines[1:] if _PYTHON_ERROR.match(line)]  # of a worker; the first line only says that there is one
     return PipelineFailed(f"Spark ended the query: {(raised[-1:] or lines[:1] or [type(error).__name__])[0]}")

@@ -15,9 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from auditor import errors
 from auditor.config import Pipeline
-from auditor.errors import AuditorError, BadExpression, ColumnRefused, StagingFailed, ValueRefused
+from auditor.errors import AuditorError, BadExpression, ColumnRefused, StagingFailed, ValueRefused, error_named, name_of
 from auditor.model import Part, TableNote
 from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.event_count import EventCount, Tally
@@ -47,7 +46,7 @@ def stage_task(root: str, rules: TableRules, batches: Iterable[pa.RecordBatch]) 
         sums.write(one.part for one in written)
         yield _entries([_to_json(one) for one in written], [_note_json(one) for one in notes], "")
     except AuditorError as error:
-        yield _entries([], [], f"{type(error).__name__}: {error}")
+        yield _entries([], [], f"{name_of(error)}: {error}")
 
 
 def _by_table(written: Iterable[WrittenPart]) -> dict[str, Tally]:
@@ -179,8 +178,7 @@ def read_entry(row: Any) -> WrittenPart:
     """Return a part that a task wrote. Raises the task's error."""
     if row["error"]:
         name, _, message = str(row["error"]).partition(": ")
-        known = getattr(errors, name, StagingFailed)
-        raise known(message)
+        raise error_named(name, message, StagingFailed)
     values = json.loads(row["part"])
     schema_json, when = values.pop("schema"), values.pop("time")
     return WrittenPart(Part(**values, time=dt.datetime.fromisoformat(when)), schema_json)

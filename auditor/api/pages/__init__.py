@@ -31,7 +31,7 @@ from auditor.api.pages import (
 from auditor.api.pages._layout import render_page, url
 from auditor.api.pages._session import visitor_or_none
 from auditor.config import Settings
-from auditor.errors import AuditorError, Forbidden, StoreError, Unauthorised
+from auditor.errors import AuditorError, Forbidden, StoreError, Unauthorised, name_of
 from auditor.service.pipeline_processes import PipelineProcesses
 from auditor.store import Store
 
@@ -72,7 +72,7 @@ def _handle_auditor_error(request: Request, error: Exception) -> Response:
         log.warning("the store failed: %s", error, extra={"action": "store_failed"})
         return _error_page(request, status, TITLES[status], "The store is not available now.", retryable=True)
     title = "Not allowed" if isinstance(error, Forbidden) else TITLES.get(status, "Request failed")
-    return _error_page(request, status, title, str(error), retryable=error.retryable and request.method == "GET", name=type(error).__name__)
+    return _error_page(request, status, title, str(error), retryable=error.retryable and request.method == "GET", name=name_of(error))
 
 
 def _to_login(request: Request) -> Response:
